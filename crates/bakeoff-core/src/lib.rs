@@ -1,0 +1,8 @@
+//! bakeoff's pure values: no sockets, files, clock, threads or environment.
+//!
+//! Data moves one way: a [`study`] is planned into trials, a trial's measurement becomes part of a
+//! record, and a report is a pure function of a record.
+
+pub mod study;
+pub mod units;
+pub mod workload;

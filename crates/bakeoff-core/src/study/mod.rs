@@ -1,0 +1,364 @@
+//! What is asked: systems × workloads × loads, a number of trials, and published figures.
+//!
+//! The types here are a study after reading: defaults filled in, units resolved, every combination
+//! checked. They are what the record keeps. `parse` turns YAML into them and is the only
+//! place that knows file, line and column.
+//!
+//! Not here: which trials follow from a study, and in which order (`plan`); what a kind of system
+//! can do (the binary's `systems`, handed to `parse` as [`Kind`]s).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units;
+
+/// A study, resolved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Study {
+    /// The study's name: its file's stem, `kv-stores`.
+    pub name: String,
+    /// What it compares, in a line.
+    pub title: String,
+    /// What a reader should know of it, in a paragraph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The contenders, in the order of the file.
+    pub systems: Vec<System>,
+    /// What clients do.
+    pub workloads: Vec<Workload>,
+    /// How hard they do it.
+    pub loads: Vec<Load>,
+    /// How often each combination is run.
+    pub trials: u32,
+    /// How many acknowledged keys an audit reads back: all of them up to here, else a sample.
+    pub audit_keys: u64,
+    /// Where the published figures come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publication: Option<Publication>,
+    /// Figures from the literature, shown beside ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
+    /// By how much the counts of the file were shrunk: 1 is the study as it stands in the file.
+    pub scale: f64,
+}
+
+/// A contender.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct System {
+    /// The study's own name for it.
+    pub name: String,
+    /// Which folder of `systems/` knows it: `etcd`, `zookeeper`, `consul`, `canary`.
+    pub kind: String,
+    /// The version asked for; a prefix of dotted numbers (`3.6`) takes the newest known match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// A program of the user's own, in place of whatever `install` would find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// How many nodes to start; the number of `endpoints` where they are given.
+    pub nodes: u32,
+    /// Settings that this kind of system knows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// What each node may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// Where it already runs: nothing is started or stopped when this is not empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endpoints: Vec<Endpoint>,
+    /// How TLS endpoints are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+/// One address of a system that already runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Whether it is spoken to over TLS (`https://`).
+    pub tls: bool,
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// Its TCP port.
+    pub port: u16,
+}
+
+/// Which certificates are trusted and shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tls {
+    /// PEM file of the authorities to trust, in place of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// PEM file of the client's certificate chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<String>,
+    /// PEM file of the client's private key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Accept any certificate; said in the report.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+/// CPU and memory of one node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// In cores: 0.5 is half of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// In bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<units::ByteCount>,
+}
+
+/// What the clients do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// The study's own name for it.
+    pub name: String,
+    /// Operations and their weights, which need not add up to 100; no weight is zero.
+    pub mix: BTreeMap<Operation, u32>,
+    /// Which keys.
+    pub keys: Keys,
+    /// Size of a value in bytes; at least [`crate::workload::VALUE_SIZE_MIN`].
+    pub value_size: u64,
+    /// How fresh a `get` or `list` must be.
+    pub reads: ReadConsistency,
+    /// Whether all keys are written before the load begins, unmeasured.
+    pub fill: bool,
+    /// Names of the loads that this workload is put under; all loads of the study by default.
+    pub loads: Vec<String>,
+}
+
+/// An operation of a key-value store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Create or update one key.
+    Put,
+    /// Read one key.
+    Get,
+    /// Remove one key.
+    Delete,
+    /// The names in one directory of keys.
+    List,
+}
+
+/// Which keys a workload touches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Keys {
+    /// How many different ones.
+    pub count: u64,
+    /// Length of each key's name in bytes; at least [`crate::workload::KEY_SIZE_MIN`].
+    pub size: u64,
+    /// In which order.
+    pub order: KeyOrder,
+    /// How many keys share a directory: what one `list` returns. 0: no directories.
+    pub per_directory: u64,
+}
+
+/// The order in which keys are touched.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyOrder {
+    /// 0, 1, 2, …, and again from 0.
+    Sequential,
+    /// Every key once, in scrambled order; more operations than keys is an error.
+    Unique,
+    /// Each as likely as any other.
+    Uniform,
+    /// Zipf's law: the n-th most popular key has weight n^-exponent.
+    Zipfian {
+        /// 0.99 unless the study says otherwise.
+        exponent: f64,
+    },
+    /// The first key always.
+    Same,
+}
+
+/// What a read is allowed to return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadConsistency {
+    /// The newest acknowledged value, as if there were one copy.
+    Linearizable,
+    /// What the system's clients do when they ask for nothing.
+    Default,
+    /// Whatever the node asked has at hand.
+    Stale,
+}
+
+/// How hard the clients work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The study's own name for it.
+    pub name: String,
+    /// The number of clients, stage after stage on the same cluster; one stage unless a sweep. An
+    /// open load has exactly one stage.
+    pub clients: Vec<u32>,
+    /// Clients for one system in place of `clients`, by the system's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clients_for: BTreeMap<String, Vec<u32>>,
+    /// When operations are due.
+    pub arrivals: Arrivals,
+    /// Operations each client may have under way at once.
+    pub in_flight: u32,
+    /// When the load, all stages together, ends. Stages share it evenly.
+    pub stop: Stop,
+    /// Time before measuring begins, in each stage.
+    #[serde(with = "units::duration")]
+    pub warmup: Duration,
+    /// After this long without an answer an operation has failed.
+    #[serde(with = "units::duration")]
+    pub timeout: Duration,
+    /// Which nodes the clients connect to, in turn.
+    pub targets: Targets,
+}
+
+/// When operations are due.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Arrivals {
+    /// A closed load: a client's next operation is due when its last one ended.
+    Closed,
+    /// An open load at equal distances.
+    Constant {
+        /// Operations per second, all clients together.
+        rate: f64,
+    },
+    /// An open load whose distances are exponentially distributed.
+    Poisson {
+        /// Operations per second, all clients together.
+        rate: f64,
+    },
+}
+
+/// When a load ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// After this time, warm-up not counted.
+    After(#[serde(with = "units::duration")] Duration),
+    /// After so many operations, warm-up not counted.
+    Operations(u64),
+}
+
+/// Which nodes clients connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Targets {
+    /// All of them, in turn.
+    All,
+    /// The leader only.
+    Leader,
+    /// All but the leader, in turn.
+    Followers,
+}
+
+/// Where published figures come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Publication {
+    /// What it is called, and when it appeared.
+    pub title: String,
+    /// What it ran on.
+    pub hardware: String,
+    /// Which versions it compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<String>,
+}
+
+/// One figure from the literature.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// Name of one of the study's systems.
+    pub system: String,
+    /// Name of one of its workloads.
+    pub workload: String,
+    /// Name of one of its loads.
+    pub load: String,
+    /// What was measured.
+    pub metric: Metric,
+    /// Its value in the metric's own unit.
+    pub value: f64,
+    /// What else the publication says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A figure that a table can show. The name carries the unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "each name says what it is")]
+pub enum Metric {
+    Seconds,
+    Requests,
+    ThroughputMax,
+    ThroughputMean,
+    ThroughputMin,
+    LatencyMinMs,
+    LatencyMeanMs,
+    LatencyMaxMs,
+    LatencyP10Ms,
+    LatencyP25Ms,
+    LatencyP50Ms,
+    LatencyP75Ms,
+    LatencyP90Ms,
+    LatencyP95Ms,
+    LatencyP99Ms,
+    LatencyP999Ms,
+    Errors,
+    ServerCpuMaxPercent,
+    ServerMemoryMaxBytes,
+}
+
+/// What `parse` must know of a kind of system, so that asking it for what it lacks is an error with
+/// a place, before anything is started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kind {
+    /// `etcd`.
+    pub name: &'static str,
+    /// What it can do.
+    pub operations: &'static [Operation],
+    /// How its reads can be had.
+    pub reads: &'static [ReadConsistency],
+    /// Its options: name, how a value is to look, what it means.
+    pub options: &'static [KindOption],
+    /// The most nodes that can be started.
+    pub nodes_max: u32,
+    /// Most bytes in a value, where the system has a limit of its own.
+    pub value_size_max: u64,
+    /// Most operations under way on one session.
+    pub in_flight_max: u32,
+}
+
+/// One option of a kind of system.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KindOption {
+    /// `heap`.
+    pub name: &'static str,
+    /// How its value is read.
+    pub form: OptionForm,
+    /// What it does, in a line.
+    pub meaning: &'static str,
+}
+
+/// How the value of an option is read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OptionForm {
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number.
+    Number,
+    /// A size: `1GiB`.
+    Size,
+    /// A duration: `500ms`.
+    Duration,
+    /// A share: `1%` or `0.01`.
+    Share,
+    /// Any text.
+    Text,
+}
