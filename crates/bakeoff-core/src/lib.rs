@@ -3,6 +3,13 @@
 //! Data moves one way: a [`study`] is planned into trials, a trial's measurement becomes part of a
 //! record, and a report is a pure function of a record.
 
+pub mod check;
+pub mod histogram;
+pub mod ledger;
+pub mod measurement;
+pub mod plan;
+pub mod record;
+pub mod schedule;
 pub mod study;
 pub mod units;
 pub mod workload;

@@ -1,2 +1,4 @@
 //! placeholder
+mod engine;
+mod kv;
 fn main() {}

@@ -1,0 +1,218 @@
+//! Latencies: recorded exactly enough, merged exactly.
+//!
+//! HdrHistogram with 3 significant digits from 1 ns to 1 hour. What lies beyond is counted as
+//! saturated and shown as such, never as a number. In a record a histogram is its V2 encoding,
+//! compressed and in base64, as other HdrHistogram tools read it.
+
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+/// The longest latency that is told apart: one hour, in nanoseconds.
+pub const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A distribution of latencies.
+#[derive(Clone, PartialEq)]
+pub struct Latencies {
+    histogram: hdrhistogram::Histogram<u64>,
+    saturated: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram =
+            hdrhistogram::Histogram::new_with_bounds(1, LATENCY_MAX_NS, SIGNIFICANT_DIGITS)
+                .expect("the bounds are constants that HdrHistogram accepts");
+        Self { histogram, saturated: 0 }
+    }
+}
+
+impl fmt::Debug for Latencies {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "Latencies({} values, {} saturated)", self.count(), self.saturated)
+    }
+}
+
+impl Latencies {
+    /// Records one latency.
+    pub fn record(&mut self, latency: Duration) {
+        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if nanoseconds > LATENCY_MAX_NS {
+            self.saturated += 1;
+        }
+        self.histogram.saturating_record(nanoseconds);
+    }
+
+    /// How many were recorded, saturated ones included.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// How many lay beyond an hour.
+    pub fn saturated(&self) -> u64 {
+        self.saturated
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.histogram.is_empty()
+    }
+
+    /// Adds all of `other`, exactly.
+    pub fn merge(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("all histograms here have the same bounds");
+        self.saturated += other.saturated;
+    }
+
+    /// Forgets everything; keeps the memory.
+    pub fn clear(&mut self) {
+        self.histogram.reset();
+        self.saturated = 0;
+    }
+
+    /// The latency that a share of `quantile` (0 to 1) does not exceed; `None` when there is
+    /// nothing, or when that value is saturated.
+    pub fn quantile(&self, quantile: f64) -> Option<Duration> {
+        let beyond = self.saturated as f64 > (1.0 - quantile) * self.count() as f64;
+        if self.is_empty() || (self.saturated > 0 && beyond) {
+            return None;
+        }
+        Some(Duration::from_nanos(self.histogram.value_at_quantile(quantile)))
+    }
+
+    /// The mean; `None` when there is nothing or anything is saturated.
+    pub fn mean(&self) -> Option<Duration> {
+        (!self.is_empty() && self.saturated == 0)
+            .then(|| Duration::from_nanos(self.histogram.mean().round() as u64))
+    }
+
+    /// The fastest, within the histogram's precision.
+    pub fn min(&self) -> Option<Duration> {
+        (!self.is_empty()).then(|| Duration::from_nanos(self.histogram.min()))
+    }
+
+    /// The slowest, within the histogram's precision; `None` when it is saturated.
+    pub fn max(&self) -> Option<Duration> {
+        self.quantile(1.0)
+    }
+
+    /// The V2 encoding, deflated, in base64: what `HistogramLogProcessor` and its kin read.
+    pub fn encode(&self) -> String {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&self.histogram, &mut bytes)
+            .expect("writing a histogram to memory does not fail");
+        STANDARD.encode(bytes)
+    }
+
+    /// The encoded form.
+    pub fn pack(&self) -> PackedLatencies {
+        PackedLatencies { hdr: self.encode(), saturated: self.saturated }
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    pub fn decode(text: &str, saturated: u64) -> Result<Self, String> {
+        let bytes = STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))?;
+        let read: hdrhistogram::Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| format!("not an HdrHistogram: {error}"))?;
+        let mut latencies = Self { saturated, ..Self::default() };
+        latencies
+            .histogram
+            .add(&read)
+            .map_err(|error| format!("values out of bounds: {error}"))?;
+        Ok(latencies)
+    }
+}
+
+/// A distribution in its encoded form: what a record holds, small enough to keep one a second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PackedLatencies {
+    /// [`Latencies::encode`]'s text.
+    pub hdr: String,
+    /// How many lay beyond an hour.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub saturated: u64,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+impl PackedLatencies {
+    /// The distribution; an error when the text is no histogram.
+    pub fn unpack(&self) -> Result<Latencies, String> {
+        Latencies::decode(&self.hdr, self.saturated)
+    }
+}
+
+impl Serialize for Latencies {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.pack().serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Latencies {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        PackedLatencies::deserialize(from)?.unpack().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(nanoseconds: &[u64]) -> Latencies {
+        let mut latencies = Latencies::default();
+        for &value in nanoseconds {
+            latencies.record(Duration::from_nanos(value));
+        }
+        latencies
+    }
+
+    proptest! {
+        #[test]
+        fn merging_equals_recording_together(
+            left in prop::collection::vec(0..LATENCY_MAX_NS * 2, 0..50),
+            right in prop::collection::vec(0..LATENCY_MAX_NS * 2, 0..50),
+        ) {
+            let mut merged = of(&left);
+            merged.merge(&of(&right));
+            prop_assert_eq!(merged, of(&[left, right].concat()));
+        }
+
+        #[test]
+        fn encoding_loses_nothing(values in prop::collection::vec(0..LATENCY_MAX_NS * 2, 0..50)) {
+            let latencies = of(&values);
+            let read = Latencies::decode(&latencies.encode(), latencies.saturated()).unwrap();
+            prop_assert_eq!(read, latencies);
+        }
+
+        #[test]
+        fn what_is_no_histogram_is_an_error(text in "[A-Za-z0-9+/]{0,200}") {
+            prop_assert!(Latencies::decode(&text, 0).is_err());
+        }
+    }
+
+    #[test]
+    fn a_saturated_quantile_is_not_a_number() {
+        let latencies = of(&[1000, 1000, 1000, LATENCY_MAX_NS * 2]);
+        assert_eq!(latencies.saturated(), 1);
+        assert_eq!(latencies.quantile(0.5), Some(Duration::from_nanos(1000)));
+        assert_eq!(latencies.max(), None);
+        assert_eq!(latencies.mean(), None);
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_numbers() {
+        let latencies = Latencies::default();
+        assert_eq!((latencies.min(), latencies.max(), latencies.mean()), (None, None, None));
+    }
+}

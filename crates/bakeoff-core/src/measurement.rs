@@ -1,0 +1,273 @@
+//! What driving a load yields; parts of it add up exactly.
+//!
+//! Only operations that were due after warm-up are in a measurement. `response` runs from the
+//! moment an operation was due, `service` from the moment it was sent; both hold the verified
+//! successes, and the operations that timed out with the time they had waited by then, so that a
+//! slow answer cannot leave the picture by being too slow. Other failures are in `failed` alone: an
+//! error answered quickly improves no percentile. Throughput counts verified successes only.
+//!
+//! Not here: who measures (the engine), how it is shown (`report`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::{Latencies, PackedLatencies};
+use crate::units;
+
+/// Why an operation failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorKind {
+    /// No connection could be had for as long as the operation's timeout.
+    Refused,
+    /// The connection broke while the operation was under way.
+    Reset,
+    /// No answer came in time.
+    Timeout,
+    /// The answer broke the protocol's rules.
+    Protocol,
+    /// The system answered that it could not, or would not.
+    Status,
+    /// The answer was not what was written.
+    WrongValue,
+    /// The answer was older than what the system had promised.
+    StaleValue,
+    /// It was due, and the load ended before anybody was free to send it.
+    Unsent,
+}
+
+impl ErrorKind {
+    /// Every kind, in the order of tables.
+    pub const ALL: [Self; 8] = [
+        Self::Refused,
+        Self::Reset,
+        Self::Timeout,
+        Self::Protocol,
+        Self::Status,
+        Self::WrongValue,
+        Self::StaleValue,
+        Self::Unsent,
+    ];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Reset => "reset",
+            Self::Timeout => "timeout",
+            Self::Protocol => "protocol",
+            Self::Status => "status",
+            Self::WrongValue => "wrong value",
+            Self::StaleValue => "stale value",
+            Self::Unsent => "unsent",
+        }
+    }
+}
+
+/// How many examples of each kind of error are kept.
+pub const EXAMPLES_MAX: usize = 3;
+
+/// Errors of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub examples: Vec<Example>,
+}
+
+/// One error, as it was seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    /// When, in seconds since measuring began.
+    pub at_seconds: f64,
+    /// Which node was asked, as `127.0.0.1:2379`.
+    pub node: String,
+    /// What it was.
+    pub what: String,
+}
+
+/// One operation's figures.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationFigures {
+    /// Verified successes.
+    pub verified: u64,
+    /// Of those, how many ended inside the measured window; what throughput is made of.
+    pub verified_in_window: u64,
+    /// Of the verified, how many were allowed to be old and were.
+    #[serde(default)]
+    pub old_reads: u64,
+    /// From due to done.
+    pub response: Latencies,
+    /// From sent to done.
+    pub service: Latencies,
+    /// From due to failed, for failures that are not timeouts.
+    pub failed: Latencies,
+    /// Failures by kind.
+    pub errors: BTreeMap<ErrorKind, Errors>,
+}
+
+impl OperationFigures {
+    /// All failures.
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().map(|errors| errors.count).sum()
+    }
+
+    /// Counts a failure and keeps it as an example if it is among the first.
+    pub fn count_error(&mut self, kind: ErrorKind, example: impl FnOnce() -> Example) {
+        let errors = self.errors.entry(kind).or_default();
+        errors.count += 1;
+        if errors.examples.len() < EXAMPLES_MAX {
+            errors.examples.push(example());
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.verified += other.verified;
+        self.verified_in_window += other.verified_in_window;
+        self.old_reads += other.old_reads;
+        self.response.merge(&other.response);
+        self.service.merge(&other.service);
+        self.failed.merge(&other.failed);
+        for (&kind, theirs) in &other.errors {
+            let ours = self.errors.entry(kind).or_default();
+            ours.count += theirs.count;
+            ours.examples.extend(theirs.examples.iter().cloned());
+            ours.examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
+            ours.examples.truncate(EXAMPLES_MAX);
+        }
+    }
+
+    /// Forgets everything; keeps the histograms' memory.
+    pub fn clear(&mut self) {
+        self.response.clear();
+        self.service.clear();
+        self.failed.clear();
+        self.errors.clear();
+        (self.verified, self.verified_in_window, self.old_reads) = (0, 0, 0);
+    }
+}
+
+/// One operation in one second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SecondFigures {
+    /// Verified successes that ended in this second.
+    pub verified: u64,
+    /// Failures that ended in this second.
+    pub errors: u64,
+    /// From due to done.
+    pub response: PackedLatencies,
+    /// From sent to done.
+    pub service: PackedLatencies,
+}
+
+/// One second of a load, by operation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Seconds since measuring began.
+    pub second: u32,
+    /// Its operations; those that did not occur are absent.
+    pub operations: BTreeMap<String, SecondFigures>,
+}
+
+impl Second {
+    /// Verified successes of all operations.
+    pub fn verified(&self) -> u64 {
+        self.operations.values().map(|figures| figures.verified).sum()
+    }
+}
+
+/// What driving one load, or one stage of it, yielded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Length of the measured window: the asked-for time, or the time to the last operation's end.
+    #[serde(with = "units::duration")]
+    pub window: Duration,
+    /// By operation: `put`, `get`, ….
+    pub operations: BTreeMap<String, OperationFigures>,
+    /// Second by second.
+    pub seconds: Vec<Second>,
+    /// Operations that ended before measuring began.
+    pub warmup_operations: u64,
+    /// Time that clients spent without a connection, all clients added up, warm-up not counted.
+    #[serde(with = "units::duration")]
+    pub disconnected: Duration,
+    /// Connections that were lost or could not be had again, by what was seen.
+    pub connection_errors: Errors,
+    /// From due to sent, for operations that did not have to wait for a free client or a
+    /// connection: the generator's own lateness. Empty for a closed load.
+    pub slip: Latencies,
+    /// CPU time that bakeoff itself used during the window, user and system.
+    #[serde(with = "units::duration")]
+    pub generator_cpu: Duration,
+    /// Threads that the generator worked with.
+    pub generator_threads: u32,
+    /// The load was ended before its time, by the user.
+    #[serde(default)]
+    pub interrupted: bool,
+    /// The workload's unique keys ran out before the load's time was over.
+    #[serde(default)]
+    pub keys_exhausted: bool,
+}
+
+impl Measurement {
+    /// Verified successes of all operations.
+    pub fn verified(&self) -> u64 {
+        self.operations.values().map(|figures| figures.verified).sum()
+    }
+
+    /// Failures of all operations.
+    pub fn error_count(&self) -> u64 {
+        self.operations.values().map(OperationFigures::error_count).sum()
+    }
+
+    /// Verified successes per second over the measured window; `None` for an empty window.
+    pub fn throughput(&self) -> Option<f64> {
+        let verified: u64 = self.operations.values().map(|f| f.verified_in_window).sum();
+        (!self.window.is_zero()).then(|| verified as f64 / self.window.as_secs_f64())
+    }
+
+    /// The fewest and the most verified successes in any whole second of the window; `None` when it
+    /// holds no whole second.
+    pub fn throughput_range(&self) -> Option<(u64, u64)> {
+        let whole = self.window.as_secs() as u32;
+        let count = |second: u32| {
+            let place = self.seconds.binary_search_by_key(&second, |slice| slice.second);
+            place.map_or(0, |place| self.seconds[place].verified())
+        };
+        let counts = || (0..whole).map(count);
+        Some((counts().min()?, counts().max()?))
+    }
+
+    /// All operations' figures as one.
+    pub fn total(&self) -> OperationFigures {
+        let mut total = OperationFigures::default();
+        self.operations.values().for_each(|figures| total.merge(figures));
+        total
+    }
+
+    /// Appends a stage that ran after this one: windows add up, seconds follow on.
+    pub fn append(&mut self, later: &Self) {
+        let offset = self.window.as_secs_f64().ceil() as u32;
+        self.seconds.extend(
+            later.seconds.iter().map(|s| Second { second: s.second + offset, ..s.clone() }),
+        );
+        self.window += later.window;
+        for (name, figures) in &later.operations {
+            self.operations.entry(name.clone()).or_default().merge(figures);
+        }
+        self.warmup_operations += later.warmup_operations;
+        self.disconnected += later.disconnected;
+        self.connection_errors.count += later.connection_errors.count;
+        self.connection_errors.examples.extend(later.connection_errors.examples.iter().cloned());
+        self.connection_errors.examples.truncate(EXAMPLES_MAX);
+        self.slip.merge(&later.slip);
+        self.generator_cpu += later.generator_cpu;
+        self.generator_threads = self.generator_threads.max(later.generator_threads);
+        self.interrupted |= later.interrupted;
+        self.keys_exhausted |= later.keys_exhausted;
+    }
+}

@@ -1,0 +1,332 @@
+//! What a run leaves behind: JSON Lines, versioned, one line a trial.
+//!
+//! The first line tells what was asked, of whom, where and in which order; then comes a line for
+//! each trial, written and synced as it ends; the last line says that the run ended by itself. All
+//! that a report shows comes from here, so that it can be rendered again years later. A record whose
+//! end is missing or torn is read as far as it goes, and what is wrong with it is told with its
+//! line.
+//!
+//! Not here: files (the binary), tables (`report`). Every field: `docs/record-format.md`.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Audit, Verdict};
+use crate::measurement::Measurement;
+use crate::plan::Trial;
+use crate::study::Study;
+use crate::units;
+
+/// The version of the format that this program writes. It reads this one and older ones.
+pub const FORMAT: u32 = 1;
+
+/// One line of a record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "line")]
+#[allow(clippy::large_enum_variant, reason = "there are few lines, and they are boxed nowhere")]
+pub enum Line {
+    /// The first.
+    Run(RunHeader),
+    /// One for each trial.
+    Trial(TrialRecord),
+    /// The last, of a run that was not killed.
+    End(RunEnd),
+}
+
+/// What was asked, of whom, where, in which order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunHeader {
+    /// [`FORMAT`] of the program that wrote it.
+    pub format: u32,
+    /// That program's version.
+    pub bakeoff: String,
+    /// When the run began, in UTC: `2026-11-21T20:24:50Z`.
+    pub started: String,
+    /// The study, with all defaults filled in.
+    pub study: Study,
+    /// What the order, the keys, the values and the arrivals follow from.
+    pub seed: u64,
+    /// The trials in the order in which they run.
+    pub order: Vec<Trial>,
+    /// The machine.
+    pub environment: Environment,
+    /// The contenders as they really are, in the study's order.
+    pub systems: Vec<SystemRecord>,
+}
+
+/// The machine that a run took place on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// `Linux 6.1.0-18-amd64`.
+    pub kernel: String,
+    /// `Intel(R) Xeon(R) Processor`.
+    pub cpu_model: String,
+    /// CPUs that bakeoff may run on.
+    pub cpus: u32,
+    /// All memory.
+    pub memory_bytes: u64,
+    /// Type of the file system that holds the servers' data: `ext4`.
+    pub file_system: String,
+    /// Free space there when the run began.
+    pub disk_free_bytes: u64,
+    /// A 1 KiB append made durable there, before the run: median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_sync_median_us: Option<f64>,
+    /// The same, 99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_sync_p99_us: Option<f64>,
+    /// How many files, sockets among them, bakeoff may have open.
+    pub open_files_max: u64,
+    /// Threads of the load generator.
+    pub generator_threads: u32,
+    /// Whether generator and servers share the machine, and its CPUs.
+    pub shared_with_servers: bool,
+}
+
+/// A contender as it really is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SystemRecord {
+    /// The study's name for it.
+    pub name: String,
+    /// `etcd`.
+    pub kind: String,
+    /// The program's or the running system's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where the program came from: `Debian package etcd-server 3.4.23+dfsg-4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// SHA-256 of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// When the program was built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// Whether it ran already and was only loaded.
+    pub already_running: bool,
+    /// Nodes.
+    pub nodes: u32,
+    /// What it promises.
+    pub promises: Promises,
+    /// Settings that depart from the system's own defaults, each with its reason.
+    pub settings: Vec<Setting>,
+}
+
+/// What a system promises, in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promises {
+    /// How data is replicated.
+    pub replication: String,
+    /// When a write is acknowledged.
+    pub acknowledged: String,
+    /// What reads may return, by how they are asked for.
+    pub reads: String,
+}
+
+/// A setting that departs from a system's own default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// `maxClientCnxns`.
+    pub name: String,
+    /// `0`.
+    pub value: String,
+    /// Why it departs.
+    pub reason: String,
+}
+
+/// One trial, once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Which.
+    pub trial: Trial,
+    /// When it began, in UTC.
+    pub started: String,
+    /// From the first launch to a cluster with a leader.
+    #[serde(default, with = "units::duration")]
+    pub ready_after: Duration,
+    /// Name of the node that led when the load began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// The nodes that clients connected to.
+    pub targets: Vec<String>,
+    /// Keys written before the load, unmeasured.
+    #[serde(default)]
+    pub filled: u64,
+    /// What was measured, stage by stage.
+    pub stages: Vec<StageRecord>,
+    /// What each node and the generator used while the load ran.
+    pub usage: Vec<Usage>,
+    /// Reading back what was acknowledged.
+    pub audits: Vec<Audit>,
+    /// Everything else that was checked.
+    pub checks: Vec<Check>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// How a trial ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "ended", content = "why")]
+pub enum Outcome {
+    /// As planned.
+    Completed,
+    /// The user ended it; what was measured by then is here.
+    Interrupted,
+    /// It could not go on.
+    Failed(String),
+}
+
+/// One stage of a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageRecord {
+    /// Clients that worked.
+    pub clients: u32,
+    /// What they measured.
+    pub measurement: Measurement,
+}
+
+/// What one process used while the load ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The node's name, or `generator`.
+    pub name: String,
+    /// Mean CPU over the load, in percent of one core.
+    pub cpu_mean_percent: f64,
+    /// Most CPU in one sampling interval, in percent of one core.
+    pub cpu_max_percent: f64,
+    /// Most resident memory.
+    pub rss_max_bytes: u64,
+    /// Bytes written to disk.
+    pub written_bytes: u64,
+}
+
+/// One thing that was checked about a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// `limits applied`.
+    pub name: String,
+    /// What was found.
+    pub verdict: Verdict,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// When, in UTC.
+    pub ended: String,
+    /// Whether all trials of the order were run.
+    pub complete: bool,
+}
+
+impl TrialRecord {
+    /// All stages as one; `None` when none was measured.
+    pub fn measurement(&self) -> Option<Measurement> {
+        let (first, later) = self.stages.split_first()?;
+        let mut whole = first.measurement.clone();
+        later.iter().for_each(|stage| whole.append(&stage.measurement));
+        Some(whole)
+    }
+
+    /// Why its figures must not be used; empty when they may be.
+    pub fn invalid_because(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        match &self.outcome {
+            Outcome::Completed => {}
+            Outcome::Interrupted => reasons.push("interrupted before its end".to_owned()),
+            Outcome::Failed(why) => reasons.push(why.clone()),
+        }
+        let audits = self.audits.iter().map(|audit| (audit.when.as_str(), &audit.verdict));
+        let checks = self.checks.iter().map(|check| (check.name.as_str(), &check.verdict));
+        for (name, verdict) in audits.chain(checks) {
+            if let Verdict::Failed(why) = verdict {
+                reasons.push(format!("{name}: {why}"));
+            }
+        }
+        reasons
+    }
+}
+
+/// A run, read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// What was asked.
+    pub header: RunHeader,
+    /// The trials that were run, in order.
+    pub trials: Vec<TrialRecord>,
+    /// How it ended; `None` when it was killed.
+    pub end: Option<RunEnd>,
+}
+
+impl Record {
+    /// Whether every trial of the order is here and was run to its end.
+    pub fn is_complete(&self) -> bool {
+        self.trials.len() == self.header.order.len()
+            && self.trials.iter().all(|trial| trial.outcome != Outcome::Interrupted)
+    }
+}
+
+/// Something wrong with a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "line {}: {}", self.line, self.what)
+    }
+}
+
+/// One line of a record, as text with its newline.
+pub fn write_line(line: &Line) -> String {
+    let mut text = serde_json::to_string(line).expect("a record holds nothing that JSON cannot");
+    text.push('\n');
+    text
+}
+
+/// Reads a record as far as it can be read. Without a first line that makes sense nothing can.
+pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
+    let mut lines = (1..).zip(text.split_inclusive('\n'));
+    let (_, first) = lines.next().ok_or(Complaint { line: 1, what: "the record is empty".into() })?;
+    let header = read_header(first).map_err(|what| Complaint { line: 1, what })?;
+    let mut record = Record { header, trials: Vec::new(), end: None };
+    let mut complaints = Vec::new();
+    for (number, line) in lines {
+        let complaint = |what: String| Complaint { line: number, what };
+        match serde_json::from_str(line) {
+            Ok(Line::Trial(trial)) => record.trials.push(trial),
+            Ok(Line::End(end)) => record.end = Some(end),
+            Ok(Line::Run(_)) => complaints.push(complaint("a second run begins here; ignored".into())),
+            Err(_) if !line.ends_with('\n') => {
+                complaints.push(complaint("torn: the run was killed while it was written".into()));
+            }
+            Err(error) => complaints.push(complaint(format!("not a line of a record: {error}"))),
+        }
+    }
+    Ok((record, complaints))
+}
+
+fn read_header(line: &str) -> Result<RunHeader, String> {
+    #[derive(Deserialize)]
+    struct Peek {
+        format: u32,
+    }
+    let peek: Peek = serde_json::from_str(line)
+        .map_err(|error| format!("this is no record of a run: {error}"))?;
+    if peek.format > FORMAT {
+        return Err(format!(
+            "the record has format {}, and this program reads formats up to {FORMAT}; use a newer bakeoff",
+            peek.format
+        ));
+    }
+    match serde_json::from_str(line) {
+        Ok(Line::Run(header)) => Ok(header),
+        Ok(_) => Err("a record begins with its run, and this line is something else".into()),
+        Err(error) => Err(format!("the run's description cannot be read: {error}")),
+    }
+}

@@ -1,0 +1,42 @@
+//! The one error a wire session reports: the peer broke the protocol.
+//!
+//! A status that the peer reports in good order (an HTTP 404, a gRPC status, a ZooKeeper
+//! error code) is an outcome, never one of these.
+//!
+//! Not here: errors of sockets and TLS, which belong to whoever owns them.
+
+use std::fmt;
+
+/// What the peer did wrong, in words; the connection cannot be used any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProtocolError {
+    /// Lower case, no full stop, ready to stand after a colon.
+    pub what: String,
+}
+
+impl ProtocolError {
+    /// An error that says `what` the peer did.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into() }
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// The connection cannot take another request now: ask again after more has been received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busy;
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no more requests can be in flight on this connection")
+    }
+}
+
+impl std::error::Error for Busy {}

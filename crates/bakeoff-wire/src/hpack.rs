@@ -1,0 +1,683 @@
+//! HPACK, the header compression of HTTP/2 (RFC 7541).
+//!
+//! The encoder serves requests that repeat: a field goes into the dynamic table the first time
+//! it is sent and is one byte afterwards. It never evicts, so what was prepared stays prepared;
+//! a field that no longer fits is sent as a literal. Literals are sent without Huffman coding:
+//! they are sent once, and the processor's time is what is scarce.
+//!
+//! The decoder copies fields into a [`HeaderBlock`] that its owner reuses, so that decoding
+//! allocates nothing once its buffers have grown.
+//!
+//! Not here: frames (`http2`), and the meaning of any header.
+
+use std::collections::VecDeque;
+
+use crate::ProtocolError;
+use crate::hpack_tables::{CODES, EMITS, FAILS, MAY_END, STATIC, STEPS};
+
+/// The dynamic table's size until a peer says otherwise, in bytes (RFC 9113 section 6.5.2).
+pub const DEFAULT_TABLE_SIZE: usize = 4096;
+
+/// What an entry costs beyond its name and value, in bytes (RFC 7541 section 4.1).
+const ENTRY_OVERHEAD: usize = 32;
+
+/// Decoded header fields, in order, in one reusable buffer.
+#[derive(Debug, Clone, Default)]
+pub struct HeaderBlock {
+    bytes: Vec<u8>,
+    fields: Vec<Field>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Field {
+    start: u32,
+    name: u32,
+    value: u32,
+}
+
+impl HeaderBlock {
+    /// An empty block.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets the fields and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.fields.clear();
+    }
+
+    /// The fields, to look at.
+    pub fn view(&self) -> Headers<'_> {
+        Headers { block: self }
+    }
+
+    fn push(&mut self, name: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        self.close(start, name.len());
+    }
+
+    /// Makes a field of what was appended since `start`, the first `name` bytes being its name.
+    fn close(&mut self, start: usize, name: usize) {
+        let value = self.bytes.len() - start - name;
+        // The list limit keeps every figure far below 4 GiB.
+        self.fields.push(Field { start: start as u32, name: name as u32, value: value as u32 });
+    }
+
+    fn listed_size(&self) -> usize {
+        self.bytes.len() + ENTRY_OVERHEAD * self.fields.len()
+    }
+}
+
+/// Header fields of a response or its trailers.
+#[derive(Debug, Clone, Copy)]
+pub struct Headers<'a> {
+    block: &'a HeaderBlock,
+}
+
+impl<'a> Headers<'a> {
+    /// The first value of the field `name`, which must be in lower case as HTTP/2 sends it.
+    pub fn get(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.iter().find(|(its, _)| *its == name).map(|(_, value)| value)
+    }
+
+    /// Names and values in the order received.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let block = self.block;
+        block.fields.iter().map(move |field| {
+            let name = field.start as usize;
+            let value = name + field.name as usize;
+            let end = value + field.value as usize;
+            (
+                block.bytes.get(name..value).unwrap_or_default(),
+                block.bytes.get(value..end).unwrap_or_default(),
+            )
+        })
+    }
+
+    /// How many fields there are.
+    pub fn len(&self) -> usize {
+        self.block.fields.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.block.fields.is_empty()
+    }
+}
+
+/// Turns received header blocks into fields.
+#[derive(Debug)]
+pub struct Decoder {
+    table: Table,
+    /// What we allow the peer's encoder to use; it may choose less.
+    allowed: usize,
+    list_limit: usize,
+}
+
+impl Decoder {
+    /// A decoder that lets its peer use a dynamic table of `table_size` bytes and refuses a
+    /// header list larger than `list_limit` bytes, counted as in RFC 9113 section 6.5.2 (each
+    /// field costs its name, its value and 32).
+    pub fn new(table_size: usize, list_limit: usize) -> Self {
+        Self {
+            table: Table::new(table_size),
+            allowed: table_size,
+            list_limit: list_limit.min(1 << 30),
+        }
+    }
+
+    /// Appends the fields of one whole header block to `into`.
+    ///
+    /// # Errors
+    /// When the block breaks RFC 7541 or the list limit. The dynamic tables of both sides then
+    /// differ, so the connection is lost.
+    pub fn decode(&mut self, block: &[u8], into: &mut HeaderBlock) -> Result<(), ProtocolError> {
+        self.decode_fields(block, into).map_err(|what| ProtocolError::new(format!("hpack: {what}")))
+    }
+
+    fn decode_fields(&mut self, block: &[u8], into: &mut HeaderBlock) -> Result<(), &'static str> {
+        let mut rest = block;
+        let mut seen_field = false;
+        while let Some(&first) = rest.first() {
+            if first & 0x80 != 0 {
+                // An indexed field, RFC 7541 section 6.1.
+                let index = integer(&mut rest, 7)?;
+                let (name, value) = self.table.entry(index)?;
+                into.push(name, value);
+            } else if first & 0xe0 == 0x20 {
+                // A table size update, section 6.3; only at the beginning, section 4.2.
+                if seen_field {
+                    return Err("a table size update after a field");
+                }
+                let size = integer(&mut rest, 5)? as usize;
+                if size > self.allowed {
+                    return Err("a table size update above what was allowed");
+                }
+                self.table.resize(size);
+                continue;
+            } else {
+                // A literal: with indexing (section 6.2.1), without (6.2.2) or never (6.2.3).
+                let indexing = first & 0x40 != 0;
+                let index = integer(&mut rest, if indexing { 6 } else { 4 })?;
+                let start = into.bytes.len();
+                if index == 0 {
+                    string(&mut rest, &mut into.bytes)?;
+                } else {
+                    let (name, _) = self.table.entry(index)?;
+                    into.bytes.extend_from_slice(name);
+                }
+                let name = into.bytes.len() - start;
+                string(&mut rest, &mut into.bytes)?;
+                into.close(start, name);
+                if indexing {
+                    self.table.insert(into.bytes.get(start..).unwrap_or_default(), name);
+                }
+            }
+            seen_field = true;
+            if into.listed_size() > self.list_limit {
+                return Err("header list larger than the limit");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The dynamic table: entries lie one after another in one buffer that is compacted now and then.
+#[derive(Debug)]
+struct Table {
+    bytes: Vec<u8>,
+    /// Newest last. `start` counts from the first byte ever inserted.
+    entries: VecDeque<TableEntry>,
+    /// The count that `bytes[0]` has.
+    base: u64,
+    size: usize,
+    limit: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct TableEntry {
+    start: u64,
+    name: u32,
+    value: u32,
+}
+
+impl TableEntry {
+    fn cost(&self) -> usize {
+        self.name as usize + self.value as usize + ENTRY_OVERHEAD
+    }
+}
+
+impl Table {
+    fn new(limit: usize) -> Self {
+        Self { bytes: Vec::new(), entries: VecDeque::new(), base: 0, size: 0, limit }
+    }
+
+    /// Name and value at an index of the protocol: 1 to 61 are static, then newest first.
+    fn entry(&self, index: u32) -> Result<(&[u8], &[u8]), &'static str> {
+        let index = (index as usize).checked_sub(1).ok_or("index 0")?;
+        if let Some(&entry) = STATIC.get(index) {
+            return Ok(entry);
+        }
+        let newest_first = index - STATIC.len();
+        let at =
+            self.entries.len().checked_sub(newest_first + 1).ok_or("an index beyond the table")?;
+        let entry = self.entries.get(at).ok_or("an index beyond the table")?;
+        let name = (entry.start - self.base) as usize;
+        let value = name + entry.name as usize;
+        let end = value + entry.value as usize;
+        Ok((
+            self.bytes.get(name..value).unwrap_or_default(),
+            self.bytes.get(value..end).unwrap_or_default(),
+        ))
+    }
+
+    fn resize(&mut self, limit: usize) {
+        self.limit = limit;
+        self.evict(0);
+    }
+
+    /// Evicts the oldest entries until `room` more bytes fit, or all are gone.
+    fn evict(&mut self, room: usize) {
+        while self.size + room > self.limit {
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.size -= oldest.cost();
+        }
+    }
+
+    /// Inserts a field given as name and value in one slice. One that is too large empties
+    /// the table, which is no error (RFC 7541 section 4.4).
+    fn insert(&mut self, field: &[u8], name: usize) {
+        let entry = TableEntry {
+            start: self.base + self.bytes.len() as u64,
+            name: name as u32,
+            value: (field.len() - name) as u32,
+        };
+        self.evict(entry.cost());
+        if entry.cost() > self.limit {
+            return;
+        }
+        self.size += entry.cost();
+        self.entries.push_back(entry);
+        self.bytes.extend_from_slice(field);
+        if self.bytes.len() > 2 * self.limit {
+            let first = self.entries.front().map_or(entry.start, |oldest| oldest.start);
+            self.bytes.drain(..(first - self.base) as usize);
+            self.base = first;
+        }
+    }
+}
+
+/// An integer with a prefix of `bits` bits, RFC 7541 section 5.1; at most 2^28 here, since
+/// nothing larger could be meant.
+fn integer(rest: &mut &[u8], bits: u32) -> Result<u32, &'static str> {
+    let (&first, mut bytes) = rest.split_first().ok_or("a truncated integer")?;
+    let mask = (1u32 << bits) - 1;
+    let mut value = u32::from(first) & mask;
+    if value == mask {
+        let mut shift = 0;
+        loop {
+            let (&byte, after) = bytes.split_first().ok_or("a truncated integer")?;
+            bytes = after;
+            if shift > 21 {
+                return Err("an integer that is too large");
+            }
+            value += u32::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+    }
+    *rest = bytes;
+    Ok(value)
+}
+
+/// Appends a string literal, RFC 7541 section 5.2, to `into`.
+fn string(rest: &mut &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
+    let huffman = rest.first().ok_or("a truncated string")? & 0x80 != 0;
+    let length = integer(rest, 7)? as usize;
+    let (text, after) = rest.split_at_checked(length).ok_or("a truncated string")?;
+    *rest = after;
+    if huffman {
+        huffman_decode(text, into)
+    } else {
+        into.extend_from_slice(text);
+        Ok(())
+    }
+}
+
+fn huffman_decode(text: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
+    into.reserve(text.len() * 8 / 5);
+    let mut state = 0u8;
+    for &byte in text {
+        for bits in [byte >> 4, byte & 0xf] {
+            let step = STEPS[state as usize][bits as usize];
+            if step.what != 0 {
+                if step.what & FAILS != 0 {
+                    return Err("the end-of-string symbol in a Huffman string");
+                }
+                debug_assert_eq!(step.what, EMITS);
+                into.push(step.octet);
+            }
+            state = step.next;
+        }
+    }
+    if MAY_END[state as usize] { Ok(()) } else { Err("wrong padding of a Huffman string") }
+}
+
+/// Appends the Huffman code of `text`, padded with one-bits (RFC 7541 section 5.2).
+///
+/// The [`Encoder`] does not use it; a test of what a peer may send does.
+pub fn huffman_encode(text: &[u8], into: &mut Vec<u8>) {
+    let mut bits = 0u64;
+    let mut count = 0u32;
+    for &octet in text {
+        let (code, length) = CODES[octet as usize];
+        bits = (bits << length) | u64::from(code);
+        count += u32::from(length);
+        while count >= 8 {
+            count -= 8;
+            into.push((bits >> count) as u8);
+        }
+    }
+    if count > 0 {
+        into.push((((bits << 8) | 0xff) >> count) as u8);
+    }
+}
+
+/// Turns fields into header blocks.
+#[derive(Debug)]
+pub struct Encoder {
+    /// Oldest first.
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+    size: usize,
+    limit: usize,
+    /// What we would use at most, whatever the peer allows.
+    wanted: usize,
+    /// The next block must announce that the table was emptied and has a new limit.
+    resized: bool,
+    version: u64,
+}
+
+impl Encoder {
+    /// An encoder that uses a dynamic table of at most `table_size` bytes. Until the peer says
+    /// otherwise that must not be above [`DEFAULT_TABLE_SIZE`], and is cut to it.
+    pub fn new(table_size: usize) -> Self {
+        let wanted = table_size.min(DEFAULT_TABLE_SIZE);
+        Self {
+            entries: Vec::new(),
+            size: 0,
+            limit: wanted,
+            wanted,
+            // A limit other than the protocol's default has to be announced.
+            resized: wanted != DEFAULT_TABLE_SIZE,
+            version: 0,
+        }
+    }
+
+    /// Changes whenever blocks encoded earlier stop being valid.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Obeys the peer's SETTINGS_HEADER_TABLE_SIZE, in bytes. A table that must change begins
+    /// anew and the next block says so.
+    pub fn peer_allows(&mut self, table_size: usize) {
+        let limit = table_size.min(self.wanted);
+        if limit != self.limit {
+            self.entries.clear();
+            self.size = 0;
+            self.limit = limit;
+            self.resized = true;
+            self.version += 1;
+        }
+    }
+
+    /// Begins a block: announces a changed table, if there is something to announce.
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.resized {
+            self.resized = false;
+            self.version += 1;
+            // RFC 7541 section 4.2: the smallest size passed through, then the final one.
+            put_integer(out, 0x20, 5, 0);
+            if self.limit > 0 {
+                put_integer(out, 0x20, 5, self.limit as u32);
+            }
+        }
+    }
+
+    /// Appends a field that will come again: an index if the table has it, else a literal that
+    /// puts it into the table, or a plain literal if the table is full.
+    pub fn encode(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        let known = STATIC.iter().position(|field| *field == (name, value)).map(|at| at + 1);
+        let index = known.or_else(|| {
+            let at = self.entries.iter().position(|(n, v)| **n == *name && **v == *value)?;
+            Some(STATIC.len() + self.entries.len() - at)
+        });
+        if let Some(index) = index {
+            return put_integer(out, 0x80, 7, index as u32);
+        }
+        let cost = name.len() + value.len() + ENTRY_OVERHEAD;
+        if self.size + cost > self.limit {
+            return literal(out, 0x00, 4, name, value);
+        }
+        literal(out, 0x40, 6, name, value);
+        self.entries.push((name.into(), value.into()));
+        self.size += cost;
+        self.version += 1;
+    }
+
+    /// Appends a field that will not come again, without touching the table.
+    pub fn encode_once(&self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        literal(out, 0x00, 4, name, value);
+    }
+}
+
+fn literal(out: &mut Vec<u8>, pattern: u8, bits: u32, name: &[u8], value: &[u8]) {
+    // Only static names are referred to: their indices never move.
+    match STATIC.iter().position(|(its, _)| *its == name) {
+        Some(at) => put_integer(out, pattern, bits, at as u32 + 1),
+        None => {
+            out.push(pattern);
+            put_string(out, name);
+        }
+    }
+    put_string(out, value);
+}
+
+fn put_string(out: &mut Vec<u8>, text: &[u8]) {
+    put_integer(out, 0, 7, text.len() as u32);
+    out.extend_from_slice(text);
+}
+
+fn put_integer(out: &mut Vec<u8>, pattern: u8, bits: u32, value: u32) {
+    let mask = (1u32 << bits) - 1;
+    if value < mask {
+        out.push(pattern | value as u8);
+        return;
+    }
+    out.push(pattern | mask as u8);
+    let mut rest = value - mask;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> =
+            text.chars().filter_map(|c| c.to_digit(16)).map(|d| d as u8).collect();
+        digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    }
+
+    fn fields(block: &HeaderBlock) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        block.view().iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, ProtocolError> {
+        let mut into = HeaderBlock::new();
+        decoder.decode(block, &mut into).map(|()| fields(&into))
+    }
+
+    fn check(decoder: &mut Decoder, block: &str, expected: &[(&str, &str)]) {
+        let expected: Vec<(String, String)> =
+            expected.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
+        assert_eq!(decode(decoder, &hex(block)), Ok(expected));
+    }
+
+    fn check_refused(block: &str, expected: &str) {
+        let result = decode(&mut Decoder::new(4096, 1000), &hex(block));
+        assert_eq!(result.unwrap_err().what, format!("hpack: {expected}"));
+    }
+
+    #[test]
+    fn the_requests_of_rfc_7541_appendix_c_4_are_decoded() {
+        let mut decoder = Decoder::new(4096, 1000);
+        let first = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":path", "/"),
+            (":authority", "www.example.com"),
+        ];
+        check(&mut decoder, "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", &first);
+        let mut second = first.to_vec();
+        second.push(("cache-control", "no-cache"));
+        check(&mut decoder, "8286 84be 5886 a8eb 1064 9cbf", &second);
+        check(
+            &mut decoder,
+            "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
+            &[
+                (":method", "GET"),
+                (":scheme", "https"),
+                (":path", "/index.html"),
+                (":authority", "www.example.com"),
+                ("custom-key", "custom-value"),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_responses_of_rfc_7541_appendix_c_6_evict() {
+        let mut decoder = Decoder::new(256, 1000);
+        let date = "Mon, 21 Oct 2013 20:13:21 GMT";
+        let location = "https://www.example.com";
+        check(
+            &mut decoder,
+            "4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 \
+             2d1b ff6e 919d 29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3",
+            &[
+                (":status", "302"),
+                ("cache-control", "private"),
+                ("date", date),
+                ("location", location),
+            ],
+        );
+        check(
+            &mut decoder,
+            "4883 640e ffc1 c0bf",
+            &[
+                (":status", "307"),
+                ("cache-control", "private"),
+                ("date", date),
+                ("location", location),
+            ],
+        );
+        check(
+            &mut decoder,
+            "88c1 6196 d07a be94 1054 d444 a820 0595 040b 8166 e084 a62d 1bff c05a 839b d9ab \
+             77ad 94e7 821d d7f2 e6c7 b335 dfdf cd5b 3960 d5af 2708 7f36 72c1 ab27 0fb5 291f \
+             9587 3160 65c0 03ed 4ee5 b106 3d50 07",
+            &[
+                (":status", "200"),
+                ("cache-control", "private"),
+                ("date", "Mon, 21 Oct 2013 20:13:22 GMT"),
+                ("location", location),
+                ("content-encoding", "gzip"),
+                ("set-cookie", "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1"),
+            ],
+        );
+    }
+
+    #[test]
+    fn broken_blocks_are_refused() {
+        check_refused("80", "index 0");
+        check_refused("be", "an index beyond the table");
+        check_refused("7f", "a truncated integer");
+        check_refused("ff ffff ffff ff7f", "an integer that is too large");
+        check_refused("40 05 61", "a truncated string");
+        check_refused("82 20", "a table size update after a field");
+        check_refused("3f e2 1f", "a table size update above what was allowed");
+        check_refused("00 84 ffff ffff 00", "the end-of-string symbol in a Huffman string");
+        check_refused("00 81 00 00", "wrong padding of a Huffman string");
+        check_refused("00 82 ffff 00", "wrong padding of a Huffman string");
+    }
+
+    #[test]
+    fn a_header_list_above_the_limit_is_refused() {
+        let mut block = Vec::new();
+        literal(&mut block, 0x40, 6, b"a", &[b'x'; 400]);
+        block.extend([0xbe; 2]);
+        let result = decode(&mut Decoder::new(4096, 1000), &block);
+        assert_eq!(result.unwrap_err().what, "hpack: header list larger than the limit");
+    }
+
+    #[test]
+    fn a_repeated_field_costs_one_byte() {
+        let mut encoder = Encoder::new(4096);
+        let mut first = Vec::new();
+        encoder.encode(b"te", b"trailers", &mut first);
+        assert_eq!(first.len(), 1 + 1 + 2 + 1 + 8);
+        let mut second = Vec::new();
+        encoder.encode(b"te", b"trailers", &mut second);
+        assert_eq!(second, [0x80 | 62]);
+    }
+
+    #[test]
+    fn a_field_that_does_not_fit_is_sent_as_a_literal_each_time() {
+        let mut encoder = Encoder::new(100);
+        let mut decoder = Decoder::new(4096, 1000);
+        for _ in 0..3 {
+            let mut block = Vec::new();
+            encoder.begin(&mut block);
+            encoder.encode(b"a", b"1", &mut block);
+            encoder.encode(b"b", &[b'x'; 100], &mut block);
+            assert_eq!(decode(&mut decoder, &block).unwrap().len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_smaller_table_is_announced_once_and_starts_empty() {
+        let mut encoder = Encoder::new(4096);
+        let mut decoder = Decoder::new(4096, 1000);
+        let mut lengths = Vec::new();
+        for round in 0..4 {
+            if round == 2 {
+                encoder.peer_allows(64);
+            }
+            let mut block = Vec::new();
+            encoder.begin(&mut block);
+            encoder.encode(b"a", b"1", &mut block);
+            assert_eq!(decode(&mut decoder, &block).unwrap(), [("a".into(), "1".into())]);
+            lengths.push(block.len());
+        }
+        assert_eq!(lengths, [5, 1, 8, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn huffman_text_decodes_to_itself(text: Vec<u8>) {
+            let mut coded = Vec::new();
+            huffman_encode(&text, &mut coded);
+            let mut back = Vec::new();
+            prop_assert_eq!(huffman_decode(&coded, &mut back), Ok(()));
+            prop_assert_eq!(back, text);
+        }
+
+        #[test]
+        fn what_the_encoder_writes_the_decoder_reads(
+            blocks in proptest::collection::vec(
+                proptest::collection::vec(("[a-d]{1,2}", "[a-c]{0,30}", any::<bool>()), 0..6), 0..20),
+            sizes in proptest::collection::vec(0usize..300, 20),
+        ) {
+            let mut encoder = Encoder::new(4096);
+            let mut decoder = Decoder::new(4096, 100_000);
+            for (fields, size) in blocks.iter().zip(sizes) {
+                if size < 200 {
+                    encoder.peer_allows(size);
+                }
+                let mut block = Vec::new();
+                encoder.begin(&mut block);
+                for (name, value, again) in fields {
+                    if *again {
+                        encoder.encode(name.as_bytes(), value.as_bytes(), &mut block);
+                    } else {
+                        encoder.encode_once(name.as_bytes(), value.as_bytes(), &mut block);
+                    }
+                }
+                let expected: Vec<_> =
+                    fields.iter().map(|(n, v, _)| (n.clone(), v.clone())).collect();
+                prop_assert_eq!(decode(&mut decoder, &block), Ok(expected));
+            }
+        }
+
+        #[test]
+        fn arbitrary_blocks_never_panic(blocks: Vec<Vec<u8>>) {
+            let mut decoder = Decoder::new(100, 1000);
+            for block in blocks {
+                let _ = decode(&mut decoder, &block);
+                prop_assert!(decoder.table.size <= 100);
+                prop_assert!(decoder.table.bytes.len() <= 200);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Adds up what the workers measure, second by second, while they go on.
+//!
+//! Workers record into a slice of their own and hand it over when a second is past; the collector
+//! merges, encodes and gives the memory back. So nothing is locked in the loop, memory does not
+//! grow with the number of operations, and progress can be shown while the load runs.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use bakeoff_core::histogram::Latencies;
+use bakeoff_core::measurement::{
+    EXAMPLES_MAX, Errors, Measurement, OperationFigures, Second, SecondFigures,
+};
+
+use super::Window;
+
+/// What one worker measured in one second.
+pub(super) struct Slice {
+    pub(super) worker: usize,
+    pub(super) second: u32,
+    pub(super) operations: Vec<OperationFigures>,
+    pub(super) slip: Latencies,
+    pub(super) connection_errors: Errors,
+    pub(super) disconnected: Duration,
+    pub(super) warmup_operations: u64,
+    pub(super) last_end: Option<Instant>,
+    pub(super) interrupted: bool,
+    pub(super) keys_exhausted: bool,
+}
+
+impl Slice {
+    pub(super) fn new(worker: usize, operations: usize) -> Self {
+        Self {
+            worker,
+            second: 0,
+            operations: vec![OperationFigures::default(); operations],
+            slip: Latencies::default(),
+            connection_errors: Errors::default(),
+            disconnected: Duration::ZERO,
+            warmup_operations: 0,
+            last_end: None,
+            interrupted: false,
+            keys_exhausted: false,
+        }
+    }
+
+    /// Forgets everything; keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.operations.iter_mut().for_each(OperationFigures::clear);
+        self.slip.clear();
+        self.connection_errors = Errors::default();
+        self.disconnected = Duration::ZERO;
+        self.warmup_operations = 0;
+        self.last_end = None;
+        self.interrupted = false;
+        self.keys_exhausted = false;
+    }
+}
+
+/// What a worker tells.
+pub(super) enum Message {
+    /// All clients are connected.
+    Connected,
+    /// A client could not be connected; the worker has ended.
+    NotConnected,
+    /// A second is past.
+    Slice(Box<Slice>),
+    /// The worker has ended; its last slice came before.
+    Ended { worker: usize },
+}
+
+/// How a load is going, each second.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Live {
+    /// Seconds measured so far.
+    pub(crate) second: u32,
+    /// Verified successes in the last second.
+    pub(crate) verified: u64,
+    /// Failures in the last second.
+    pub(crate) errors: u64,
+    /// 99th percentile of the response time in the last second.
+    pub(crate) p99: Option<Duration>,
+}
+
+/// Adds slices up.
+pub(super) struct Collector {
+    names: Vec<&'static str>,
+    /// Merged slices of seconds that not all workers have passed.
+    open: BTreeMap<u32, Vec<OperationFigures>>,
+    /// The last second that each worker has handed over; `None` once it has ended.
+    passed: Vec<Option<u32>>,
+    recycle: Vec<Sender<Box<Slice>>>,
+    total: Vec<OperationFigures>,
+    last_end: Option<Instant>,
+    measurement: Measurement,
+}
+
+impl Collector {
+    pub(super) fn new(names: Vec<&'static str>, recycle: Vec<Sender<Box<Slice>>>) -> Self {
+        Self {
+            total: vec![OperationFigures::default(); names.len()],
+            names,
+            open: BTreeMap::new(),
+            passed: vec![Some(0); recycle.len()],
+            recycle,
+            last_end: None,
+            measurement: Measurement::default(),
+        }
+    }
+
+    /// Takes a slice; returns the seconds that became complete by it.
+    pub(super) fn take(&mut self, slice: Box<Slice>) -> Vec<Live> {
+        let Slice { worker, second, .. } = *slice;
+        let merged = self
+            .open
+            .entry(second)
+            .or_insert_with(|| vec![OperationFigures::default(); self.names.len()]);
+        for (ours, theirs) in merged.iter_mut().zip(&slice.operations) {
+            ours.merge(theirs);
+        }
+        let measurement = &mut self.measurement;
+        measurement.slip.merge(&slice.slip);
+        measurement.connection_errors.count += slice.connection_errors.count;
+        measurement.connection_errors.examples.extend(slice.connection_errors.examples.clone());
+        measurement.connection_errors.examples.truncate(EXAMPLES_MAX);
+        measurement.disconnected += slice.disconnected;
+        measurement.warmup_operations += slice.warmup_operations;
+        measurement.interrupted |= slice.interrupted;
+        measurement.keys_exhausted |= slice.keys_exhausted;
+        self.last_end = self.last_end.max(slice.last_end);
+        self.passed[worker] = self.passed[worker].map(|_| second + 1);
+        self.recycle[worker].send(slice).ok();
+        self.close_seconds()
+    }
+
+    /// Notes that a worker has ended; returns the seconds that became complete by it.
+    pub(super) fn ended(&mut self, worker: usize) -> Vec<Live> {
+        self.passed[worker] = None;
+        self.close_seconds()
+    }
+
+    /// Whether all workers have ended.
+    pub(super) fn is_done(&self) -> bool {
+        self.passed.iter().all(Option::is_none)
+    }
+
+    fn close_seconds(&mut self) -> Vec<Live> {
+        let passed_by_all = self.passed.iter().flatten().min().copied().unwrap_or(u32::MAX);
+        let mut lives = Vec::new();
+        while let Some(entry) = self.open.first_entry() {
+            if *entry.key() >= passed_by_all {
+                break;
+            }
+            let (second, merged) = entry.remove_entry();
+            lives.push(self.close_second(second, &merged));
+        }
+        lives
+    }
+
+    fn close_second(&mut self, second: u32, merged: &[OperationFigures]) -> Live {
+        let mut closed = Second { second, operations: BTreeMap::new() };
+        let mut response = Latencies::default();
+        let (mut verified, mut errors) = (0, 0);
+        for ((name, figures), total) in self.names.iter().zip(merged).zip(&mut self.total) {
+            total.merge(figures);
+            if figures.verified == 0 && figures.errors.is_empty() {
+                continue;
+            }
+            response.merge(&figures.response);
+            verified += figures.verified;
+            errors += figures.error_count();
+            closed.operations.insert(
+                (*name).to_owned(),
+                SecondFigures {
+                    verified: figures.verified,
+                    errors: figures.error_count(),
+                    response: figures.response.pack(),
+                    service: figures.service.pack(),
+                },
+            );
+        }
+        if !closed.operations.is_empty() {
+            self.measurement.seconds.push(closed);
+        }
+        Live { second, verified, errors, p99: response.quantile(0.99) }
+    }
+
+    /// The whole, once all workers have ended.
+    pub(super) fn finish(mut self, window: &Window) -> Measurement {
+        let last_end = self.last_end.unwrap_or(window.measure);
+        let end = if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };
+        self.measurement.window = end.saturating_duration_since(window.measure);
+        self.measurement.operations = self
+            .names
+            .iter()
+            .zip(self.total)
+            .map(|(name, figures)| ((*name).to_owned(), figures))
+            .collect();
+        self.measurement
+    }
+}

@@ -1,0 +1,240 @@
+//! Drives a load: connects the clients, starts them all at one moment, adds up what they measure.
+//!
+//! Threads and `epoll`, no async runtime: what happens between an operation's due time and its
+//! bytes on the wire is all here and can be read in one sitting.
+//!
+//! Not here: what an operation is and whether its answer is right (`work`'s implementors), how a
+//! load is asked for (`bakeoff_core::study`).
+
+pub(crate) mod clock;
+mod collector;
+mod timer;
+pub(crate) mod transport;
+pub(crate) mod work;
+mod worker;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::schedule::{OpenSchedule, Share};
+use bakeoff_core::study::{Arrivals, Stop};
+
+pub(crate) use collector::Live;
+use collector::{Collector, Message, Slice};
+use transport::Target;
+use work::Work;
+use worker::{Part, Shared, Worker};
+
+/// How long after the last client has connected the load begins.
+const START_DELAY: Duration = Duration::from_millis(5);
+
+/// One stage of a load, ready to be driven.
+#[derive(Debug, Clone)]
+pub(crate) struct Drive<'a> {
+    /// Where clients connect to, in turn.
+    pub(crate) targets: &'a [Target],
+    pub(crate) clients: u32,
+    pub(crate) in_flight: u32,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) warmup: Duration,
+    pub(crate) stop: Stop,
+    pub(crate) timeout: Duration,
+    /// Worker threads; no more than there are clients are used.
+    pub(crate) threads: u32,
+    /// Seeds the arrivals.
+    pub(crate) seed: u64,
+    /// The number of the load's first operation: a later stage goes on where one ended.
+    pub(crate) first_ticket: u64,
+}
+
+/// Why a load could not be driven.
+#[derive(Debug)]
+pub(crate) enum EngineError {
+    /// A node could not be connected to before the load began.
+    Unreachable { address: SocketAddr, what: String },
+    /// The user asked for the end before the load began.
+    Interrupted,
+    /// The machine refused a socket, a thread or a timer.
+    Io(io::Error),
+}
+
+impl From<io::Error> for EngineError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl std::fmt::Display for EngineError {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable { address, what } => {
+                write!(to, "could not connect a client to `{address}`: {what}")
+            }
+            Self::Interrupted => write!(to, "interrupted before the load began"),
+            Self::Io(error) => write!(to, "the load generator failed: {error}"),
+        }
+    }
+}
+
+/// The moments of a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    /// When the first operations are due.
+    start: Instant,
+    /// When measuring begins.
+    measure: Instant,
+    /// When no more operations are sent, for a load that stops by time.
+    end: Option<Instant>,
+}
+
+impl Window {
+    fn second_of(&self, at: Instant) -> u32 {
+        at.saturating_duration_since(self.measure).as_secs() as u32
+    }
+
+    fn seconds_at(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.measure).as_secs_f64()
+    }
+
+    /// How much of the time between two moments lies in the measured window.
+    fn overlap(&self, from: Instant, to: Instant) -> Duration {
+        let from = from.max(self.measure);
+        let to = self.end.map_or(to, |end| to.min(end));
+        to.saturating_duration_since(from)
+    }
+}
+
+/// Drives one stage of a load. `works` makes each worker's work; `progress` is called each second.
+/// Returns what was measured and the number of the first operation not begun.
+pub(crate) fn drive<W: Work>(
+    drive: &Drive<'_>,
+    mut works: impl FnMut(Share) -> W,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<(Measurement, u64), EngineError> {
+    let of = drive.threads.clamp(1, drive.clients);
+    let shared = Shared {
+        tickets: AtomicU64::new(drive.first_ticket),
+        begun: AtomicU64::new(0),
+        interrupted,
+        targets: drive.targets,
+    };
+    let (to_collector, messages) = mpsc::channel();
+    thread::scope(|scope| {
+        let mut starts = Vec::new();
+        let mut recycle = Vec::new();
+        let mut workers = Vec::new();
+        let mut names = Vec::new();
+        for index in 0..of {
+            let share = Share { index, of };
+            let (give_back, recycled) = mpsc::channel();
+            let (start, started) = mpsc::channel();
+            let work = works(share);
+            names = work.operations();
+            let worker =
+                Worker::new(work, part(drive, share), &shared, to_collector.clone(), recycled)?;
+            let to_collector = to_collector.clone();
+            let work_on = move || work_on(worker, &to_collector, &started);
+            workers.push(thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, work_on)?);
+            starts.push(start);
+            recycle.push(give_back);
+        }
+        drop(to_collector);
+        let collector = Collector::new(names, recycle);
+        let collected = collect(drive, collector, &messages, &starts, progress);
+        drop(starts);
+        for worker in workers {
+            match worker.join() {
+                Ok(ended) => ended?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        let mut measurement = collected.ok_or(EngineError::Interrupted)?;
+        measurement.generator_threads = of;
+        Ok((measurement, shared.tickets.load(std::sync::atomic::Ordering::Relaxed)))
+    })
+}
+
+/// The part of a stage that falls to one worker.
+fn part(drive: &Drive<'_>, share: Share) -> Part {
+    let nodes = drive.targets.len() as u32;
+    let clients = (share.index..drive.clients).step_by(share.of as usize);
+    let schedule = OpenSchedule::new(drive.arrivals, share, drive.seed);
+    let budget = match drive.stop {
+        Stop::After(_) => None,
+        Stop::Operations(count) if schedule.is_some() => {
+            let (of, index) = (u64::from(share.of), u64::from(share.index));
+            Some(count / of + u64::from(index < count % of))
+        }
+        Stop::Operations(count) => Some(count),
+    };
+    Part {
+        worker: share.index as usize,
+        clients: clients.map(|client| (client, (client % nodes) as usize)).collect(),
+        in_flight: drive.in_flight,
+        timeout: drive.timeout,
+        schedule,
+        budget,
+    }
+}
+
+fn work_on<W: Work>(
+    mut worker: Worker<'_, W>,
+    to_collector: &Sender<Message>,
+    started: &Receiver<Window>,
+) -> Result<(), EngineError> {
+    if let Err(error) = worker.connect() {
+        to_collector.send(Message::NotConnected).ok();
+        return Err(error);
+    }
+    to_collector.send(Message::Connected).ok();
+    match started.recv() {
+        Ok(window) => worker.run(window),
+        Err(_) => Ok(()), // another worker could not connect and tells why
+    }
+}
+
+/// Waits for all workers to connect, starts them, and adds up until they have ended. `None` when a
+/// worker failed to connect.
+fn collect(
+    drive: &Drive<'_>,
+    mut collector: Collector,
+    messages: &Receiver<Message>,
+    starts: &[Sender<Window>],
+    progress: &mut dyn FnMut(&Live),
+) -> Option<Measurement> {
+    for _ in starts {
+        match messages.recv() {
+            Ok(Message::Connected) => {}
+            _ => return None,
+        }
+    }
+    let start = clock::now() + START_DELAY;
+    let measure = start + drive.warmup;
+    let end = match drive.stop {
+        Stop::After(time) => Some(measure + time),
+        Stop::Operations(_) => None,
+    };
+    let window = Window { start, measure, end };
+    let cpu_before = clock::process_cpu();
+    for start in starts {
+        start.send(window).ok()?;
+    }
+    while !collector.is_done() {
+        let complete = match messages.recv() {
+            Ok(Message::Slice(slice)) => collector.take(slice),
+            Ok(Message::Ended { worker }) => collector.ended(worker),
+            Ok(Message::Connected | Message::NotConnected) => Vec::new(),
+            Err(_) => break,
+        };
+        complete.iter().for_each(&mut *progress);
+    }
+    let mut measurement = collector.finish(&window);
+    measurement.generator_cpu = clock::process_cpu().saturating_sub(cpu_before);
+    Some(measurement)
+}

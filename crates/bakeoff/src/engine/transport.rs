@@ -1,0 +1,139 @@
+//! A connection's bytes, plain or under TLS: connect, flush, read.
+//!
+//! Not here: what the bytes mean, and when to connect again.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+/// Where a client connects to.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// The node's address.
+    pub(crate) address: SocketAddr,
+    /// The name to verify and whom to trust, when the node is spoken to over TLS.
+    pub(crate) tls: Option<TlsTarget>,
+}
+
+/// How a node is spoken to over TLS.
+#[derive(Debug, Clone)]
+pub(crate) struct TlsTarget {
+    pub(crate) name: ServerName<'static>,
+    pub(crate) config: Arc<ClientConfig>,
+}
+
+/// A connection, or one on its way.
+pub(crate) struct Link {
+    pub(crate) stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+    /// Bytes that the session wants sent.
+    pub(crate) out: Vec<u8>,
+    sent: usize,
+}
+
+impl Link {
+    /// Begins to connect.
+    pub(crate) fn connect(target: &Target) -> io::Result<Self> {
+        let tls = match &target.tls {
+            None => None,
+            Some(TlsTarget { name, config }) => Some(Box::new(
+                ClientConnection::new(config.clone(), name.clone()).map_err(io::Error::other)?,
+            )),
+        };
+        let stream = TcpStream::connect(target.address)?;
+        Ok(Self { stream, tls, out: Vec::new(), sent: 0 })
+    }
+
+    /// Whether the connection came about; an error says why it did not.
+    pub(crate) fn is_connected(&self) -> io::Result<bool> {
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
+        match self.stream.peer_addr() {
+            Ok(_) => {
+                self.stream.set_nodelay(true)?;
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends as much as the socket takes now.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else {
+            while self.sent < self.out.len() {
+                match self.stream.write(&self.out[self.sent..]) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => self.sent += count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            self.out.clear();
+            self.sent = 0;
+            return Ok(());
+        };
+        loop {
+            if self.sent < self.out.len() {
+                self.sent += tls.writer().write(&self.out[self.sent..])?;
+            }
+            if self.sent == self.out.len() {
+                self.out.clear();
+                self.sent = 0;
+            }
+            if !tls.wants_write() {
+                return Ok(());
+            }
+            match tls.write_tls(&mut self.stream) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads what is there: `None` when there is nothing now, 0 when the peer has ended.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            let result = match &mut self.tls {
+                None => self.stream.read(buffer),
+                Some(tls) => match tls.reader().read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        match tls.read_tls(&mut self.stream) {
+                            Ok(_) => {
+                                let processed = tls.process_new_packets();
+                                if let Err(error) = processed {
+                                    self.flush().ok(); // tell the peer why, if it can be told
+                                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                                }
+                                self.flush()?;
+                                continue;
+                            }
+                            Err(error) => Err(error),
+                        }
+                    }
+                    result => result,
+                },
+            };
+            return match result {
+                Ok(count) => Ok(Some(count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
+        }
+    }
+
+    /// Whether a read that filled less than its buffer has emptied the socket. Under TLS records
+    /// may wait inside, so only the socket's own word counts.
+    pub(crate) fn short_read_is_last(&self) -> bool {
+        self.tls.is_none()
+    }
+}

@@ -1,0 +1,138 @@
+//! What the loop is generic over: the work that a worker does and the sessions it does it on.
+//!
+//! The loop knows due times, sockets and histograms; it does not know what an operation is. Work
+//! does, and judges the answers, so that a key-value load, a plain HTTP load and an audit share
+//! every line of the loop.
+
+use std::time::Duration;
+
+use bakeoff_core::ledger::Outcome;
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_wire::ProtocolError;
+
+/// Which of a client's operations under way; below the load's `in_flight`.
+pub(crate) type Tag = u32;
+
+/// One connection's conversation. It never sees a socket.
+pub(crate) trait Session {
+    /// Appends what a new connection says first.
+    fn open(&mut self, out: &mut Vec<u8>);
+
+    /// Whether operations may be sent: greetings are done.
+    fn is_open(&self) -> bool;
+
+    /// Whether the peer has announced that it takes nothing more on this connection.
+    fn is_ending(&self) -> bool {
+        false
+    }
+
+    /// Gives up an operation that had no answer in time. `false`: the connection cannot be used
+    /// any more, because a late answer could not be told from the next one.
+    fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
+        let _ = (tag, out);
+        false
+    }
+
+    /// How long a connection may be silent before [`Self::keep_alive`] is due.
+    fn keep_alive_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Appends what keeps a silent connection alive.
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+}
+
+/// An operation that was sent.
+pub(crate) struct Issued<P> {
+    /// Which of [`Work::operations`].
+    pub(crate) operation: usize,
+    /// What the work must remember until the answer.
+    pub(crate) pending: P,
+}
+
+/// Why nothing was sent.
+pub(crate) enum NotIssued {
+    /// The session takes no more at the moment.
+    Busy,
+    /// There is nothing more to do, ever.
+    Exhausted,
+}
+
+/// An operation that ended with an answer.
+pub(crate) struct Done {
+    pub(crate) tag: Tag,
+    pub(crate) result: Result<Success, Failure>,
+}
+
+/// A verified success.
+#[derive(Default)]
+pub(crate) struct Success {
+    /// The answer was older than the newest acknowledged write, and was allowed to be.
+    pub(crate) old: bool,
+}
+
+/// An answer that is no success.
+pub(crate) struct Failure {
+    pub(crate) kind: ErrorKind,
+    pub(crate) what: String,
+}
+
+/// What each client is remembered to have under way, by tag.
+pub(crate) trait Pendings<P> {
+    /// What was sent with this tag; `None` when nothing is under way there.
+    fn take(&mut self, tag: Tag) -> Option<P>;
+}
+
+/// What one worker thread does: makes operations and judges their answers.
+pub(crate) trait Work: Send {
+    type Session: Session + Send;
+    type Pending: Send;
+
+    /// The names of its operations; tables have one row each.
+    fn operations(&self) -> Vec<&'static str>;
+
+    /// A session for a fresh connection of `client` to node `node`.
+    fn session(&mut self, client: u32, node: usize) -> Self::Session;
+
+    /// Makes the next operation and appends its bytes. `ticket` counts all operations of the load.
+    fn issue(
+        &mut self,
+        session: &mut Self::Session,
+        client: u32,
+        tag: Tag,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Issued<Self::Pending>, NotIssued>;
+
+    /// Which operation `ticket` would have been, had there been anybody to send it. `None`: there is
+    /// nothing more to do.
+    fn skip(&mut self, ticket: u64) -> Option<usize>;
+
+    /// Takes bytes from the connection, all of them, and judges the answers they complete.
+    fn receive(
+        &mut self,
+        session: &mut Self::Session,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        pendings: &mut impl Pendings<Self::Pending>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError>;
+
+    /// The peer closed the connection; some protocols end an answer that way.
+    fn receive_end(
+        &mut self,
+        session: &mut Self::Session,
+        pendings: &mut impl Pendings<Self::Pending>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError> {
+        let _ = (session, pendings, done);
+        Ok(())
+    }
+
+    /// An operation ended without an answer.
+    fn give_up(&mut self, pending: Self::Pending, outcome: Outcome) {
+        let _ = (pending, outcome);
+    }
+}

@@ -1,0 +1,467 @@
+//! Key-value work: makes the operations of a workload and judges every answer.
+//!
+//! A `put` carries a value that proves itself; a `get` is verified byte for byte and against the
+//! ledger of what was acknowledged before it began. The same code fills a cluster before a trial
+//! and audits it after: only where the next key comes from differs.
+//!
+//! Not here: bytes on the wire (each system's session), time and sockets (the engine).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bakeoff_core::ledger::{KeyHistory, Outcome, Violation, Write};
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::study::{KeyOrder, Operation, ReadConsistency, Workload};
+use bakeoff_core::workload::{Chooser, KeySpace, Stamp, Values, mix64};
+use bakeoff_wire::ProtocolError;
+
+use crate::engine::work::{Done, Failure, Issued, NotIssued, Pendings, Session, Success, Tag, Work};
+
+/// The most keys whose history is kept: of larger key spaces an evenly spaced sample is.
+const TRACKED_MAX: u64 = 1 << 18;
+
+/// One operation, for a system's session to put into bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) operation: Operation,
+    /// The key; for a `list` the directory, which ends in `/`.
+    pub(crate) key: &'a [u8],
+    /// What to `put`; empty otherwise.
+    pub(crate) value: &'a [u8],
+    /// How fresh a `get` or `list` must be.
+    pub(crate) reads: ReadConsistency,
+    /// Whether a `put` most likely creates its key: for protocols that tell create from update.
+    pub(crate) creates: bool,
+}
+
+/// What a system answered.
+pub(crate) enum Answer<'a> {
+    /// A `put` or `delete` was acknowledged.
+    Done,
+    /// The value of a `get`.
+    Value(&'a [u8]),
+    /// There is no such key. A `delete` of it is done all the same.
+    Missing,
+    /// The names of a `list`, with or without their directory.
+    Names(&'a mut dyn Iterator<Item = &'a [u8]>),
+    /// The system could not, would not, or answered what it must not.
+    Failed(ErrorKind, String),
+}
+
+/// A session that speaks key-value operations.
+pub(crate) trait KvSession: Session + Send {
+    /// Appends the bytes of an operation. `false`: the session takes no more at the moment.
+    fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool;
+
+    /// Takes bytes from the connection and yields the answers they complete.
+    fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Tag, Answer<'_>),
+    ) -> Result<(), ProtocolError>;
+
+    /// The peer closed the connection; some protocols end an answer that way.
+    fn receive_end(&mut self, on: &mut impl FnMut(Tag, Answer<'_>)) -> Result<(), ProtocolError> {
+        let _ = on;
+        Ok(())
+    }
+}
+
+/// What was written, as far as it is remembered: all keys, or every so manieth.
+pub(crate) struct Ledger {
+    stride: u64,
+    offset: u64,
+    histories: Vec<Mutex<KeyHistory>>,
+}
+
+impl Ledger {
+    /// An empty ledger for `count` keys; `seed` chooses the sample where not all are kept.
+    pub(crate) fn new(count: u64, seed: u64) -> Self {
+        let stride = count.div_ceil(TRACKED_MAX).max(1);
+        let offset = mix64(seed) % stride;
+        let tracked = (count - offset.min(count)).div_ceil(stride);
+        let histories = (0..tracked).map(|_| Mutex::default()).collect();
+        Self { stride, offset, histories }
+    }
+
+    fn history(&self, key: u64) -> Option<MutexGuard<'_, KeyHistory>> {
+        let place = key.checked_sub(self.offset)?;
+        if !place.is_multiple_of(self.stride) {
+            return None;
+        }
+        let history = self.histories.get((place / self.stride) as usize)?;
+        Some(history.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The keys that must hold what was acknowledged, in order.
+    pub(crate) fn acknowledged(&self) -> Vec<u64> {
+        (0..self.histories.len() as u64)
+            .map(|place| place * self.stride + self.offset)
+            .filter(|&key| self.history(key).is_some_and(|history| history.has_acknowledged()))
+            .collect()
+    }
+
+    /// One in how many keys is remembered.
+    pub(crate) fn stride(&self) -> u64 {
+        self.stride
+    }
+}
+
+/// What all workers of a trial share: the names, the values, the history.
+pub(crate) struct Keyed {
+    pub(crate) space: KeySpace,
+    pub(crate) values: Values,
+    pub(crate) ledger: Ledger,
+}
+
+impl Keyed {
+    /// The keys of a workload, none of them written yet.
+    pub(crate) fn new(workload: &Workload, seed: u64) -> Self {
+        Self {
+            space: KeySpace::new(&workload.keys),
+            values: Values::new(workload.value_size, seed),
+            ledger: Ledger::new(workload.keys.count, seed),
+        }
+    }
+}
+
+/// Where the next operation comes from.
+pub(crate) enum Source {
+    /// A workload's mix.
+    Mix {
+        /// Chooses operation and key.
+        chooser: Box<Chooser>,
+        /// The mix's operations, in its order.
+        operations: Vec<Operation>,
+        /// Whether puts create their keys.
+        creates: bool,
+    },
+    /// Every key of the space, written once.
+    Fill,
+    /// These keys, read once.
+    Audit(Arc<[u64]>, Arc<Mutex<Findings>>),
+}
+
+/// What an audit found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) read: u64,
+    pub(crate) lost: u64,
+    pub(crate) wrong: u64,
+    pub(crate) examples: Vec<String>,
+}
+
+const FINDINGS_EXAMPLES_MAX: usize = 5;
+
+impl Source {
+    /// The source of one worker's operations under a workload.
+    pub(crate) fn mix(workload: &Workload, run_seed: u64, own_seed: u64) -> Self {
+        Self::Mix {
+            chooser: Box::new(Chooser::new(&workload.mix, &workload.keys, run_seed, own_seed)),
+            operations: workload.mix.keys().copied().collect(),
+            creates: workload.keys.order == KeyOrder::Unique && !workload.fill,
+        }
+    }
+
+    fn operations(&self) -> &[Operation] {
+        match self {
+            Self::Mix { operations, .. } => operations,
+            Self::Fill => &[Operation::Put],
+            Self::Audit(..) => &[Operation::Get],
+        }
+    }
+
+    /// The place of the operation and the number of its key.
+    fn choose(&mut self, ticket: u64, count: u64) -> Option<(usize, u64)> {
+        match self {
+            Self::Mix { chooser, .. } => chooser.choose(ticket),
+            Self::Fill => (ticket < count).then_some((0, ticket)),
+            Self::Audit(keys, _) => keys.get(usize::try_from(ticket).ok()?).map(|&key| (0, key)),
+        }
+    }
+
+    fn creates(&self) -> bool {
+        match self {
+            Self::Mix { creates, .. } => *creates,
+            Self::Fill => true,
+            Self::Audit(..) => false,
+        }
+    }
+}
+
+/// The name of an operation in tables and records.
+pub(crate) fn operation_name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Put => "put",
+        Operation::Get => "get",
+        Operation::Delete => "delete",
+        Operation::List => "list",
+    }
+}
+
+/// How reads are asked for and judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    pub(crate) reads: ReadConsistency,
+    /// Whether the system may answer such reads with something old.
+    pub(crate) may_be_old: bool,
+    /// Whether every key was written and none is deleted, so that a `list` must be complete.
+    pub(crate) lists_are_complete: bool,
+}
+
+/// One worker's key-value work, over sessions that `connect` makes.
+pub(crate) struct KvWork<S, C> {
+    keyed: Arc<Keyed>,
+    source: Source,
+    reading: Reading,
+    connect: C,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    _session: std::marker::PhantomData<fn() -> S>,
+}
+
+/// What must be remembered of an operation until its answer.
+pub(crate) struct Pending {
+    operation: Operation,
+    /// The key's number; a directory's for a `list`.
+    key: u64,
+    /// The oldest sequence number that a read may return.
+    floor: u32,
+}
+
+impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
+    pub(crate) fn new(keyed: Arc<Keyed>, source: Source, reading: Reading, connect: C) -> Self {
+        let (key, value) = (Vec::new(), Vec::new());
+        Self { keyed, source, reading, connect, key, value, _session: std::marker::PhantomData }
+    }
+}
+
+impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
+    type Session = S;
+    type Pending = Pending;
+
+    fn operations(&self) -> Vec<&'static str> {
+        self.source.operations().iter().map(|&operation| operation_name(operation)).collect()
+    }
+
+    fn session(&mut self, client: u32, node: usize) -> S {
+        (self.connect)(client, node)
+    }
+
+    fn skip(&mut self, ticket: u64) -> Option<usize> {
+        self.source.choose(ticket, self.keyed.space.count()).map(|(place, _)| place)
+    }
+
+    fn issue(
+        &mut self,
+        session: &mut S,
+        client: u32,
+        tag: Tag,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Issued<Pending>, NotIssued> {
+        let space = &self.keyed.space;
+        let Some((place, mut key)) = self.source.choose(ticket, space.count()) else {
+            return Err(NotIssued::Exhausted);
+        };
+        let operation = self.source.operations()[place];
+        self.key.clear();
+        self.value.clear();
+        let mut history = self.keyed.ledger.history(key);
+        let mut floor = 0;
+        match operation {
+            Operation::Put | Operation::Delete => {
+                let put = operation == Operation::Put;
+                let write = if put { Write::Put } else { Write::Delete };
+                let sequence = match &mut history {
+                    Some(history) => u64::from(history.begin(write)),
+                    None => (ticket + 1) & ((1 << 48) - 1),
+                };
+                space.write_key(key, &mut self.key);
+                if put {
+                    let stamp = Stamp { writer: client, sequence };
+                    self.keyed.values.write_value(key, stamp, &mut self.value);
+                }
+            }
+            Operation::Get => {
+                floor = history.as_ref().map_or(0, |history| history.floor());
+                space.write_key(key, &mut self.key);
+            }
+            Operation::List => {
+                key /= space.per_directory().max(1);
+                space.write_directory(key, &mut self.key);
+            }
+        }
+        drop(history);
+        let creates = self.source.creates();
+        let reads = self.reading.reads;
+        let request = Request { operation, key: &self.key, value: &self.value, reads, creates };
+        let pending = Pending { operation, key, floor };
+        if session.request(tag, &request, out) {
+            Ok(Issued { operation: place, pending })
+        } else {
+            self.give_up(pending, Outcome::NotSent);
+            Err(NotIssued::Busy)
+        }
+    }
+
+    fn receive(
+        &mut self,
+        session: &mut S,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        pendings: &mut impl Pendings<Pending>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError> {
+        session.receive(input, out, &mut |tag, answer| {
+            if let Some(pending) = pendings.take(tag) {
+                done.push(Done { tag, result: self.judge(&pending, answer) });
+            }
+        })
+    }
+
+    fn receive_end(
+        &mut self,
+        session: &mut S,
+        pendings: &mut impl Pendings<Pending>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError> {
+        session.receive_end(&mut |tag, answer| {
+            if let Some(pending) = pendings.take(tag) {
+                done.push(Done { tag, result: self.judge(&pending, answer) });
+            }
+        })
+    }
+
+    fn give_up(&mut self, pending: Pending, outcome: Outcome) {
+        if matches!(pending.operation, Operation::Put | Operation::Delete) {
+            if let Some(mut history) = self.keyed.ledger.history(pending.key) {
+                history.end(outcome);
+            }
+        }
+    }
+}
+
+impl<S, C> KvWork<S, C> {
+    fn judge(&self, pending: &Pending, answer: Answer<'_>) -> Result<Success, Failure> {
+        let failure = |kind, what| Err(Failure { kind, what });
+        let is_write = matches!(pending.operation, Operation::Put | Operation::Delete);
+        if is_write {
+            if let Some(mut history) = self.keyed.ledger.history(pending.key) {
+                // An error answer does not say that the write did not happen.
+                let acknowledged = !matches!(answer, Answer::Failed(..));
+                history.end(if acknowledged { Outcome::Acknowledged } else { Outcome::Unknown });
+            }
+        }
+        match (pending.operation, answer) {
+            (_, Answer::Failed(kind, what)) => failure(kind, what),
+            (Operation::Put, Answer::Done)
+            | (Operation::Delete, Answer::Done | Answer::Missing) => Ok(Success::default()),
+            (Operation::Get, Answer::Value(value)) => self.judge_value(pending, value),
+            (Operation::Get, Answer::Missing) => self.judge_missing(pending),
+            (Operation::List, Answer::Names(names)) => self.judge_names(pending.key, names),
+            (Operation::List, Answer::Missing) => self.judge_names(pending.key, &mut std::iter::empty()),
+            (operation, _) => {
+                let name = operation_name(operation);
+                failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
+            }
+        }
+    }
+
+    fn judge_value(&self, pending: &Pending, value: &[u8]) -> Result<Success, Failure> {
+        let stamp = match self.keyed.values.verify(pending.key, value) {
+            Ok(stamp) => stamp,
+            Err(corruption) => {
+                let what = self.find(pending.key, false, &corruption.to_string());
+                return Err(Failure { kind: ErrorKind::WrongValue, what });
+            }
+        };
+        let judged = match self.keyed.ledger.history(pending.key) {
+            Some(history) => history.judge_value(stamp.sequence, pending.floor),
+            None => Ok(()),
+        };
+        self.conclude(pending, judged)
+    }
+
+    fn judge_missing(&self, pending: &Pending) -> Result<Success, Failure> {
+        let judged = match self.keyed.ledger.history(pending.key) {
+            Some(history) => history.judge_missing(pending.floor),
+            None => Ok(()), // of an untracked key nothing is known but its bytes
+        };
+        self.conclude(pending, judged)
+    }
+
+    fn conclude(&self, pending: &Pending, judged: Result<(), Violation>) -> Result<Success, Failure> {
+        let may_be_old = self.reading.may_be_old;
+        match judged {
+            Ok(()) => {
+                if let Source::Audit(_, findings) = &self.source {
+                    lock(findings).read += 1;
+                }
+                Ok(Success { old: false })
+            }
+            Err(Violation::Stale(..) | Violation::Lost) if may_be_old => Ok(Success { old: true }),
+            Err(Violation::Stale(seen, floor)) => {
+                let what = format!("write {seen} of the key was read after write {floor} was acknowledged");
+                let what = self.find(pending.key, false, &what);
+                Err(Failure { kind: ErrorKind::StaleValue, what })
+            }
+            Err(Violation::Lost) => {
+                let what = self.find(pending.key, true, "missing, though a write of it was acknowledged");
+                Err(Failure { kind: ErrorKind::WrongValue, what })
+            }
+            Err(Violation::FromTheFuture(seen)) => {
+                let what = format!("write {seen} of the key was read and never begun");
+                let what = self.find(pending.key, false, &what);
+                Err(Failure { kind: ErrorKind::WrongValue, what })
+            }
+        }
+    }
+
+    fn judge_names(
+        &self,
+        directory: u64,
+        names: &mut dyn Iterator<Item = &[u8]>,
+    ) -> Result<Success, Failure> {
+        let space = &self.keyed.space;
+        let first = directory * space.per_directory();
+        let expected = space.per_directory().min(space.count().saturating_sub(first));
+        let mut found = 0;
+        for name in names {
+            let ours = space.index_of(name).is_some_and(|key| key / space.per_directory() == directory);
+            if !ours {
+                let what = format!("`{}` is no key of directory {directory}", name.escape_ascii());
+                return Err(Failure { kind: ErrorKind::WrongValue, what });
+            }
+            found += 1;
+        }
+        let incomplete = self.reading.lists_are_complete && !self.reading.may_be_old && found < expected;
+        if found > expected || incomplete {
+            let what = format!("{found} names listed where {expected} keys were written");
+            return Err(Failure { kind: ErrorKind::WrongValue, what });
+        }
+        Ok(Success { old: found < expected && self.reading.lists_are_complete })
+    }
+
+    /// Describes what is wrong with a key, and notes it if this is an audit.
+    fn find(&self, key: u64, lost: bool, what: &str) -> String {
+        let mut name = Vec::new();
+        self.keyed.space.write_key(key, &mut name);
+        name.truncate(48); // what follows is filler
+        let text = format!("key `{}`: {what}", name.escape_ascii());
+        if let Source::Audit(_, findings) = &self.source {
+            let mut findings = lock(findings);
+            findings.read += 1;
+            findings.lost += u64::from(lost);
+            findings.wrong += u64::from(!lost);
+            if findings.examples.len() < FINDINGS_EXAMPLES_MAX {
+                findings.examples.push(text.clone());
+            }
+        }
+        text
+    }
+}
+
+fn lock(findings: &Mutex<Findings>) -> MutexGuard<'_, Findings> {
+    findings.lock().unwrap_or_else(PoisonError::into_inner)
+}
