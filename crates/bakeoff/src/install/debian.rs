@@ -1,0 +1,204 @@
+//! Debian packages, fetched by the machine's own apt and unpacked without root.
+//!
+//! `apt-get` gets package lists and a cache of its own, so that it needs no rights and leaves the
+//! machine as it was; sources and keys are the machine's, so that signatures and hashes are
+//! verified as for any installation. Some of the machine's sources may be unreachable: what counts
+//! is whether the packages were found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::error::RungError;
+use super::version::{VersionRequest, upstream};
+use super::{Fetched, Host, Job, tool};
+
+/// Why this machine cannot do it, if it cannot.
+pub(super) fn unable(host: &Host) -> Option<String> {
+    let missing = |name| tool::on_path(name, host.path.as_deref()).is_none();
+    let absent: Vec<&str> =
+        ["apt-get", "apt-cache", "dpkg"].into_iter().filter(|name| missing(name)).collect();
+    (!absent.is_empty()).then(|| format!("this machine has no `{}`", absent.join("` and no `")))
+}
+
+/// Fetches and unpacks the packages into the job's tree.
+pub(super) fn fetch(
+    job: &mut Job<'_, '_>,
+    packages: &[&str],
+    files: &[&str],
+) -> Result<Fetched, RungError> {
+    if let Some(reason) = unable(job.host) {
+        return Err(RungError::PassedOver(reason));
+    }
+    let Some(main) = packages.first() else {
+        return Err(RungError::PassedOver("the recipe names no package".to_owned()));
+    };
+    let apt = Apt { dir: job.scratch.join("apt"), host: job.host };
+    for folder in ["lists/partial", "archives/partial"] {
+        let dir = apt.dir.join(folder);
+        fs::create_dir_all(&dir).map_err(|e| RungError::io("make", &dir, &e))?;
+    }
+    job.watcher.say(&format!("{}: reading Debian's package lists", job.system));
+    let updated = job
+        .call("apt-get update", Duration::from_secs(180))
+        .run(apt.command("apt-get").arg("update"), job.watcher);
+    if let Err(RungError::Interrupted) = updated {
+        return Err(RungError::Interrupted);
+    }
+    let madison = job
+        .call("apt-cache madison", Duration::from_secs(60))
+        .read(apt.command("apt-cache").args(["madison", main]), job.watcher)?;
+    let offered = offered_versions(&madison, main);
+    if offered.is_empty() {
+        // Without lists the failure of the update is what the user must hear of.
+        updated?;
+        return Err(RungError::PassedOver(format!(
+            "this machine's package sources have no `{main}`"
+        )));
+    }
+    let Some(version) = choose(&offered, job.wanted) else {
+        return Err(RungError::PassedOver(format!("it has {}", offered.join(", "))));
+    };
+    job.watcher.say(&format!("{}: fetching Debian's {main} {version}", job.system));
+    let debs = job.scratch.join("debs");
+    fs::create_dir_all(&debs).map_err(|e| RungError::io("make", &debs, &e))?;
+    let mut download = apt.command("apt-get");
+    download
+        .current_dir(&debs)
+        .arg("download")
+        .arg(format!("{main}={version}"))
+        .args(&packages[1..]);
+    job.call("apt-get download", Duration::from_secs(600)).run(&mut download, job.watcher)?;
+    for deb in listing(&debs)? {
+        let mut unpack = job.host.command("dpkg");
+        unpack.arg("-x").arg(&deb).arg(job.tree);
+        job.call("dpkg -x", Duration::from_secs(120)).run(&mut unpack, job.watcher)?;
+    }
+    let files = files.iter().map(|file| resolved(job.tree, file)).collect::<Result<_, _>>()?;
+    Ok(Fetched {
+        version: upstream(&version).to_owned(),
+        source: format!("Debian package {main} {version}"),
+        files,
+        vouched: None,
+    })
+}
+
+struct Apt<'a> {
+    dir: PathBuf,
+    host: &'a Host,
+}
+
+impl Apt<'_> {
+    fn command(&self, tool: &str) -> Command {
+        let mut command = self.host.command(tool);
+        let mut option = |name: &str, value: &str| {
+            command.arg("-o").arg(format!("{name}={value}"));
+        };
+        let dir = self.dir.display().to_string();
+        option("Dir::State::Lists", &format!("{dir}/lists"));
+        option("Dir::Cache", &dir);
+        option("Acquire::Languages", "none");
+        // Only what names packages is needed, not descriptions for software centres.
+        for index in
+            ["DEP-11", "DEP-11-icons-small", "DEP-11-icons", "DEP-11-icons-hidpi", "Contents-deb"]
+        {
+            option(&format!("Acquire::IndexTargets::deb::{index}::DefaultEnabled"), "false");
+        }
+        option("Acquire::Retries", "1");
+        option("Acquire::http::Timeout", "15");
+        option("Acquire::https::Timeout", "15");
+        if rustix::process::geteuid().is_root() {
+            // The user `_apt` cannot write into folders of ours.
+            option("APT::Sandbox::User", "root");
+        }
+        command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+}
+
+/// The versions of `package` in what `apt-cache madison` prints, the newest first.
+fn offered_versions(madison: &str, package: &str) -> Vec<String> {
+    let mut versions: Vec<String> = Vec::new();
+    for line in madison.lines() {
+        let mut columns = line.split('|').map(str::trim);
+        if let (Some(name), Some(version), Some(from)) =
+            (columns.next(), columns.next(), columns.next())
+        {
+            let sound = !version.is_empty()
+                && !version.starts_with('-')
+                && !version.contains(char::is_whitespace);
+            if name == package
+                && sound
+                && !from.ends_with("Sources")
+                && !versions.iter().any(|v| v == version)
+            {
+                versions.push(version.to_owned());
+            }
+        }
+    }
+    versions
+}
+
+fn choose(offered: &[String], wanted: Option<&VersionRequest>) -> Option<String> {
+    let fits = |version: &&String| wanted.is_none_or(|wanted| wanted.matches(upstream(version)));
+    offered.iter().find(fits).cloned()
+}
+
+fn listing(dir: &Path) -> Result<Vec<PathBuf>, RungError> {
+    let items = fs::read_dir(dir).map_err(|e| RungError::io("read", dir, &e))?;
+    let mut files: Vec<PathBuf> = items.flatten().map(|item| item.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ext| ext == "deb"));
+    files.sort();
+    Ok(files)
+}
+
+/// The file behind a name in the unpacked tree, which may be a link to another in it.
+fn resolved(tree: &Path, file: &str) -> Result<PathBuf, RungError> {
+    let path = tree.join(file);
+    let root = tree.canonicalize().map_err(|e| RungError::io("find", tree, &e))?;
+    let real = path
+        .canonicalize()
+        .map_err(|e| RungError::failed(format!("the packages hold no `{file}`: {e}")))?;
+    match real.strip_prefix(&root) {
+        Ok(inside) => Ok(inside.to_owned()),
+        Err(_) => Err(RungError::failed(format!("`{file}` in the packages links out of them"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MADISON: &str = "\
+ zookeeper | 3.8.0-11+deb12u2 | http://mirror.example/debian bookworm/main amd64 Packages
+ zookeeper | 3.8.0-11+deb12u1 | http://mirror.example/security bookworm-security/main amd64 Packages
+ zookeeper | 3.8.0-11+deb12u1 | http://mirror.example/debian bookworm/main Sources
+zookeeper-bin | 9.9 | http://mirror.example/debian bookworm/main amd64 Packages
+ rubbish
+";
+
+    #[test]
+    fn the_newest_package_that_fits_is_chosen() {
+        let offered = offered_versions(MADISON, "zookeeper");
+        assert_eq!(offered, ["3.8.0-11+deb12u2", "3.8.0-11+deb12u1"]);
+        let choose = |wanted: &str| choose(&offered, Some(&wanted.parse().unwrap()));
+        assert_eq!(choose("3.8").as_deref(), Some("3.8.0-11+deb12u2"));
+        assert_eq!(choose("3.8.0").as_deref(), Some("3.8.0-11+deb12u2"));
+        assert_eq!(choose("3.9"), None);
+        assert!(offered_versions("", "zookeeper").is_empty());
+    }
+
+    #[test]
+    fn a_link_out_of_the_unpacked_tree_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join("real"), "x").unwrap();
+        std::os::unix::fs::symlink("real", tree.join("inside")).unwrap();
+        std::os::unix::fs::symlink("/bin/sh", tree.join("outside")).unwrap();
+        assert_eq!(resolved(&tree, "inside").unwrap(), Path::new("real"));
+        assert!(resolved(&tree, "outside").unwrap_err().to_string().contains("links out"));
+        assert!(resolved(&tree, "absent").unwrap_err().to_string().contains("hold no"));
+    }
+}

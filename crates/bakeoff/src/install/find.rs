@@ -1,0 +1,359 @@
+//! Looks for a program that is already there: the user's own, one on `PATH`, one in the cache.
+//!
+//! No network is used and nothing is built. What is found is asked for its version, which is how a
+//! wrong one is told from the one that was asked for.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::cache::{Cache, Entry, Look, program_hash, sha256_of};
+use super::error::{InstallError, JAVA_REMEDY};
+use super::java::{self, Java};
+use super::recipe::{Recipe, Shape, Source};
+use super::version::{VersionRequest, said_date, said_version};
+use super::{Host, Installed, Program, debian, go_module, jars_in, maven, tool};
+
+/// How long a program may take to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+
+/// Whether a program is there and, if not, what would bring it.
+#[derive(Debug, Clone)]
+pub enum Availability {
+    /// It is there.
+    Found(Installed),
+    /// It is not.
+    Missing {
+        /// Why, in one line.
+        reason: String,
+        /// What each source would need, in the order in which they would be tried.
+        rungs: Vec<Rung>,
+        /// The one command that mends it: `bakeoff install consul@1.20.1`.
+        remedy: String,
+    },
+}
+
+/// What one source would need of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rung {
+    /// The source: `Go module github.com/hashicorp/consul`.
+    pub title: String,
+    /// Whether this machine has what it needs; the network is not tried.
+    pub possible: bool,
+    /// What that is, or what is lacking: `go1.26.8`, `this machine has no `go``.
+    pub note: String,
+}
+
+/// Looks where the user says, on `PATH` and in the cache; the network is not used.
+///
+/// # Errors
+/// When the user's own program will not do, or there is no Java runtime for a system that needs one.
+pub fn find(
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+) -> Result<Option<Installed>, InstallError> {
+    let host = Host::from_environment();
+    Search::new(&host, recipe, wanted, cache)?.find(own_program, Look::Hash)
+}
+
+/// Says whether the program is there and, if not, what would bring it. Cached files are looked at
+/// but not hashed, since a listing of all systems should be quick.
+pub fn describe(
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+) -> Availability {
+    describe_on(&Host::from_environment(), recipe, wanted, own_program, cache)
+}
+
+pub(super) fn describe_on(
+    host: &Host,
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+) -> Availability {
+    let wanted_text = wanted.map_or(String::new(), |wanted| format!("@{wanted}"));
+    let install = format!("bakeoff install {}{wanted_text}", recipe.system);
+    let found = Search::new(host, recipe, wanted, cache)
+        .and_then(|search| search.find(own_program, Look::Glance));
+    let (reason, remedy) = match found {
+        Ok(Some(found)) => return Availability::Found(found),
+        Ok(None) => ("it is neither on PATH nor in bakeoff's cache".to_owned(), install),
+        Err(error @ InstallError::Java { .. }) => (first_line(&error), JAVA_REMEDY.to_owned()),
+        Err(error) => (first_line(&error), install),
+    };
+    Availability::Missing { reason, rungs: rungs(host, recipe, wanted), remedy }
+}
+
+fn first_line(error: &InstallError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+fn rungs(host: &Host, recipe: &Recipe, wanted: Option<&VersionRequest>) -> Vec<Rung> {
+    let look = |source: &Source| {
+        let lacking =
+            source.known_versions().and_then(|known| VersionRequest::choose(wanted, known).err());
+        let (possible, note) = match (lacking, source) {
+            (Some(lacking), _) => (false, lacking),
+            (None, Source::Debian { .. }) => match debian::unable(host) {
+                Some(reason) => (false, reason),
+                None => (true, "apt-get and dpkg are here".to_owned()),
+            },
+            (None, Source::GoModule { takes, .. }) => match go_module::go_version(host) {
+                Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
+                Err(reason) => (false, reason),
+            },
+            (None, Source::Maven { .. }) => match maven::unable(host) {
+                Some(reason) => (false, reason),
+                None => (true, "mvn is here".to_owned()),
+            },
+            (None, Source::Archive { .. }) => (true, "needs its host to be reachable".to_owned()),
+        };
+        Rung { title: source.title(), possible, note }
+    };
+    recipe.sources.iter().map(look).collect()
+}
+
+/// What to advise when no source could deliver.
+pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
+    let mut hints = Vec::new();
+    for source in recipe.sources {
+        match source {
+            Source::GoModule { .. } if go_module::go_version(host).is_err() => {
+                hints.push("with a recent Go on PATH it could be built here".to_owned());
+            }
+            Source::Maven { .. } if maven::unable(host).is_some() => {
+                hints.push(
+                    "with Maven (`apt-get install maven`) its artifacts could be fetched"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
+    hints.push(match recipe.shape {
+        Shape::Binary { executable, .. } => {
+            format!("put `{executable}` on PATH, or name it with `program:` in the study")
+        }
+        Shape::Java { .. } => "name a folder of its jars with `program:` in the study".to_owned(),
+    });
+    hints
+}
+
+/// What a program said of itself.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) version: String,
+    pub(super) date: Option<String>,
+}
+
+/// One search for one program on one machine.
+pub(super) struct Search<'a> {
+    pub(super) host: &'a Host,
+    pub(super) recipe: &'a Recipe,
+    pub(super) wanted: Option<&'a VersionRequest>,
+    cache: &'a Cache,
+    /// There for Java systems, and only for them.
+    java: Option<Java>,
+}
+
+impl<'a> Search<'a> {
+    /// # Errors
+    /// When the system needs a Java runtime and there is none.
+    pub(super) fn new(
+        host: &'a Host,
+        recipe: &'a Recipe,
+        wanted: Option<&'a VersionRequest>,
+        cache: &'a Cache,
+    ) -> Result<Self, InstallError> {
+        let java = match recipe.shape {
+            Shape::Binary { .. } => None,
+            Shape::Java { java_major_min, .. } => {
+                let lacking = |seen| InstallError::Java {
+                    system: recipe.system.to_owned(),
+                    needed: java_major_min,
+                    seen,
+                };
+                Some(java::find(host, java_major_min).map_err(lacking)?)
+            }
+        };
+        Ok(Search { host, recipe, wanted, cache, java })
+    }
+
+    /// The user's own program, one on `PATH`, or one in the cache.
+    pub(super) fn find(
+        &self,
+        own_program: Option<&Path>,
+        look: Look,
+    ) -> Result<Option<Installed>, InstallError> {
+        if let Some(path) = own_program {
+            let refuse = |reason| InstallError::OwnProgram {
+                system: self.recipe.system.to_owned(),
+                path: path.to_owned(),
+                reason,
+            };
+            return self.own(path).map(Some).map_err(refuse);
+        }
+        Ok(self.on_path().or_else(|| self.in_cache(look).0))
+    }
+
+    fn own(&self, path: &Path) -> Result<Installed, String> {
+        let path = std::path::absolute(path).map_err(|e| format!("cannot be found: {e}"))?;
+        let files = match self.recipe.shape {
+            _ if !path.exists() => return Err("does not exist".to_owned()),
+            Shape::Binary { .. } if tool::is_executable(&path) => vec![path.clone()],
+            Shape::Binary { .. } => return Err("is not an executable file".to_owned()),
+            Shape::Java { .. } => own_jars(&path)?,
+        };
+        let said = self.said_by(&files)?;
+        if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&said.version)) {
+            return Err(format!(
+                "says that it is version `{}`, and `{wanted}` was asked for",
+                said.version
+            ));
+        }
+        self.of_files(&files, said, format!("program given: {}", path.display()))
+    }
+
+    fn on_path(&self) -> Option<Installed> {
+        let Shape::Binary { executable, .. } = self.recipe.shape else { return None };
+        let path = tool::on_path(executable, self.host.path.as_deref())?;
+        let files = [path];
+        let said = self.said_by(&files).ok()?;
+        if self.wanted.is_some_and(|wanted| !wanted.matches(&said.version)) {
+            return None;
+        }
+        let source = format!("found on PATH: {}", files[0].display());
+        self.of_files(&files, said, source).ok()
+    }
+
+    /// The best cached program, and those found broken on the way to it.
+    ///
+    /// Without a version asked for it is what the ladder would have fetched first, so that a full
+    /// cache and an empty one give the same; else the newest that matches.
+    pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, String)>) {
+        let rung = |entry: &Entry| {
+            let at = |source: &Source| source.slug() == entry.manifest.rung;
+            self.recipe.sources.iter().position(at).unwrap_or(usize::MAX)
+        };
+        let mut entries = self.cache.entries(self.recipe.system);
+        entries.retain(|entry| {
+            self.wanted.is_none_or(|wanted| wanted.matches(&entry.manifest.version))
+        });
+        entries.sort_by(|a, b| {
+            let newest = newer(&b.manifest.version, &a.manifest.version);
+            let first = rung(a).cmp(&rung(b));
+            if self.wanted.is_some() { newest.then(first) } else { first.then(newest) }
+        });
+        let mut broken = Vec::new();
+        for entry in entries {
+            match entry.check(look) {
+                Ok(()) => return (Some(self.installed(&entry)), broken),
+                Err(reason) => broken.push((entry, reason)),
+            }
+        }
+        (None, broken)
+    }
+
+    /// A cached program as a program that is there.
+    pub(super) fn installed(&self, entry: &Entry) -> Installed {
+        let name =
+            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let held: Vec<_> = entry
+            .manifest
+            .files
+            .iter()
+            .map(|held| (name(&held.path), held.sha256.clone()))
+            .collect();
+        Installed {
+            system: self.recipe.system.to_owned(),
+            version: entry.manifest.version.clone(),
+            source: entry.manifest.source.clone(),
+            program: self.program(&entry.paths()),
+            sha256: program_hash(&held),
+            date: entry.manifest.date.clone(),
+        }
+    }
+
+    fn of_files(&self, files: &[PathBuf], said: Said, source: String) -> Result<Installed, String> {
+        let mut hashes = Vec::new();
+        for file in files {
+            let sha256 = sha256_of(file)
+                .map_err(|e| format!("cannot be read: `{}`: {e}", file.display()))?;
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            hashes.push((name, sha256));
+        }
+        Ok(Installed {
+            system: self.recipe.system.to_owned(),
+            version: said.version,
+            source,
+            program: self.program(files),
+            sha256: program_hash(&hashes),
+            date: said.date,
+        })
+    }
+
+    fn program(&self, files: &[PathBuf]) -> Program {
+        match (self.recipe.shape, &self.java) {
+            (Shape::Java { main_class, .. }, Some(java)) => Program::Java {
+                java: java.program.clone(),
+                java_version: java.version.clone(),
+                class_path: files.to_vec(),
+                main_class: main_class.to_owned(),
+            },
+            _ => Program::Binary(files.first().cloned().unwrap_or_default()),
+        }
+    }
+
+    /// Asks a program of these files for its version.
+    pub(super) fn said_by(&self, files: &[PathBuf]) -> Result<Said, String> {
+        let mut command = match (self.recipe.shape, &self.java) {
+            (Shape::Binary { version_args, .. }, _) => {
+                let mut command = Command::new(files.first().cloned().unwrap_or_default());
+                command.args(version_args);
+                command
+            }
+            (Shape::Java { version_class, .. }, Some(java)) => {
+                let class_path = std::env::join_paths(files)
+                    .map_err(|e| format!("cannot be a class path: {e}"))?;
+                let mut command = Command::new(&java.program);
+                command.arg("-cp").arg(class_path).arg(version_class);
+                command
+            }
+            (Shape::Java { .. }, None) => return Err("needs a Java runtime".to_owned()),
+        };
+        let said = tool::ask(&mut command, VERSION_LIMIT)
+            .map_err(|e| format!("does not say its version: {e}"))?;
+        match said_version(&said) {
+            Some(version) => Ok(Said { version, date: said_date(&said) }),
+            None => Err("names no version when asked for it".to_owned()),
+        }
+    }
+}
+
+/// The jars that a user means: one jar, a folder of jars, or an unpacked release with `lib/`.
+fn own_jars(path: &Path) -> Result<Vec<PathBuf>, String> {
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    for dir in [path.to_owned(), path.join("lib")] {
+        match jars_in(&dir) {
+            Ok(jars) if !jars.is_empty() => return Ok(jars),
+            _ => {}
+        }
+    }
+    Err("holds no jars, nor does a `lib` in it".to_owned())
+}
+
+/// Orders versions by their numbers.
+fn newer(a: &str, b: &str) -> Ordering {
+    let numbers = |version: &str| -> Vec<u64> {
+        version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
+}

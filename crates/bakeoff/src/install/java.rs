@@ -1,0 +1,99 @@
+//! Finds the machine's Java runtime.
+//!
+//! bakeoff fetches jars but no Java: a runtime is the machine's business, and every distribution
+//! has one.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::Host;
+use super::tool;
+use super::version::said_version;
+
+/// A Java runtime that will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Java {
+    pub(super) program: PathBuf,
+    /// As it says itself: `17.0.15`.
+    pub(super) version: String,
+}
+
+/// The first runtime of `JAVA_HOME` and `PATH` that is at least `needed`; else what was seen.
+pub(super) fn find(host: &Host, needed: u32) -> Result<Java, String> {
+    let mut seen = Vec::new();
+    let home = host.java_home.as_ref().map(|home| home.join("bin/java"));
+    match &home {
+        Some(java) if !tool::is_executable(java) => {
+            seen.push(format!("JAVA_HOME has no `{}`", java.display()));
+        }
+        Some(_) => {}
+        None => seen.push("JAVA_HOME is not set".to_owned()),
+    }
+    let on_path = tool::on_path("java", host.path.as_deref());
+    if on_path.is_none() {
+        seen.push("no `java` on PATH".to_owned());
+    }
+    for program in home.into_iter().filter(|java| tool::is_executable(java)).chain(on_path) {
+        let said = match tool::ask(Command::new(&program).arg("-version"), Duration::from_secs(20))
+        {
+            Ok(said) => said,
+            Err(reason) => {
+                seen.push(reason);
+                continue;
+            }
+        };
+        match (said_version(&said), major(&said)) {
+            (Some(version), Some(major)) if major >= needed => {
+                return Ok(Java { program, version });
+            }
+            (_, Some(major)) => seen.push(format!("`{}` is Java {major}", program.display())),
+            (_, None) => seen.push(format!("`{} -version` named no version", program.display())),
+        }
+    }
+    Err(seen.join("; "))
+}
+
+/// The major version in what `java -version` prints; up to Java 8 it was the second number.
+fn major(said: &str) -> Option<u32> {
+    let quoted = said.split('"').nth(1).map(str::to_owned).or_else(|| said_version(said))?;
+    let mut numbers =
+        quoted.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(1), Some(minor)) => Some(minor),
+        (first, _) => first,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_and_new_ways_of_naming_java_versions_are_understood() {
+        let cases = [
+            ("openjdk version \"17.0.15\" 2025-04-15", Some(17)),
+            ("java version \"1.8.0_402\"", Some(8)),
+            ("openjdk version \"21\" 2023-09-19", Some(21)),
+            ("openjdk version \"25-ea\"", Some(25)),
+            ("Picked up _JAVA_OPTIONS: -Xmx1g\nopenjdk version \"11.0.2\"", Some(11)),
+            ("nothing", None),
+            ("\"\"", None),
+        ];
+        for (said, expected) in cases {
+            assert_eq!(major(said), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_java_is_told_where_it_was_looked_for() {
+        let empty = tempfile::tempdir().unwrap();
+        let host = Host {
+            path: Some(empty.path().into()),
+            java_home: Some(empty.path().into()),
+            mirror: None,
+        };
+        let seen = find(&host, 11).unwrap_err();
+        assert!(seen.contains("JAVA_HOME has no") && seen.contains("no `java` on PATH"), "{seen}");
+    }
+}

@@ -1,0 +1,336 @@
+//! Where a system's program comes from.
+//!
+//! A program is looked for where the user says, then on `PATH`, then in bakeoff's cache; only then
+//! is one fetched, by a ladder of sources that the system's recipe names in order. A source that
+//! cannot deliver is passed over with its reason, and when all of them fail the error tells what
+//! each of them said. Whatever was found is asked for its version and hashed, because a comparison
+//! is worth nothing when it is not known what was compared.
+//!
+//! Nothing here needs root or changes the machine: everything fetched is in the cache (and in the
+//! user's own caches of Go and Maven, where those fetch).
+//!
+//! Not here: what a program is started with (`systems`), and starting it (`process`).
+
+mod cache;
+mod debian;
+mod error;
+mod find;
+mod go_module;
+mod java;
+mod maven;
+mod recipe;
+mod tool;
+mod version;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub use cache::Cache;
+pub use error::{Failure, InstallError, RungError};
+pub use find::{Availability, Rung, describe, find};
+pub use recipe::{Algorithm, Member, Recipe, Shape, Source};
+pub use version::{NotAVersion, VersionRequest};
+
+use cache::{Locked, Manifest};
+use tool::{Call, Watcher};
+
+/// A program that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// The system that it is the program of.
+    pub system: String,
+    /// The version, as the program says or its build information proves.
+    pub version: String,
+    /// Where it came from: `Debian package etcd-server 3.4.23-4+b4`.
+    pub source: String,
+    /// What to execute.
+    pub program: Program,
+    /// SHA-256 of the executable or, for jars, of the sorted list of `sha256  name` lines.
+    pub sha256: String,
+    /// When it was built (`2024-10-29`), where the program says so.
+    pub date: Option<String>,
+}
+
+/// What to execute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// An executable file.
+    Binary(PathBuf),
+    /// Jars for a Java runtime.
+    Java {
+        /// The machine's runtime.
+        java: PathBuf,
+        /// The runtime's version.
+        java_version: String,
+        /// The jars, in order.
+        class_path: Vec<PathBuf>,
+        /// The class that is the server.
+        main_class: String,
+    },
+}
+
+impl Installed {
+    /// The program and its leading arguments. For Java they end with the class path: options of the
+    /// runtime may follow, then the main class.
+    pub fn command(&self) -> Vec<OsString> {
+        match &self.program {
+            Program::Binary(path) => vec![path.clone().into()],
+            Program::Java { java, class_path, .. } => {
+                // No path in it holds a colon that would matter: `find` refuses such jars.
+                let joined = class_path.iter().map(|jar| jar.as_os_str()).collect::<Vec<_>>();
+                vec![java.clone().into(), "-cp".into(), joined.join(std::ffi::OsStr::new(":"))]
+            }
+        }
+    }
+}
+
+/// What is asked of the machine: gathered once, so that tests can make up another.
+#[derive(Debug, Clone)]
+pub(crate) struct Host {
+    /// `PATH`.
+    path: Option<OsString>,
+    /// `JAVA_HOME`.
+    java_home: Option<PathBuf>,
+    /// `BAKEOFF_MIRROR`: `http://127.0.0.1:8080`, in place of scheme and host of every archive.
+    mirror: Option<String>,
+}
+
+impl Host {
+    fn from_environment() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        Host {
+            path: set("PATH"),
+            java_home: set("JAVA_HOME").map(PathBuf::from),
+            mirror: set("BAKEOFF_MIRROR").and_then(|value| value.into_string().ok()),
+        }
+    }
+
+    /// A call of the tool that this machine has under this name.
+    fn command(&self, name: &str) -> Command {
+        Command::new(tool::on_path(name, self.path.as_deref()).unwrap_or_else(|| name.into()))
+    }
+}
+
+/// What a rung is given to work with.
+struct Job<'a, 'w> {
+    system: &'static str,
+    /// The executable's name; `None` for jars.
+    executable: Option<&'static str>,
+    wanted: Option<&'a VersionRequest>,
+    host: &'a Host,
+    /// For whatever is not kept.
+    scratch: &'a Path,
+    /// What is kept goes here.
+    tree: &'a Path,
+    log: &'a Path,
+    watcher: &'a mut Watcher<'w>,
+}
+
+impl<'a> Job<'a, '_> {
+    /// A call of a tool whose output goes to this rung's log.
+    fn call<'d>(&self, doing: &'d str, limit: Duration) -> Call<'d>
+    where
+        'a: 'd,
+    {
+        Call { doing, log: self.log, limit }
+    }
+}
+
+/// What a rung delivered into the job's tree.
+#[derive(Debug)]
+struct Fetched {
+    version: String,
+    source: String,
+    /// The executable or, in class-path order, the jars, relative to the tree.
+    files: Vec<PathBuf>,
+    /// The version proven by build information, which then counts for more than the program's word:
+    /// a version number that release builds are given from outside is not in a Go module.
+    vouched: Option<String>,
+}
+
+/// Finds the program or fetches it, telling `progress` a line for each step. Setting `stop` ends
+/// what is being done.
+///
+/// # Errors
+/// When the user's own program will not do, no Java runtime is there for a system that needs one,
+/// the cache cannot be used, no source could deliver, or `stop` was set.
+pub fn install(
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+    progress: &mut dyn FnMut(&str),
+    stop: &AtomicBool,
+) -> Result<Installed, InstallError> {
+    let mut watcher = Watcher { progress, stop };
+    install_on(&Host::from_environment(), recipe, wanted, own_program, cache, &mut watcher)
+}
+
+fn install_on(
+    host: &Host,
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+    watcher: &mut Watcher<'_>,
+) -> Result<Installed, InstallError> {
+    let search = find::Search::new(host, recipe, wanted, cache)?;
+    if let Some(found) = search.find(own_program, cache::Look::Hash)? {
+        return Ok(found);
+    }
+    let locked = cache.lock(recipe.system, watcher)?;
+    // Whoever held the lock may have fetched just this.
+    let (found, broken) = search.in_cache(cache::Look::Hash);
+    for (entry, reason) in broken {
+        watcher.say(&format!(
+            "{} {} in the cache is not what was fetched: {reason}; fetching it again",
+            recipe.system, entry.manifest.version
+        ));
+        fs::remove_dir_all(&entry.dir).map_err(|e| cache::cannot("remove", &entry.dir, e))?;
+    }
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let mut rungs = Vec::new();
+    for source in recipe.sources {
+        match climb(&search, source, &locked, cache, watcher)? {
+            Ok(installed) => return Ok(installed),
+            Err(RungError::Interrupted) => return Err(InstallError::Interrupted),
+            Err(error) => {
+                let first = error.to_string().lines().next().unwrap_or("").to_owned();
+                watcher.say(&format!("{}: {}: {first}", recipe.system, source.title()));
+                rungs.push((source.title(), error));
+            }
+        }
+    }
+    Err(InstallError::NoSource {
+        system: recipe.system.to_owned(),
+        wanted: wanted.map(ToString::to_string),
+        rungs,
+        hints: find::hints(host, recipe),
+    })
+}
+
+/// One rung: fetch, ask for the version, hash, and move into the cache.
+fn climb(
+    search: &find::Search<'_>,
+    source: &Source,
+    locked: &Locked,
+    cache: &Cache,
+    watcher: &mut Watcher<'_>,
+) -> Result<Result<Installed, RungError>, InstallError> {
+    let recipe = search.recipe;
+    let work = locked.work_dir()?;
+    let (scratch, tree) = (work.path().join("scratch"), work.path().join("tree"));
+    for dir in [&scratch, &tree] {
+        fs::create_dir(dir).map_err(|e| cache::cannot("make", dir, e))?;
+    }
+    let log = cache.fresh_log(recipe.system, source.slug())?;
+    let mut job = Job {
+        system: recipe.system,
+        executable: match recipe.shape {
+            Shape::Binary { executable, .. } => Some(executable),
+            Shape::Java { .. } => None,
+        },
+        wanted: search.wanted,
+        host: search.host,
+        scratch: &scratch,
+        tree: &tree,
+        log: &log,
+        watcher,
+    };
+    let delivered = match source {
+        Source::Debian { packages, files } => debian::fetch(&mut job, packages, files),
+        Source::GoModule { module, package, versions, takes } => {
+            go_module::fetch(&mut job, module, package, versions, takes)
+        }
+        Source::Maven { artifacts, versions } => maven::fetch(&mut job, artifacts, versions),
+        Source::Archive { .. } => Err(RungError::PassedOver("not there yet".to_owned())),
+    };
+    let checked = delivered.and_then(|fetched| proven(search, source, &tree, fetched));
+    let manifest = match checked {
+        Ok(manifest) => manifest,
+        Err(error) => return Ok(Err(error)),
+    };
+    let entry = locked.keep(&tree, manifest)?;
+    watcher.say(&format!(
+        "{} {} is there: {}",
+        recipe.system, entry.manifest.version, entry.manifest.source
+    ));
+    Ok(Ok(search.installed(&entry)))
+}
+
+/// The manifest of what was fetched, once the program has said that it is what was wanted.
+fn proven(
+    search: &find::Search<'_>,
+    source: &Source,
+    tree: &Path,
+    fetched: Fetched,
+) -> Result<Manifest, RungError> {
+    if fetched.files.is_empty() {
+        return Err(RungError::failed("it delivered no program"));
+    }
+    let paths: Vec<PathBuf> = fetched.files.iter().map(|file| tree.join(file)).collect();
+    let said = search.said_by(&paths).map_err(RungError::failed)?;
+    if said.version != fetched.version && fetched.vouched.is_none() {
+        let (said, expected) = (&said.version, &fetched.version);
+        return Err(RungError::failed(format!(
+            "what it delivered says that it is `{said}`, not `{expected}`"
+        )));
+    }
+    if search.wanted.is_some_and(|wanted| !wanted.matches(&fetched.version)) {
+        return Err(RungError::failed(format!("it delivered `{}`", fetched.version)));
+    }
+    let mut manifest =
+        Manifest::new(search.recipe.system, fetched.version, fetched.source, source.slug());
+    manifest.date = said.date;
+    manifest.files =
+        Manifest::of(tree, &fetched.files).map_err(|e| RungError::io("read", tree, &e))?;
+    Ok(manifest)
+}
+
+/// The jars directly in a folder, sorted by name.
+fn jars_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut jars = Vec::new();
+    for item in fs::read_dir(dir)? {
+        let path = item?.path();
+        if path.extension().is_some_and(|ext| ext == "jar") {
+            jars.push(path);
+        }
+    }
+    jars.sort();
+    Ok(jars)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::systems::{consul, etcd, zookeeper};
+
+    /// Not a test of ours but of the world: fetches what `BAKEOFF_TEST_INSTALL` names
+    /// (`etcd@3.6,consul`) into the user's cache.
+    #[test]
+    #[ignore = "fetches real programs; name them in BAKEOFF_TEST_INSTALL"]
+    fn the_real_programs_can_be_had() {
+        let named = std::env::var("BAKEOFF_TEST_INSTALL").unwrap_or_default();
+        let cache = Cache::from_environment().unwrap();
+        let mut lines = Vec::new();
+        for name in named.split(',').filter(|name| !name.is_empty()) {
+            let (system, version) =
+                name.split_once('@').map_or((name, None), |(s, v)| (s, Some(v)));
+            let wanted = version.map(|version| version.parse().unwrap());
+            let recipes = [etcd::recipe::RECIPE, zookeeper::recipe::RECIPE, consul::recipe::RECIPE];
+            let recipe = recipes.into_iter().find(|recipe| recipe.system == system).unwrap();
+            let stop = AtomicBool::new(false);
+            let mut progress = |line: &str| lines.push(line.to_owned());
+            let installed = install(&recipe, wanted.as_ref(), None, &cache, &mut progress, &stop);
+            lines.push(installed.map_or_else(|e| e.to_string(), |i| format!("{i:#?}")));
+        }
+        fs::write(cache.root().join("logs/test-install.txt"), lines.join("\n")).unwrap();
+    }
+}

@@ -1,0 +1,146 @@
+//! How a system's program can be had: plain data, given by a system's folder.
+//!
+//! A recipe says what the program looks like once it is here (a binary, or jars and a main class)
+//! and which sources to try, in order. Fixed lists of known good versions stand in it because a
+//! source that can name a version cannot always deliver it: an announced Go module may have no
+//! archive, and one that has may not build.
+//!
+//! Not here: climbing the ladder (`install`), and each rung's work (`debian`, `go_module`, `maven`,
+//! `archive`).
+
+/// How a system's program can be had.
+#[derive(Debug, Clone, Copy)]
+pub struct Recipe {
+    /// The system's name as in studies and on the command line: `etcd`.
+    pub system: &'static str,
+    /// What the program looks like once it is here.
+    pub shape: Shape,
+    /// Where it can come from, in the order in which the sources are tried.
+    pub sources: &'static [Source],
+}
+
+/// What a program looks like once it is here.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// One executable file.
+    Binary {
+        /// Its file name, looked for on `PATH`: `etcd`.
+        executable: &'static str,
+        /// What makes it say its version: `--version`.
+        version_args: &'static [&'static str],
+    },
+    /// Jars that a Java runtime of the machine executes.
+    Java {
+        /// The class that is the server.
+        main_class: &'static str,
+        /// The class that prints the version and ends.
+        version_class: &'static str,
+        /// The oldest major version of Java that will do.
+        java_major_min: u32,
+    },
+}
+
+/// One rung of the ladder.
+#[derive(Debug, Clone, Copy)]
+pub enum Source {
+    /// Debian packages from the machine's own package sources, unpacked without root.
+    Debian {
+        /// The packages to unpack into one tree; the first one's version is the program's.
+        ///
+        /// They are named one by one: what Debian's dependencies would drag along besides
+        /// (a whole Java runtime, Jetty, Tomcat, Spring) is not needed to run a server.
+        packages: &'static [&'static str],
+        /// The executable, or the jars in class-path order, as paths inside the unpacked tree.
+        files: &'static [&'static str],
+    },
+    /// A Go main package, built here from the module proxy's sources.
+    GoModule {
+        /// The module, as in `go get MODULE@VERSION`: `go.etcd.io/etcd/server/v3`.
+        module: &'static str,
+        /// The main package inside it; often the same.
+        package: &'static str,
+        /// The versions known to build, the newest first, without the leading `v`.
+        versions: &'static [&'static str],
+        /// What it costs to build, for the user's patience: `2 minutes`.
+        takes: &'static str,
+    },
+    /// Maven artifacts and what they depend on.
+    Maven {
+        /// `group:artifact:version`, where the version may be `{version}`.
+        artifacts: &'static [&'static str],
+        /// The versions known to work, the newest first.
+        versions: &'static [&'static str],
+    },
+    /// The project's own release archive, checked against the checksums published beside it.
+    ///
+    /// In all templates `{version}` stands for the version and `{arch}` for the processor as Go
+    /// names it (`amd64`, `arm64`).
+    Archive {
+        /// Where the archive is; its name ends in `.tar.gz`, `.tgz` or `.zip`.
+        url: &'static str,
+        /// Where its checksum is.
+        checksums: &'static str,
+        /// The kind of checksum that this is.
+        algorithm: Algorithm,
+        /// What to take out of the archive.
+        member: Member,
+        /// The versions known to be there, the newest first; any exact version can be asked for.
+        versions: &'static [&'static str],
+    },
+}
+
+/// A kind of published checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// SHA-256, 64 hexadecimal digits.
+    Sha256,
+    /// SHA-512, 128 hexadecimal digits.
+    Sha512,
+}
+
+/// What to take out of a release archive.
+#[derive(Debug, Clone, Copy)]
+pub enum Member {
+    /// One file: the executable.
+    File(&'static str),
+    /// Every jar directly in this folder (named without a trailing slash).
+    Jars(&'static str),
+}
+
+impl Source {
+    /// A short name for folders and logs.
+    pub(super) fn slug(&self) -> &'static str {
+        match self {
+            Source::Debian { .. } => "debian",
+            Source::GoModule { .. } => "go",
+            Source::Maven { .. } => "maven",
+            Source::Archive { .. } => "archive",
+        }
+    }
+
+    /// What a reader is told that this source is.
+    pub(super) fn title(&self) -> String {
+        match self {
+            Source::Debian { packages, .. } => {
+                format!("Debian package {}", packages.first().unwrap_or(&"(none)"))
+            }
+            Source::GoModule { module, .. } => format!("Go module {module}"),
+            Source::Maven { artifacts, .. } => {
+                let first = artifacts.first().unwrap_or(&"(none)");
+                let name = first.strip_suffix(":{version}").unwrap_or(first);
+                format!("Maven artifact {name}")
+            }
+            Source::Archive { url, .. } => format!("release archive {url}"),
+        }
+    }
+
+    /// The versions that the recipe knows this source to have; `None` where the source is asked.
+    pub(super) fn known_versions(&self) -> Option<&'static [&'static str]> {
+        match self {
+            Source::Debian { .. } => None,
+            Source::GoModule { versions, .. }
+            | Source::Maven { versions, .. }
+            | Source::Archive { versions, .. } => Some(versions),
+        }
+    }
+}

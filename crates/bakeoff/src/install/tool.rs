@@ -1,0 +1,358 @@
+//! Runs the tools that fetch and build: `apt-get`, `dpkg`, `go`, `mvn`, and the programs
+//! themselves when they are asked for their version.
+//!
+//! Each child has its own process group, so that all of it can be ended when the user interrupts;
+//! what it writes goes to a log that is kept. Time is counted in polls: nothing here is measured,
+//! and a clock is `engine`'s alone.
+//!
+//! Not here: servers under test (`process`).
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::error::{Failure, RungError};
+
+/// How often a child is looked at.
+const POLL: Duration = Duration::from_millis(50);
+/// How often a long step says that it is still at work.
+const SAY_EVERY: Duration = Duration::from_secs(15);
+/// How long a child may take to end once it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+/// More output than this is not read back.
+const READ_BACK_MAX: u64 = 8 << 20;
+/// How many of a failed tool's last lines are shown.
+const TAIL_LINES: usize = 8;
+
+/// Somebody who is told how it goes, and who may say stop.
+pub(super) struct Watcher<'a> {
+    /// Told one line a step.
+    pub(super) progress: &'a mut dyn FnMut(&str),
+    /// Set when the user has had enough.
+    pub(super) stop: &'a AtomicBool,
+}
+
+impl Watcher<'_> {
+    /// Says one line.
+    pub(super) fn say(&mut self, line: &str) {
+        (self.progress)(line);
+    }
+
+    /// Whether the user has had enough.
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// One call of a tool.
+pub(super) struct Call<'a> {
+    /// What the user is told that is being done: `building etcd 3.6.16`.
+    pub(super) doing: &'a str,
+    /// Where everything that the tool writes is appended.
+    pub(super) log: &'a Path,
+    /// When the tool is given up.
+    pub(super) limit: Duration,
+}
+
+impl Call<'_> {
+    /// Runs the tool to its end; an exit code other than 0 is a failure with the last lines.
+    pub(super) fn run(
+        &self,
+        command: &mut Command,
+        watcher: &mut Watcher<'_>,
+    ) -> Result<(), RungError> {
+        let (mut log, start) = self.open_log(command)?;
+        let stdout = log.try_clone().map_err(|e| RungError::io("write", self.log, &e))?;
+        let stderr = log.try_clone().map_err(|e| RungError::io("write", self.log, &e))?;
+        let status = self.wait(command.stdout(stdout).stderr(stderr), watcher)?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(self.failure(&format!("{} failed: {}", self.doing, told(status)), &mut log, start))
+    }
+
+    /// Runs the tool to its end and returns what it wrote to standard output.
+    pub(super) fn read(
+        &self,
+        command: &mut Command,
+        watcher: &mut Watcher<'_>,
+    ) -> Result<String, RungError> {
+        let (mut log, start) = self.open_log(command)?;
+        let stderr = log.try_clone().map_err(|e| RungError::io("write", self.log, &e))?;
+        let mut out = tempfile::tempfile()
+            .map_err(|e| RungError::io("make a temporary file in", &std::env::temp_dir(), &e))?;
+        let stdout = out.try_clone().map_err(|e| RungError::io("write", self.log, &e))?;
+        let status = self.wait(command.stdout(stdout).stderr(stderr), watcher)?;
+        let text = read_back(&mut out, 0);
+        let _ = log.write_all(text.as_bytes());
+        if status.success() {
+            return Ok(text);
+        }
+        Err(self.failure(&format!("{} failed: {}", self.doing, told(status)), &mut log, start))
+    }
+
+    fn open_log(&self, command: &Command) -> Result<(File, u64), RungError> {
+        let mut log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(self.log)
+            .map_err(|e| RungError::io("open the log", self.log, &e))?;
+        let _ = writeln!(log, "$ {}", line_of(command));
+        let start = log.seek(SeekFrom::End(0)).unwrap_or(0);
+        Ok((log, start))
+    }
+
+    fn wait(
+        &self,
+        command: &mut Command,
+        watcher: &mut Watcher<'_>,
+    ) -> Result<ExitStatus, RungError> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let spawned = command.stdin(Stdio::null()).process_group(0).spawn();
+        let mut child = Group(
+            spawned.map_err(|e| RungError::failed(format!("cannot start `{program}`: {e}")))?,
+        );
+        let mut waited = Duration::ZERO;
+        let mut said = Duration::ZERO;
+        loop {
+            match child.0.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(e) => {
+                    return Err(RungError::failed(format!("cannot wait for `{program}`: {e}")));
+                }
+            }
+            if watcher.stopped() {
+                return Err(RungError::Interrupted);
+            }
+            if waited >= self.limit {
+                let mut failure = Failure {
+                    what: format!("{} was given up after {}", self.doing, short(waited)),
+                    ..Failure::default()
+                };
+                failure.log = Some(self.log.to_owned());
+                return Err(RungError::Failed(failure));
+            }
+            if waited - said >= SAY_EVERY {
+                said = waited;
+                watcher.say(&format!("{}, {} so far", self.doing, short(waited)));
+            }
+            thread::sleep(POLL);
+            waited += POLL;
+        }
+    }
+
+    fn failure(&self, what: &str, log: &mut File, start: u64) -> RungError {
+        let text = read_back(log, start);
+        RungError::Failed(Failure {
+            what: what.to_owned(),
+            output: tail(&text),
+            log: Some(self.log.to_owned()),
+        })
+    }
+}
+
+/// A child that ends, with all that it started, when this is dropped before it has ended.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(None)) {
+            return;
+        }
+        let group = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        let signal = |signal| {
+            if let Some(group) = group {
+                let _ = kill_process_group(group, signal);
+            }
+        };
+        signal(Signal::TERM);
+        let mut waited = Duration::ZERO;
+        while waited < GRACE && matches!(self.0.try_wait(), Ok(None)) {
+            thread::sleep(POLL);
+            waited += POLL;
+        }
+        signal(Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a program that should say something short; returns all that it wrote, both streams.
+pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut out = tempfile::tempfile().map_err(|e| format!("no temporary file: {e}"))?;
+    let stdout = out.try_clone().map_err(|e| e.to_string())?;
+    let stderr = out.try_clone().map_err(|e| e.to_string())?;
+    let spawned =
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0).spawn();
+    let mut child = Group(spawned.map_err(|e| format!("`{program}` cannot be started: {e}"))?);
+    let mut waited = Duration::ZERO;
+    let status = loop {
+        match child.0.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if waited >= limit => {
+                return Err(format!("`{program}` did not answer within {}", short(limit)));
+            }
+            Ok(None) => {}
+            Err(e) => return Err(format!("cannot wait for `{program}`: {e}")),
+        }
+        // Programs answer in tens of milliseconds; five waits a listing of systems would show.
+        let pause = Duration::from_millis(5);
+        thread::sleep(pause);
+        waited += pause;
+    };
+    let text = read_back(&mut out, 0);
+    if status.success() {
+        return Ok(text);
+    }
+    let last = tail(&text).pop().unwrap_or_default();
+    Err(format!("`{}` ended with {}: {last}", line_of(command), told(status)))
+}
+
+/// Where a program is, by the directories of a `PATH`.
+pub(super) fn on_path(name: &str, path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
+    std::env::split_paths(path?)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|file| is_executable(file))
+}
+
+/// Whether the path is a file that may be executed.
+pub(super) fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// A duration as a reader wants it: `45s`, `2m 05s`.
+pub(super) fn short(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds < 60 {
+        format!("{seconds}s")
+    } else {
+        format!("{}m {:02}s", seconds / 60, seconds % 60)
+    }
+}
+
+fn told(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "no exit code".to_owned(),
+    }
+}
+
+fn line_of(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+fn read_back(file: &mut File, start: u64) -> String {
+    let mut bytes = Vec::new();
+    let read = |file: &mut File, bytes: &mut Vec<u8>| -> io::Result<u64> {
+        let end = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(start.max(end.saturating_sub(READ_BACK_MAX))))?;
+        file.take(READ_BACK_MAX).read_to_end(bytes).map(|n| n as u64)
+    };
+    let _ = read(file, &mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn tail(text: &str) -> Vec<String> {
+    let printable =
+        |line: &str| -> String { line.chars().filter(|c| !c.is_control()).take(300).collect() };
+    let lines: Vec<String> =
+        text.lines().map(printable).filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_failing_tool_shows_its_last_lines_and_keeps_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("x.log");
+        let stop = AtomicBool::new(false);
+        let mut watcher = Watcher { progress: &mut |_| {}, stop: &stop };
+        let call = Call { doing: "trying", log: &log, limit: Duration::from_secs(5) };
+        let failed = call.run(
+            &mut shell("for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i >&2; done; exit 3"),
+            &mut watcher,
+        );
+        let Err(RungError::Failed(failure)) = failed else { panic!("{failed:?}") };
+        assert!(failure.what.contains("exit code 3"), "{}", failure.what);
+        assert_eq!(failure.output.len(), TAIL_LINES);
+        assert_eq!(failure.output.last().unwrap(), "line 10");
+        let kept = std::fs::read_to_string(failure.log.unwrap()).unwrap();
+        assert!(kept.starts_with("$ sh -c") && kept.contains("line 1\n"));
+    }
+
+    #[test]
+    fn an_interrupted_tool_is_ended_with_its_children() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("x.log");
+        let pid_file = dir.path().join("pid");
+        let stop = AtomicBool::new(false);
+        let script = format!("sleep 60 & echo $! > {}; wait", pid_file.display());
+        let result = thread::scope(|scope| {
+            let ended = scope.spawn(|| {
+                let mut watcher = Watcher { progress: &mut |_| {}, stop: &stop };
+                let call = Call { doing: "sleeping", log: &log, limit: Duration::from_secs(30) };
+                call.run(&mut shell(&script), &mut watcher)
+            });
+            while std::fs::read_to_string(&pid_file).unwrap_or_default().trim().is_empty() {
+                thread::sleep(Duration::from_millis(10));
+            }
+            stop.store(true, Ordering::Relaxed);
+            ended.join().unwrap()
+        });
+        assert!(matches!(result, Err(RungError::Interrupted)));
+        let pid = std::fs::read_to_string(&pid_file).unwrap();
+        let state =
+            std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z"), "the grandchild still runs: {state}");
+    }
+
+    #[test]
+    fn a_tool_that_hangs_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("x.log");
+        let stop = AtomicBool::new(false);
+        let mut watcher = Watcher { progress: &mut |_| {}, stop: &stop };
+        let call = Call { doing: "sleeping", log: &log, limit: Duration::from_millis(200) };
+        let given_up = call.run(&mut shell("sleep 60"), &mut watcher).unwrap_err().to_string();
+        assert!(given_up.contains("given up"), "{given_up}");
+        assert!(
+            ask(&mut shell("sleep 60"), Duration::from_millis(100))
+                .unwrap_err()
+                .contains("did not answer")
+        );
+    }
+
+    #[test]
+    fn an_absent_tool_and_one_that_writes_rubbish_are_no_panic() {
+        assert!(
+            ask(&mut Command::new("/no/such/tool"), POLL)
+                .unwrap_err()
+                .contains("cannot be started")
+        );
+        let rubbish = ask(&mut shell("printf '\\377\\376\\000'"), Duration::from_secs(5)).unwrap();
+        assert!(!rubbish.is_empty());
+    }
+}

@@ -1,0 +1,26 @@
+//! Where Consul comes from.
+//!
+//! Debian 12 has no Consul. As a Go module 1.20.1 is the newest that builds as it is.
+
+use crate::install::{Algorithm, Member, Recipe, Shape, Source};
+
+/// How Consul can be had.
+pub const RECIPE: Recipe = Recipe {
+    system: "consul",
+    shape: Shape::Binary { executable: "consul", version_args: &["version"] },
+    sources: &[
+        Source::Archive {
+            url: "https://releases.hashicorp.com/consul/{version}/consul_{version}_linux_{arch}.zip",
+            checksums: "https://releases.hashicorp.com/consul/{version}/consul_{version}_SHA256SUMS",
+            algorithm: Algorithm::Sha256,
+            member: Member::File("consul"),
+            versions: &["1.20.1"],
+        },
+        Source::GoModule {
+            module: "github.com/hashicorp/consul",
+            package: "github.com/hashicorp/consul",
+            versions: &["1.20.1"],
+            takes: "7 minutes",
+        },
+    ],
+};

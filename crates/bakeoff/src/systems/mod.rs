@@ -1,0 +1,5 @@
+//! What is known about each system, one folder each.
+
+pub mod consul;
+pub mod etcd;
+pub mod zookeeper;

@@ -1,0 +1,63 @@
+//! Where ZooKeeper comes from.
+//!
+//! Maven's 3.9 is first because it is newer than Debian 12's 3.8 and nearly as quick; a machine
+//! with a Java runtime and nothing else still gets the official archive or Debian's jars.
+
+use crate::install::{Algorithm, Member, Recipe, Shape, Source};
+
+/// How ZooKeeper can be had.
+pub const RECIPE: Recipe = Recipe {
+    system: "zookeeper",
+    shape: Shape::Java {
+        main_class: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+        version_class: "org.apache.zookeeper.version.VersionInfoMain",
+        java_major_min: 11,
+    },
+    sources: &[
+        Source::Maven {
+            // The last two are `provided` in ZooKeeper's own description and needed nonetheless.
+            artifacts: &[
+                "org.apache.zookeeper:zookeeper:{version}",
+                "org.xerial.snappy:snappy-java:1.1.10.5",
+                "io.dropwizard.metrics:metrics-core:4.1.12.1",
+            ],
+            versions: &["3.9.3"],
+        },
+        Source::Archive {
+            url: "https://archive.apache.org/dist/zookeeper/zookeeper-{version}/apache-zookeeper-{version}-bin.tar.gz",
+            checksums: "https://archive.apache.org/dist/zookeeper/zookeeper-{version}/apache-zookeeper-{version}-bin.tar.gz.sha512",
+            algorithm: Algorithm::Sha512,
+            member: Member::Jars("apache-zookeeper-{version}-bin/lib"),
+            versions: &["3.9.3"],
+        },
+        Source::Debian {
+            packages: &[
+                "libzookeeper-java",
+                "libnetty-java",
+                "libslf4j-java",
+                "libsnappy-java",
+                "libdropwizard-metrics-java",
+                "libcommons-io-java",
+            ],
+            // ZooKeeper's own jar is last: its manifest names jars of the machine by absolute path,
+            // and ours are to be found before them. `slf4j-simple` logs to standard error.
+            files: &[
+                "usr/share/java/zookeeper-jute.jar",
+                "usr/share/java/netty-buffer.jar",
+                "usr/share/java/netty-codec.jar",
+                "usr/share/java/netty-common.jar",
+                "usr/share/java/netty-handler.jar",
+                "usr/share/java/netty-resolver.jar",
+                "usr/share/java/netty-transport.jar",
+                "usr/share/java/netty-transport-native-epoll.jar",
+                "usr/share/java/netty-transport-native-unix-common.jar",
+                "usr/share/java/slf4j-api.jar",
+                "usr/share/java/slf4j-simple.jar",
+                "usr/share/java/snappy-java.jar",
+                "usr/share/java/metrics-core.jar",
+                "usr/share/java/commons-io.jar",
+                "usr/share/java/zookeeper.jar",
+            ],
+        },
+    ],
+};
