@@ -1,0 +1,199 @@
+//! What can go wrong with servers, in the house form: what failed, what was seen, where the
+//! evidence is, what to try.
+//!
+//! Displayed, an error is its first line, indented lines of evidence, and `hint: …` last where
+//! there is one. `messages.rs` puts `error: ` before it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Exit;
+
+/// A server could not be run.
+#[derive(Debug)]
+pub(crate) enum HostError {
+    /// Its program is not there or cannot be executed.
+    Program {
+        /// The node's name.
+        node: String,
+        /// As the system described it.
+        program: PathBuf,
+        /// In words.
+        problem: String,
+    },
+    /// Its description cannot be followed.
+    Spec {
+        /// The node's name.
+        node: String,
+        /// In words.
+        problem: String,
+    },
+    /// It could not be started, though its program is there.
+    Launch {
+        /// The node's name.
+        node: String,
+        /// Its program.
+        program: PathBuf,
+        /// In words.
+        problem: String,
+    },
+    /// It ended by itself.
+    Died {
+        /// The node's name.
+        node: String,
+        /// How long bakeoff had been waiting for it.
+        after: Duration,
+        /// How it ended.
+        exit: Exit,
+        /// Where its log is, and its last lines.
+        log: LogTail,
+    },
+    /// It was not ready in time.
+    NotReady {
+        /// The nodes' names.
+        nodes: Vec<String>,
+        /// How long bakeoff waited.
+        within: Duration,
+        /// What the last probe saw.
+        seen: String,
+        /// The nodes' logs.
+        logs: Vec<LogTail>,
+    },
+    /// The user wants to stop.
+    Interrupted {
+        /// What was being done.
+        during: String,
+    },
+    /// A port that was asked for is taken.
+    PortInUse {
+        /// Which.
+        port: u16,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// No free port was found at all.
+    NoPort {
+        /// Where they were sought.
+        range: std::ops::RangeInclusive<u16>,
+    },
+    /// A file or directory failed.
+    Io {
+        /// `write a node's file`.
+        what: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+/// A log's path and its last lines.
+#[derive(Debug, Clone)]
+pub(crate) struct LogTail {
+    /// Where the whole of it is.
+    pub(crate) path: PathBuf,
+    /// Made fit for a terminal.
+    pub(crate) lines: Vec<String>,
+}
+
+impl HostError {
+    pub(crate) fn io(what: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io { what, path: path.to_owned(), error }
+    }
+}
+
+impl std::error::Error for HostError {}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program { node, program, problem } => {
+                write!(f, "cannot run `{node}`: program `{}`: {problem}", program.display())?;
+                write!(f, "\nhint: `bakeoff doctor` says what is missing and how to get it")
+            }
+            Self::Spec { node, problem } => write!(f, "cannot run `{node}`: {problem}"),
+            Self::Launch { node, program, problem } => {
+                write!(f, "cannot start `{node}` (`{}`): {problem}", program.display())
+            }
+            Self::Died { node, after, exit, log } => {
+                write!(f, "`{node}` {exit} after {after:.1?}, before it was ready\n{log}")?;
+                if log.speaks_of_a_port() {
+                    return write!(f, "\n{PORT_HINT}");
+                }
+                write!(f, "\nhint: the end of its log often says why")
+            }
+            Self::NotReady { nodes, within, seen, logs } => {
+                let names = nodes.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+                let verb = if nodes.len() == 1 { "was" } else { "were" };
+                write!(f, "{names} {verb} not ready after {within:?}\n  probe: {seen}")?;
+                for log in logs {
+                    write!(f, "\n{log}")?;
+                }
+                if logs.iter().any(LogTail::speaks_of_a_port) {
+                    return write!(f, "\n{PORT_HINT}");
+                }
+                Ok(())
+            }
+            Self::Interrupted { during } => write!(f, "interrupted while {during}"),
+            Self::PortInUse { port, error } => {
+                write!(f, "port {port} on 127.0.0.1 cannot be had: {error}")?;
+                write!(f, "\nhint: another process may hold it; try another `--base-port`")
+            }
+            Self::NoPort { range } => {
+                write!(f, "no free port from {} to {}", range.start(), range.end())?;
+                write!(f, "\nhint: say where to look with `--base-port`")
+            }
+            Self::Io { what, path, error } => {
+                write!(f, "cannot {what}: `{}`: {error}", path.display())
+            }
+        }
+    }
+}
+
+const PORT_HINT: &str = "hint: another process may hold a port; try `--base-port`";
+
+impl LogTail {
+    /// How many lines an error shows.
+    pub(crate) const LINES: usize = 10;
+
+    /// Reads the last `lines` lines; a log that cannot be read has none.
+    pub(crate) fn read(path: &Path, lines: usize) -> Self {
+        Self { path: path.to_owned(), lines: last_lines(path, lines).unwrap_or_default() }
+    }
+
+    fn speaks_of_a_port(&self) -> bool {
+        self.lines.iter().any(|line| line.to_ascii_lowercase().contains("address already in use"))
+    }
+}
+
+impl fmt::Display for LogTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = if self.lines.is_empty() { "empty" } else { "kept" };
+        write!(f, "  log:   {} ({kept})", self.path.display())?;
+        self.lines.iter().try_for_each(|line| write!(f, "\n    | {line}"))
+    }
+}
+
+fn last_lines(path: &Path, lines: usize) -> io::Result<Vec<String>> {
+    use std::io::{Read, Seek, SeekFrom};
+    /// Enough for ten long lines; a log may be gigabytes.
+    const TAIL: u64 = 64 << 10;
+    const WIDTH: usize = 300;
+
+    let mut file = std::fs::File::open(path)?;
+    let size = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(size.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let all = text.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+    let last = &all[all.len().saturating_sub(lines)..];
+    // A server's log may hold escape codes; an error message must not play them.
+    let clean = |line: &&str| {
+        let shown = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+        shown.take(WIDTH).collect::<String>().trim_end().to_owned()
+    };
+    Ok(last.iter().map(clean).collect())
+}

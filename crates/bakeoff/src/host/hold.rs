@@ -1,0 +1,57 @@
+//! `bakeoff __hold RUN_DIR COUNT PROGRAM ARGS…`: launches nodes, prints their ids, and waits.
+//!
+//! It exists for the tests that kill bakeoff and look for what is left: those need a bakeoff that
+//! certainly runs servers, with nothing else in the way. The first line that it prints is the
+//! warden's process id, then one line a node.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::{Host, HostError, NodeSpec, launcher};
+
+pub(super) const COMMAND: &str = "__hold";
+
+pub(super) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    match hold(&args.collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn hold(args: &[OsString]) -> Result<(), HostError> {
+    let [run_dir, count, program, args @ ..] = args else {
+        return Err(HostError::Spec { node: "hold".into(), problem: "too few arguments".into() });
+    };
+    let run_dir = PathBuf::from(run_dir);
+    let host = Host::new(&run_dir)?;
+    let count = count.to_str().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let nodes = (1..=count).map(|n| {
+        let name = format!("node-{n}");
+        host.launch(NodeSpec {
+            dir: run_dir.join(&name),
+            name,
+            program: program.into(),
+            args: args.to_vec(),
+            env: Vec::new(),
+            files: Vec::new(),
+            ports: Vec::new(),
+            limits: None,
+            cpus: None,
+        })
+    });
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{}", launcher::warden_pid().unwrap_or(0));
+    for node in &nodes {
+        let _ = writeln!(out, "{}", node.pid().unwrap_or(0));
+    }
+    let _ = out.flush();
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,252 @@
+//! Runs the servers that systems describe: launch, await ready, signal, sample, reap.
+//!
+//! A system's folder yields a [`NodeSpec`] for each node and starts nothing itself; a [`Host`]
+//! makes a [`Process`] of it. The host of today is this machine. One that reaches others over SSH
+//! would take the same description.
+//!
+//! Nothing is left running, whatever kills bakeoff. Three things see to it, each for what the
+//! others cannot: dropping a [`Process`] kills and reaps it (returns, errors, panics); the kernel
+//! kills each server when bakeoff dies (`shim`: `PR_SET_PDEATHSIG`); and a process that watches
+//! bakeoff through a pipe kills what those servers had started in turn (`warden`).
+//!
+//! Not here: what to run and how to ask whether it is ready (`systems`), the load (`engine`).
+
+pub(crate) mod disk;
+mod error;
+mod hold;
+mod launcher;
+pub(crate) mod observe;
+pub(crate) mod ports;
+mod process;
+mod procfs;
+mod ready;
+mod shim;
+mod warden;
+
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bakeoff_core::study::Limits;
+
+pub(crate) use error::HostError;
+pub(crate) use process::{Exit, Process, Stopped, terminate_all};
+pub(crate) use ready::{Probe, await_ready};
+
+/// One server process to run, described.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeSpec {
+    /// `etcd-1`: names its log, and the node in every message.
+    pub(crate) name: String,
+    /// A path, or a name to be found on `PATH`.
+    pub(crate) program: PathBuf,
+    /// Its arguments, the program's own name not among them.
+    pub(crate) args: Vec<OsString>,
+    /// Added to an environment that is otherwise `PATH`, `HOME`, `LANG=C`, `TMPDIR` and a mark.
+    pub(crate) env: Vec<(String, String)>,
+    /// Written before the first start; a restart leaves them as they are.
+    pub(crate) files: Vec<NodeFile>,
+    /// The node's own directory, made by the host; the process starts in it.
+    pub(crate) dir: PathBuf,
+    /// What it listens on, by purpose: `("client", 17001)`.
+    pub(crate) ports: Vec<(String, u16)>,
+    /// What it may use.
+    pub(crate) limits: Option<Limits>,
+    /// The CPUs that it may run on; all when `None`.
+    pub(crate) cpus: Option<Vec<usize>>,
+}
+
+/// A file that a node needs.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeFile {
+    /// Relative to the node's directory; directories on the way are made.
+    pub(crate) path: PathBuf,
+    /// What is in it.
+    pub(crate) contents: Vec<u8>,
+    /// Who may read it.
+    pub(crate) mode: FileMode,
+}
+
+/// Who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileMode {
+    /// Its owner only (0600): keys, tokens, passwords.
+    Private,
+    /// Anybody (0644).
+    Readable,
+}
+
+/// What became of the limits of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LimitsApplied {
+    /// The study asks for none.
+    NotAsked,
+    /// They hold, and were read back.
+    Applied {
+        /// Where: the path of a cgroup.
+        by: String,
+    },
+    /// They do not hold; a report must say so.
+    NotApplied {
+        /// In words for that report.
+        why: String,
+    },
+}
+
+/// Puts nodes under their limits. The seam for cgroups, v1 and v2.
+pub(crate) trait Confine: Send + Sync {
+    /// Called before a node is started, and again before a restart.
+    fn confine(&self, spec: &NodeSpec) -> Confinement;
+    /// Called once a node's processes are gone.
+    fn release(&self, spec: &NodeSpec);
+}
+
+/// What [`Confine`] prepared for one node.
+#[derive(Debug, Clone)]
+pub(crate) struct Confinement {
+    /// Files that the process writes its own id into before it becomes the server
+    /// (`cgroup.procs`), so that not even its first instruction runs outside.
+    pub(crate) enter: Vec<PathBuf>,
+    /// What to report.
+    pub(crate) limits: LimitsApplied,
+}
+
+/// Applies nothing, and says so.
+pub(crate) struct Unconfined;
+
+impl Confine for Unconfined {
+    fn confine(&self, spec: &NodeSpec) -> Confinement {
+        let asked = spec.limits.as_ref().is_some_and(|l| l.cpu.is_some() || l.memory.is_some());
+        let limits = if asked {
+            LimitsApplied::NotApplied { why: "bakeoff cannot limit CPU and memory yet".into() }
+        } else {
+            LimitsApplied::NotAsked
+        };
+        Confinement { enter: Vec::new(), limits }
+    }
+
+    fn release(&self, _: &NodeSpec) {}
+}
+
+/// Where servers run: this machine.
+pub(crate) struct Host {
+    logs: PathBuf,
+    confine: Arc<dyn Confine>,
+}
+
+impl Host {
+    /// Servers of one run; their output goes to `<run_dir>/logs/<name>.log`.
+    pub(crate) fn new(run_dir: &Path) -> Result<Self, HostError> {
+        Self::confining(run_dir, Arc::new(Unconfined))
+    }
+
+    /// As [`Host::new`], with limits applied by `confine`.
+    pub(crate) fn confining(run_dir: &Path, confine: Arc<dyn Confine>) -> Result<Self, HostError> {
+        // Absolute, for a node starts in its own directory.
+        let logs = std::path::absolute(run_dir.join("logs"))
+            .and_then(|logs| std::fs::create_dir_all(&logs).map(|()| logs))
+            .map_err(|e| HostError::io("make the directory for logs", run_dir, e))?;
+        Ok(Self { logs, confine })
+    }
+
+    /// Writes the node's files and starts it. When this returns, the program itself runs: that it
+    /// could not be executed is an error here. Whether it is ready is [`await_ready`]'s.
+    pub(crate) fn launch(&self, mut spec: NodeSpec) -> Result<Process, HostError> {
+        let one_name = Path::new(&spec.name).components().collect::<Vec<_>>();
+        if !matches!(one_name[..], [Component::Normal(_)]) {
+            return Err(HostError::Spec {
+                problem: "its name cannot name a file".into(),
+                node: spec.name,
+            });
+        }
+        let program = resolve_program(&spec)?;
+        spec.dir = std::path::absolute(&spec.dir)
+            .map_err(|e| HostError::io("use the node's directory", &spec.dir, e))?;
+        write_files(&spec)?;
+        let log = self.logs.join(format!("{}.log", spec.name));
+        Process::start(spec, program, log, Arc::clone(&self.confine))
+    }
+}
+
+/// The commands that bakeoff starts itself with; `None` when this process is none of them.
+pub(crate) fn internal_command() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    match args.next()?.to_str()? {
+        shim::COMMAND => Some(shim::run(args)),
+        warden::COMMAND => Some(warden::run(args)),
+        hold::COMMAND => Some(hold::run(args)),
+        _ => None,
+    }
+}
+
+fn write_files(spec: &NodeSpec) -> Result<(), HostError> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let tmp = spec.dir.join("tmp");
+    std::fs::create_dir_all(&tmp).map_err(|e| HostError::io("make a directory", &tmp, e))?;
+    for file in &spec.files {
+        let inside = file.path.components().all(|part| matches!(part, Component::Normal(_)));
+        if !inside || file.path.as_os_str().is_empty() {
+            return Err(HostError::Spec {
+                node: spec.name.clone(),
+                problem: format!("its file `{}` is outside its directory", file.path.display()),
+            });
+        }
+        let path = spec.dir.join(&file.path);
+        let parent = path.parent().unwrap_or(&spec.dir);
+        std::fs::create_dir_all(parent)
+            .map_err(|e| HostError::io("make a directory", parent, e))?;
+        let mode = match file.mode {
+            FileMode::Private => 0o600,
+            FileMode::Readable => 0o644,
+        };
+        // A file that is there keeps its mode on opening, so an old one goes first.
+        let _ = std::fs::remove_file(&path);
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&path)
+            .and_then(|mut to| to.write_all(&file.contents))
+            .map_err(|e| HostError::io("write a node's file", &path, e))?;
+    }
+    Ok(())
+}
+
+/// The program's absolute path, known to be an executable file.
+fn resolve_program(spec: &NodeSpec) -> Result<PathBuf, HostError> {
+    use std::os::unix::fs::PermissionsExt;
+
+    let fail = |problem: &str| {
+        Err(HostError::Program {
+            node: spec.name.clone(),
+            program: spec.program.clone(),
+            problem: problem.into(),
+        })
+    };
+    let executable = |path: &Path| {
+        path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    if spec.program.components().count() == 1 && !spec.program.is_absolute() {
+        let path = spec.env.iter().find(|(name, _)| name == "PATH").map(|(_, p)| p.into());
+        let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+        let found = std::env::split_paths(&path).map(|dir| dir.join(&spec.program));
+        return match found.into_iter().find(|p| executable(p)) {
+            Some(found) => Ok(std::path::absolute(&found).unwrap_or(found)),
+            None => fail("it is not on `PATH`"),
+        };
+    }
+    let path = std::path::absolute(&spec.program).unwrap_or_else(|_| spec.program.clone());
+    match path.metadata() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail("there is no such file"),
+        Err(e) => fail(&e.to_string()),
+        Ok(m) if !m.is_file() => fail("it is not a file"),
+        Ok(_) if !executable(&path) => fail("it is not executable"),
+        Ok(_) => Ok(path),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! Samples what servers use.

@@ -1,0 +1,324 @@
+//! One running server: its signals, its end, its log.
+//!
+//! A server leads a process group of its own, and is stopped with all of its group and whatever
+//! descends from it: Java wrappers, shells and PostgreSQL fork. Its end is looked at without
+//! reaping it, since a process that was reaped gives its id, which names the group, away.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use super::error::LogTail;
+use super::{Confine, HostError, LimitsApplied, NodeSpec, launcher, procfs, shim};
+use crate::engine::clock;
+
+/// A server that was launched. Dropping it kills it.
+pub(crate) struct Process {
+    spec: NodeSpec,
+    program: PathBuf,
+    log: PathBuf,
+    confine: Arc<dyn Confine>,
+    limits: Mutex<LimitsApplied>,
+    /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
+    pid: Arc<AtomicI32>,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// Started and not yet reaped: it may have ended by itself.
+    Started(Child),
+    /// Reaped, or never started.
+    Ended(Option<Exit>),
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What came of asking a process to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stopped {
+    /// How it ended.
+    pub(crate) exit: Exit,
+    /// Whether it had to be killed, for it did not end within the grace.
+    pub(crate) forced: bool,
+}
+
+impl Process {
+    pub(super) fn start(
+        spec: NodeSpec,
+        program: PathBuf,
+        log: PathBuf,
+        confine: Arc<dyn Confine>,
+    ) -> Result<Self, HostError> {
+        let process = Self {
+            spec,
+            program,
+            log,
+            confine,
+            limits: Mutex::new(LimitsApplied::NotAsked),
+            pid: Arc::default(),
+            state: Mutex::new(State::Ended(None)),
+        };
+        process.spawn()?;
+        Ok(process)
+    }
+
+    /// `etcd-1`.
+    pub(crate) fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// As it was described, with its directory made absolute.
+    pub(crate) fn spec(&self) -> &NodeSpec {
+        &self.spec
+    }
+
+    /// The program's absolute path, as it was found.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The port for a purpose. Asking for one that the description lacks is a bug.
+    pub(crate) fn port(&self, purpose: &str) -> u16 {
+        let found = self.spec.ports.iter().find(|(name, _)| name == purpose);
+        found.unwrap_or_else(|| panic!("`{}` has no `{purpose}` port", self.spec.name)).1
+    }
+
+    /// The server's process id, which is its process group's too; `None` once it was reaped.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
+    }
+
+    /// The process id as it is now and after every restart; 0 while there is none.
+    pub(crate) fn pid_cell(&self) -> Arc<AtomicI32> {
+        Arc::clone(&self.pid)
+    }
+
+    /// What became of the limits that were asked for.
+    pub(crate) fn limits(&self) -> LimitsApplied {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the server itself still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.exit().is_none()
+    }
+
+    /// How it ended; `None` while it runs.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        match &*self.state() {
+            State::Started(child) => peek(child),
+            State::Ended(exit) => *exit,
+        }
+    }
+
+    /// Kills it, its group and all that descends from it, and reaps it, now. It may have ended
+    /// before: then this clears away what it left.
+    pub(crate) fn kill9(&self) -> Exit {
+        let mut state = self.state();
+        let child = match &mut *state {
+            State::Started(child) => child,
+            State::Ended(exit) => return exit.expect("a process that never started is not kept"),
+        };
+        let exit = end(child);
+        *state = State::Ended(Some(exit));
+        let group = self.pid.swap(0, Ordering::AcqRel);
+        launcher::forget(group);
+        self.confine.release(&self.spec);
+        exit
+    }
+
+    /// Asks its group to end (`SIGTERM`), waits, and kills what is left after `grace`.
+    pub(crate) fn terminate(&self, grace: Duration) -> Stopped {
+        self.signal(Signal::TERM);
+        self.finish_by(clock::now() + grace)
+    }
+
+    /// Sends its group a signal; nothing when it was reaped.
+    pub(crate) fn signal(&self, signal: Signal) {
+        // Under the lock, so that nobody reaps the leader, and frees the id, meanwhile.
+        let state = self.state();
+        if let (State::Started(_), Some(group)) = (&*state, self.pid().and_then(Pid::from_raw)) {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    /// Starts it again as it was described, in the directory as it is, after killing what may
+    /// still run. Its log goes on in the same file.
+    pub(crate) fn restart(&self) -> Result<(), HostError> {
+        self.kill9();
+        self.spawn()
+    }
+
+    /// Where its output goes.
+    pub(crate) fn log_path(&self) -> &Path {
+        &self.log
+    }
+
+    /// The last lines of its output, fit to be shown.
+    pub(crate) fn log_tail(&self, lines: usize) -> LogTail {
+        LogTail::read(&self.log, lines)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish_by(&self, deadline: Instant) -> Stopped {
+        let mut pause = Duration::from_millis(1);
+        while self.is_alive() {
+            let left = deadline.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return Stopped { exit: self.kill9(), forced: true };
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        Stopped { exit: self.kill9(), forced: false }
+    }
+
+    fn spawn(&self) -> Result<(), HostError> {
+        let spec = &self.spec;
+        let launch_error = |problem: String| HostError::Launch {
+            node: spec.name.clone(),
+            program: self.program.clone(),
+            problem,
+        };
+        let log_error = |e| HostError::io("write a log", &self.log, e);
+
+        let mut log = File::options().create(true).append(true).open(&self.log);
+        let log = log.as_mut().map_err(|e| log_error(std::io::Error::from(e.kind())))?;
+        if matches!(*self.state(), State::Ended(Some(_))) {
+            let _ = writeln!(log, "--- bakeoff starts `{}` again ---", spec.name);
+        }
+        let confinement = self.confine.confine(spec);
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = confinement.limits;
+
+        let mut command = launcher::ourselves();
+        command.args([shim::COMMAND, "--parent", &std::process::id().to_string()]);
+        if let Some(cpus) = &spec.cpus {
+            let cpus = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+            command.args(["--cpus", &cpus]);
+        }
+        for file in &confinement.enter {
+            command.arg("--enter").arg(file);
+        }
+        command.arg("--").arg(&self.program).args(&spec.args);
+        command.current_dir(&spec.dir).process_group(0).env_clear();
+        for name in ["PATH", "HOME"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        let (mark, marked) = launcher::mark();
+        command.env("LANG", "C").env("TMPDIR", spec.dir.join("tmp")).env(mark, marked);
+        command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+        let (mut reason, report) = std::io::pipe().map_err(|e| launch_error(e.to_string()))?;
+        command.stdin(report);
+        command.stdout(log.try_clone().map_err(log_error)?);
+        command.stderr(Stdio::from(log.try_clone().map_err(log_error)?));
+
+        let mut child = launcher::spawn(command).map_err(|e| launch_error(e.to_string()))?;
+        let pid = child.id() as i32;
+        // Not reaped yet, so it is there to be read, whatever has become of it.
+        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
+        if let Err(e) = launcher::watch(pid, start_ticks) {
+            end(&mut child);
+            launcher::forget(pid);
+            return Err(launch_error(format!("nobody would stop it with bakeoff: {e}")));
+        }
+        let mut problem = String::new();
+        let _ = reason.read_to_string(&mut problem);
+        if !problem.is_empty() {
+            end(&mut child);
+            launcher::forget(pid);
+            return Err(launch_error(problem));
+        }
+        *self.state() = State::Started(child);
+        self.pid.store(pid, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let started = matches!(*self.state(), State::Started(_));
+        if started {
+            self.kill9();
+        }
+    }
+}
+
+/// Asks all to end at once, so that the graces run side by side, and waits for each.
+pub(crate) fn terminate_all(processes: &[Process], grace: Duration) -> Vec<Stopped> {
+    processes.iter().for_each(|process| process.signal(Signal::TERM));
+    let deadline = clock::now() + grace;
+    processes.iter().map(|process| process.finish_by(deadline)).collect()
+}
+
+/// How a child ended, without reaping it.
+fn peek(child: &Child) -> Option<Exit> {
+    let pid = Pid::from_raw(child.id() as i32)?;
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let status = rustix::process::waitid(WaitId::Pid(pid), how).ok()??;
+    Some(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+    })
+}
+
+/// Kills a child, its group and its descendants, reaps it, and waits until they are gone.
+fn end(child: &mut Child) -> Exit {
+    let group = child.id() as i32;
+    // Who descends from whom is known only as long as the parents live.
+    let family = procfs::family(group);
+    if let Some(pid) = Pid::from_raw(group) {
+        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    }
+    let others = family.iter().filter(|stat| stat.pid != group).collect::<Vec<_>>();
+    others.iter().for_each(|stat| procfs::kill(stat));
+    let exit = child.wait().map_or(Exit::Signal(Signal::KILL.as_raw()), Exit::from);
+    // The orphans' end is not ours to wait for but by looking. A killed process goes at once
+    // unless the kernel holds it, and then nothing that we could do would help.
+    let gone_by = clock::now() + Duration::from_secs(2);
+    let runs = |stat: &&&procfs::Stat| {
+        procfs::stat(stat.pid).is_some_and(|s| s.start_ticks == stat.start_ticks && s.lives())
+    };
+    while others.iter().find(runs).is_some() && clock::now() < gone_by {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    exit
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "ended with exit code {code}"),
+            Self::Signal(signal) => match signal_hook::low_level::signal_name(*signal) {
+                Some(name) => write!(f, "was killed by {name}"),
+                None => write!(f, "was killed by signal {signal}"),
+            },
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Reads `/proc`: who is in a process group, who descends from whom, what a process used.
+//!
+//! A process id alone names nobody for long, for the kernel gives it out again. The id and the
+//! start time together do (`proc_pid_stat(5)`, fields 1 and 22).
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+/// What `/proc/PID/stat` says; `proc_pid_stat(5)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) pid: i32,
+    /// `Z` is a process that has ended and was not waited for.
+    pub(super) state: u8,
+    pub(super) parent: i32,
+    pub(super) group: i32,
+    pub(super) faults_minor: u64,
+    pub(super) faults_major: u64,
+    /// Clock ticks, children that were waited for not included.
+    pub(super) user_ticks: u64,
+    pub(super) system_ticks: u64,
+    pub(super) threads: u64,
+    /// Clock ticks since boot.
+    pub(super) start_ticks: u64,
+    pub(super) rss_pages: u64,
+}
+
+impl Stat {
+    /// Whether it still runs: neither a zombie nor dead.
+    pub(super) fn lives(&self) -> bool {
+        !matches!(self.state, b'Z' | b'X' | b'x')
+    }
+}
+
+/// `None` when there is no such process.
+pub(super) fn stat(pid: i32) -> Option<Stat> {
+    parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    // The name stands in parentheses and may itself hold spaces and parentheses.
+    let name_end = text.iter().rposition(|&b| b == b')')?;
+    let pid = std::str::from_utf8(text.split(|&b| b == b' ').next()?).ok()?.parse().ok()?;
+    let fields = std::str::from_utf8(text.get(name_end + 2..)?).ok()?;
+    let fields = fields.split_ascii_whitespace().collect::<Vec<_>>();
+    // Counted as in the manual page, whose third field is our first.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Stat {
+        pid,
+        state: *fields.first()?.as_bytes().first()?,
+        parent: number(4)? as i32,
+        group: number(5)? as i32,
+        faults_minor: number(10)?,
+        faults_major: number(12)?,
+        user_ticks: number(14)?,
+        system_ticks: number(15)?,
+        threads: number(20)?,
+        start_ticks: number(22)?,
+        rss_pages: number(24)?,
+    })
+}
+
+/// The ids of all processes.
+pub(super) fn pids() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The members of a process group, and all that descend from them, which may have left it.
+pub(super) fn family(group: i32) -> Vec<Stat> {
+    let all = pids().into_iter().filter_map(stat).collect::<Vec<_>>();
+    let mut family = all.iter().filter(|s| s.group == group).copied().collect::<Vec<_>>();
+    let mut next = 0;
+    while next < family.len() {
+        let parent = family[next].pid;
+        let known = |s: &Stat| family.iter().any(|f| f.pid == s.pid);
+        let children = all.iter().filter(|s| s.parent == parent && !known(s)).copied();
+        let children = children.collect::<Vec<_>>();
+        family.extend(children);
+        next += 1;
+    }
+    family
+}
+
+/// Kills this process, and never another that has since been given its id.
+pub(super) fn kill(whom: &Stat) {
+    let Some(pid) = Pid::from_raw(whom.pid) else { return };
+    let still_it = || stat(whom.pid).is_some_and(|now| now.start_ticks == whom.start_ticks);
+    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        // From here on the descriptor means one process, whatever becomes of its id.
+        Ok(fd) if still_it() => drop(rustix::process::pidfd_send_signal(fd, Signal::KILL)),
+        Ok(_) => {}
+        // A kernel before 5.3: the id could be given out between these two calls only.
+        Err(_) if still_it() => drop(rustix::process::kill_process(pid, Signal::KILL)),
+        Err(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_does_not_shift_the_fields() {
+        let line =
+            b"42 (a) b (c) S 7 42 1 0 -1 4194304 11 0 13 0 15 16 0 0 20 0 19 0 21 1000 23 9\n";
+        let stat = parse_stat(line).unwrap();
+        assert_eq!((stat.pid, stat.state, stat.parent, stat.group), (42, b'S', 7, 42));
+        assert_eq!((stat.faults_minor, stat.faults_major), (11, 13));
+        assert_eq!((stat.user_ticks, stat.system_ticks, stat.threads), (15, 16, 19));
+        assert_eq!((stat.start_ticks, stat.rss_pages), (21, 23));
+    }
+
+    #[test]
+    fn a_process_finds_itself_and_not_one_that_is_gone() {
+        let me = std::process::id() as i32;
+        assert!(pids().contains(&me));
+        assert!(stat(me).unwrap().lives());
+        assert_eq!(stat(i32::MAX), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! `bakeoff __warden`: kills every server once bakeoff is gone, however it went.
+//!
+//! It reads lines from a pipe that only bakeoff holds: `watch GROUP START` and `forget GROUP`.
+//! When the pipe closes, it kills the groups that are watched, and every process that carries
+//! bakeoff's mark in its environment: servers fork helpers, and some of those open sessions of
+//! their own. The parent-death signal (`shim`) reaches the server alone.
+//!
+//! Ctrl-C and a signal to bakeoff's group do not take it along: it has a session of its own and
+//! ignores what asks it to end.
+
+use std::ffi::OsString;
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::procfs::{self, Stat};
+
+pub(super) const COMMAND: &str = "__warden";
+/// What it writes once nothing but its pipe ends it.
+pub(super) const READY: &str = "ready\n";
+/// Name of the environment variable that marks what bakeoff started.
+pub(super) const MARK: &str = "BAKEOFF_STARTED_BY";
+
+pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let mark = args.next().unwrap_or_default();
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+        // To take a note that nobody reads is to ignore it.
+        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
+    // Fails only for the leader of a group, which needs it less.
+    let _ = rustix::process::setsid();
+    let _ = rustix::thread::set_name(c"bakeoff-warden");
+    if write_ready().is_err() {
+        return ExitCode::FAILURE;
+    }
+
+    let mut watched = std::collections::BTreeMap::<i32, u64>::new();
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["watch", group, start] => {
+                if let (Ok(group), Ok(start)) = (group.parse(), start.parse()) {
+                    watched.insert(group, start);
+                }
+            }
+            ["forget", group] => drop(group.parse().map(|group: i32| watched.remove(&group))),
+            _ => {}
+        }
+    }
+
+    let marked = [MARK.as_bytes(), b"=", mark.as_encoded_bytes()].concat();
+    // More than once: a process may fork while we look.
+    for _ in 0..100 {
+        let left = left_running(&watched, &marked);
+        if left.is_empty() {
+            return ExitCode::SUCCESS;
+        }
+        left.iter().for_each(procfs::kill);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ExitCode::FAILURE
+}
+
+fn write_ready() -> std::io::Result<()> {
+    let mut out = std::io::stdout();
+    out.write_all(READY.as_bytes())?;
+    out.flush()
+}
+
+fn left_running(watched: &std::collections::BTreeMap<i32, u64>, marked: &[u8]) -> Vec<Stat> {
+    let us = std::process::id() as i32;
+    let all = procfs::pids().into_iter().filter_map(procfs::stat);
+    all.filter(|stat| {
+        stat.pid != us && stat.lives() && (in_a_group(stat, watched) || is_marked(stat, marked))
+    })
+    .collect()
+}
+
+/// Whether a process is in a watched group, and the group is still the one that was meant.
+fn in_a_group(stat: &Stat, watched: &std::collections::BTreeMap<i32, u64>) -> bool {
+    let Some(&start) = watched.get(&stat.group) else { return false };
+    match procfs::stat(stat.group) {
+        Some(leader) => leader.start_ticks == start,
+        // The leader is gone. Its id stays taken as long as its group has members, so whoever is
+        // in it came after the leader; an older process would mean another group.
+        None => stat.start_ticks >= start,
+    }
+}
+
+fn is_marked(stat: &Stat, marked: &[u8]) -> bool {
+    // Readable for processes of our own user, which are those that we may kill.
+    std::fs::read(format!("/proc/{}/environ", stat.pid))
+        .is_ok_and(|environ| environ.split(|&b| b == 0).any(|variable| variable == marked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recycled_process_id_is_never_killed() {
+        let us = procfs::stat(std::process::id() as i32).unwrap();
+        let watched = |start| [(us.group, start)].into();
+        let leader = procfs::stat(us.group).unwrap();
+        assert!(in_a_group(&us, &watched(leader.start_ticks)));
+        assert!(!in_a_group(&us, &watched(leader.start_ticks + 1)));
+        assert!(!in_a_group(&us, &watched(leader.start_ticks.wrapping_sub(1))));
+    }
+}
