@@ -1,0 +1,94 @@
+//! One short conversation with a node: connect, say something, listen until it is enough.
+//!
+//! For questions outside the measured loop: who leads, which version, make a parent, clean up.
+//! Blocking, with one deadline for all of it.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use bakeoff_wire::ProtocolError;
+
+use super::Access;
+use crate::engine::clock;
+
+/// How long a question may take before a node counts as not answering.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What one side of a conversation does with what it hears.
+pub(crate) trait Listener {
+    /// Takes what was received and appends what to say; `true` ends the conversation.
+    fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError>;
+
+    /// The peer has hung up; `Ok` if that is how this conversation ends.
+    fn hung_up(&mut self) -> Result<(), ProtocolError> {
+        Err(ProtocolError::new("the server closed the connection without an answer"))
+    }
+}
+
+/// Says `first` to a node and goes on until `listener` has heard enough. An error tells what was
+/// seen, ready to stand after the node's name.
+pub(crate) fn talk(
+    node: &Access,
+    patience: Duration,
+    first: Vec<u8>,
+    listener: &mut impl Listener,
+) -> Result<(), String> {
+    let deadline = clock::now() + patience;
+    converse(node, deadline, first, listener)
+        .map_err(|error| format!("`{}` at {}: {error}", node.name, node.authority))
+}
+
+fn converse(
+    node: &Access,
+    deadline: Instant,
+    first: Vec<u8>,
+    listener: &mut impl Listener,
+) -> io::Result<()> {
+    let left = |deadline: Instant| {
+        let left = deadline.saturating_duration_since(clock::now());
+        if left.is_zero() { Err(io::Error::other("no answer in time")) } else { Ok(left) }
+    };
+    let mut socket = TcpStream::connect_timeout(&node.target.address, left(deadline)?)?;
+    socket.set_nodelay(true)?;
+    let mut tls = match &node.target.tls {
+        None => None,
+        Some(tls) => Some(
+            rustls::ClientConnection::new(tls.config.clone(), tls.name.clone())
+                .map_err(io::Error::other)?,
+        ),
+    };
+    let mut out = first;
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let wait = left(deadline)?;
+        socket.set_read_timeout(Some(wait))?;
+        socket.set_write_timeout(Some(wait))?;
+        let mut stream: Box<dyn Stream + '_> = match &mut tls {
+            None => Box::new(&mut socket),
+            Some(tls) => Box::new(rustls::Stream::new(tls, &mut socket)),
+        };
+        if !out.is_empty() {
+            stream.write_all(&out).map_err(say_timeout)?;
+            stream.flush()?;
+            out.clear();
+        }
+        let count = stream.read(&mut buffer).map_err(say_timeout)?;
+        if count == 0 {
+            return listener.hung_up().map_err(io::Error::other);
+        }
+        if listener.hear(&buffer[..count], &mut out).map_err(io::Error::other)? {
+            return Ok(());
+        }
+    }
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+fn say_timeout(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::other("no answer in time"),
+        _ => error,
+    }
+}
