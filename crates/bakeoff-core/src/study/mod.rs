@@ -7,6 +7,21 @@
 //! Not here: which trials follow from a study, and in which order (`plan`); what a kind of system
 //! can do (the binary's `systems`, handed to `parse` as [`Kind`]s).
 
+mod fields;
+mod mistake;
+mod names;
+mod parse;
+mod reading;
+mod scale;
+pub mod shipped;
+#[cfg(test)]
+mod testing;
+mod tree;
+
+pub use mistake::{Mistake, Mistakes, Place};
+pub use parse::parse;
+pub use tree::STUDY_SIZE_MAX;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

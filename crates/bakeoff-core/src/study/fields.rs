@@ -1,0 +1,457 @@
+//! Every field that a study may have: one table for each mapping.
+//!
+//! The tables are the one source: reading refuses what is not in them and takes bounds and
+//! defaults from them, and the JSON Schema is written from them, so that the two cannot differ.
+//!
+//! Not here: what fields mean together (`parse`), how the schema looks (`schema`).
+
+use super::{Metric, Operation, ReadConsistency, Targets};
+use crate::workload::{KEY_SIZE_MIN, VALUE_SIZE_MIN};
+
+/// The fields of one kind of mapping.
+pub(super) struct Table {
+    /// Its name in the schema.
+    pub(super) name: &'static str,
+    pub(super) meaning: &'static str,
+    pub(super) fields: &'static [Field],
+}
+
+/// One field.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) meaning: &'static str,
+    pub(super) form: Form,
+    pub(super) given: Given,
+    /// As a study would write it.
+    pub(super) example: &'static str,
+}
+
+/// Whether a field must be there.
+pub(super) enum Given {
+    /// It must.
+    Always,
+    /// It may be left out, and then means this.
+    Default(&'static str),
+    /// It may be left out; what that means, its meaning says.
+    Maybe,
+}
+
+/// How a field's value looks.
+pub(super) enum Form {
+    /// Any text, not empty.
+    Text,
+    /// Any text, number or flag, taken as it is written.
+    AsWritten,
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number within bounds, both included.
+    Whole { min: u64, max: u64 },
+    /// A decimal number within bounds; `min` itself is allowed only when `from_min`.
+    Number { min: f64, from_min: bool, max: f64 },
+    /// A size within bounds in bytes, both included.
+    Size { min: u64, max: u64 },
+    /// A duration of at most `max`; zero only when `zero`.
+    Duration { zero: bool, max: &'static str },
+    /// Operations per unit of time, more than none.
+    Rate,
+    /// One value or a list of them.
+    OneOrMany(&'static Form),
+    /// A list.
+    List(&'static Form),
+    /// A mapping with known fields.
+    Table(&'static Table),
+    /// A mapping from names of the author's choice.
+    Named(&'static Form),
+    /// A mapping from some of these words.
+    Keyed(&'static [&'static str], &'static Form),
+    /// One of several forms.
+    Either(&'static [Form]),
+}
+
+/// A name of the author's choice: lower-case letters, digits and hyphens, as it becomes part of
+/// file names.
+pub(super) const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,39}$";
+/// Most systems, workloads or loads in one study.
+pub(super) const NAMES_MAX: usize = 64;
+/// Most stages in one sweep.
+pub(super) const STAGES_MAX: usize = 100;
+
+/// A field that must be given.
+const fn always(
+    name: &'static str,
+    form: Form,
+    example: &'static str,
+    meaning: &'static str,
+) -> Field {
+    Field { name, meaning, form, given: Given::Always, example }
+}
+
+/// A field that may be left out.
+const fn maybe(
+    name: &'static str,
+    form: Form,
+    example: &'static str,
+    meaning: &'static str,
+) -> Field {
+    Field { name, meaning, form, given: Given::Maybe, example }
+}
+
+/// A field that means `default` when it is left out.
+const fn default(
+    name: &'static str,
+    form: Form,
+    default: &'static str,
+    meaning: &'static str,
+) -> Field {
+    Field { name, meaning, form, given: Given::Default(default), example: default }
+}
+
+/// Most operations of a load, keys of a workload, and the like.
+const COUNT_MAX: u64 = 1_000_000_000_000;
+const COUNT: Form = Form::Whole { min: 1, max: COUNT_MAX };
+/// How many clients a stage has.
+pub(super) const CLIENTS: Form = Form::Whole { min: 1, max: 100_000 };
+/// The weight of an operation in a mix.
+pub(super) const WEIGHT: Form = Form::Whole { min: 0, max: 1_000_000 };
+/// A published figure.
+pub(super) const FIGURE: Form = Form::Number { min: 0.0, from_min: true, max: 1e18 };
+
+pub(super) static STUDY: Table = Table {
+    name: "study",
+    meaning: "A bakeoff study: which systems are compared, what their clients do, and how hard.",
+    fields: &[
+        always(
+            "title",
+            Form::Text,
+            "etcd and ZooKeeper under write load",
+            "What it compares, in a line.",
+        ),
+        maybe(
+            "description",
+            Form::Text,
+            "What a reader should know.",
+            "What a reader should know of it, in a paragraph.",
+        ),
+        always(
+            "systems",
+            Form::Named(&Form::Table(&SYSTEM)),
+            "{etcd: {kind: etcd, nodes: 3}}",
+            "The contenders, by names of your choice.",
+        ),
+        always(
+            "workloads",
+            Form::Named(&Form::Table(&WORKLOAD)),
+            "{write: {mix: {put: 1}, keys: {count: 10000}}}",
+            "What the clients do, by names of your choice.",
+        ),
+        always(
+            "loads",
+            Form::Named(&Form::Table(&LOAD)),
+            "{steady: {clients: 16, stop: {after: 30s}}}",
+            "How hard they do it, by names of your choice.",
+        ),
+        default(
+            "trials",
+            Form::Whole { min: 1, max: 1000 },
+            "3",
+            "How often each combination of system, workload and load is run.",
+        ),
+        default(
+            "audit-keys",
+            COUNT,
+            "10000",
+            "How many acknowledged keys an audit reads back: all of them up to here, else a sample.",
+        ),
+        maybe(
+            "publication",
+            Form::Table(&PUBLICATION),
+            "{title: dbtester 2017Q1, hardware: 16 vCPUs}",
+            "Where the published figures come from.",
+        ),
+        maybe(
+            "published",
+            Form::List(&Form::Table(&PUBLISHED)),
+            "[{system: etcd, workload: write, metric: throughput-mean, value: 2921}]",
+            "Figures from the literature, shown beside ours.",
+        ),
+    ],
+};
+
+pub(super) static SYSTEM: Table = Table {
+    name: "system",
+    meaning: "A contender: started by bakeoff, or already running at `endpoints`.",
+    fields: &[
+        always("kind", Form::Text, "etcd", "What it is; `bakeoff systems` lists the kinds."),
+        maybe(
+            "version",
+            Form::AsWritten,
+            "\"3.6\"",
+            "The version to run; a prefix such as `3.6` takes the newest known match.",
+        ),
+        maybe(
+            "program",
+            Form::Text,
+            "/opt/etcd/bin/etcd",
+            "Path of a program of your own, in place of an installed one.",
+        ),
+        default("nodes", Form::Whole { min: 1, max: 99 }, "1", "How many nodes are started."),
+        maybe(
+            "options",
+            Form::Named(&Form::AsWritten),
+            "{heap: 1GiB}",
+            "Settings that this kind of system knows; `bakeoff systems` lists them.",
+        ),
+        maybe(
+            "limits",
+            Form::Table(&LIMITS),
+            "{cpu: 0.5, memory: 1GiB}",
+            "What each node may use.",
+        ),
+        maybe(
+            "endpoints",
+            Form::List(&Form::Text),
+            "[\"https://10.0.0.5:2379\"]",
+            "Where it already runs; nothing is started or stopped then.",
+        ),
+        maybe("tls", Form::Table(&TLS), "{ca: ca.pem}", "How `https://` endpoints are verified."),
+    ],
+};
+
+pub(super) static LIMITS: Table = Table {
+    name: "limits",
+    meaning: "What each node may use.",
+    fields: &[
+        maybe(
+            "cpu",
+            Form::Number { min: 0.0, from_min: false, max: 1024.0 },
+            "0.5",
+            "In cores: 0.5 is half of one.",
+        ),
+        maybe(
+            "memory",
+            Form::Size { min: 1 << 20, max: 1 << 50 },
+            "1GiB",
+            "In bytes, or with a unit.",
+        ),
+    ],
+};
+
+pub(super) static TLS: Table = Table {
+    name: "tls",
+    meaning: "Which certificates are trusted and shown.",
+    fields: &[
+        maybe("ca", Form::Text, "ca.pem", "PEM file of the authorities to trust."),
+        maybe("cert", Form::Text, "client.pem", "PEM file of the client's certificate chain."),
+        maybe("key", Form::Text, "client.key", "PEM file of the client's private key."),
+        default("insecure", Form::Flag, "false", "Accept any certificate; the report says so."),
+    ],
+};
+
+pub(super) static WORKLOAD: Table = Table {
+    name: "workload",
+    meaning: "What the clients do.",
+    fields: &[
+        always(
+            "mix",
+            Form::Keyed(Operation::NAMES, &WEIGHT),
+            "{get: 90, put: 10}",
+            "Operations and their weights, which need not add up to 100.",
+        ),
+        always("keys", Form::Table(&KEYS), "{count: 10000}", "Which keys they touch."),
+        maybe("values", Form::Table(&VALUES), "{size: 1KiB}", "What they write."),
+        default(
+            "reads",
+            Form::Word(ReadConsistency::NAMES),
+            "linearizable",
+            "How fresh a `get` or `list` must be.",
+        ),
+        maybe(
+            "fill",
+            Form::Flag,
+            "true",
+            "Whether all keys are written before the load begins, unmeasured; by default when the mix has `get`, `list` or `delete`.",
+        ),
+        maybe(
+            "loads",
+            Form::List(&Form::Text),
+            "[steady]",
+            "Names of the loads it is put under; all by default.",
+        ),
+    ],
+};
+
+pub(super) static KEYS: Table = Table {
+    name: "keys",
+    meaning: "Which keys a workload touches.",
+    fields: &[
+        always("count", COUNT, "10000", "How many different ones."),
+        default(
+            "size",
+            Form::Size { min: KEY_SIZE_MIN, max: 65536 },
+            "64",
+            "Length of each key in bytes.",
+        ),
+        default(
+            "order",
+            Form::Either(&[Form::Word(ORDERS), Form::Table(&ZIPFIAN)]),
+            "uniform",
+            "In which order they are touched.",
+        ),
+        maybe(
+            "per-directory",
+            Form::Whole { min: 0, max: 1_000_000 },
+            "100",
+            "How many keys share a directory, which is what one `list` returns; 0 for no directories. By default 100 when the mix has `list`, else 0.",
+        ),
+    ],
+};
+
+/// The orders that need no more than a word.
+pub(super) const ORDERS: &[&str] = &["sequential", "unique", "uniform", "zipfian", "same"];
+
+pub(super) static ZIPFIAN: Table = Table {
+    name: "zipfian",
+    meaning: "Zipf's law with an exponent of its own; 0.99 when the word stands alone.",
+    fields: &[always(
+        "zipfian",
+        Form::Number { min: 0.0, from_min: false, max: 10.0 },
+        "1.2",
+        "The exponent: the n-th most popular key has weight n^-exponent.",
+    )],
+};
+
+pub(super) static VALUES: Table = Table {
+    name: "values",
+    meaning: "What a workload writes.",
+    fields: &[default(
+        "size",
+        Form::Size { min: VALUE_SIZE_MIN, max: 1 << 30 },
+        "256",
+        "Size of each value in bytes.",
+    )],
+};
+
+pub(super) static LOAD: Table = Table {
+    name: "load",
+    meaning: "How hard the clients work: closed, or open when it has a `rate`.",
+    fields: &[
+        always(
+            "clients",
+            Form::OneOrMany(&CLIENTS),
+            "16",
+            "How many clients; a list is a sweep, stage after stage on the same cluster.",
+        ),
+        maybe(
+            "clients-for",
+            Form::Named(&Form::OneOrMany(&CLIENTS)),
+            "{etcd: 1000}",
+            "Clients for one system in place of `clients`, by the system's name.",
+        ),
+        maybe(
+            "rate",
+            Form::Rate,
+            "1000/s",
+            "Operations that fall due, all clients together; makes it an open load.",
+        ),
+        maybe(
+            "arrivals",
+            Form::Word(ARRIVALS),
+            "poisson",
+            "How the operations of an open load are spaced; `constant` by default.",
+        ),
+        default(
+            "in-flight",
+            Form::Whole { min: 1, max: 1_000_000 },
+            "1",
+            "Operations each client may have under way at once.",
+        ),
+        always(
+            "stop",
+            Form::Table(&STOP),
+            "{after: 30s}",
+            "When it ends: all stages together, which share it evenly.",
+        ),
+        default(
+            "warmup",
+            Form::Duration { zero: true, max: "1h" },
+            "0s",
+            "Time before measuring begins, in each stage.",
+        ),
+        default(
+            "timeout",
+            Form::Duration { zero: false, max: "1h" },
+            "10s",
+            "After this long without an answer an operation has failed.",
+        ),
+        default(
+            "targets",
+            Form::Word(Targets::NAMES),
+            "all",
+            "Which nodes the clients connect to, in turn.",
+        ),
+    ],
+};
+
+/// How the operations of an open load are spaced.
+pub(super) const ARRIVALS: &[&str] = &["constant", "poisson"];
+
+pub(super) static STOP: Table = Table {
+    name: "stop",
+    meaning: "When a load ends: by time or by count, warm-up not counted.",
+    fields: &[
+        maybe("after", Form::Duration { zero: false, max: "24h" }, "30s", "After this time."),
+        maybe("operations", COUNT, "100000", "After so many operations."),
+    ],
+};
+
+pub(super) static PUBLICATION: Table = Table {
+    name: "publication",
+    meaning: "Where published figures come from.",
+    fields: &[
+        always("title", Form::Text, "dbtester 2017Q1", "What it is called, and when it appeared."),
+        always("hardware", Form::Text, "3 servers of 16 vCPUs and 30 GB", "What it ran on."),
+        maybe("versions", Form::Text, "etcd 3.1, ZooKeeper 3.4.9", "Which versions it compared."),
+    ],
+};
+
+pub(super) static PUBLISHED: Table = Table {
+    name: "published",
+    meaning: "Figures from the literature: one `metric` and its `value`, or several as `figures`.",
+    fields: &[
+        always("system", Form::Text, "etcd", "Name of one of the study's systems."),
+        always("workload", Form::Text, "write", "Name of one of its workloads."),
+        maybe(
+            "load",
+            Form::Text,
+            "steady",
+            "Name of one of its loads; may be left out when the workload has only one.",
+        ),
+        maybe("metric", Form::Word(Metric::NAMES), "throughput-mean", "What was measured."),
+        maybe("value", FIGURE, "2921", "Its value, in the unit that the metric's name ends with."),
+        maybe(
+            "figures",
+            Form::Keyed(Metric::NAMES, &FIGURE),
+            "{throughput-mean: 2921}",
+            "Several metrics and their values.",
+        ),
+        maybe("note", Form::Text, "median of three", "What else the publication says of it."),
+    ],
+};
+
+#[cfg(test)]
+pub(super) static TABLES: &[&Table] = &[
+    &STUDY,
+    &SYSTEM,
+    &LIMITS,
+    &TLS,
+    &WORKLOAD,
+    &KEYS,
+    &ZIPFIAN,
+    &VALUES,
+    &LOAD,
+    &STOP,
+    &PUBLICATION,
+    &PUBLISHED,
+];

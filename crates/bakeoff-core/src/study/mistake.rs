@@ -1,0 +1,181 @@
+//! What is wrong with a study, where, and what to do about it.
+//!
+//! A mistake shows the line that it stands in, so that a reader need not open the file to see
+//! what is meant. Text from the file reaches a terminal here, so it is cut and made harmless.
+//!
+//! Not here: finding mistakes (`parse`), printing them (the binary's `messages`).
+
+use std::fmt;
+use std::ops::Range;
+
+/// The widest piece of a source line that is shown, in characters.
+const SHOWN_WIDTH: usize = 100;
+/// How much of that stands before the mistake, where the line is longer.
+const SHOWN_BEFORE: usize = 40;
+
+/// One mistake in a study.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// What is wrong: `` unknown field `clinets` in load `sweep` ``.
+    pub what: String,
+    /// Where; none when it lies in no single place of a file.
+    pub place: Option<Place>,
+    /// What to try.
+    pub hint: Option<String>,
+}
+
+/// A place in a study's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as the user knows it.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+    /// The line's text, or the piece of it around the place.
+    pub source: String,
+    /// Where in `source` the caret begins, in characters from 0.
+    pub indent: usize,
+    /// How many characters are meant; at least 1.
+    pub width: usize,
+}
+
+/// All mistakes of a study, in the order of its lines; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistakes(pub Vec<Mistake>);
+
+impl Place {
+    /// The place of the bytes `range` of `text`.
+    pub(super) fn of(file: &str, text: &str, range: &Range<usize>) -> Place {
+        let start = floor_boundary(text, range.start);
+        let end = floor_boundary(text, range.end).max(start);
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let line = text[..line_start].bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let before = text[line_start..start].chars().count();
+        let width = text[start..end.min(line_end)].trim_end().chars().count().max(1);
+        let skipped = if before > SHOWN_BEFORE + 20 { before - SHOWN_BEFORE } else { 0 };
+        let source: String = text[line_start..line_end]
+            .trim_end()
+            .chars()
+            .skip(skipped)
+            .take(SHOWN_WIDTH)
+            .map(harmless)
+            .collect();
+        let indent = before - skipped;
+        let width = width.min(SHOWN_WIDTH - indent);
+        Place { file: file.to_owned(), line, column: before + 1, source, indent, width }
+    }
+}
+
+fn floor_boundary(text: &str, mut at: usize) -> usize {
+    at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// One character for one, so that carets stay below what they mean.
+fn harmless(c: char) -> char {
+    match c {
+        '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        // These reorder a line on the terminal.
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c => c,
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "error: {}", self.what)?;
+        if let Some(place) = &self.place {
+            let number = place.line.to_string();
+            let gutter = " ".repeat(number.len());
+            write!(to, "\n{gutter}--> {}:{}:{}", place.file, place.line, place.column)?;
+            write!(to, "\n{gutter} |\n{number} | {}", place.source)?;
+            write!(to, "\n{gutter} | {}{}", " ".repeat(place.indent), "^".repeat(place.width))?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(to, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.0.iter().enumerate() {
+            if index > 0 {
+                to.write_str("\n\n")?;
+            }
+            mistake.fmt(to)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Mistakes {}
+
+impl From<Mistake> for Mistakes {
+    fn from(mistake: Mistake) -> Mistakes {
+        Mistakes(vec![mistake])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, range: Range<usize>, expected: &str) {
+        let place = Some(Place::of("my.yaml", text, &range));
+        let mistake = Mistake { what: "no".to_owned(), place, hint: Some("yes".to_owned()) };
+        assert_eq!(mistake.to_string(), expected);
+    }
+
+    #[test]
+    fn a_mistake_shows_its_line_and_a_caret() {
+        check(
+            "a: 1\nb: two\n",
+            8..11,
+            "error: no\n --> my.yaml:2:4\n  |\n2 | b: two\n  |    ^^^\nhint: yes",
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_file_is_a_place() {
+        check("", 0..0, "error: no\n --> my.yaml:1:1\n  |\n1 | \n  | ^\nhint: yes");
+        check("a", 9..9, "error: no\n --> my.yaml:1:2\n  |\n1 | a\n  |  ^\nhint: yes");
+    }
+
+    #[test]
+    fn a_place_of_many_lines_shows_the_first() {
+        check(
+            "a:\n  b: 1\n  c: 2\n",
+            5..16,
+            "error: no\n --> my.yaml:2:3\n  |\n2 |   b: 1\n  |   ^^^^\nhint: yes",
+        );
+    }
+
+    #[test]
+    fn terminal_control_in_a_study_stays_in_the_study() {
+        check(
+            "\ta: \u{1b}[31m",
+            4..5,
+            "error: no\n --> my.yaml:1:5\n  |\n1 |  a: \u{fffd}[31m\n  |     ^\nhint: yes",
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_mistake() {
+        let text = format!("{}x{}", "a".repeat(5000), "b".repeat(5000));
+        let place = Place::of("f", &text, &(5000..5001));
+        assert_eq!((place.column, place.indent, place.width), (5001, SHOWN_BEFORE, 1));
+        assert_eq!(place.source.chars().count(), SHOWN_WIDTH);
+        assert_eq!(place.source.chars().nth(place.indent), Some('x'));
+    }
+}

@@ -1,0 +1,133 @@
+//! What only shows when a workload, a load and a system meet.
+
+use std::collections::BTreeSet;
+
+use super::loads::ReadLoad;
+use super::systems::{ReadSystem, abilities};
+use super::workloads::ReadWorkload;
+use crate::study::reading::list;
+use crate::study::tree::{At, Mistaken};
+use crate::study::{Arrivals, KeyOrder, Kind, Load, Operation, Stop, Targets, Workload};
+
+pub(super) fn check(
+    mistaken: &mut Mistaken<'_>,
+    systems: &[ReadSystem<'_>],
+    workloads: &[ReadWorkload],
+    loads: &[ReadLoad],
+) {
+    for read in workloads {
+        if let Some(workload) = &read.workload {
+            for system in systems {
+                if let Some(kind) = system.kind {
+                    can_do(mistaken, read, workload, &system.name, kind);
+                }
+            }
+            for load in loads.iter().filter(|load| read.loads.contains(&load.name)) {
+                if let Some(resolved) = &load.load {
+                    enough_keys(mistaken, read, workload, load, resolved);
+                }
+            }
+        }
+    }
+    let used: BTreeSet<&String> = workloads.iter().flat_map(|read| &read.loads).collect();
+    for read in loads {
+        if !used.contains(&read.name) && !workloads.is_empty() {
+            let what = format!("no workload is put under load `{}`", read.name);
+            let hint = "name it in the `loads` of a workload, or remove it";
+            mistaken.hint(&read.at, what, hint);
+        }
+        let Some(load) = &read.load else { continue };
+        for system in systems {
+            bearable(mistaken, read, load, system);
+        }
+    }
+}
+
+/// Whether the kind of system has what the workload asks for.
+fn can_do(
+    mistaken: &mut Mistaken<'_>,
+    read: &ReadWorkload,
+    workload: &Workload,
+    system: &str,
+    kind: &Kind,
+) {
+    for (operation, at) in &read.mix_at {
+        if !kind.operations.contains(operation) {
+            let what = format!("system `{system}` cannot `{operation}`");
+            mistaken.hint(at, what, abilities(kind));
+        }
+    }
+    let reading = [Operation::Get, Operation::List].iter().any(|op| workload.mix.contains_key(op));
+    if reading && !kind.reads.contains(&workload.reads) {
+        let what = format!("system `{system}` has no {} reads", workload.reads);
+        let reads: Vec<_> = kind.reads.iter().map(|reads| reads.name()).collect();
+        let hint = format!("kind `{}` has `reads` that are {}", kind.name, list(&reads));
+        mistaken.hint(&read.reads_at, what, hint);
+    }
+    if workload.value_size > kind.value_size_max {
+        let what =
+            format!("values of {} bytes are too large for system `{system}`", workload.value_size);
+        let hint = format!("kind `{}` takes at most {} bytes", kind.name, kind.value_size_max);
+        mistaken.hint(&read.value_size_at, what, hint);
+    }
+}
+
+/// Whether keys that are touched once last as long as the load, as far as that is known. A closed
+/// load that ends by time may still run out of them; only running it can tell.
+fn enough_keys(
+    mistaken: &mut Mistaken<'_>,
+    read: &ReadWorkload,
+    workload: &Workload,
+    load: &ReadLoad,
+    resolved: &Load,
+) {
+    if workload.keys.order != KeyOrder::Unique {
+        return;
+    }
+    let warm = match resolved.arrivals {
+        Arrivals::Closed => 0.0,
+        Arrivals::Constant { rate } | Arrivals::Poisson { rate } => {
+            rate * resolved.warmup.as_secs_f64()
+        }
+    };
+    let measured = match (resolved.stop, resolved.arrivals) {
+        (Stop::Operations(operations), _) => operations as f64,
+        (Stop::After(_), Arrivals::Closed) => return,
+        (Stop::After(time), Arrivals::Constant { rate } | Arrivals::Poisson { rate }) => {
+            rate * time.as_secs_f64()
+        }
+    };
+    let needed = (warm + measured).ceil();
+    let count = workload.keys.count;
+    if needed > count as f64 {
+        let what = format!(
+            "load `{}` has {needed} operations, and workload `{}` has {count} unique keys",
+            load.name, read.name
+        );
+        let hint = format!(
+            "in `unique` order each key is touched once; write `count: {needed}`, or another order"
+        );
+        mistaken.hint(&read.order_at, what, hint);
+    }
+}
+
+/// Whether the system can be put under the load.
+fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &ReadSystem<'_>) {
+    if load.targets == Targets::Followers && system.nodes == Some(1) {
+        let what = format!("system `{}` has one node, and so no followers", system.name);
+        mistaken.hint(&read.targets_at, what, "give it `nodes: 3`, or write `targets: all`");
+    }
+    if let Some(kind) = system.kind
+        && load.in_flight > kind.in_flight_max
+    {
+        let (in_flight, most) = (load.in_flight, kind.in_flight_max);
+        let what = format!("system `{}` cannot have {in_flight} operations in flight", system.name);
+        let hint = format!("a client of kind `{}` has at most {most}; add clients", kind.name);
+        mistaken.hint(&read.in_flight_at, what, hint);
+    }
+    let places = read.clients_for_at.get(&system.name).unwrap_or(&read.clients_at);
+    for short in load.too_few_operations(&system.name) {
+        let at: &At = places.get(short.stage).unwrap_or(&read.stop_at);
+        mistaken.hint(at, short.to_string(), short.hint());
+    }
+}

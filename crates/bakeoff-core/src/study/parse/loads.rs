@@ -1,0 +1,206 @@
+//! The loads of a study: how hard the clients work.
+
+use std::collections::BTreeMap;
+
+use super::systems::ReadSystem;
+use crate::study::fields::{self, CLIENTS, STAGES_MAX};
+use crate::study::reading::{Fields, suggest, whole};
+use crate::study::tree::{At, Entry, Mistaken, Node, Value};
+use crate::study::{Arrivals, Load, Stop};
+use crate::units::shown;
+
+/// A load as far as it could be read, and its places.
+pub(super) struct ReadLoad {
+    pub(super) name: String,
+    pub(super) at: At,
+    /// Where each stage's clients stand.
+    pub(super) clients_at: Vec<At>,
+    /// The same for each system that has its own.
+    pub(super) clients_for_at: BTreeMap<String, Vec<At>>,
+    pub(super) in_flight_at: At,
+    pub(super) targets_at: At,
+    pub(super) stop_at: At,
+    /// None when something in it is mistaken.
+    pub(super) load: Option<Load>,
+}
+
+pub(super) fn read(
+    mistaken: &mut Mistaken<'_>,
+    top: &Fields<'_>,
+    systems: &[ReadSystem<'_>],
+) -> Vec<ReadLoad> {
+    let entries = top.named(mistaken, "loads", "load");
+    entries.iter().map(|entry| load(mistaken, entry, systems)).collect()
+}
+
+fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) -> ReadLoad {
+    let name = entry.key.clone();
+    let what = format!("load `{}`", shown(&name));
+    let at = entry.key_at.clone();
+    let mut read = ReadLoad {
+        name: name.clone(),
+        clients_at: Vec::new(),
+        clients_for_at: BTreeMap::new(),
+        in_flight_at: at.clone(),
+        targets_at: at.clone(),
+        stop_at: at.clone(),
+        load: None,
+        at,
+    };
+    let Some(fields) = Fields::open(mistaken, &fields::LOAD, what, &entry.key_at, &entry.node)
+    else {
+        return read;
+    };
+    read.in_flight_at = fields.value_at("in-flight").clone();
+    read.targets_at = fields.value_at("targets").clone();
+    read.stop_at = fields.value_at("stop").clone();
+    let clients = fields
+        .list(mistaken, "clients")
+        .and_then(|items| stages(mistaken, "clients", items, &mut read.clients_at));
+    let clients_for = clients_for(mistaken, &fields, systems, clients.as_deref(), &mut read);
+    let arrivals = arrivals(mistaken, &fields);
+    if let (Some(clients), Some(arrivals)) = (&clients, arrivals)
+        && arrivals != Arrivals::Closed
+        && clients.len() > 1
+    {
+        let what = format!("{} has a `rate` and a list of clients", fields.what);
+        let hint = "an open load has one number of clients; give each rate a load of its own";
+        mistaken.hint(fields.value_at("clients"), what, hint);
+    }
+    let in_flight = fields.whole(mistaken, "in-flight");
+    let stop = stop(mistaken, &fields);
+    let warmup = fields.duration(mistaken, "warmup");
+    let timeout = fields.duration(mistaken, "timeout");
+    let targets = fields.word(mistaken, "targets", crate::study::Targets::ALL);
+    read.load = (|| {
+        Some(Load {
+            name,
+            clients: clients?,
+            clients_for: clients_for?,
+            arrivals: arrivals?,
+            in_flight: u32::try_from(in_flight?).ok()?,
+            stop: stop?,
+            warmup: warmup?,
+            timeout: timeout?,
+            targets: targets?,
+        })
+    })();
+    read
+}
+
+/// The clients of each stage, and where they stand.
+fn stages(
+    mistaken: &mut Mistaken<'_>,
+    name: &str,
+    items: &[Node],
+    places: &mut Vec<At>,
+) -> Option<Vec<u32>> {
+    if let Some(surplus) = items.get(STAGES_MAX) {
+        mistaken.add(&surplus.at, format!("`{name}` has more than {STAGES_MAX} stages"));
+        return None;
+    }
+    let mut stages = Vec::new();
+    for item in items {
+        places.push(item.at.clone());
+        if let Some(clients) = whole(mistaken, name, &CLIENTS, item) {
+            stages.extend(u32::try_from(clients).ok());
+        }
+    }
+    (stages.len() == items.len()).then_some(stages)
+}
+
+fn clients_for(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    systems: &[ReadSystem<'_>],
+    clients: Option<&[u32]>,
+    read: &mut ReadLoad,
+) -> Option<BTreeMap<String, Vec<u32>>> {
+    let mut clients_for = BTreeMap::new();
+    if fields.node("clients-for").is_none() {
+        return Some(clients_for);
+    }
+    let entries = fields.entries(mistaken, "clients-for")?;
+    for entry in entries {
+        if !systems.iter().any(|system| system.name == entry.key) {
+            let what = format!("unknown system `{}` in {}", shown(&entry.key), fields.what);
+            let names = systems.iter().map(|system| system.name.as_str());
+            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "the systems are"));
+            continue;
+        }
+        let items = match &entry.node.value {
+            Value::List(items) if !items.is_empty() => items.as_slice(),
+            _ => std::slice::from_ref(&entry.node),
+        };
+        let mut places = Vec::new();
+        let Some(own) = stages(mistaken, "clients-for", items, &mut places) else { continue };
+        if let Some(all) = clients
+            && all.len() != own.len()
+        {
+            let what = format!(
+                "`clients-for` of `{}` has {} and `clients` has {}",
+                entry.key,
+                stages_text(own.len()),
+                stages_text(all.len())
+            );
+            let hint = "stages are compared one by one, so that each system needs as many";
+            mistaken.hint(&entry.node.at, what, hint);
+            continue;
+        }
+        read.clients_for_at.insert(entry.key.clone(), places);
+        clients_for.insert(entry.key.clone(), own);
+    }
+    (clients_for.len() == entries.len()).then_some(clients_for)
+}
+
+fn stages_text(stages: usize) -> String {
+    if stages == 1 { "1 stage".to_owned() } else { format!("{stages} stages") }
+}
+
+fn arrivals(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Arrivals> {
+    let spaced: Option<fn(f64) -> Arrivals> = fields.word(
+        mistaken,
+        "arrivals",
+        &[|rate| Arrivals::Constant { rate }, |rate| Arrivals::Poisson { rate }],
+    );
+    if fields.node("rate").is_none() {
+        if fields.node("arrivals").is_some() {
+            let what = format!("{} has `arrivals` and no `rate`", fields.what);
+            let hint = "add `rate: 1000/s`; without a rate the load is closed, and each client's \
+                        next operation follows its last";
+            mistaken.hint(fields.key_at("arrivals"), what, hint);
+            return None;
+        }
+        return Some(Arrivals::Closed);
+    }
+    let rate = fields.rate(mistaken, "rate")?;
+    match (spaced, fields.node("arrivals")) {
+        (Some(spaced), _) => Some(spaced(rate)),
+        (None, None) => Some(Arrivals::Constant { rate }),
+        (None, Some(_)) => None,
+    }
+}
+
+fn stop(mistaken: &mut Mistaken<'_>, load: &Fields<'_>) -> Option<Stop> {
+    let stop = load.table(mistaken, "stop")?;
+    let after = stop.duration(mistaken, "after");
+    let operations = stop.whole(mistaken, "operations");
+    let hint = "write `stop: {after: 30s}` or `stop: {operations: 100000}`";
+    match (stop.node("after").is_some(), stop.node("operations").is_some()) {
+        (true, false) => after.map(Stop::After),
+        (false, true) => operations.map(Stop::Operations),
+        (true, true) => {
+            let what = format!("{} has both `after` and `operations`", stop.what);
+            mistaken.hint(stop.key_at("operations"), what, hint);
+            None
+        }
+        (false, false) => {
+            mistaken.hint(
+                &stop.at,
+                format!("{} says neither when nor after how much", stop.what),
+                hint,
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! YAML text to a resolved study, or everything that is wrong with it.
+//!
+//! Reading goes on after a mistake wherever that makes sense: a study is often written far from
+//! the machine that runs it, and one round of mending is better than five. Nothing is ever
+//! adjusted to make a study work, since that would be another experiment.
+//!
+//! Not here: the fields (`fields`), reading one value (`reading`), YAML itself (`tree`).
+
+mod combine;
+mod loads;
+mod published;
+mod systems;
+mod workloads;
+
+#[cfg(test)]
+mod tests;
+
+use super::fields;
+use super::mistake::{Mistake, Mistakes};
+use super::reading::Fields;
+use super::tree::{self, Mistaken, Node};
+use super::{Kind, Publication, Study};
+
+/// Reads the study `name` from `text`. `file` is how messages call where it came from; `kinds` says
+/// what each kind of system can do.
+///
+/// # Errors
+/// Every mistake that was found, each with its place, in the order of the text.
+pub fn parse(name: &str, file: &str, text: &str, kinds: &[Kind]) -> Result<Study, Mistakes> {
+    let mut mistaken = Mistaken::new(file, text);
+    let study =
+        tree::read(text, &mut mistaken).and_then(|root| study(&mut mistaken, name, &root, kinds));
+    match study {
+        Some(study) if mistaken.is_empty() => Ok(study),
+        _ if mistaken.is_empty() => Err(Mistakes::from(Mistake {
+            what: format!("`{file}` could not be read as a study, and bakeoff does not know why"),
+            place: None,
+            hint: Some("this is a mistake in bakeoff; please report it with the file".to_owned()),
+        })),
+        _ => Err(mistaken.into_mistakes()),
+    }
+}
+
+fn study(mistaken: &mut Mistaken<'_>, name: &str, root: &Node, kinds: &[Kind]) -> Option<Study> {
+    let top = Fields::open(mistaken, &fields::STUDY, "the study", &(0..0), root)?;
+    let title = top.text(mistaken, "title");
+    let description = top.text(mistaken, "description");
+    let systems = systems::read(mistaken, &top, kinds);
+    let loads = loads::read(mistaken, &top, &systems);
+    let workloads = workloads::read(mistaken, &top, &loads);
+    combine::check(mistaken, &systems, &workloads, &loads);
+    let trials = top.whole(mistaken, "trials");
+    let audit_keys = top.whole(mistaken, "audit-keys");
+    let publication = top
+        .table(mistaken, "publication")
+        .and_then(|publication| self::publication(mistaken, &publication));
+    let published = published::read(mistaken, &top, &systems, &workloads, &loads);
+    Some(Study {
+        name: name.to_owned(),
+        title: title?,
+        description,
+        systems: systems.into_iter().map(|read| read.system).collect::<Option<_>>()?,
+        workloads: workloads.into_iter().map(|read| read.workload).collect::<Option<_>>()?,
+        loads: loads.into_iter().map(|read| read.load).collect::<Option<_>>()?,
+        trials: u32::try_from(trials?).ok()?,
+        audit_keys: audit_keys?,
+        publication,
+        published,
+        scale: 1.0,
+    })
+}
+
+fn publication(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Publication> {
+    let title = fields.text(mistaken, "title");
+    let hardware = fields.text(mistaken, "hardware");
+    let versions = fields.text(mistaken, "versions");
+    Some(Publication { title: title?, hardware: hardware?, versions })
+}

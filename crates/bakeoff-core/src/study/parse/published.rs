@@ -1,0 +1,154 @@
+//! The published figures of a study.
+
+use std::collections::BTreeSet;
+
+use super::loads::ReadLoad;
+use super::systems::ReadSystem;
+use super::workloads::ReadWorkload;
+use crate::study::fields::{self, FIGURE};
+use crate::study::reading::{Fields, list, number, suggest};
+use crate::study::tree::{At, Mistaken, Node};
+use crate::study::{Metric, Published};
+use crate::units::shown;
+
+pub(super) fn read(
+    mistaken: &mut Mistaken<'_>,
+    top: &Fields<'_>,
+    systems: &[ReadSystem<'_>],
+    workloads: &[ReadWorkload],
+    loads: &[ReadLoad],
+) -> Vec<Published> {
+    if top.node("published").is_none() {
+        return Vec::new();
+    }
+    let mut known = BTreeSet::new();
+    let mut published = Vec::new();
+    for item in top.list(mistaken, "published").unwrap_or_default() {
+        for (at, one) in entry(mistaken, item, systems, workloads, loads).unwrap_or_default() {
+            let key = (one.system.clone(), one.workload.clone(), one.load.clone(), one.metric);
+            if known.insert(key) {
+                published.push(one);
+            } else {
+                let what = format!(
+                    "`{}` of `{}` in `{}` under `{}` is published twice",
+                    one.metric, one.system, one.workload, one.load
+                );
+                mistaken.add(&at, what);
+            }
+        }
+    }
+    published
+}
+
+fn entry(
+    mistaken: &mut Mistaken<'_>,
+    item: &Node,
+    systems: &[ReadSystem<'_>],
+    workloads: &[ReadWorkload],
+    loads: &[ReadLoad],
+) -> Option<Vec<(At, Published)>> {
+    let at = item.at.start..item.at.start + 1;
+    let fields = Fields::open(mistaken, &fields::PUBLISHED, "a published figure", &at, item)?;
+    let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let known = names(systems.iter().map(|system| system.name.as_str()).collect());
+    let system = reference(mistaken, &fields, "system", &known);
+    let known = names(workloads.iter().map(|workload| workload.name.as_str()).collect());
+    let workload = reference(mistaken, &fields, "workload", &known)
+        .and_then(|name| workloads.iter().find(|workload| workload.name == name));
+    let load = workload.and_then(|workload| load(mistaken, &fields, workload, loads));
+    let note = fields.text(mistaken, "note");
+    let figures = figures(mistaken, &fields)?;
+    let (system, workload, load) = (system?, workload?.name.clone(), load?);
+    let one = |(at, metric, value)| {
+        let (system, workload, load) = (system.clone(), workload.clone(), load.clone());
+        (at, Published { system, workload, load, metric, value, note: note.clone() })
+    };
+    Some(figures.into_iter().map(one).collect())
+}
+
+/// The name in a field, when it is one of those that the study has.
+fn reference(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    noun: &str,
+    known: &[String],
+) -> Option<String> {
+    let name = fields.text(mistaken, noun)?;
+    if known.contains(&name) {
+        return Some(name);
+    }
+    let what = format!("unknown {noun} `{}` in {}", shown(&name), fields.what);
+    let hint = suggest(&name, known.iter().map(String::as_str), "the study has");
+    mistaken.hint(fields.value_at(noun), what, hint);
+    None
+}
+
+fn load(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    workload: &ReadWorkload,
+    loads: &[ReadLoad],
+) -> Option<String> {
+    if fields.node("load").is_some() {
+        let all: Vec<_> = loads.iter().map(|load| load.name.clone()).collect();
+        let load = reference(mistaken, fields, "load", &all)?;
+        if workload.loads.contains(&load) {
+            return Some(load);
+        }
+        let what = format!("workload `{}` is not put under load `{load}`", workload.name);
+        let names: Vec<_> = workload.loads.iter().map(String::as_str).collect();
+        mistaken.hint(fields.value_at("load"), what, format!("its loads are {}", list(&names)));
+        return None;
+    }
+    match workload.loads.as_slice() {
+        [only] => Some(only.clone()),
+        [] => None,
+        several => {
+            let names: Vec<_> = several.iter().map(String::as_str).collect();
+            let what = format!("{} does not say under which load", fields.what);
+            let hint =
+                format!("workload `{}` has the loads {}; add `load`", workload.name, list(&names));
+            mistaken.hint(&fields.at, what, hint);
+            None
+        }
+    }
+}
+
+fn figures(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<(At, Metric, f64)>> {
+    let has = |name| fields.node(name).is_some();
+    match (has("metric"), has("value"), has("figures")) {
+        (true, true, false) => {
+            let metric = fields.word(mistaken, "metric", Metric::ALL);
+            let value = fields.number(mistaken, "value");
+            Some(vec![(fields.value_at("metric").clone(), metric?, value?)])
+        }
+        (false, false, true) => {
+            let mut figures = Vec::new();
+            let entries = fields.entries(mistaken, "figures")?;
+            if entries.is_empty() {
+                mistaken.add(fields.value_at("figures"), "`figures` is empty");
+            }
+            for entry in entries {
+                let metric = Metric::ALL.iter().find(|metric| metric.name() == entry.key);
+                if metric.is_none() {
+                    let what = format!("unknown metric `{}`", shown(&entry.key));
+                    let names = Metric::NAMES.iter().copied();
+                    let hint = suggest(&entry.key, names, "the metrics are");
+                    mistaken.hint(&entry.key_at, what, hint);
+                }
+                let value = number(mistaken, &shown(&entry.key), &FIGURE, &entry.node);
+                if let (Some(metric), Some(value)) = (metric, value) {
+                    figures.push((entry.key_at.clone(), *metric, value));
+                }
+            }
+            Some(figures)
+        }
+        _ => {
+            let hint = "write either `metric: throughput-mean` and `value: 2921`, or \
+                        `figures: {throughput-mean: 2921}`";
+            let what = format!("{} needs one metric and its value, or figures", fields.what);
+            mistaken.hint(&fields.at, what, hint);
+            None
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The systems of a study: what is started, or where it already runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+
+use crate::study::fields;
+use crate::study::reading::{self, Fields, as_written, list, suggest, unit};
+use crate::study::tree::{At, Mistaken, Node};
+use crate::study::{Endpoint, Kind, Limits, OptionForm, System, Tls};
+use crate::units::{self, ByteCount, Unreadable, shown};
+
+/// A system as far as it could be read, and its places.
+pub(super) struct ReadSystem<'k> {
+    pub(super) name: String,
+    pub(super) kind: Option<&'k Kind>,
+    /// How many nodes it has, where that could be read.
+    pub(super) nodes: Option<u32>,
+    /// None when something in it is mistaken.
+    pub(super) system: Option<System>,
+}
+
+pub(super) fn read<'k>(
+    mistaken: &mut Mistaken<'_>,
+    top: &Fields<'_>,
+    kinds: &'k [Kind],
+) -> Vec<ReadSystem<'k>> {
+    let entries = top.named(mistaken, "systems", "system");
+    let one = |entry: &_| system(mistaken, entry, kinds);
+    entries.iter().map(one).collect()
+}
+
+fn system<'k>(
+    mistaken: &mut Mistaken<'_>,
+    entry: &crate::study::tree::Entry,
+    kinds: &'k [Kind],
+) -> ReadSystem<'k> {
+    let name = entry.key.clone();
+    let what = format!("system `{}`", shown(&name));
+    let mut read = ReadSystem { name: name.clone(), kind: None, nodes: None, system: None };
+    let Some(fields) = Fields::open(mistaken, &fields::SYSTEM, what, &entry.key_at, &entry.node)
+    else {
+        return read;
+    };
+    read.kind = kind(mistaken, &fields, kinds);
+    let version = version(mistaken, &fields);
+    let program = fields.text(mistaken, "program");
+    let options = options(mistaken, &fields, read.kind);
+    let limits = limits(mistaken, &fields);
+    let endpoints = endpoints(mistaken, &fields);
+    let tls = tls(mistaken, &fields, endpoints.as_deref());
+    let nodes = fields.whole(mistaken, "nodes").and_then(|nodes| u32::try_from(nodes).ok());
+    read.nodes = match (&endpoints, nodes, read.kind) {
+        (Some(endpoints), ..) if !endpoints.is_empty() => u32::try_from(endpoints.len()).ok(),
+        (_, Some(nodes), Some(kind)) if nodes > kind.nodes_max => {
+            let most = kind.nodes_max;
+            let plural = if most == 1 { "node" } else { "nodes" };
+            let what = format!("{} asks for {nodes} nodes", fields.what);
+            let hint = format!("a system of kind `{}` has at most {most} {plural}", kind.name);
+            mistaken.hint(fields.value_at("nodes"), what, hint);
+            None
+        }
+        (_, nodes, _) => nodes,
+    };
+    if let (Some(kind), Some(nodes), Some(options), Some(endpoints)) =
+        (read.kind, read.nodes, options, endpoints)
+    {
+        let kind = kind.name.to_owned();
+        read.system =
+            Some(System { name, kind, version, program, nodes, options, limits, endpoints, tls });
+    }
+    read
+}
+
+fn kind<'k>(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    kinds: &'k [Kind],
+) -> Option<&'k Kind> {
+    let written = fields.text(mistaken, "kind")?;
+    let kind = kinds.iter().find(|kind| kind.name == written);
+    if kind.is_none() {
+        let what = format!("unknown kind `{}` of {}", shown(&written), fields.what);
+        let hint = suggest(&written, kinds.iter().map(|kind| kind.name), "the kinds are");
+        mistaken.hint(fields.value_at("kind"), what, hint);
+    }
+    kind
+}
+
+fn version(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<String> {
+    let version = fields.text(mistaken, "version")?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~' | '_');
+    if version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(allowed) {
+        return Some(version);
+    }
+    let what = format!("`{}` is not a version", shown(&version));
+    let hint = match version.strip_prefix('v') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit()) => {
+            format!("did you mean `{}`?", shown(rest))
+        }
+        _ => {
+            "write dotted numbers, `3.6.1`, or the first of them; without `version` bakeoff takes \
+              what it finds"
+                .to_owned()
+        }
+    };
+    mistaken.hint(fields.value_at("version"), what, hint);
+    None
+}
+
+fn options(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    kind: Option<&Kind>,
+) -> Option<BTreeMap<String, String>> {
+    let mut options = BTreeMap::new();
+    if fields.node("options").is_none() {
+        return Some(options);
+    }
+    let entries = fields.entries(mistaken, "options")?;
+    let kind = kind?;
+    for entry in entries {
+        let Some(option) = kind.options.iter().find(|option| option.name == entry.key) else {
+            let what = format!("kind `{}` has no option `{}`", kind.name, shown(&entry.key));
+            let names = kind.options.iter().map(|option| option.name);
+            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "its options are"));
+            continue;
+        };
+        if let Some(value) = option_value(mistaken, option.name, &option.form, &entry.node) {
+            options.insert(entry.key.clone(), value);
+        }
+    }
+    (options.len() == entries.len()).then_some(options)
+}
+
+fn option_value(
+    mistaken: &mut Mistaken<'_>,
+    name: &str,
+    form: &OptionForm,
+    node: &Node,
+) -> Option<String> {
+    let value = as_written(mistaken, name, node)?;
+    let read = match form {
+        OptionForm::Text => Ok(()),
+        OptionForm::Word(words) => {
+            return reading::word(mistaken, name, words, node).map(|_| value);
+        }
+        OptionForm::Number => value.parse::<u64>().map(|_| ()).map_err(|_| Unreadable {
+            what: format!("`{}` is not a whole number", shown(&value)),
+            hint: "write it in digits alone: `10000`".to_owned(),
+        }),
+        OptionForm::Size => value.parse::<ByteCount>().map(|_| ()),
+        OptionForm::Duration => units::parse_duration(&value).map(|_| ()),
+        OptionForm::Share => units::parse_share(&value).map(|_| ()),
+    };
+    unit(mistaken, name, node, |_| read).map(|()| value)
+}
+
+fn limits(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Limits> {
+    let limits = fields.table(mistaken, "limits")?;
+    if limits.node("cpu").is_none() && limits.node("memory").is_none() {
+        let what = format!("{} limits nothing", limits.what);
+        mistaken.hint(
+            &limits.at,
+            what,
+            "write `limits: {cpu: 0.5, memory: 1GiB}`, or leave it out",
+        );
+    }
+    let cpu = limits.number(mistaken, "cpu");
+    let memory = limits.size(mistaken, "memory").map(ByteCount);
+    Some(Limits { cpu, memory })
+}
+
+/// The endpoints, none when there are no such; `None` when some are mistaken.
+fn endpoints(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<Endpoint>> {
+    if fields.node("endpoints").is_none() {
+        return Some(Vec::new());
+    }
+    for name in ["nodes", "version", "program", "limits"] {
+        if fields.node(name).is_some() {
+            let what = format!("{} has both `endpoints` and `{name}`", fields.what);
+            let hint = format!(
+                "a system with `endpoints` already runs, so that bakeoff decides nothing about how \
+                 it is started; remove one of the two, or ask for `{name}` where it is started"
+            );
+            mistaken.hint(fields.key_at(name), what, hint);
+        }
+    }
+    let items = fields.list(mistaken, "endpoints")?;
+    let mut endpoints = Vec::new();
+    let mut known = BTreeSet::new();
+    for item in items {
+        let Some(endpoint) = unit(mistaken, "endpoints", item, endpoint) else { continue };
+        if known.insert((endpoint.host.clone(), endpoint.port)) {
+            endpoints.push(endpoint);
+        } else {
+            mistaken.add(&item.at, format!("endpoint {} is listed twice", reading::seen(item)));
+        }
+    }
+    (endpoints.len() == items.len()).then_some(endpoints)
+}
+
+/// Reads `http://10.0.0.5:2379`, `https://[::1]:2379`, `etcd-1:2379`.
+fn endpoint(text: &str) -> Result<Endpoint, Unreadable> {
+    let not =
+        |hint: String| Unreadable { what: format!("`{}` is not an endpoint", shown(text)), hint };
+    let form = "write `http://HOST:PORT`, `https://HOST:PORT` or `HOST:PORT`";
+    let (tls, rest) = match text.split_once("://") {
+        Some(("http", rest)) => (false, rest),
+        Some(("https", rest)) => (true, rest),
+        Some((scheme, _)) => {
+            return Err(not(format!("it cannot be reached by `{}`; {form}", shown(scheme))));
+        }
+        None => (false, text),
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.contains('/') {
+        return Err(not(format!("it has a path; {form}")));
+    }
+    if rest.contains('@') {
+        return Err(not(format!("it names a user; {form}")));
+    }
+    let (host, port) = if let Some(bracketed) = rest.strip_prefix('[') {
+        let (host, port) =
+            bracketed.split_once(']').ok_or_else(|| not("the bracket `[` is not closed".into()))?;
+        if host.parse::<Ipv6Addr>().is_err() {
+            return Err(not(format!("`{}` is not an IPv6 address", shown(host))));
+        }
+        (host, port.strip_prefix(':'))
+    } else {
+        match rest.rsplit_once(':') {
+            Some((host, _)) if host.contains(':') => {
+                return Err(not("an IPv6 address stands in brackets: `[::1]:2379`".into()));
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (rest, None),
+        }
+    };
+    let port = port.ok_or_else(|| not(format!("it has no port; {form}")))?;
+    let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = match port.parse::<u16>() {
+        Ok(number) if digits && number > 0 => number,
+        _ => return Err(not("a port is a number from 1 to 65535".into())),
+    };
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    if host.is_empty() || !host.chars().all(allowed) {
+        return Err(not(format!("it has no name or address; {form}")));
+    }
+    Ok(Endpoint { tls, host: host.to_owned(), port })
+}
+
+fn tls(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    endpoints: Option<&[Endpoint]>,
+) -> Option<Tls> {
+    let tls = fields.table(mistaken, "tls")?;
+    if endpoints.is_some_and(|endpoints| !endpoints.iter().any(|endpoint| endpoint.tls)) {
+        let what = format!("{} has `tls` and no `https://` endpoint", fields.what);
+        mistaken.hint(&tls.at, what, "write `https://` before the endpoints, or leave `tls` out");
+    }
+    let ca = tls.text(mistaken, "ca");
+    let cert = tls.text(mistaken, "cert");
+    let key = tls.text(mistaken, "key");
+    let insecure = tls.flag(mistaken, "insecure").unwrap_or_default();
+    let lone = |has: &str, lacks: &str, at: &At, mistaken: &mut Mistaken<'_>| {
+        let what = format!("{} has `{has}` without `{lacks}`", tls.what);
+        mistaken.hint(at, what, "a client shows a certificate and proves it with its key");
+    };
+    match (tls.node("cert").is_some(), tls.node("key").is_some()) {
+        (true, false) => lone("cert", "key", tls.key_at("cert"), mistaken),
+        (false, true) => lone("key", "cert", tls.key_at("key"), mistaken),
+        _ => {}
+    }
+    if insecure && tls.node("ca").is_some() {
+        let what = format!("{} has `ca`, and `insecure: true` trusts anyone", tls.what);
+        mistaken.hint(tls.key_at("ca"), what, "leave out one of the two");
+    }
+    Some(Tls { ca, cert, key, insecure })
+}
+
+/// What kinds there are, for a message.
+pub(super) fn abilities(kind: &Kind) -> String {
+    let operations: Vec<_> = kind.operations.iter().map(|operation| operation.name()).collect();
+    format!("kind `{}` has {}", kind.name, list(&operations))
+}

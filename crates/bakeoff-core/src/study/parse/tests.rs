@@ -1,0 +1,188 @@
+//! Studies that are right: what they are read as.
+
+use std::time::Duration;
+
+use super::parse;
+use crate::study::shipped::shipped;
+use crate::study::testing::kinds;
+use crate::study::{Arrivals, KeyOrder, Metric, Operation, ReadConsistency, Stop, Study, Targets};
+use crate::units::ByteCount;
+
+fn read(text: &str) -> Study {
+    parse("my", "my.yaml", text, &kinds()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+fn read_shipped(name: &str) -> Study {
+    let (_, text) =
+        shipped().iter().find(|(shipped, _)| *shipped == name).expect("a shipped study");
+    parse(name, name, text, &kinds()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+/// The shortest study.
+const SHORT: &str = "\
+title: t
+systems: {one: {kind: canary}}
+workloads: {write: {mix: {put: 1}, keys: {count: 10}}}
+loads: {steady: {clients: 1, stop: {after: 1s}}}
+";
+
+#[test]
+fn every_shipped_study_is_sound() {
+    for (name, _) in shipped() {
+        let study = read_shipped(name);
+        assert_eq!(study.name, *name);
+        assert!(study.description.is_some());
+    }
+}
+
+#[test]
+fn what_is_left_out_has_the_documented_default() {
+    let spelled_out = "\
+title: t
+systems: {one: {kind: canary, nodes: 1}}
+workloads:
+  write:
+    mix: {put: 1}
+    keys: {count: 10, size: 64, order: uniform, per-directory: 0}
+    values: {size: 256}
+    reads: linearizable
+    fill: false
+    loads: [steady]
+loads:
+  steady:
+    {clients: [1], in-flight: 1, stop: {after: 1s}, warmup: 0s, timeout: 10s, targets: all}
+trials: 3
+audit-keys: 10000
+";
+    assert_eq!(read(SHORT), read(spelled_out));
+}
+
+#[test]
+fn a_study_survives_its_record() {
+    for (name, _) in shipped() {
+        let study = read_shipped(name);
+        let json = serde_json::to_string(&study).expect("a study is JSON");
+        assert_eq!(serde_json::from_str::<Study>(&json).expect("and back"), study);
+    }
+}
+
+#[test]
+fn kv_stores_is_as_dbtester_published_it() {
+    let study = read_shipped("kv-stores");
+    assert_eq!(study.trials, 1);
+    let names: Vec<_> = study.systems.iter().map(|system| system.name.as_str()).collect();
+    assert_eq!(names, ["etcd", "zookeeper", "consul"]);
+    assert!(study.systems.iter().all(|system| system.nodes == 3));
+    assert_eq!(study.systems[2].version.as_deref(), Some("1.20.1"));
+    assert_eq!(study.loads[0].clients, [1, 10, 50, 100, 300, 500, 700, 1000]);
+    let best: Vec<_> = names.iter().map(|name| study.loads[1].clients_on(name)).collect();
+    assert_eq!(best, [[1000], [500], [500]]);
+    assert_eq!(study.workloads[0].keys.order, KeyOrder::Unique);
+    assert_eq!(study.workloads[2].reads, ReadConsistency::Stale);
+    assert!(study.workloads[2].fill && !study.workloads[0].fill);
+    assert_eq!(study.published.len(), 3 * 12 + 3 * 5);
+    let slowest = study.published.iter().find(|figure| {
+        figure.system == "consul" && figure.load == "best" && figure.metric == Metric::LatencyP999Ms
+    });
+    assert_eq!(slowest.map(|figure| figure.value), Some(11587.7));
+}
+
+#[test]
+fn every_field_is_read() {
+    let study = read(EVERY_FIELD);
+    let [one, near, far] = study.systems.as_slice() else { panic!("three systems") };
+    assert_eq!((one.version.as_deref(), one.program.as_deref()), (Some("3.10"), Some("/opt/etcd")));
+    assert_eq!(one.options["snapshot-count"], "10000");
+    let limits = one.limits.as_ref().expect("limits");
+    assert_eq!((limits.cpu, limits.memory), (Some(0.5), Some(ByteCount(1 << 30))));
+    let hosts: Vec<_> = far.endpoints.iter().map(|e| (e.tls, e.host.as_str(), e.port)).collect();
+    assert_eq!(hosts, [(true, "10.0.0.5", 2379), (true, "::1", 2379), (false, "etcd-3", 2379)]);
+    assert_eq!(far.nodes, 3);
+    let tls = far.tls.as_ref().expect("tls");
+    assert_eq!(tls.cert.as_deref(), Some("client.pem"));
+    assert!(near.tls.as_ref().is_some_and(|tls| tls.insecure));
+    let [mixed, listed] = study.workloads.as_slice() else { panic!("two workloads") };
+    let weights: Vec<_> = mixed.mix.iter().map(|(op, weight)| (*op, *weight)).collect();
+    assert_eq!(weights, [(Operation::Put, 10), (Operation::Get, 90)]);
+    assert_eq!(mixed.keys.order, KeyOrder::Zipfian { exponent: 1.2 });
+    assert_eq!((mixed.value_size, mixed.reads), (1024, ReadConsistency::Stale));
+    assert_eq!(mixed.loads, ["sweep"]);
+    assert!(!mixed.fill && listed.fill);
+    assert_eq!(listed.keys.per_directory, 100);
+    assert_eq!(listed.loads, ["sweep", "open"]);
+    let [sweep, open] = study.loads.as_slice() else { panic!("two loads") };
+    assert_eq!(sweep.clients_on("one"), [2, 20]);
+    assert_eq!(sweep.clients_on("far"), [1, 10]);
+    assert_eq!((sweep.arrivals, sweep.in_flight), (Arrivals::Closed, 2));
+    assert_eq!(sweep.stop, Stop::Operations(1000));
+    assert_eq!(open.arrivals, Arrivals::Poisson { rate: 1000.0 });
+    assert_eq!(open.stop, Stop::After(Duration::from_secs(30)));
+    assert_eq!(open.targets, Targets::Followers);
+    assert_eq!((open.warmup, open.timeout), (Duration::from_secs(5), Duration::from_secs(1)));
+    assert_eq!((study.trials, study.audit_keys), (5, 500));
+    let figures: Vec<_> = study.published.iter().map(|f| (f.load.as_str(), f.value)).collect();
+    assert_eq!(figures, [("sweep", 2921.0), ("open", 10.2), ("open", 0.0)]);
+}
+
+/// A study in which every field of every table stands.
+pub(crate) const EVERY_FIELD: &str = r#"
+title: every field
+description: in one study
+systems:
+  one:
+    kind: etcd
+    version: 3.10
+    program: /opt/etcd
+    nodes: 3
+    options: {snapshot-count: 10000}
+    limits: {cpu: 0.5, memory: 1GiB}
+  near: {kind: etcd, endpoints: ["https://a:1", "https://b:1"], tls: {insecure: true}}
+  far:
+    kind: etcd
+    endpoints: ["https://10.0.0.5:2379/", "https://[::1]:2379", etcd-3:2379]
+    tls: {ca: ca.pem, cert: client.pem, key: client.key}
+workloads:
+  mixed:
+    mix: {get: 90, put: 10, delete: 0}
+    keys: {count: 1000, size: 128, order: {zipfian: 1.2}, per-directory: 0}
+    values: {size: 1KiB}
+    reads: stale
+    fill: false
+    loads: [sweep]
+  listed: {mix: {list: 1}, keys: {count: 1000}}
+loads:
+  sweep:
+    clients: [1, 10]
+    clients-for: {one: [2, 20]}
+    in-flight: 2
+    stop: {operations: 1000}
+  open:
+    clients: 100
+    rate: 1000/s
+    arrivals: poisson
+    stop: {after: 30s}
+    warmup: 5s
+    timeout: 1s
+    targets: followers
+trials: 5
+audit-keys: 500
+publication: {title: p, hardware: h, versions: v}
+published:
+  - {system: one, workload: mixed, metric: throughput-mean, value: 2921, note: n}
+  - system: far
+    workload: listed
+    load: open
+    figures: {latency-p50-ms: 10.20, errors: 0}
+"#;
+
+#[test]
+fn aliases_repeat_what_they_name() {
+    let study = read(
+        "title: t
+systems: {a: &three {kind: canary, options: {sync: each}}, b: *three}
+workloads: {write: {mix: {put: 1}, keys: {count: 10}}}
+loads: {steady: {clients: 1, stop: {after: 1s}}}
+",
+    );
+    assert_eq!(study.systems[0].options, study.systems[1].options);
+}

@@ -1,0 +1,222 @@
+//! The workloads of a study: what the clients do.
+
+use std::collections::BTreeMap;
+
+use super::loads::ReadLoad;
+use crate::study::fields::{self, ORDERS, WEIGHT};
+use crate::study::reading::{Fields, suggest, text, whole, word};
+use crate::study::tree::{At, Entry, Mistaken, Value};
+use crate::study::{KeyOrder, Keys, Operation, ReadConsistency, Workload};
+use crate::units::shown;
+use crate::workload::{DIRECTORY_SIZE, KEY_SIZE_MIN};
+
+/// The exponent of a Zipf order that names none: that of YCSB.
+const ZIPFIAN_EXPONENT: f64 = 0.99;
+/// Keys in a directory, where a mix has `list` and says nothing of directories.
+const PER_DIRECTORY: u64 = 100;
+
+/// A workload as far as it could be read, and its places.
+pub(super) struct ReadWorkload {
+    pub(super) name: String,
+    pub(super) mix_at: BTreeMap<Operation, At>,
+    pub(super) reads_at: At,
+    pub(super) value_size_at: At,
+    pub(super) order_at: At,
+    /// Names of the loads that could be found.
+    pub(super) loads: Vec<String>,
+    /// None when something in it is mistaken.
+    pub(super) workload: Option<Workload>,
+}
+
+pub(super) fn read(
+    mistaken: &mut Mistaken<'_>,
+    top: &Fields<'_>,
+    loads: &[ReadLoad],
+) -> Vec<ReadWorkload> {
+    let entries = top.named(mistaken, "workloads", "workload");
+    entries.iter().map(|entry| workload(mistaken, entry, loads)).collect()
+}
+
+fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> ReadWorkload {
+    let name = entry.key.clone();
+    let what = format!("workload `{}`", shown(&name));
+    let at = entry.key_at.clone();
+    let mut read = ReadWorkload {
+        name: name.clone(),
+        mix_at: BTreeMap::new(),
+        reads_at: at.clone(),
+        value_size_at: at.clone(),
+        order_at: at,
+        loads: loads.iter().map(|load| load.name.clone()).collect(),
+        workload: None,
+    };
+    let Some(fields) = Fields::open(mistaken, &fields::WORKLOAD, what, &entry.key_at, &entry.node)
+    else {
+        return read;
+    };
+    let mix = mix(mistaken, &fields, &mut read);
+    let keys = fields
+        .table(mistaken, "keys")
+        .or_else(|| fields.required(mistaken, "keys").and(None))
+        .and_then(|keys| self::keys(mistaken, &keys, mix.as_ref(), &mut read));
+    let value_size = value_size(mistaken, &fields, &mut read);
+    let reads = fields.word(mistaken, "reads", ReadConsistency::ALL);
+    read.reads_at = fields.value_at("reads").clone();
+    let reads_something =
+        |mix: &BTreeMap<Operation, u32>| mix.keys().any(|operation| *operation != Operation::Put);
+    let fill = match fields.node("fill") {
+        Some(_) => fields.flag(mistaken, "fill"),
+        None => mix.as_ref().map(reads_something),
+    };
+    if let (Some(mix), Some(false), Some(keys)) = (&mix, fill, &keys)
+        && mix.contains_key(&Operation::Get)
+    {
+        let hint = "leave `fill` out, and all keys are written before the load begins";
+        if !mix.contains_key(&Operation::Put) {
+            let what = format!("{} reads keys that nobody writes", fields.what);
+            mistaken.hint(fields.value_at("fill"), what, hint);
+        } else if keys.order == KeyOrder::Unique {
+            let what = format!("{} gets each key once, and never one that it has put", fields.what);
+            mistaken.hint(fields.value_at("fill"), what, hint);
+        }
+    }
+    let named = self::loads(mistaken, &fields, loads);
+    if let Some(named) = &named {
+        read.loads.clone_from(named);
+    }
+    read.workload = (|| {
+        Some(Workload {
+            name,
+            mix: mix?,
+            keys: keys?,
+            value_size: value_size?,
+            reads: reads?,
+            fill: fill?,
+            loads: named?,
+        })
+    })();
+    read
+}
+
+fn mix(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    read: &mut ReadWorkload,
+) -> Option<BTreeMap<Operation, u32>> {
+    let entries = fields.entries(mistaken, "mix")?;
+    let mut mix = BTreeMap::new();
+    let mut sound = true;
+    for entry in entries {
+        let found = Operation::ALL.iter().find(|operation| operation.name() == entry.key);
+        if found.is_none() {
+            let what = format!("unknown operation `{}` in {}", shown(&entry.key), fields.what);
+            let names = Operation::NAMES.iter().copied();
+            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "the operations are"));
+        }
+        let weight = whole(mistaken, "weight", &WEIGHT, &entry.node);
+        match (found, weight.and_then(|weight| u32::try_from(weight).ok())) {
+            (Some(operation), Some(weight)) => {
+                if weight > 0 {
+                    mix.insert(*operation, weight);
+                    read.mix_at.insert(*operation, entry.key_at.clone());
+                }
+            }
+            _ => sound = false,
+        }
+    }
+    if sound && mix.is_empty() {
+        let hint = "give at least one operation a weight: `mix: {get: 90, put: 10}`";
+        mistaken.hint(fields.value_at("mix"), format!("the mix of {} is empty", fields.what), hint);
+        sound = false;
+    }
+    sound.then_some(mix)
+}
+
+fn keys(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    mix: Option<&BTreeMap<Operation, u32>>,
+    read: &mut ReadWorkload,
+) -> Option<Keys> {
+    let count = fields.whole(mistaken, "count");
+    let size = fields.size(mistaken, "size");
+    read.order_at = fields.value_at("order").clone();
+    let order = order(mistaken, fields);
+    let lists = mix.is_some_and(|mix| mix.contains_key(&Operation::List));
+    let per_directory = match fields.node("per-directory") {
+        Some(_) => fields.whole(mistaken, "per-directory"),
+        None => Some(if lists { PER_DIRECTORY } else { 0 }),
+    };
+    if lists && per_directory == Some(0) {
+        let what = format!("{} has `list` in its mix and no directories", read_name(read));
+        let hint = "`list` returns the keys of one directory; write `per-directory: 100`";
+        mistaken.hint(fields.value_at("per-directory"), what, hint);
+    }
+    let least = KEY_SIZE_MIN + DIRECTORY_SIZE;
+    if let (Some(size), Some(1..)) = (size, per_directory)
+        && size < least
+    {
+        let what = format!("keys of {size} bytes are too short to have directories");
+        mistaken.hint(fields.value_at("size"), what, format!("write `size: {least}` or more"));
+    }
+    Some(Keys { count: count?, size: size?, order: order?, per_directory: per_directory? })
+}
+
+fn read_name(read: &ReadWorkload) -> String {
+    format!("workload `{}`", shown(&read.name))
+}
+
+fn order(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<KeyOrder> {
+    let Some(node) = fields.node("order") else { return Some(KeyOrder::Uniform) };
+    if let Value::Map(_) = node.value {
+        let at = fields.key_at("order");
+        let own = Fields::open(mistaken, &fields::ZIPFIAN, "the key order", at, node)?;
+        return own.number(mistaken, "zipfian").map(|exponent| KeyOrder::Zipfian { exponent });
+    }
+    let orders = [
+        KeyOrder::Sequential,
+        KeyOrder::Unique,
+        KeyOrder::Uniform,
+        KeyOrder::Zipfian { exponent: ZIPFIAN_EXPONENT },
+        KeyOrder::Same,
+    ];
+    orders.get(word(mistaken, "order", ORDERS, node)?).copied()
+}
+
+fn value_size(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    read: &mut ReadWorkload,
+) -> Option<u64> {
+    if fields.node("values").is_none() {
+        return Fields::absent(&fields::VALUES).size(mistaken, "size");
+    }
+    let values = fields.table(mistaken, "values")?;
+    read.value_size_at = values.value_at("size").clone();
+    values.size(mistaken, "size")
+}
+
+fn loads(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    loads: &[ReadLoad],
+) -> Option<Vec<String>> {
+    if fields.node("loads").is_none() {
+        return Some(loads.iter().map(|load| load.name.clone()).collect());
+    }
+    let items = fields.list(mistaken, "loads")?;
+    let mut named: Vec<String> = Vec::new();
+    for item in items {
+        let Some(name) = text(mistaken, "loads", item) else { continue };
+        if !loads.iter().any(|load| load.name == name) {
+            let what = format!("unknown load `{}` in {}", shown(&name), fields.what);
+            let names = loads.iter().map(|load| load.name.as_str());
+            mistaken.hint(&item.at, what, suggest(&name, names, "the loads are"));
+        } else if named.contains(&name) {
+            mistaken.add(&item.at, format!("load `{}` is listed twice", shown(&name)));
+        } else {
+            named.push(name);
+        }
+    }
+    (named.len() == items.len()).then_some(named)
+}

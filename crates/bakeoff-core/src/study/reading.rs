@@ -1,0 +1,451 @@
+//! Takes one field after another out of a mapping, and says what is wrong with each.
+//!
+//! Every reader answers `None` for what it has reported, so that whoever asks goes on with the
+//! rest: one look at a study finds all that is wrong with it.
+//!
+//! Not here: which fields there are (`fields`), what they mean together (`parse`).
+
+use std::time::Duration;
+
+use super::fields::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, Table};
+use super::tree::{At, Entry, Mistaken, Node, Value};
+use crate::units::{self, ByteCount, Unreadable, shown};
+
+/// A mapping whose fields are those of a table.
+pub(super) struct Fields<'a> {
+    table: &'static Table,
+    /// As messages call it: `` load `sweep` ``.
+    pub(super) what: String,
+    /// Where it is named.
+    pub(super) at: At,
+    entries: &'a [Entry],
+}
+
+impl<'a> Fields<'a> {
+    /// Reports fields that the table has not, and takes `node` for a mapping of the rest.
+    pub(super) fn open(
+        mistaken: &mut Mistaken<'_>,
+        table: &'static Table,
+        what: impl Into<String>,
+        at: &At,
+        node: &'a Node,
+    ) -> Option<Fields<'a>> {
+        let what = what.into();
+        let Value::Map(entries) = &node.value else {
+            let fields: Vec<_> = table.fields.iter().map(|field| field.name).collect();
+            let seen = seen(node);
+            let hint = format!("its fields are {}", list(&fields));
+            mistaken.hint(&node.at, format!("{what} must be a mapping, not {seen}"), hint);
+            return None;
+        };
+        for entry in entries {
+            if !table.fields.iter().any(|field| field.name == entry.key) {
+                let known = table.fields.iter().map(|field| field.name);
+                let unknown = format!("unknown field `{}` in {what}", shown(&entry.key));
+                mistaken.hint(&entry.key_at, unknown, suggest(&entry.key, known, "the fields are"));
+            }
+        }
+        Some(Fields { table, what, at: at.clone(), entries })
+    }
+
+    /// A mapping that was left out, so that all its fields have their defaults.
+    pub(super) fn absent(table: &'static Table) -> Fields<'static> {
+        Fields { table, what: table.name.to_owned(), at: 0..0, entries: &[] }
+    }
+
+    /// What stands in the field, if it is there.
+    pub(super) fn node(&self, name: &str) -> Option<&'a Node> {
+        debug_assert!(self.table.fields.iter().any(|field| field.name == name), "no field {name}");
+        self.entries.iter().find(|entry| entry.key == name).map(|entry| &entry.node)
+    }
+
+    /// Where the field's name stands; where the mapping is named when it has no such field.
+    pub(super) fn key_at(&self, name: &str) -> &At {
+        let entry = self.entries.iter().find(|entry| entry.key == name);
+        entry.map_or(&self.at, |entry| &entry.key_at)
+    }
+
+    /// Where the field's value stands; where the mapping is named when it has no such field.
+    pub(super) fn value_at(&self, name: &str) -> &At {
+        self.node(name).map_or(&self.at, |node| &node.at)
+    }
+
+    /// The field's form and node; reports it missing when it must be there.
+    fn field(
+        &self,
+        mistaken: &mut Mistaken<'_>,
+        name: &str,
+    ) -> Option<(&'static Field, Option<&'a Node>)> {
+        let field = self.table.fields.iter().find(|field| field.name == name)?;
+        let node = self.node(name);
+        if node.is_none() && matches!(field.given, Given::Always) {
+            let hint = format!("add `{name}: {}`", field.example);
+            mistaken.hint(&self.at, format!("{} has no `{name}`", self.what), hint);
+        }
+        Some((field, node))
+    }
+
+    /// A field read by `read`, from its default when it is left out and has one.
+    fn get<T>(
+        &self,
+        mistaken: &mut Mistaken<'_>,
+        name: &str,
+        read: impl FnOnce(&mut Mistaken<'_>, &'static Form, &Node) -> Option<T>,
+    ) -> Option<T> {
+        match self.field(mistaken, name)? {
+            (field, Some(node)) => read(mistaken, &field.form, node),
+            (Field { given: Given::Default(text), form, .. }, None) => {
+                read(mistaken, form, &Node::plain(text))
+            }
+            _ => None,
+        }
+    }
+
+    /// What must be there, whatever it is.
+    pub(super) fn required(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<&'a Node> {
+        self.field(mistaken, name)?.1
+    }
+
+    pub(super) fn text(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<String> {
+        self.get(mistaken, name, |mistaken, form, node| match form {
+            Form::AsWritten => as_written(mistaken, name, node),
+            _ => text(mistaken, name, node),
+        })
+    }
+
+    pub(super) fn whole(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<u64> {
+        self.get(mistaken, name, |mistaken, form, node| whole(mistaken, name, form, node))
+    }
+
+    pub(super) fn number(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<f64> {
+        self.get(mistaken, name, |mistaken, form, node| number(mistaken, name, form, node))
+    }
+
+    pub(super) fn size(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<u64> {
+        self.get(mistaken, name, |mistaken, form, node| size(mistaken, name, form, node))
+    }
+
+    pub(super) fn rate(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<f64> {
+        self.get(mistaken, name, |mistaken, _, node| {
+            let rate = unit(mistaken, name, node, units::parse_rate)?;
+            if rate > 0.0 && rate <= 1e9 {
+                return Some(rate);
+            }
+            let what = format!("`{name}` must be more than 0 and at most 1000000000/s");
+            mistaken.hint(&node.at, what, "a load without a rate, and with `clients`, is closed");
+            None
+        })
+    }
+
+    pub(super) fn duration(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<Duration> {
+        self.get(mistaken, name, |mistaken, form, node| {
+            let duration = unit(mistaken, name, node, units::parse_duration)?;
+            let Form::Duration { zero, max } = form else { return Some(duration) };
+            if duration.is_zero() && !zero {
+                mistaken.add(&node.at, format!("`{name}` must be more than zero"));
+                return None;
+            }
+            if units::parse_duration(max).is_ok_and(|max| duration > max) {
+                mistaken.add(&node.at, format!("`{name}` must be at most {max}"));
+                return None;
+            }
+            Some(duration)
+        })
+    }
+
+    pub(super) fn flag(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<bool> {
+        self.get(mistaken, name, |mistaken, _, node| match &node.value {
+            Value::Scalar { text, plain: true } if text == "true" => Some(true),
+            Value::Scalar { text, plain: true } if text == "false" => Some(false),
+            _ => {
+                let what = format!("`{name}` must be `true` or `false`, not {}", seen(node));
+                mistaken.add(&node.at, what);
+                None
+            }
+        })
+    }
+
+    /// One of `all`, whose names are those of the field's form.
+    pub(super) fn word<T: Copy>(
+        &self,
+        mistaken: &mut Mistaken<'_>,
+        name: &str,
+        all: &[T],
+    ) -> Option<T> {
+        self.get(mistaken, name, |mistaken, form, node| {
+            let Form::Word(words) = form else { return None };
+            let index = word(mistaken, name, words, node)?;
+            all.get(index).copied()
+        })
+    }
+
+    /// The mapping in a field, by its own table.
+    pub(super) fn table(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<Fields<'a>> {
+        let (field, Some(node)) = self.field(mistaken, name)? else { return None };
+        let Form::Table(table) = &field.form else { return None };
+        let what = format!("`{name}` of {}", self.what);
+        Fields::open(mistaken, table, what, self.key_at(name), node)
+    }
+
+    /// The items of a list in a field; a single value is a list of one where the form allows it.
+    pub(super) fn list(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<&'a [Node]> {
+        let (field, Some(node)) = self.field(mistaken, name)? else { return None };
+        match &node.value {
+            Value::List(items) if items.is_empty() => {
+                mistaken.hint(
+                    &node.at,
+                    format!("`{name}` is an empty list"),
+                    format!("write `{name}: {}`", field.example),
+                );
+                None
+            }
+            Value::List(items) => Some(items),
+            _ if matches!(field.form, Form::OneOrMany(_)) => Some(std::slice::from_ref(node)),
+            _ => {
+                let hint = format!("write `{name}: {}`", field.example);
+                let what = format!("`{name}` must be a list, not {}", seen(node));
+                mistaken.hint(&node.at, what, hint);
+                None
+            }
+        }
+    }
+
+    /// The entries of a mapping from names or words.
+    pub(super) fn entries(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<&'a [Entry]> {
+        let (field, Some(node)) = self.field(mistaken, name)? else { return None };
+        match &node.value {
+            Value::Map(entries) => Some(entries),
+            _ => {
+                let hint = format!("write `{name}: {}`", field.example);
+                let what = format!("`{name}` must be a mapping, not {}", seen(node));
+                mistaken.hint(&node.at, what, hint);
+                None
+            }
+        }
+    }
+
+    /// The entries of a section whose names the author chose; `noun` is what one is called.
+    pub(super) fn named(&self, mistaken: &mut Mistaken<'_>, name: &str, noun: &str) -> &'a [Entry] {
+        let Some(entries) = self.entries(mistaken, name) else { return &[] };
+        let at = self.key_at(name);
+        if entries.is_empty() {
+            mistaken.add(at, format!("the study has no {name}"));
+        }
+        if entries.len() > NAMES_MAX {
+            mistaken.add(at, format!("the study has more than {NAMES_MAX} {name}"));
+            return &[];
+        }
+        for entry in entries.iter().filter(|entry| !is_name(&entry.key)) {
+            let what = format!("`{}` cannot be the name of a {noun}", shown(&entry.key));
+            let hint = "names are lower-case letters, digits and hyphens, at most 40, as they \
+                        become part of file names";
+            mistaken.hint(&entry.key_at, what, hint);
+        }
+        entries
+    }
+}
+
+/// Whether `name` matches [`NAME_PATTERN`].
+fn is_name(name: &str) -> bool {
+    debug_assert_eq!(NAME_PATTERN, "^[a-z0-9][a-z0-9-]{0,39}$");
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=40).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with('-')
+}
+
+/// What stands there, as a message says it.
+pub(super) fn seen(node: &Node) -> String {
+    match &node.value {
+        Value::List(_) => "a list".to_owned(),
+        Value::Map(_) => "a mapping".to_owned(),
+        Value::Scalar { text, plain: true } if is_null(text) => "nothing".to_owned(),
+        Value::Scalar { text, plain: true } => format!("`{}`", shown(text)),
+        Value::Scalar { text, plain: false } => format!("the text `\"{}\"`", shown(text)),
+    }
+}
+
+fn is_null(text: &str) -> bool {
+    matches!(text, "" | "~" | "null")
+}
+
+/// The text of a scalar that is not null; `wanted` is what a message asks for otherwise.
+fn scalar<'n>(
+    mistaken: &mut Mistaken<'_>,
+    name: &str,
+    wanted: &str,
+    node: &'n Node,
+) -> Option<&'n str> {
+    match &node.value {
+        Value::Scalar { text, plain } if !(*plain && is_null(text)) => Some(text.trim()),
+        _ => {
+            mistaken.add(&node.at, format!("`{name}` must be {wanted}, not {}", seen(node)));
+            None
+        }
+    }
+}
+
+/// A text, number or flag as it is written.
+pub(super) fn as_written(mistaken: &mut Mistaken<'_>, name: &str, node: &Node) -> Option<String> {
+    scalar(mistaken, name, "a text or a number", node).map(str::to_owned)
+}
+
+/// A text that is not empty. A number in its place is taken as it is written: `title: 2026`.
+pub(super) fn text(mistaken: &mut Mistaken<'_>, name: &str, node: &Node) -> Option<String> {
+    let text = scalar(mistaken, name, "a text", node)?;
+    if text.is_empty() {
+        mistaken.add(&node.at, format!("`{name}` is empty"));
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+/// A whole number within the bounds of `form`.
+pub(super) fn whole(
+    mistaken: &mut Mistaken<'_>,
+    name: &str,
+    form: &Form,
+    node: &Node,
+) -> Option<u64> {
+    let Form::Whole { min, max } = form else { return None };
+    let Value::Scalar { text, plain: true } = &node.value else {
+        let what = format!("`{name}` must be a whole number, not {}", seen(node));
+        match &node.value {
+            Value::Scalar { text, .. } if text.parse::<u64>().is_ok() => {
+                mistaken.hint(&node.at, what, "leave the quotes out");
+            }
+            _ => mistaken.add(&node.at, what),
+        }
+        return None;
+    };
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<u64>() {
+        Ok(number) if digits && (*min..=*max).contains(&number) => Some(number),
+        _ if digits || text.parse::<i64>().is_ok() => {
+            let what = format!("`{name}` must be from {min} to {max}, not `{}`", shown(text));
+            mistaken.add(&node.at, what);
+            None
+        }
+        _ => {
+            let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',' | '\'')).collect();
+            let what = format!("`{name}` must be a whole number, not {}", seen(node));
+            match plain.parse::<u64>() {
+                Ok(number) => mistaken.hint(&node.at, what, format!("did you mean `{number}`?")),
+                Err(_) => mistaken.add(&node.at, what),
+            }
+            None
+        }
+    }
+}
+
+/// A decimal number within the bounds of `form`.
+pub(super) fn number(
+    mistaken: &mut Mistaken<'_>,
+    name: &str,
+    form: &Form,
+    node: &Node,
+) -> Option<f64> {
+    let Form::Number { min, from_min, max } = form else { return None };
+    let value = match &node.value {
+        Value::Scalar { text, plain: true } => text.parse::<f64>().ok().filter(|_| {
+            // `inf` and `nan` are numbers to Rust, and `.5` and `1.` not to JSON.
+            text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !text.ends_with('.')
+        }),
+        _ => None,
+    };
+    let Some(value) = value else {
+        mistaken.add(&node.at, format!("`{name}` must be a number, not {}", seen(node)));
+        return None;
+    };
+    if (value > *min || (*from_min && value == *min)) && value <= *max {
+        return Some(value);
+    }
+    let from = if *from_min { "from" } else { "more than" };
+    let to = if *from_min { "to" } else { "and at most" };
+    mistaken.add(&node.at, format!("`{name}` must be {from} {min} {to} {max}, not {}", seen(node)));
+    None
+}
+
+/// A size within the bounds of `form`, in bytes.
+fn size(mistaken: &mut Mistaken<'_>, name: &str, form: &Form, node: &Node) -> Option<u64> {
+    let ByteCount(bytes) = unit(mistaken, name, node, str::parse::<ByteCount>)?;
+    let Form::Size { min, max } = form else { return Some(bytes) };
+    if (*min..=*max).contains(&bytes) {
+        return Some(bytes);
+    }
+    let what = format!("`{name}` must be from {min} to {max} bytes, not {}", seen(node));
+    match name {
+        "size" => mistaken.hint(&node.at, what, "keys and values carry what proves them right"),
+        _ => mistaken.add(&node.at, what),
+    }
+    None
+}
+
+/// A quantity that `read` knows how to read.
+pub(super) fn unit<T>(
+    mistaken: &mut Mistaken<'_>,
+    name: &str,
+    node: &Node,
+    read: impl FnOnce(&str) -> Result<T, Unreadable>,
+) -> Option<T> {
+    let text = scalar(mistaken, name, "a quantity", node)?;
+    match read(text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            mistaken.hint(&node.at, format!("`{name}`: {}", error.what), error.hint);
+            None
+        }
+    }
+}
+
+/// Which of `words` it is.
+pub(super) fn word(
+    mistaken: &mut Mistaken<'_>,
+    name: &str,
+    words: &[&str],
+    node: &Node,
+) -> Option<usize> {
+    let text = scalar(mistaken, name, "a word", node)?;
+    let index = words.iter().position(|word| *word == text);
+    if index.is_none() {
+        let what = format!("`{name}` cannot be `{}`", shown(text));
+        mistaken.hint(&node.at, what, suggest(text, words.iter().copied(), "it can be"));
+    }
+    index
+}
+
+/// `` did you mean `clients`? ``, or all there are, after `otherwise`.
+pub(super) fn suggest<'w>(
+    written: &str,
+    known: impl Iterator<Item = &'w str>,
+    otherwise: &str,
+) -> String {
+    let known: Vec<_> = known.collect();
+    let nearest = (written.len() <= 60)
+        .then(|| {
+            let plain = written.to_lowercase().replace(['_', ' '], "-");
+            let near = |word: &&str| strsim::damerau_levenshtein(&plain, &word.to_lowercase());
+            known.iter().map(|word| (near(word), *word)).min_by_key(|(distance, _)| *distance)
+        })
+        .flatten();
+    match nearest {
+        // A third of the letters may be wrong.
+        Some((distance, word)) if distance <= word.chars().count().div_ceil(3).min(3) => {
+            format!("did you mean `{word}`?")
+        }
+        _ if known.is_empty() => "there is none".to_owned(),
+        _ => format!("{otherwise} {}", list(&known)),
+    }
+}
+
+/// `` `a`, `b` and `c` ``, as far as a line goes.
+pub(super) fn list(words: &[&str]) -> String {
+    let mut quoted: Vec<_> =
+        words.iter().take(20).map(|word| format!("`{}`", shown(word))).collect();
+    if words.len() > 20 {
+        return format!("{}, …", quoted.join(", "));
+    }
+    match quoted.pop() {
+        Some(last) if quoted.is_empty() => last,
+        Some(last) => format!("{} and {last}", quoted.join(", ")),
+        None => "none".to_owned(),
+    }
+}

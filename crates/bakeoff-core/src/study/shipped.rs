@@ -1,0 +1,12 @@
+//! The studies that come with bakeoff, so that `bakeoff run quickstart` needs no file.
+//!
+//! Each is a file in `studies/`, to be copied and changed.
+
+/// Name and text of each study, in the order in which they are listed.
+pub fn shipped() -> &'static [(&'static str, &'static str)] {
+    &[
+        ("quickstart", include_str!("../../../../studies/quickstart.yaml")),
+        ("demo", include_str!("../../../../studies/demo.yaml")),
+        ("kv-stores", include_str!("../../../../studies/kv-stores.yaml")),
+    ]
+}

@@ -1,0 +1,321 @@
+//! YAML text to a tree that knows where everything stood.
+//!
+//! Studies come from strangers, so the tree is bounded in size and depth whatever the text says:
+//! an alias counts as much as what it repeats. What YAML allows and a study has no use for (tags,
+//! several documents, keys that are not plain names) is a mistake, not a surprise.
+//!
+//! Not here: what the fields mean (`parse`).
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+
+use super::mistake::{Mistake, Mistakes, Place};
+use crate::units::shown;
+
+/// The longest study, in bytes.
+pub const STUDY_SIZE_MAX: usize = 1 << 20;
+/// The deepest nesting; a study needs six levels.
+const DEPTH_MAX: usize = 24;
+/// The heaviest tree, aliases expanded: bytes of text, and [`NODE_WEIGHT`] for each node.
+const WEIGHT_MAX: usize = 16 << 20;
+const NODE_WEIGHT: usize = 16;
+/// More mistakes than this are not worth reading.
+const MISTAKES_MAX: usize = 100;
+
+/// Bytes of the text.
+pub(super) type At = Range<usize>;
+
+/// A piece of YAML and where it stands.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) at: At,
+    pub(super) value: Value,
+    weight: usize,
+    height: usize,
+}
+
+impl Node {
+    /// A node for a text that stands in no file, such as a default.
+    pub(super) fn plain(text: &str) -> Node {
+        let value = Value::Scalar { text: text.to_owned(), plain: true };
+        Node { at: 0..0, value, weight: 0, height: 0 }
+    }
+}
+
+/// What a node holds.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    /// A text as written; `plain` when it was not quoted, so that it may be a number.
+    Scalar { text: String, plain: bool },
+    /// `[a, b]`
+    List(Vec<Node>),
+    /// `{a: b}`, in the order of the file, every key once.
+    Map(Vec<Entry>),
+}
+
+/// One `key: value` of a mapping.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) key_at: At,
+    pub(super) node: Node,
+}
+
+/// Collects mistakes and gives each its place.
+pub(super) struct Mistaken<'a> {
+    file: &'a str,
+    text: &'a str,
+    found: Vec<(At, Mistake)>,
+}
+
+impl<'a> Mistaken<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> Mistaken<'a> {
+        Mistaken { file, text, found: Vec::new() }
+    }
+
+    /// Adds a mistake without a hint.
+    pub(super) fn add(&mut self, at: &At, what: impl Into<String>) {
+        self.push(at, what.into(), None);
+    }
+
+    /// Adds a mistake with a hint.
+    pub(super) fn hint(&mut self, at: &At, what: impl Into<String>, hint: impl Into<String>) {
+        self.push(at, what.into(), Some(hint.into()));
+    }
+
+    fn push(&mut self, at: &At, what: String, hint: Option<String>) {
+        // The same alias mistaken twice is one mistake.
+        let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
+        if self.found.len() < MISTAKES_MAX && !known {
+            let place = Some(Place::of(self.file, self.text, at));
+            self.found.push((at.clone(), Mistake { what, place, hint }));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// All mistakes, in the order of the text.
+    pub(super) fn into_mistakes(mut self) -> Mistakes {
+        self.found.sort_by_key(|(at, _)| at.start);
+        Mistakes(self.found.into_iter().map(|(_, mistake)| mistake).collect())
+    }
+}
+
+/// Reads `text`, which holds one document; none when it cannot be read far enough to go on.
+pub(super) fn read(text: &str, mistaken: &mut Mistaken<'_>) -> Option<Node> {
+    if text.len() > STUDY_SIZE_MAX {
+        let what = format!("the study is longer than {STUDY_SIZE_MAX} bytes");
+        mistaken.hint(&(0..0), what, "a study names what is compared; it holds no data");
+        return None;
+    }
+    let mut options = granit_parser::Options::default();
+    options.flow_nesting_limit = DEPTH_MAX + 1;
+    options.block_nesting_limit = DEPTH_MAX + 1;
+    options.set_emit_comments(false);
+    let mut growing = Growing { open: Vec::new(), anchors: HashMap::new(), root: None, weight: 0 };
+    for next in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = match next {
+            Ok(next) => next,
+            Err(error) => {
+                unreadable(text, &error, mistaken);
+                return None;
+            }
+        };
+        let at = range(text, &span);
+        if let Err((what, hint)) = growing.grow(event, at.clone(), mistaken) {
+            mistaken.hint(&at, what, hint);
+            return None;
+        }
+    }
+    if growing.root.is_none() {
+        mistaken.hint(&(0..0), "the study is empty", "`bakeoff studies` names some to start from");
+    }
+    growing.root
+}
+
+fn range(text: &str, span: &Span) -> At {
+    let range = span.byte_range().unwrap_or(text.len()..text.len());
+    // A block's span ends where the next token begins; its own text ends earlier.
+    let own = text.get(range.clone()).map_or(0, |slice| slice.trim_end().len());
+    range.start..range.start + own
+}
+
+fn unreadable(text: &str, error: &ScanError, mistaken: &mut Mistaken<'_>) {
+    let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
+    let what = format!("this is not YAML: {}", error.info());
+    let line = text[..text.floor_char_boundary(at)].rsplit('\n').next().unwrap_or_default();
+    if line.contains('\t') {
+        mistaken.hint(&(at..at), what, "YAML is indented with spaces, not with tabs");
+    } else {
+        mistaken.hint(&(at..at), what, "look for a missing colon, quote or bracket, here or above");
+    }
+}
+
+/// A tree that is not complete yet.
+struct Growing {
+    /// The collections that are open, outermost first.
+    open: Vec<Open>,
+    anchors: HashMap<usize, Node>,
+    root: Option<Node>,
+    weight: usize,
+}
+
+struct Open {
+    at: At,
+    anchor: usize,
+    weight: usize,
+    height: usize,
+    items: Items,
+}
+
+enum Items {
+    List(Vec<Node>),
+    Map { entries: Vec<Entry>, lines: HashMap<String, usize>, key: Option<(String, At)> },
+}
+
+/// What stops reading at once, and a hint.
+type Fatal = (String, String);
+
+fn fatal<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Fatal> {
+    Err((what.into(), hint.into()))
+}
+
+impl Growing {
+    fn grow(&mut self, event: Event<'_>, at: At, mistaken: &mut Mistaken<'_>) -> Result<(), Fatal> {
+        if let Some(tag) = event.tag() {
+            return fatal(
+                format!("a study has no use for the tag `{}`", shown(&tag.to_string())),
+                "leave it out; text in quotes is text, everything else is read as it looks",
+            );
+        }
+        match event {
+            Event::DocumentStart(..) if self.root.is_some() => {
+                return fatal("a second document begins here", "one file holds one study");
+            }
+            Event::Scalar(text, style, anchor, _) => {
+                let plain = matches!(style, ScalarStyle::Plain);
+                let weight = NODE_WEIGHT + text.len();
+                let value = Value::Scalar { text: text.into_owned(), plain };
+                let node = Node { at, value, weight, height: 0 };
+                self.anchored(anchor, node, mistaken)?;
+            }
+            Event::SequenceStart(_, anchor, _) => {
+                self.descend(at, anchor, Items::List(Vec::new()))?;
+            }
+            Event::MappingStart(_, anchor, _) => {
+                let entries = Vec::new();
+                let items = Items::Map { entries, lines: HashMap::new(), key: None };
+                self.descend(at, anchor, items)?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                if let Some(open) = self.open.pop() {
+                    let value = match open.items {
+                        Items::List(items) => Value::List(items),
+                        Items::Map { entries, .. } => Value::Map(entries),
+                    };
+                    let end =
+                        if open.at.is_empty() { self.end_of(&value, &open.at) } else { at.end };
+                    let at = open.at.start..end;
+                    let node = Node { at, value, weight: open.weight, height: open.height + 1 };
+                    self.anchored(open.anchor, node, mistaken)?;
+                }
+            }
+            Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
+                Some(node) => self.put(node, true, mistaken)?,
+                None => return fatal("an alias stands inside what it repeats", "write it out"),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A block collection has no closing bracket: it ends with its last item.
+    fn end_of(&self, value: &Value, at: &At) -> usize {
+        match value {
+            Value::List(items) => items.last().map_or(at.end, |node| node.at.end),
+            Value::Map(entries) => entries.last().map_or(at.end, |entry| entry.node.at.end),
+            Value::Scalar { .. } => at.end,
+        }
+        .max(at.start)
+    }
+
+    fn descend(&mut self, at: At, anchor: usize, items: Items) -> Result<(), Fatal> {
+        if self.open.len() >= DEPTH_MAX {
+            return too_deep();
+        }
+        self.open.push(Open { at, anchor, weight: NODE_WEIGHT, height: 0, items });
+        Ok(())
+    }
+
+    fn anchored(
+        &mut self,
+        anchor: usize,
+        node: Node,
+        mistaken: &mut Mistaken<'_>,
+    ) -> Result<(), Fatal> {
+        if anchor != 0 {
+            self.weigh(node.weight)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        self.put(node, false, mistaken)
+    }
+
+    fn weigh(&mut self, weight: usize) -> Result<(), Fatal> {
+        self.weight = self.weight.saturating_add(weight);
+        if self.weight > WEIGHT_MAX {
+            return fatal(
+                "the study is too large with its aliases written out",
+                "name each thing once; aliases of aliases multiply",
+            );
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        node: Node,
+        repeated: bool,
+        mistaken: &mut Mistaken<'_>,
+    ) -> Result<(), Fatal> {
+        if self.open.len() + node.height > DEPTH_MAX {
+            return too_deep();
+        }
+        // What is not repeated was weighed piece by piece.
+        self.weigh(if repeated || node.height == 0 { node.weight } else { NODE_WEIGHT })?;
+        let Some(open) = self.open.last_mut() else {
+            self.root = Some(node);
+            return Ok(());
+        };
+        open.weight = open.weight.saturating_add(node.weight);
+        open.height = open.height.max(node.height);
+        match &mut open.items {
+            Items::List(items) => items.push(node),
+            Items::Map { entries, lines, key } => match key.take() {
+                None => match node.value {
+                    Value::Scalar { text, .. } => *key = Some((text, node.at)),
+                    _ => return fatal("a list or mapping cannot be a name", "quote `[` and `{`"),
+                },
+                Some((name, key_at)) => match lines.get(&name) {
+                    Some(first) => {
+                        let line = Place::of("", mistaken.text, &(*first..*first)).line;
+                        let what = format!("`{}` is given twice", shown(&name));
+                        mistaken.hint(&key_at, what, format!("it stands in line {line} already"));
+                    }
+                    None => {
+                        lines.insert(name.clone(), key_at.start);
+                        entries.push(Entry { key: name, key_at, node });
+                    }
+                },
+            },
+        }
+        Ok(())
+    }
+}
+
+fn too_deep<T>() -> Result<T, Fatal> {
+    fatal("this is nested too deeply", "a study needs six levels")
+}
