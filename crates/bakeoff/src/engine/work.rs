@@ -33,6 +33,11 @@ pub(crate) trait Session {
         false
     }
 
+    /// Appends what a client says before it hangs up for good.
+    fn close(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
     /// How long a connection may be silent before [`Self::keep_alive`] is due.
     fn keep_alive_every(&self) -> Option<Duration> {
         None

@@ -263,6 +263,10 @@ impl<'a, W: Work> Worker<'a, W> {
             }
         }
         for client in &mut self.clients {
+            if let Connection::Up { link, session } = &mut client.connection {
+                session.close(&mut link.out);
+                link.flush().ok(); // a peer that is gone needs no farewell
+            }
             for pending in client.pendings.iter_mut().filter_map(Option::take) {
                 self.work.give_up(pending, Outcome::Unknown);
             }

@@ -8,6 +8,7 @@
 pub(crate) mod canary;
 pub(crate) mod consul;
 pub(crate) mod etcd;
+mod http;
 pub(crate) mod talk;
 pub(crate) mod zookeeper;
 
@@ -18,7 +19,8 @@ use std::sync::atomic::AtomicBool;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Promises, Setting};
 use bakeoff_core::schedule::Share;
-use bakeoff_core::study::{self, Kind, ReadConsistency};
+use bakeoff_core::study::{self, Kind, OptionForm, ReadConsistency};
+use bakeoff_core::units::{self, ByteCount};
 use bakeoff_core::workload::KeySpace;
 
 use crate::engine::transport::Target;
@@ -104,6 +106,25 @@ impl Asked<'_> {
 /// The value of an option, if the study sets it.
 pub(crate) fn option<'a>(system: &'a study::System, name: &str) -> Option<&'a str> {
     system.options.get(name).map(String::as_str)
+}
+
+/// An option's value as programs take it: milliseconds, bytes, or the study's own text. The study
+/// was checked when it was read; what is no such value is passed on as it stands.
+pub(crate) fn plain_value(form: &OptionForm, text: &str) -> String {
+    match form {
+        OptionForm::Duration => units::parse_duration(text)
+            .map_or_else(|_| text.to_owned(), |duration| duration.as_millis().to_string()),
+        OptionForm::Size => {
+            text.parse::<ByteCount>().map_or_else(|_| text.to_owned(), |size| size.0.to_string())
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// A response that is no success, in words: `500: No cluster leader`.
+fn http_status_text(status: u16, body: &[u8]) -> String {
+    let said = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
+    if said.is_empty() { status.to_string() } else { format!("{status}: {said}") }
 }
 
 /// What a system is to run as.

@@ -18,7 +18,7 @@ use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
 use super::talk::{Listener, PATIENCE, talk};
-use super::{ASKED, Access, Asked, Description, KvLoad, System, View, setting};
+use super::{ASKED, Access, Asked, Description, KvLoad, System, View, plain_value, setting};
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
@@ -27,30 +27,29 @@ use crate::install::Recipe;
 /// etcd, v3 API.
 pub(crate) struct Etcd;
 
-/// Options of ours, etcd's flag for each, and how ours are read.
-const FLAGS: &[(&str, &str, OptionForm, &str)] = &[
-    ("snapshot-count", "snapshot-count", OptionForm::Number, "committed entries between snapshots"),
-    ("heartbeat-interval", "heartbeat-interval", OptionForm::Duration, "time between heartbeats"),
-    ("election-timeout", "election-timeout", OptionForm::Duration, "silence before an election"),
-    ("quota", "quota-backend-bytes", OptionForm::Size, "the most bytes that the database may take"),
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: "snapshot-count",
+        form: OptionForm::Number,
+        meaning: "committed entries between snapshots",
+    },
+    KindOption {
+        name: "heartbeat-interval",
+        form: OptionForm::Duration,
+        meaning: "time between the leader's heartbeats",
+    },
+    KindOption {
+        name: "election-timeout",
+        form: OptionForm::Duration,
+        meaning: "silence of the leader before an election",
+    },
+    KindOption { name: "quota", form: OptionForm::Size, meaning: "the most the database may take" },
 ];
 
-const OPTIONS: &[KindOption] = &{
-    let mut options = [const { KindOption { name: "", form: OptionForm::Text, meaning: "" } }; 4];
-    let mut place = 0;
-    while place < options.len() {
-        let (name, _, ref form, meaning) = FLAGS[place];
-        options[place].name = name;
-        options[place].meaning = meaning;
-        options[place].form = match form {
-            OptionForm::Duration => OptionForm::Duration,
-            OptionForm::Size => OptionForm::Size,
-            _ => OptionForm::Number,
-        };
-        place += 1;
-    }
-    options
-};
+/// etcd's flag for an option of ours.
+fn flag(option: &str) -> &str {
+    if option == "quota" { "quota-backend-bytes" } else { option }
+}
 
 impl System for Etcd {
     fn kind(&self) -> Kind {
@@ -93,9 +92,9 @@ impl System for Etcd {
         let peers = peers.join(",");
         let mut settings = Vec::new();
         let mut extra = Vec::new();
-        for (option, flag, form, _) in FLAGS {
-            let Some(text) = asked.option(option) else { continue };
-            let value = super::plain_value(form, text);
+        for KindOption { name, form, .. } in OPTIONS {
+            let Some(text) = asked.option(name) else { continue };
+            let (flag, value) = (flag(name), plain_value(form, text));
             settings.push(setting(flag, &value, ASKED));
             extra.push(format!("--{flag}={value}"));
         }

@@ -1,0 +1,177 @@
+//! The canary as a contender: bakeoff's own key-value server, one node.
+//!
+//! Honest by default and good for a demonstration; told to lose, corrupt, delay or lie it proves
+//! that the checks of a study can fail.
+//!
+//! Not here: the server itself (`crate::canary`).
+
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::workload::KEY_PREFIX;
+
+use super::http::{HttpSession, Mapping, ask};
+use super::{ASKED, Access, Asked, Description, KvLoad, System, View, setting};
+use crate::canary::COMMAND;
+use crate::engine::EngineError;
+use crate::host::ports::Allocator;
+use crate::host::{HostError, NodeSpec};
+use crate::install::Recipe;
+use crate::kv::{Answer, Request};
+
+/// bakeoff's own key-value server.
+pub(crate) struct Canary;
+
+const fn share(name: &'static str, meaning: &'static str) -> KindOption {
+    KindOption { name, form: OptionForm::Share, meaning }
+}
+
+const fn time(name: &'static str, meaning: &'static str) -> KindOption {
+    KindOption { name, form: OptionForm::Duration, meaning }
+}
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: "sync",
+        form: OptionForm::Word(&["each", "none"]),
+        meaning: "whether the log is synced before a write is acknowledged",
+    },
+    share("lose", "share of writes acknowledged and forgotten"),
+    share("lose-on-restart", "share of writes that are gone after a restart"),
+    share("corrupt", "share of values answered with one byte changed"),
+    share("truncate", "share of values answered shorter than announced"),
+    share("stale", "share of reads answered with the value before the last"),
+    share("refuse", "share of requests answered by closing the connection"),
+    share("error", "share of requests answered 500 at once"),
+    share("garbage", "share of requests answered with what is no HTTP"),
+    time("delay", "how long a delayed answer waits"),
+    share("delay-share", "share of requests that are delayed; all when absent"),
+    time("stall", "how long everything stops, once"),
+    time("stall-after", "when it stops, since the start"),
+    time("slow-start", "how long it takes to be ready"),
+    time("die-after", "when it dies, since the start"),
+];
+
+impl System for Canary {
+    fn kind(&self) -> Kind {
+        Kind {
+            name: "canary",
+            operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
+            reads: &[ReadConsistency::Linearizable, ReadConsistency::Default],
+            options: OPTIONS,
+            nodes_max: 1,
+            value_size_max: 1 << 20,
+            in_flight_max: 1, // HTTP/1.1
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        None
+    }
+
+    fn promises(&self, asked: &study::System) -> Promises {
+        let acknowledged = match super::option(asked, "sync") {
+            Some("none") => "once the kernel has it: a crash of the program loses nothing, a power cut may",
+            _ => "after it is synced to disk",
+        };
+        Promises {
+            replication: "none: one node".into(),
+            acknowledged: acknowledged.into(),
+            reads: "linearizable".into(),
+        }
+    }
+
+    fn may_be_old(&self, _: ReadConsistency) -> bool {
+        false
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let program = std::env::current_exe().unwrap_or_else(|_| "bakeoff".into());
+        let mut settings = Vec::new();
+        let mut nodes = Vec::new();
+        for name in asked.node_names() {
+            let client = ports.take()?;
+            let dir = asked.dir.join(&name);
+            let mut args = vec![
+                COMMAND.to_owned(),
+                "--listen".into(),
+                format!("127.0.0.1:{client}"),
+                "--data".into(),
+                dir.join("data").display().to_string(),
+                "--seed".into(),
+                asked.seed.to_string(),
+            ];
+            if asked.option("sync").is_none() {
+                args.extend(["--sync".into(), "each".into()]);
+            }
+            for (option, value) in &asked.system.options {
+                args.extend([format!("--{option}"), value.clone()]);
+                settings.push(setting(option, value, ASKED));
+            }
+            nodes.push(NodeSpec {
+                program: program.clone(),
+                args: args.into_iter().map(Into::into).collect(),
+                env: Vec::new(),
+                files: Vec::new(),
+                dir,
+                ports: vec![("client".into(), client)],
+                limits: asked.system.limits.clone(),
+                cpus: None,
+                name,
+            });
+        }
+        Ok(Description { nodes, settings })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        for node in nodes {
+            let (status, body) = ask(node, "GET", "/health")?;
+            if status != 200 {
+                return Err(format!("GET /health answered {status}: {}", body.trim()));
+            }
+        }
+        Ok(View { leader: Some(0), version: Some(env!("CARGO_PKG_VERSION").into()) })
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        let (_, names) = ask(node, "GET", &format!("/list/{KEY_PREFIX}"))?;
+        for name in names.lines() {
+            ask(node, "DELETE", &format!("/kv/{name}"))?;
+        }
+        Ok(())
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(|node| HttpSession::new(node, Paths))
+    }
+}
+
+/// `/kv/KEY` and `/list/PREFIX`.
+#[derive(Debug, Clone, Copy)]
+struct Paths;
+
+impl Mapping for Paths {
+    fn write_target(self, request: &Request<'_>, out: &mut Vec<u8>) {
+        let start: &[u8] = match request.operation {
+            Operation::Put => b"PUT /kv/",
+            Operation::Get => b"GET /kv/",
+            Operation::Delete => b"DELETE /kv/",
+            Operation::List => b"GET /list/",
+        };
+        out.extend_from_slice(start);
+        out.extend_from_slice(request.key);
+    }
+
+    fn read(self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+        match (operation, status) {
+            (Operation::Put | Operation::Delete, 200..=204) => on(Answer::Done),
+            (Operation::Get, 200) => on(Answer::Value(body)),
+            (_, 404) => on(Answer::Missing),
+            (Operation::List, 200) => {
+                let mut names = body.split(|&byte| byte == b'\n').filter(|name| !name.is_empty());
+                on(Answer::Names(&mut names));
+            }
+            _ => on(Answer::Failed(ErrorKind::Status, super::http_status_text(status, body))),
+        }
+    }
+}

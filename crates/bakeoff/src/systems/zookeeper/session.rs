@@ -1,0 +1,210 @@
+//! Key-value operations as ZooKeeper requests.
+//!
+//! ZooKeeper tells creating from updating, so a `put` tries what is likelier first and the other
+//! when that fails; both count as one operation. A linearizable `get` or `list` is a `sync` and the
+//! read, sent together: the server answers them in order.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply};
+
+use crate::engine::work::{Session, Tag};
+use crate::kv::{Answer, KvSession, Request};
+
+/// What clients ask for; servers grant it at their default tick.
+pub(super) const SESSION_TIMEOUT_MS: u32 = 30_000;
+
+/// One session with a node.
+pub(crate) struct ZooKeeperSession {
+    session: zookeeper::Session,
+    /// What is under way, oldest first: replies come in order.
+    steps: VecDeque<(Tag, Step)>,
+    /// Path and value of each `put` under way, for the second try.
+    puts: Vec<Put>,
+    /// Memory of past puts.
+    spare: Vec<Put>,
+    path: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    /// Precedes a read; its success is no answer yet.
+    Sync,
+    Create,
+    Update,
+    /// The second of two tries.
+    CreateAtLast,
+    UpdateAtLast,
+    Read(Operation),
+    Delete,
+    /// The operation was given up, or failed in an earlier step.
+    Ignored,
+}
+
+#[derive(Default)]
+struct Put {
+    tag: Tag,
+    path: String,
+    value: Vec<u8>,
+}
+
+impl ZooKeeperSession {
+    pub(super) fn new() -> Self {
+        Self {
+            session: zookeeper::Session::new(SESSION_TIMEOUT_MS),
+            steps: VecDeque::new(),
+            puts: Vec::new(),
+            spare: Vec::new(),
+            path: String::new(),
+        }
+    }
+
+    fn send(&mut self, tag: Tag, step: Step, path: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
+        use zookeeper::Request as Ask;
+        let request = match step {
+            Step::Create | Step::CreateAtLast => {
+                Ask::Create { path, data: value, mode: CreateMode::Persistent }
+            }
+            Step::Update | Step::UpdateAtLast => Ask::SetData { path, data: value, version: None },
+            Step::Read(Operation::List) => Ask::GetChildren { path },
+            Step::Read(_) => Ask::GetData { path },
+            Step::Delete => Ask::Delete { path, version: None },
+            Step::Sync | Step::Ignored => Ask::Sync { path },
+        };
+        let sent = self.session.request(request, out).is_ok();
+        if sent {
+            self.steps.push_back((tag, step));
+        }
+        sent
+    }
+
+    /// Sends the second try of puts whose first one met a key that was there, or was not.
+    fn try_again(&mut self, retries: &[(Tag, Step)], out: &mut Vec<u8>) {
+        for &(tag, step) in retries {
+            if let Some(place) = self.puts.iter().position(|put| put.tag == tag) {
+                let put = self.puts.swap_remove(place);
+                self.send(tag, step, &put.path, &put.value, out);
+                self.puts.push(put);
+            }
+        }
+    }
+}
+
+impl Session for ZooKeeperSession {
+    fn open(&mut self, out: &mut Vec<u8>) {
+        self.session.open(out);
+    }
+
+    fn is_open(&self) -> bool {
+        self.session.capacity() > 0
+    }
+
+    fn keep_alive_every(&self) -> Option<Duration> {
+        Some(Duration::from_millis(u64::from(SESSION_TIMEOUT_MS) / 10))
+    }
+
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        self.session.ping(out);
+    }
+
+    fn close(&mut self, out: &mut Vec<u8>) {
+        self.session.request(zookeeper::Request::Close, out).ok();
+    }
+}
+
+impl KvSession for ZooKeeperSession {
+    fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        if self.session.capacity() < 2 {
+            return false;
+        }
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        path.push('/');
+        // Keys are of our own making and ASCII; a directory's path has no `/` at its end.
+        path.push_str(std::str::from_utf8(request.key).unwrap_or_default().trim_end_matches('/'));
+        let step = match request.operation {
+            Operation::Put => {
+                let mut put = self.spare.pop().unwrap_or_default();
+                put.tag = tag;
+                put.path.clone_from(&path);
+                put.value.clear();
+                put.value.extend_from_slice(request.value);
+                self.puts.push(put);
+                if request.creates { Step::Create } else { Step::Update }
+            }
+            Operation::Delete => Step::Delete,
+            Operation::Get | Operation::List => {
+                if request.reads == ReadConsistency::Linearizable {
+                    self.send(tag, Step::Sync, &path, b"", out);
+                }
+                Step::Read(request.operation)
+            }
+        };
+        let sent = self.send(tag, step, &path, request.value, out);
+        self.path = path;
+        sent
+    }
+
+    fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Tag, Answer<'_>),
+    ) -> Result<(), ProtocolError> {
+        let Self { session, steps, puts, spare, .. } = self;
+        let mut retries = Vec::new();
+        let received = session.receive(input, out, &mut |event| {
+            let result = match event {
+                Event::Reply { result, .. } => result,
+                Event::Connected { .. } | Event::Expired | Event::Pong => return,
+            };
+            let Some((tag, step)) = steps.pop_front() else { return };
+            match after(step, result) {
+                After::Nothing => return,
+                After::Again(step) => return retries.push((tag, step)),
+                After::FailedEarly(answer) => {
+                    // The read that was sent along is no longer asked for.
+                    if let Some(read) = steps.iter_mut().find(|(of, _)| *of == tag) {
+                        read.1 = Step::Ignored;
+                    }
+                    on(tag, answer);
+                }
+                After::Answer(answer) => on(tag, answer),
+                After::Children(names) => on(tag, Answer::Names(&mut names.map(str::as_bytes))),
+            }
+            if let Some(place) = puts.iter().position(|put| put.tag == tag) {
+                spare.push(puts.swap_remove(place));
+            }
+        });
+        self.try_again(&retries, out);
+        received
+    }
+}
+
+/// What follows from a reply.
+enum After<'a> {
+    Nothing,
+    Again(Step),
+    FailedEarly(Answer<'a>),
+    Answer(Answer<'a>),
+    Children(zookeeper::Children<'a>),
+}
+
+fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
+    let failed = |code: ErrorCode| Answer::Failed(ErrorKind::Status, code.to_string());
+    match (step, result) {
+        (Step::Ignored, _) | (Step::Sync, Ok(_)) => After::Nothing,
+        (Step::Sync, Err(code)) => After::FailedEarly(failed(code)),
+        (Step::Create, Err(ErrorCode::NODE_EXISTS)) => After::Again(Step::UpdateAtLast),
+        (Step::Update, Err(ErrorCode::NO_NODE)) => After::Again(Step::CreateAtLast),
+        (Step::Read(_) | Step::Delete, Err(ErrorCode::NO_NODE)) => After::Answer(Answer::Missing),
+        (_, Err(code)) => After::Answer(failed(code)),
+        (Step::Read(_), Ok(Reply::Data { data, .. })) => After::Answer(Answer::Value(data)),
+        (Step::Read(_), Ok(Reply::Children(names))) => After::Children(names),
+        (_, Ok(_)) => After::Answer(Answer::Done),
+    }
+}
