@@ -14,5 +14,6 @@ pub mod hpack;
 mod hpack_tables;
 pub mod http2;
 pub mod protobuf;
+pub mod zookeeper;
 
 pub use error::{Busy, ProtocolError};

@@ -1,0 +1,933 @@
+//! A client session with ZooKeeper: its own protocol, in the encoding called jute.
+//!
+//! Requests are numbered and answered in order, so many can be in flight and what the oldest one
+//! was says how to read the next reply.
+//!
+//! Sources: `zookeeper.jute` in <https://github.com/apache/zookeeper> for the records, and
+//! `ZooDefs.OpCode`, `KeeperException.Code` and `ClientCnxn` there for the numbers.
+//!
+//! Not here: watches (none is set, and notifications are skipped), access control beyond
+//! "anyone may do anything", authentication, transactions, choosing a server, and the clock that
+//! says when a ping is due (a third of the timeout after the last request).
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::{Busy, ProtocolError};
+
+/// Passwords of sessions have this many bytes.
+const PASSWORD: usize = 16;
+
+// Operation numbers, `ZooDefs.OpCode`.
+const CREATE: i32 = 1;
+const DELETE: i32 = 2;
+const EXISTS: i32 = 3;
+const GET_DATA: i32 = 4;
+const SET_DATA: i32 = 5;
+const GET_CHILDREN: i32 = 8;
+const SYNC: i32 = 9;
+const PING: i32 = 11;
+const CLOSE: i32 = -11;
+
+// Numbers that stand for no request, `ClientCnxn`.
+const NOTIFICATION_XID: i32 = -1;
+const PING_XID: i32 = -2;
+
+/// A list of one entry that allows all (31) to `world:anyone`.
+const OPEN_ACL: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
+
+/// A session to go on with on another connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resumption {
+    /// The session's number.
+    pub session_id: i64,
+    /// What proves that it is ours.
+    pub password: [u8; PASSWORD],
+    /// The last change seen: a server that has not seen it refuses the session.
+    pub last_zxid: i64,
+}
+
+/// The limits of a session.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Requests in flight at once at most. The server's own `globalOutstandingLimit` for
+    /// all its sessions together is 1000 by default.
+    pub max_in_flight: usize,
+    /// The largest reply taken, in bytes.
+    pub max_frame: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_in_flight: 1000, max_frame: 16 << 20 }
+    }
+}
+
+/// What to ask of ZooKeeper. Paths are absolute. A version is the one the node must have, for
+/// which `None` means any. A path or data of 2 GiB or more is answered by nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Creates a node that anyone may do anything with; answered by [`Reply::Created`].
+    Create {
+        /// Where.
+        path: &'a str,
+        /// Its content.
+        data: &'a [u8],
+        /// How long it lives and whether it is numbered.
+        mode: CreateMode,
+    },
+    /// Deletes a node; answered by [`Reply::Deleted`].
+    Delete {
+        /// Which.
+        path: &'a str,
+        /// The version it must have.
+        version: Option<i32>,
+    },
+    /// Asks for what is known about a node; answered by [`Reply::Stat`], or
+    /// [`ErrorCode::NO_NODE`].
+    Exists {
+        /// Which.
+        path: &'a str,
+    },
+    /// Asks for the content of a node; answered by [`Reply::Data`].
+    GetData {
+        /// Which.
+        path: &'a str,
+    },
+    /// Replaces the content of a node; answered by [`Reply::Stat`].
+    SetData {
+        /// Which.
+        path: &'a str,
+        /// The new content.
+        data: &'a [u8],
+        /// The version it must have.
+        version: Option<i32>,
+    },
+    /// Asks for the names of a node's children; answered by [`Reply::Children`].
+    GetChildren {
+        /// Which.
+        path: &'a str,
+    },
+    /// Lets the server catch up with the leader, so that reads after it are current; answered
+    /// by [`Reply::Synced`].
+    Sync {
+        /// Any path; servers catch up as a whole.
+        path: &'a str,
+    },
+    /// Ends the session; answered by [`Reply::Closed`]. Nothing can be asked after it.
+    Close,
+}
+
+/// How a node lives (`CreateMode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreateMode {
+    /// Until deleted.
+    Persistent,
+    /// Until the session ends.
+    Ephemeral,
+    /// Until deleted; the server appends a number to its name.
+    PersistentSequential,
+    /// Until the session ends; the server appends a number to its name.
+    EphemeralSequential,
+}
+
+/// The number of a request: 1 and up, in the order asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Xid(i32);
+
+impl Xid {
+    /// The number in the protocol.
+    pub fn number(self) -> i32 {
+        self.0
+    }
+}
+
+/// What a server said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The session exists and requests can be sent.
+    Connected {
+        /// Its number.
+        session_id: i64,
+        /// The timeout that the server granted, in milliseconds.
+        timeout_ms: u32,
+    },
+    /// The session to be resumed is gone, and its ephemeral nodes with it. The connection is over.
+    Expired,
+    /// The answer to the oldest open request.
+    Reply {
+        /// Which request.
+        xid: Xid,
+        /// The server's last change when it answered, or of the change made.
+        zxid: i64,
+        /// What it said.
+        result: Result<Reply<'a>, ErrorCode>,
+    },
+    /// The answer to a ping.
+    Pong,
+}
+
+/// A successful answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// The path created, with its number if sequential.
+    Created(&'a str),
+    /// The node is deleted.
+    Deleted,
+    /// What is known of the node.
+    Stat(Stat),
+    /// The node's content.
+    Data {
+        /// The content.
+        data: &'a [u8],
+        /// What is known of the node.
+        stat: Stat,
+    },
+    /// The names of children, without the path, in no order.
+    Children(Children<'a>),
+    /// The server has caught up.
+    Synced,
+    /// The session has ended.
+    Closed,
+}
+
+/// What is known of a node (`org.apache.zookeeper.data.Stat`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stat {
+    /// The change that created it.
+    pub czxid: i64,
+    /// The change that last set its content.
+    pub mzxid: i64,
+    /// When it was created, in milliseconds since 1970.
+    pub ctime_ms: i64,
+    /// When its content was last set, in milliseconds since 1970.
+    pub mtime_ms: i64,
+    /// How often its content was set.
+    pub version: i32,
+    /// How often its children changed.
+    pub cversion: i32,
+    /// How often its access list changed.
+    pub aversion: i32,
+    /// The session it lives with, or 0.
+    pub ephemeral_owner: i64,
+    /// The size of its content in bytes.
+    pub data_length: i32,
+    /// How many children it has.
+    pub num_children: i32,
+    /// The change that last added or removed a child.
+    pub pzxid: i64,
+}
+
+/// Names of children.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Children<'a> {
+    rest: Reader<'a>,
+    left: usize,
+}
+
+impl<'a> Iterator for Children<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.left = self.left.checked_sub(1)?;
+        self.rest.string().ok()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Children<'_> {}
+
+/// Why a request failed (`KeeperException.Code`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ErrorCode(pub i32);
+
+impl ErrorCode {
+    /// The server failed.
+    pub const SYSTEM_ERROR: Self = Self(-1);
+    /// The server contradicts itself.
+    pub const RUNTIME_INCONSISTENCY: Self = Self(-2);
+    /// The server lost its data.
+    pub const DATA_INCONSISTENCY: Self = Self(-3);
+    /// The connection is lost, and it is unknown whether the request was done.
+    pub const CONNECTION_LOSS: Self = Self(-4);
+    /// The request could not be read.
+    pub const MARSHALLING_ERROR: Self = Self(-5);
+    /// No such operation.
+    pub const UNIMPLEMENTED: Self = Self(-6);
+    /// The server took too long.
+    pub const OPERATION_TIMEOUT: Self = Self(-7);
+    /// The request makes no sense.
+    pub const BAD_ARGUMENTS: Self = Self(-8);
+    /// The server had no room for another request.
+    pub const THROTTLED_OP: Self = Self(-127);
+    /// A quota is exceeded.
+    pub const QUOTA_EXCEEDED: Self = Self(-125);
+    /// The request was not done within the time the server allows.
+    pub const REQUEST_TIMEOUT: Self = Self(-122);
+    /// The node is not there.
+    pub const NO_NODE: Self = Self(-101);
+    /// Not allowed.
+    pub const NO_AUTH: Self = Self(-102);
+    /// The node has another version.
+    pub const BAD_VERSION: Self = Self(-103);
+    /// Ephemeral nodes have no children.
+    pub const NO_CHILDREN_FOR_EPHEMERALS: Self = Self(-108);
+    /// The node is there already.
+    pub const NODE_EXISTS: Self = Self(-110);
+    /// The node has children.
+    pub const NOT_EMPTY: Self = Self(-111);
+    /// The session is gone.
+    pub const SESSION_EXPIRED: Self = Self(-112);
+    /// An access list makes no sense.
+    pub const INVALID_ACL: Self = Self(-114);
+    /// Authentication failed.
+    pub const AUTH_FAILED: Self = Self(-115);
+    /// The session has moved to another server.
+    pub const SESSION_MOVED: Self = Self(-118);
+    /// The server may only be read from.
+    pub const NOT_READ_ONLY: Self = Self(-119);
+
+    /// The code's name in ZooKeeper's documentation, if it is known here.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::SYSTEM_ERROR => "SystemError",
+            Self::RUNTIME_INCONSISTENCY => "RuntimeInconsistency",
+            Self::DATA_INCONSISTENCY => "DataInconsistency",
+            Self::CONNECTION_LOSS => "ConnectionLoss",
+            Self::MARSHALLING_ERROR => "MarshallingError",
+            Self::UNIMPLEMENTED => "Unimplemented",
+            Self::OPERATION_TIMEOUT => "OperationTimeout",
+            Self::BAD_ARGUMENTS => "BadArguments",
+            Self::THROTTLED_OP => "ThrottledOp",
+            Self::QUOTA_EXCEEDED => "QuotaExceeded",
+            Self::REQUEST_TIMEOUT => "RequestTimeout",
+            Self::NO_NODE => "NoNode",
+            Self::NO_AUTH => "NoAuth",
+            Self::BAD_VERSION => "BadVersion",
+            Self::NO_CHILDREN_FOR_EPHEMERALS => "NoChildrenForEphemerals",
+            Self::NODE_EXISTS => "NodeExists",
+            Self::NOT_EMPTY => "NotEmpty",
+            Self::SESSION_EXPIRED => "SessionExpired",
+            Self::INVALID_ACL => "InvalidACL",
+            Self::AUTH_FAILED => "AuthFailed",
+            Self::SESSION_MOVED => "SessionMoved",
+            Self::NOT_READ_ONLY => "NotReadOnly",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({})", self.0),
+            None => write!(f, "zookeeper error {}", self.0),
+        }
+    }
+}
+
+/// One session on one connection.
+#[derive(Debug)]
+pub struct Session {
+    limits: Limits,
+    timeout_ms: u32,
+    resumption: Option<Resumption>,
+    last_zxid: i64,
+    state: State,
+    /// The operations in flight, oldest first; that one has the number `oldest`.
+    in_flight: VecDeque<i32>,
+    oldest: Xid,
+    next: Xid,
+    /// The beginning of a reply whose end has not arrived.
+    partial: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No answer to the ConnectRequest yet.
+    Connecting,
+    Connected,
+    /// Closing or expired: nothing more can be asked.
+    Over,
+    /// The server broke the protocol.
+    Failed,
+}
+
+impl Session {
+    /// A new session that the server may end after `timeout_ms` without a sign of life. The
+    /// server grants what it likes, by default 2 to 20 of its ticks.
+    pub fn new(timeout_ms: u32) -> Self {
+        Self::with_limits(timeout_ms, None, Limits::default())
+    }
+
+    /// A session resumed from another connection.
+    pub fn resume(timeout_ms: u32, resumption: Resumption) -> Self {
+        Self::with_limits(timeout_ms, Some(resumption), Limits::default())
+    }
+
+    /// A session new or resumed, with other limits.
+    pub fn with_limits(timeout_ms: u32, resumption: Option<Resumption>, limits: Limits) -> Self {
+        Self {
+            limits,
+            timeout_ms,
+            resumption,
+            last_zxid: resumption.map_or(0, |resumption| resumption.last_zxid),
+            state: State::Connecting,
+            in_flight: VecDeque::new(),
+            oldest: Xid(1),
+            next: Xid(1),
+            partial: Vec::new(),
+        }
+    }
+
+    /// Writes the ConnectRequest.
+    pub fn open(&mut self, out: &mut Vec<u8>) {
+        let (session_id, password) =
+            self.resumption.map_or((0, [0; PASSWORD]), |r| (r.session_id, r.password));
+        framed(out, |out| {
+            put_int(out, 0); // protocol version
+            put_long(out, self.last_zxid);
+            put_int(out, i32::try_from(self.timeout_ms).unwrap_or(i32::MAX));
+            put_long(out, session_id);
+            put_buffer(out, &password);
+            out.push(0); // a read-only server will not do
+        });
+    }
+
+    /// How many more requests can be sent now; 0 until connected.
+    pub fn capacity(&self) -> usize {
+        match self.state {
+            State::Connected => self.limits.max_in_flight.saturating_sub(self.in_flight.len()),
+            State::Connecting | State::Over | State::Failed => 0,
+        }
+    }
+
+    /// How many requests are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// What is needed to go on with this session on another connection, once connected.
+    pub fn resumption(&self) -> Option<Resumption> {
+        self.resumption.map(|resumption| Resumption { last_zxid: self.last_zxid, ..resumption })
+    }
+
+    /// Writes a request.
+    ///
+    /// # Errors
+    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    pub fn request(&mut self, request: Request<'_>, out: &mut Vec<u8>) -> Result<Xid, Busy> {
+        if self.capacity() == 0 {
+            return Err(Busy);
+        }
+        let xid = self.next;
+        self.next = after(xid);
+        let operation = match request {
+            Request::Create { .. } => CREATE,
+            Request::Delete { .. } => DELETE,
+            Request::Exists { .. } => EXISTS,
+            Request::GetData { .. } => GET_DATA,
+            Request::SetData { .. } => SET_DATA,
+            Request::GetChildren { .. } => GET_CHILDREN,
+            Request::Sync { .. } => SYNC,
+            Request::Close => CLOSE,
+        };
+        self.in_flight.push_back(operation);
+        if operation == CLOSE {
+            self.state = State::Over;
+        }
+        framed(out, |out| {
+            put_int(out, xid.0);
+            put_int(out, operation);
+            match request {
+                Request::Create { path, data, mode } => {
+                    put_buffer(out, path.as_bytes());
+                    put_buffer(out, data);
+                    out.extend_from_slice(OPEN_ACL);
+                    put_int(out, mode as i32);
+                }
+                Request::Delete { path, version } => {
+                    put_buffer(out, path.as_bytes());
+                    put_int(out, version.unwrap_or(-1));
+                }
+                Request::Exists { path }
+                | Request::GetData { path }
+                | Request::GetChildren { path } => {
+                    put_buffer(out, path.as_bytes());
+                    out.push(0); // no watch
+                }
+                Request::SetData { path, data, version } => {
+                    put_buffer(out, path.as_bytes());
+                    put_buffer(out, data);
+                    put_int(out, version.unwrap_or(-1));
+                }
+                Request::Sync { path } => put_buffer(out, path.as_bytes()),
+                Request::Close => {}
+            }
+        });
+        Ok(xid)
+    }
+
+    /// Writes a sign of life, answered by [`Event::Pong`]. Before the session is connected it
+    /// writes nothing.
+    pub fn ping(&mut self, out: &mut Vec<u8>) {
+        if self.state == State::Connected {
+            framed(out, |out| {
+                put_int(out, PING_XID);
+                put_int(out, PING);
+            });
+        }
+    }
+
+    /// Takes everything received and calls `on` for all that it says.
+    ///
+    /// # Errors
+    /// When the server breaks the protocol. The connection can then not be used any more, and
+    /// all further calls fail; the session may still be resumed on another.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        // Nothing is ever answered; the parameter is there because all sessions have it.
+        let _ = out;
+        let result = match self.state {
+            State::Failed => Err("received after an error".into()),
+            _ => self.receive_frames(input, on),
+        };
+        if result.is_err() {
+            self.state = State::Failed;
+        }
+        result.map_err(|what| ProtocolError::new(format!("zookeeper: {what}")))
+    }
+
+    fn receive_frames(
+        &mut self,
+        mut input: &[u8],
+        on: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), String> {
+        if !self.partial.is_empty() {
+            let mut partial = std::mem::take(&mut self.partial);
+            if fill(&mut partial, 4, &mut input) {
+                let length = self.frame_length(&partial)?;
+                if fill(&mut partial, 4 + length, &mut input) {
+                    self.frame(partial.get(4..).unwrap_or_default(), on)?;
+                    partial.clear();
+                    if partial.capacity() > 64 * 1024 {
+                        partial = Vec::new();
+                    }
+                }
+            }
+            self.partial = partial;
+            if input.is_empty() {
+                return Ok(());
+            }
+        }
+        while input.len() >= 4 {
+            let length = self.frame_length(input)?;
+            let Some((frame, rest)) = input.get(4..).and_then(|rest| rest.split_at_checked(length))
+            else {
+                break;
+            };
+            self.frame(frame, on)?;
+            input = rest;
+        }
+        self.partial.extend_from_slice(input);
+        Ok(())
+    }
+
+    fn frame_length(&self, header: &[u8]) -> Result<usize, String> {
+        let length = header.first_chunk().map_or(0, |bytes| i32::from_be_bytes(*bytes));
+        usize::try_from(length)
+            .ok()
+            .filter(|length| *length <= self.limits.max_frame)
+            .ok_or_else(|| format!("a reply of {length} bytes"))
+    }
+
+    fn frame(&mut self, frame: &[u8], on: &mut impl FnMut(Event<'_>)) -> Result<(), String> {
+        let mut reader = Reader(frame);
+        if self.state == State::Connecting {
+            let event = self.connected(&mut reader)?;
+            on(event);
+            return Ok(());
+        }
+        let number = reader.int()?;
+        let zxid = reader.long()?;
+        let error = reader.int()?;
+        match number {
+            NOTIFICATION_XID => return Ok(()),
+            PING_XID => {
+                reader.end()?;
+                on(Event::Pong);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let xid = self.oldest;
+        let Some(&operation) = self.in_flight.front() else {
+            return Err(format!("a reply to {number}, but nothing was asked"));
+        };
+        if number != xid.0 {
+            return Err(format!("a reply to {number} where one to {} was due", xid.0));
+        }
+        let result = if error == 0 {
+            let reply = reader.reply(operation)?;
+            reader.end()?;
+            Ok(reply)
+        } else {
+            Err(ErrorCode(error))
+        };
+        self.in_flight.pop_front();
+        self.oldest = after(xid);
+        if zxid > 0 {
+            self.last_zxid = zxid;
+        }
+        on(Event::Reply { xid, zxid, result });
+        Ok(())
+    }
+
+    fn connected(&mut self, reader: &mut Reader<'_>) -> Result<Event<'static>, String> {
+        let _version = reader.int()?;
+        let timeout_ms = reader.int()?;
+        let session_id = reader.long()?;
+        let password = reader.buffer()?;
+        // Servers before 3.4 do not say whether they are read-only.
+        if !reader.0.is_empty() && reader.bool()? {
+            return Err("a read-only server, which was not asked for".into());
+        }
+        reader.end()?;
+        let timeout_ms = u32::try_from(timeout_ms).unwrap_or(0);
+        if timeout_ms == 0 {
+            self.state = State::Over;
+            self.resumption = None;
+            return Ok(Event::Expired);
+        }
+        let password =
+            password.try_into().map_err(|_| format!("a password of {} bytes", password.len()))?;
+        self.state = State::Connected;
+        self.resumption = Some(Resumption { session_id, password, last_zxid: self.last_zxid });
+        Ok(Event::Connected { session_id, timeout_ms })
+    }
+}
+
+/// The number after `xid`. Negative ones have meanings of their own, so it begins again at 1.
+fn after(xid: Xid) -> Xid {
+    Xid(xid.0.checked_add(1).unwrap_or(1))
+}
+
+/// Appends input to `partial` until that has `wanted` bytes; says whether it has.
+fn fill(partial: &mut Vec<u8>, wanted: usize, input: &mut &[u8]) -> bool {
+    let missing = wanted.saturating_sub(partial.len());
+    let (taken, rest) = input.split_at(missing.min(input.len()));
+    partial.extend_from_slice(taken);
+    *input = rest;
+    partial.len() >= wanted
+}
+
+fn framed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    put_int(out, 0);
+    write(out);
+    let length = out.len() - start - 4;
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&(length as i32).to_be_bytes());
+    }
+}
+
+fn put_int(out: &mut Vec<u8>, value: i32) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+fn put_long(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+fn put_buffer(out: &mut Vec<u8>, value: &[u8]) {
+    put_int(out, value.len() as i32);
+    out.extend_from_slice(value);
+}
+
+/// Reads jute: big-endian numbers, and lengths before what is long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or("a truncated reply")?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn int(&mut self) -> Result<i32, String> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    fn long(&mut self) -> Result<i64, String> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    fn bool(&mut self) -> Result<bool, String> {
+        self.array().map(|[byte]| byte != 0)
+    }
+
+    /// A length of -1 stands for null, which is read as empty.
+    fn buffer(&mut self) -> Result<&'a [u8], String> {
+        let length = match self.int()? {
+            -1 => 0,
+            length => usize::try_from(length).map_err(|_| "a negative length")?,
+        };
+        let (taken, rest) = self.0.split_at_checked(length).ok_or("a truncated reply")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn string(&mut self) -> Result<&'a str, String> {
+        std::str::from_utf8(self.buffer()?).map_err(|_| "text that is not UTF-8".into())
+    }
+
+    fn stat(&mut self) -> Result<Stat, String> {
+        Ok(Stat {
+            czxid: self.long()?,
+            mzxid: self.long()?,
+            ctime_ms: self.long()?,
+            mtime_ms: self.long()?,
+            version: self.int()?,
+            cversion: self.int()?,
+            aversion: self.int()?,
+            ephemeral_owner: self.long()?,
+            data_length: self.int()?,
+            num_children: self.int()?,
+            pzxid: self.long()?,
+        })
+    }
+
+    /// Checks all names now, so that going through them cannot fail.
+    fn children(&mut self) -> Result<Children<'a>, String> {
+        let left = usize::try_from(self.int()?.max(0)).unwrap_or(0);
+        let children = Children { rest: self.clone(), left };
+        for _ in 0..left {
+            self.string()?;
+        }
+        Ok(children)
+    }
+
+    fn reply(&mut self, operation: i32) -> Result<Reply<'a>, String> {
+        Ok(match operation {
+            CREATE => Reply::Created(self.string()?),
+            DELETE => Reply::Deleted,
+            EXISTS | SET_DATA => Reply::Stat(self.stat()?),
+            GET_DATA => Reply::Data { data: self.buffer()?, stat: self.stat()? },
+            GET_CHILDREN => Reply::Children(self.children()?),
+            SYNC => {
+                self.string()?;
+                Reply::Synced
+            }
+            _ => Reply::Closed,
+        })
+    }
+
+    fn end(&self) -> Result<(), String> {
+        match self.0.len() {
+            0 => Ok(()),
+            left => Err(format!("a reply that is {left} bytes too long")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Frames, each given as hexadecimal text.
+    fn frames(frames: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for frame in frames {
+            let digits: Vec<u8> =
+                frame.chars().filter_map(|c| c.to_digit(16)).map(|d| d as u8).collect();
+            framed(&mut bytes, |out| out.extend(digits.chunks(2).map(|d| d[0] << 4 | d[1])));
+        }
+        bytes
+    }
+
+    const CONNECTED: &str = "00000000 00002710 0000000000000007 00000010 \
+                             000102030405060708090a0b0c0d0e0f 00";
+
+    fn receive(session: &mut Session, input: &[u8]) -> Result<Vec<String>, ProtocolError> {
+        let mut events = Vec::new();
+        session.receive(input, &mut Vec::new(), &mut |event| {
+            events.push(match event {
+                Event::Reply { xid, result: Ok(Reply::Children(names)), .. } => {
+                    format!("{} {:?}", xid.number(), names.collect::<Vec<_>>())
+                }
+                Event::Reply { xid, result: Ok(reply), .. } => {
+                    format!("{} {reply:?}", xid.number())
+                }
+                Event::Reply { xid, result: Err(error), .. } => format!("{} {error}", xid.number()),
+                event => format!("{event:?}"),
+            });
+        })?;
+        Ok(events)
+    }
+
+    /// A connected session that has asked for a creation, children, a deletion and its end.
+    fn with_requests() -> Session {
+        let mut session = Session::new(10_000);
+        receive(&mut session, &frames(&[CONNECTED])).unwrap();
+        let mut out = Vec::new();
+        let create = Request::Create { path: "/a", data: b"", mode: CreateMode::Ephemeral };
+        for request in [
+            create,
+            Request::GetChildren { path: "/" },
+            Request::Delete { path: "/a", version: None },
+            Request::Close,
+        ] {
+            session.request(request, &mut out).unwrap();
+        }
+        session
+    }
+
+    fn check(replies: &[&str], expected: Result<&[&str], &str>) {
+        let result = receive(&mut with_requests(), &frames(replies));
+        match (&result, expected) {
+            (Ok(events), Ok(expected)) => assert_eq!(events, expected),
+            (Err(error), Err(expected)) => assert_eq!(error.what, format!("zookeeper: {expected}")),
+            _ => panic!("{result:?}, not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn a_session_begins_with_what_the_server_granted() {
+        let mut session = Session::new(30_000);
+        let mut out = Vec::new();
+        session.open(&mut out);
+        assert_eq!(out.len(), 4 + 45);
+        assert_eq!(session.request(Request::Close, &mut out), Err(Busy));
+        let events = receive(&mut session, &frames(&[CONNECTED])).unwrap();
+        assert_eq!(events, ["Connected { session_id: 7, timeout_ms: 10000 }"]);
+        assert_eq!(session.capacity(), 1000);
+        assert_eq!(session.resumption().unwrap().session_id, 7);
+    }
+
+    #[test]
+    fn a_timeout_of_0_means_that_the_session_is_gone() {
+        let gone = "00000000 00000000 0000000000000000 00000010 \
+                    00000000000000000000000000000000 00";
+        let mut session =
+            Session::resume(1000, Resumption { session_id: 7, password: [0; 16], last_zxid: 9 });
+        assert_eq!(receive(&mut session, &frames(&[gone])).unwrap(), ["Expired"]);
+        assert_eq!(session.capacity(), 0);
+        assert_eq!(session.resumption(), None);
+    }
+
+    #[test]
+    fn replies_are_read_as_what_was_asked() {
+        check(
+            &[
+                "00000001 0000000000000005 00000000 00000002 2f61",
+                "fffffffe 0000000000000005 00000000",
+                "ffffffff ffffffffffffffff 00000000 00000003 00000003 00000001 2f",
+                "00000002 0000000000000005 00000000 00000002 00000001 61 00000002 6263",
+                "00000003 0000000000000006 ffffff9b",
+                "00000004 0000000000000007 00000000",
+            ],
+            Ok(&["1 Created(\"/a\")", "Pong", "2 [\"a\", \"bc\"]", "3 NoNode (-101)", "4 Closed"]),
+        );
+    }
+
+    #[test]
+    fn replies_out_of_order_or_unasked_are_errors() {
+        check(&["00000002 0000000000000005 00000000"], Err("a reply to 2 where one to 1 was due"));
+        let error = "0000000000000005 ffffff9b";
+        let all: Vec<_> = (1..6).map(|xid| format!("{xid:08x} {error}")).collect();
+        let all: Vec<_> = all.iter().map(String::as_str).collect();
+        check(&all, Err("a reply to 5, but nothing was asked"));
+    }
+
+    #[test]
+    fn broken_replies_are_errors() {
+        check(&["00000001 0000000000000005"], Err("a truncated reply"));
+        check(&["00000001 0000000000000005 00000000 00000002 2f"], Err("a truncated reply"));
+        check(&["00000001 0000000000000005 00000000 fffffff0"], Err("a negative length"));
+        check(&["00000001 0000000000000005 00000000 00000001 ff"], Err("text that is not UTF-8"));
+        check(
+            &["00000001 0000000000000005 00000000 00000001 2f 00"],
+            Err("a reply that is 1 bytes too long"),
+        );
+        let mut session = with_requests();
+        let error = receive(&mut session, &[0x7f, 0xff, 0xff, 0xff]).unwrap_err();
+        assert_eq!(error.what, "zookeeper: a reply of 2147483647 bytes");
+        let error = receive(&mut session, &[]).unwrap_err();
+        assert_eq!(error.what, "zookeeper: received after an error");
+        let error = receive(&mut with_requests(), &[0x80, 0, 0, 0]).unwrap_err();
+        assert_eq!(error.what, "zookeeper: a reply of -2147483648 bytes");
+    }
+
+    #[test]
+    fn a_list_that_claims_more_names_than_it_has_is_an_error() {
+        check(
+            &[
+                "00000001 0000000000000005 ffffff92",
+                "00000002 0000000000000005 00000000 7fffffff 00000001 61",
+            ],
+            Err("a truncated reply"),
+        );
+    }
+
+    #[test]
+    fn numbers_begin_again_before_they_turn_negative() {
+        let mut session = with_requests();
+        session.next = Xid(i32::MAX);
+        session.oldest = Xid(i32::MAX);
+        session.state = State::Connected;
+        session.in_flight.clear();
+        let mut out = Vec::new();
+        let mut ask = || session.request(Request::Sync { path: "/" }, &mut out).unwrap().number();
+        assert_eq!((ask(), ask()), (i32::MAX, 1));
+        let replies = ["7fffffff 0000000000000005 ffffff9b", "00000001 0000000000000005 ffffff9b"];
+        assert_eq!(receive(&mut session, &frames(&replies)).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn no_more_than_the_limit_is_in_flight() {
+        let limits = Limits { max_in_flight: 2, ..Limits::default() };
+        let mut session = Session::with_limits(1000, None, limits);
+        receive(&mut session, &frames(&[CONNECTED])).unwrap();
+        let mut ask = || session.request(Request::Sync { path: "/" }, &mut Vec::new()).is_ok();
+        assert_eq!([ask(), ask(), ask()], [true, true, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_any_input_gives_the_same_events(
+            replies in proptest::collection::vec(
+                (0i32..6, any::<bool>(), proptest::collection::vec(0u8..4, 0..40)), 0..8),
+            size in 1usize..50,
+        ) {
+            let mut input = Vec::new();
+            for (number, error, rest) in replies {
+                framed(&mut input, |out| {
+                    put_int(out, number);
+                    put_long(out, 1);
+                    put_int(out, -i32::from(error));
+                    out.extend(rest);
+                });
+            }
+            let whole = receive(&mut with_requests(), &input);
+            let mut session = with_requests();
+            let mut events = Ok(Vec::new());
+            for piece in input.chunks(size) {
+                match (receive(&mut session, piece), &mut events) {
+                    (Ok(more), Ok(events)) => events.extend(more),
+                    (Err(error), _) => { events = Err(error); break }
+                    _ => {}
+                }
+            }
+            prop_assert_eq!(events, whole);
+        }
+    }
+}
