@@ -12,6 +12,7 @@ mod error;
 pub mod grpc;
 pub mod hpack;
 mod hpack_tables;
+pub mod http1;
 pub mod http2;
 pub mod protobuf;
 pub mod zookeeper;

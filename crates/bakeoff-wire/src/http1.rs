@@ -1,0 +1,948 @@
+//! The client's side of one HTTP/1.1 connection, one request at a time (RFC 9112).
+//!
+//! A response that lies whole in the input, with its length stated, is handed out from where it
+//! lies: nothing is copied or allocated. Anything else is gathered in buffers that are kept.
+//! Where the RFC lets a client guess what a dubious message meant, this one refuses: a
+//! measurement must not rest on a guess.
+//!
+//! Not here: pipelining (servers answer it badly), trailers (read and dropped), protocol
+//! upgrades, transfer codings other than chunked, content codings (a body is what was sent).
+
+use std::io::Write as _;
+use std::mem::MaybeUninit;
+
+use crate::{Busy, ProtocolError};
+
+/// Fields that a response may have.
+const MAX_FIELDS: usize = 96;
+/// Buffers above this many bytes are given back after the response.
+const KEPT_BUFFER: usize = 1 << 20;
+
+/// What is taken from the peer at most.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Bytes of status line and header fields; also of trailers and of chunk extensions.
+    pub max_head: usize,
+    /// Bytes of a body.
+    pub max_body: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_head: 64 << 10, max_body: 16 << 20 }
+    }
+}
+
+/// A request. Nothing in it is checked: it is sent as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// The method, in capitals.
+    pub method: &'a str,
+    /// What the request line says after the method, as a rule a path.
+    pub target: &'a str,
+    /// The fields, `host` among them.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// The body. Unless `headers` have a `content-length` one is added when there is a body or
+    /// the method is POST, PUT or PATCH.
+    pub body: &'a [u8],
+    /// Asks the server whether it wants the body (`Expect: 100-continue`, RFC 9110 section
+    /// 10.1.1), which is sent when it says so, or never. Only for requests with a body.
+    pub expect_continue: bool,
+}
+
+/// A complete response.
+#[derive(Debug, Clone, Copy)]
+pub struct Response<'a> {
+    /// The final status, 200 to 999.
+    pub status: u16,
+    /// The header fields.
+    pub headers: Headers<'a>,
+    /// The body, without its transfer coding.
+    pub body: &'a [u8],
+    /// Whether another request can be sent on this connection.
+    pub keep_alive: bool,
+}
+
+/// Header fields of a response.
+#[derive(Debug, Clone, Copy)]
+pub struct Headers<'a> {
+    fields: &'a [httparse::Header<'a>],
+}
+
+impl<'a> Headers<'a> {
+    /// The first value of the field `name`, in capitals or not, without blanks around it.
+    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
+        self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+    }
+
+    /// Names and values in the order received.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        self.fields.iter().map(|field| (field.name, field.value))
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    limits: Limits,
+    phase: Phase,
+    /// The request was HEAD: what a response says of its body is not followed by one.
+    is_head: bool,
+    /// A body kept until the server says that it wants it.
+    held: Vec<u8>,
+    holding: bool,
+    /// The head of the response, as far as it has arrived, unless it was dealt with in place.
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// No request is open.
+    Idle,
+    Head,
+    /// So many bytes of the body are missing.
+    Length(usize),
+    Chunked(Chunk),
+    UntilClose,
+    /// The peer will close, or was told to, or broke the protocol.
+    Over,
+    Failed,
+}
+
+/// Where in a chunked body we are (RFC 9112 section 7.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chunk {
+    /// In the size, after so many digits.
+    Size {
+        digits: u8,
+        size: usize,
+    },
+    /// After the size, in an extension: so many bytes of it so far.
+    Extension {
+        size: usize,
+        length: usize,
+    },
+    /// After the CR of the size's line.
+    SizeEnd {
+        size: usize,
+    },
+    Data {
+        left: usize,
+    },
+    DataCr,
+    DataLf,
+    /// At the beginning of a trailer's line, or within one; so many bytes of trailers so far.
+    TrailerStart {
+        length: usize,
+    },
+    Trailer {
+        length: usize,
+    },
+    /// After the CR of the empty line that ends it all.
+    End,
+}
+
+const CHUNK_START: Chunk = Chunk::Size { digits: 0, size: 0 };
+
+/// What a head says that matters here.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    status: u16,
+    framing: Framing,
+    keep_alive: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    Length(usize),
+    Chunked,
+    UntilClose,
+}
+
+type Fields<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_FIELDS];
+
+impl Connection {
+    /// A connection on which nothing has been asked.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            phase: Phase::Idle,
+            is_head: false,
+            held: Vec::new(),
+            holding: false,
+            head: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    /// Whether a request can be sent now.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// Whether the connection can no longer be used, now or after waiting.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over | Phase::Failed)
+    }
+
+    /// Writes a request.
+    ///
+    /// # Errors
+    /// [`Busy`] unless [`Connection::is_ready`]; nothing is written then.
+    pub fn request(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Busy> {
+        self.begin(request.method == "HEAD")?;
+        for part in [request.method, " ", request.target, " HTTP/1.1\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        let mut has_length = false;
+        for (name, value) in request.headers {
+            has_length |= name.eq_ignore_ascii_case("content-length");
+            for part in [name, ": ", value, "\r\n"] {
+                out.extend_from_slice(part.as_bytes());
+            }
+        }
+        let has_body = !request.body.is_empty();
+        if !has_length && (has_body || matches!(request.method, "POST" | "PUT" | "PATCH")) {
+            // Writing into a vector cannot fail.
+            let _ = write!(out, "content-length: {}\r\n", request.body.len());
+        }
+        self.holding = request.expect_continue && has_body;
+        if self.holding {
+            out.extend_from_slice(b"expect: 100-continue\r\n\r\n");
+            self.held.clear();
+            self.held.extend_from_slice(request.body);
+        } else {
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(request.body);
+        }
+        Ok(())
+    }
+
+    /// Writes a request that was rendered before. Whether its method is HEAD decides whether a
+    /// body is expected.
+    ///
+    /// # Errors
+    /// [`Busy`] unless [`Connection::is_ready`]; nothing is written then.
+    pub fn send_raw(
+        &mut self,
+        method_is_head: bool,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Busy> {
+        self.begin(method_is_head)?;
+        out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn begin(&mut self, is_head: bool) -> Result<(), Busy> {
+        if self.phase != Phase::Idle {
+            return Err(Busy);
+        }
+        self.phase = Phase::Head;
+        self.is_head = is_head;
+        self.holding = false;
+        self.head.clear();
+        Ok(())
+    }
+
+    /// Sends a body held by `expect_continue` without waiting any longer. RFC 9110 section
+    /// 10.1.1 wants a client not to wait forever for servers that never say 100.
+    pub fn send_held_body(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.holding) {
+            out.extend_from_slice(&self.held);
+        }
+    }
+
+    /// Takes everything received and calls `on` when the response is complete; writes a body that
+    /// was held and is wanted now.
+    ///
+    /// # Errors
+    /// When the peer breaks the protocol, exceeds a limit, or sends what was not asked for. The
+    /// connection can then not be used any more, and all further calls fail.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Response<'_>),
+    ) -> Result<(), ProtocolError> {
+        self.receive_all(input, out, on).map_err(|what| self.fail(what))
+    }
+
+    /// To be called when the peer has closed the connection (at the end of its side of it):
+    /// completes a body that lasts until then.
+    ///
+    /// # Errors
+    /// When a response was due or is incomplete; the message says how much was missing.
+    pub fn closed(&mut self, on: &mut impl FnMut(Response<'_>)) -> Result<(), ProtocolError> {
+        let what = match self.phase {
+            Phase::Idle | Phase::Over => {
+                self.phase = Phase::Over;
+                return Ok(());
+            }
+            Phase::UntilClose => {
+                return self.deliver(on).map_err(|what| self.fail(what));
+            }
+            Phase::Failed => "closed after an error".into(),
+            Phase::Head if self.head.is_empty() => "closed before any response".into(),
+            Phase::Head => format!("closed after {} bytes of a head", self.head.len()),
+            Phase::Length(missing) => format!("closed with {missing} bytes of the body missing"),
+            Phase::Chunked(Chunk::Data { left }) => {
+                format!("closed with {left} bytes of a chunk missing")
+            }
+            Phase::Chunked(_) => "closed before the last chunk".into(),
+        };
+        Err(self.fail(what))
+    }
+
+    fn fail(&mut self, what: String) -> ProtocolError {
+        self.phase = Phase::Failed;
+        ProtocolError::new(format!("http1: {what}"))
+    }
+
+    fn receive_all(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Response<'_>),
+    ) -> Result<(), String> {
+        if self.phase == Phase::Failed {
+            return Err("received after an error".into());
+        }
+        let mut rest = input;
+        while !rest.is_empty() {
+            match self.phase {
+                Phase::Head => rest = self.receive_head(rest, out, on)?,
+                Phase::Length(missing) => {
+                    let (taken, after) = rest.split_at(missing.min(rest.len()));
+                    self.body.extend_from_slice(taken);
+                    rest = after;
+                    self.phase = Phase::Length(missing - taken.len());
+                    if missing == taken.len() {
+                        self.deliver(on)?;
+                    }
+                }
+                Phase::Chunked(chunk) => {
+                    let (chunk, after) = self.receive_chunks(chunk, rest)?;
+                    rest = after;
+                    match chunk {
+                        Some(chunk) => self.phase = Phase::Chunked(chunk),
+                        None => self.deliver(on)?,
+                    }
+                }
+                Phase::UntilClose => {
+                    self.check_body(self.body.len() + rest.len())?;
+                    self.body.extend_from_slice(rest);
+                    rest = &[];
+                }
+                Phase::Idle => return Err(format!("{} bytes that nobody asked for", rest.len())),
+                Phase::Over | Phase::Failed => {
+                    return Err(format!("{} bytes after the last response", rest.len()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a head, or what there is of one, and if possible the body after it. Returns what
+    /// comes after.
+    fn receive_head<'i>(
+        &mut self,
+        input: &'i [u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Response<'_>),
+    ) -> Result<&'i [u8], String> {
+        if self.head.is_empty() {
+            let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+            if let Ok((length, head, headers)) = parse(input, self.is_head, &mut fields)
+                && length <= self.limits.max_head
+            {
+                let head = head?;
+                let (text, rest) = input.split_at(length);
+                if head.status < 200 {
+                    self.interim(&head, out)?;
+                    return Ok(rest);
+                }
+                if let Framing::Length(length) = head.framing {
+                    self.check_body(length)?;
+                    if let Some((body, rest)) = rest.split_at_checked(length) {
+                        let keep_alive = self.end(&head);
+                        on(Response { status: head.status, headers, body, keep_alive });
+                        return Ok(rest);
+                    }
+                }
+                self.head.extend_from_slice(text);
+                self.begin_body(&head, on)?;
+                return Ok(rest);
+            }
+        }
+        // Not whole yet, or no good: which of the two is known when its end is there.
+        let before = self.head.len();
+        let room = self.limits.max_head.saturating_sub(before).saturating_add(1);
+        let taken = input.get(..room).unwrap_or(input);
+        self.head.extend_from_slice(taken);
+        let beginning = self.head.get(..7).unwrap_or(&self.head);
+        if !b"HTTP/1.".starts_with(beginning) {
+            return Err("what came is not HTTP/1".into());
+        }
+        let end = end_of_head(&self.head, before);
+        if end.unwrap_or(self.head.len()) > self.limits.max_head {
+            return Err(format!("a head of more than {} bytes", self.limits.max_head));
+        }
+        let Some(end) = end else { return Ok(&[]) };
+        self.head.truncate(end);
+        let rest = input.get(end - before..).unwrap_or_default();
+        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+        let (_, head, _) = parse(&self.head, self.is_head, &mut fields)?;
+        let head = head?;
+        if head.status < 200 {
+            self.interim(&head, out)?;
+            self.head.clear();
+        } else {
+            self.begin_body(&head, on)?;
+        }
+        Ok(rest)
+    }
+
+    fn check_body(&self, length: usize) -> Result<(), String> {
+        if length > self.limits.max_body {
+            return Err(format!("a body of more than {} bytes", self.limits.max_body));
+        }
+        Ok(())
+    }
+
+    /// A response before the final one (RFC 9110 section 15.2): 100 lets a held body go.
+    fn interim(&mut self, head: &Head, out: &mut Vec<u8>) -> Result<(), String> {
+        match head.status {
+            100 => self.send_held_body(out),
+            101 => return Err("a switch of protocols that nobody asked for".into()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The head is in `self.head`; the body begins.
+    fn begin_body(&mut self, head: &Head, on: &mut impl FnMut(Response<'_>)) -> Result<(), String> {
+        self.body.clear();
+        match head.framing {
+            Framing::Length(length) => {
+                self.check_body(length)?;
+                self.phase = Phase::Length(length);
+                if length == 0 {
+                    self.deliver(on)?;
+                }
+            }
+            Framing::Chunked => self.phase = Phase::Chunked(CHUNK_START),
+            Framing::UntilClose => self.phase = Phase::UntilClose,
+        }
+        Ok(())
+    }
+
+    /// The response is complete; says whether the connection goes on.
+    fn end(&mut self, head: &Head) -> bool {
+        // A body that was announced and never sent leaves the peer waiting for it.
+        let keep_alive = head.keep_alive && !self.holding;
+        self.phase = if keep_alive { Phase::Idle } else { Phase::Over };
+        keep_alive
+    }
+
+    /// Hands out a response that was gathered.
+    fn deliver(&mut self, on: &mut impl FnMut(Response<'_>)) -> Result<(), String> {
+        let buffer = std::mem::take(&mut self.head);
+        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+        let (_, head, headers) = parse(&buffer, self.is_head, &mut fields)?;
+        let head = head?;
+        let keep_alive = self.end(&head);
+        on(Response { status: head.status, headers, body: &self.body, keep_alive });
+        if self.body.capacity() > KEPT_BUFFER {
+            self.body = Vec::new();
+        }
+        self.head = buffer;
+        self.head.clear();
+        Ok(())
+    }
+
+    /// Takes as much of a chunked body as there is. Returns where it stands then, `None` when at
+    /// its end, and what comes after.
+    fn receive_chunks<'i>(
+        &mut self,
+        mut chunk: Chunk,
+        mut rest: &'i [u8],
+    ) -> Result<(Option<Chunk>, &'i [u8]), String> {
+        let max_head = self.limits.max_head;
+        while let Some((&byte, after)) = rest.split_first() {
+            if let Chunk::Data { left } = chunk {
+                let (taken, after) = rest.split_at(left.min(rest.len()));
+                self.body.extend_from_slice(taken);
+                rest = after;
+                chunk = match left - taken.len() {
+                    0 => Chunk::DataCr,
+                    left => Chunk::Data { left },
+                };
+                continue;
+            }
+            rest = after;
+            chunk = match (chunk, byte) {
+                (Chunk::Size { digits, size }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                    let digit = char::from(byte).to_digit(16).unwrap_or(0) as usize;
+                    if digits >= 12 {
+                        return Err("a chunk size of more than 12 digits".into());
+                    }
+                    // Twelve digits have 48 bits.
+                    let size = (size << 4) | digit;
+                    Chunk::Size { digits: digits + 1, size }
+                }
+                (Chunk::Size { digits: 0, .. }, _) => return Err("a chunk without a size".into()),
+                (Chunk::Size { size, .. } | Chunk::Extension { size, .. }, b'\r') => {
+                    Chunk::SizeEnd { size }
+                }
+                (Chunk::Size { size, .. }, b';' | b' ' | b'\t') => {
+                    Chunk::Extension { size, length: 1 }
+                }
+                (Chunk::Size { .. }, _) => return Err("a chunk size that is no number".into()),
+                (Chunk::Extension { .. }, b'\n') => {
+                    return Err("a line feed in a chunk extension".into());
+                }
+                (Chunk::Extension { size, length }, _) if length < max_head => {
+                    Chunk::Extension { size, length: length + 1 }
+                }
+                (Chunk::Extension { .. }, _) => {
+                    return Err(format!("a chunk extension of more than {max_head} bytes"));
+                }
+                (Chunk::SizeEnd { size: 0 }, b'\n') => Chunk::TrailerStart { length: 0 },
+                (Chunk::SizeEnd { size }, b'\n') => {
+                    self.check_body(self.body.len().saturating_add(size))?;
+                    Chunk::Data { left: size }
+                }
+                (Chunk::DataCr, b'\r') => Chunk::DataLf,
+                (Chunk::DataLf, b'\n') => CHUNK_START,
+                (Chunk::DataCr | Chunk::DataLf, _) => {
+                    return Err("a chunk longer than its size".into());
+                }
+                (Chunk::TrailerStart { .. }, b'\r') => Chunk::End,
+                (Chunk::Trailer { length }, b'\n') => Chunk::TrailerStart { length: length + 1 },
+                (Chunk::TrailerStart { length } | Chunk::Trailer { length }, _)
+                    if length < max_head =>
+                {
+                    Chunk::Trailer { length: length + 1 }
+                }
+                (Chunk::TrailerStart { .. } | Chunk::Trailer { .. }, _) => {
+                    return Err(format!("trailers of more than {max_head} bytes"));
+                }
+                (Chunk::End, b'\n') => return Ok((None, rest)),
+                (Chunk::SizeEnd { .. } | Chunk::End, _) => {
+                    return Err("a carriage return without a line feed".into());
+                }
+                (Chunk::Data { .. }, _) => chunk,
+            };
+        }
+        Ok((Some(chunk), rest))
+    }
+}
+
+/// What `parse` finds: the head's length, what it says or why that makes no sense, its fields.
+type Parsed<'a> = (usize, Result<Head, String>, Headers<'a>);
+
+/// Reads a whole head at the beginning of `input`.
+///
+/// # Errors
+/// When it is not whole or not a head.
+fn parse<'a>(
+    input: &'a [u8],
+    is_head: bool,
+    fields: &'a mut Fields<'a>,
+) -> Result<Parsed<'a>, String> {
+    // The parser itself would skip blank lines in front.
+    if !input.starts_with(b"HTTP/1.") {
+        return Err("what came is not HTTP/1".into());
+    }
+    let mut response = httparse::Response::new(&mut []);
+    let length = httparse::ParserConfig::default()
+        .parse_response_with_uninit_headers(&mut response, input, fields)
+        .map_err(|error| format!("a malformed head: {error}"))?;
+    let httparse::Status::Complete(length) = length else {
+        return Err("a malformed head: it ends too early".into());
+    };
+    let headers = Headers { fields: response.headers };
+    let status = response.code.unwrap_or(0);
+    let head = read_head(status, response.version == Some(1), is_head, response.headers);
+    Ok((length, head, headers))
+}
+
+/// Where the body ends (RFC 9112 section 6.3), and whether the connection goes on (section 9.3).
+fn read_head(
+    status: u16,
+    is_1_1: bool,
+    is_head: bool,
+    fields: &[httparse::Header<'_>],
+) -> Result<Head, String> {
+    if status < 100 {
+        return Err(format!("a status of {status}"));
+    }
+    let mut length = None;
+    let mut chunked = None;
+    let mut keep_alive = is_1_1;
+    for field in fields {
+        // By length first: most fields are none of these.
+        match field.name.len() {
+            14 if field.name.eq_ignore_ascii_case("content-length") => {
+                if length.is_some() {
+                    return Err("two fields content-length".into());
+                }
+                length = Some(content_length(field.value)?);
+            }
+            17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
+                if chunked.is_some() || !field.value.eq_ignore_ascii_case(b"chunked") {
+                    return Err("a transfer-encoding other than chunked".into());
+                }
+                chunked = Some(());
+            }
+            10 if field.name.eq_ignore_ascii_case("connection") => {
+                for token in field.value.split(|byte| *byte == b',') {
+                    let token = token.trim_ascii();
+                    if token.eq_ignore_ascii_case(b"close") {
+                        keep_alive = false;
+                    } else if token.eq_ignore_ascii_case(b"keep-alive") && !is_1_1 {
+                        keep_alive = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let framing = match (length, chunked) {
+        _ if is_head || matches!(status, 100..200 | 204 | 304) => Framing::Length(0),
+        (Some(_), Some(())) => return Err("both content-length and transfer-encoding".into()),
+        (None, Some(())) => Framing::Chunked,
+        (Some(length), None) => Framing::Length(length),
+        (None, None) => {
+            keep_alive = false;
+            Framing::UntilClose
+        }
+    };
+    Ok(Head { status, framing, keep_alive })
+}
+
+fn content_length(value: &[u8]) -> Result<usize, String> {
+    let mut length = 0usize;
+    if value.is_empty() || value.len() > 15 {
+        return Err("a content-length that is no number".into());
+    }
+    for &byte in value {
+        if !byte.is_ascii_digit() {
+            return Err("a content-length that is no number".into());
+        }
+        // Fifteen digits have less than 64 bits.
+        length = length * 10 + usize::from(byte - b'0');
+    }
+    Ok(length)
+}
+
+/// Where the empty line that ends a head ends, if `head` has it; the first `seen` bytes were
+/// searched before.
+fn end_of_head(head: &[u8], seen: usize) -> Option<usize> {
+    let mut at = seen.saturating_sub(2);
+    loop {
+        let rest = head.get(at..)?;
+        let feed = rest.iter().position(|byte| *byte == b'\n')?;
+        let after = rest.get(feed + 1..)?;
+        at += feed + 1;
+        if after.starts_with(b"\n") {
+            return Some(at + 1);
+        }
+        if after.starts_with(b"\r\n") {
+            return Some(at + 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: Limits = Limits { max_head: 200, max_body: 100 };
+
+    fn describe(response: &Response<'_>) -> String {
+        let body = String::from_utf8_lossy(response.body);
+        format!("{} `{body}`{}", response.status, if response.keep_alive { "" } else { " close" })
+    }
+
+    /// What comes of an answer in pieces of `size` bytes, after which the peer closes.
+    fn outcome(is_head: bool, answer: &[u8], size: usize) -> (Vec<String>, Result<(), String>) {
+        let mut connection = Connection::new(LIMITS);
+        let mut out = Vec::new();
+        connection.send_raw(is_head, b"raw", &mut out).unwrap();
+        let mut seen = Vec::new();
+        let mut on = |response: Response<'_>| seen.push(describe(&response));
+        let mut result = Ok(());
+        for piece in answer.chunks(size) {
+            result = result.and_then(|()| connection.receive(piece, &mut out, &mut on));
+        }
+        let result = result.and_then(|()| connection.closed(&mut on)).map_err(|error| error.what);
+        (seen, result)
+    }
+
+    fn check_as(is_head: bool, answer: &str, expected: Result<&str, &str>) {
+        for size in (1..=answer.len()).rev() {
+            let (seen, result) = outcome(is_head, answer.as_bytes(), size);
+            match expected {
+                Ok(expected) => assert_eq!((seen, result), (vec![expected.into()], Ok(()))),
+                Err(what) => assert_eq!((seen, result), (vec![], Err(format!("http1: {what}")))),
+            }
+        }
+    }
+
+    fn check(answer: &str, expected: Result<&str, &str>) {
+        check_as(false, answer, expected);
+    }
+
+    #[test]
+    fn a_body_has_the_length_stated() {
+        check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", Ok("200 `hello`"));
+        check("HTTP/1.1 200 OK\r\ncontent-length:0\r\n\r\n", Ok("200 ``"));
+        check("HTTP/1.1 404 \r\nA: b\r\nContent-Length:  2 \r\n\r\nno", Ok("404 `no`"));
+    }
+
+    #[test]
+    fn a_truncated_body_is_an_error_that_says_how_much_is_missing() {
+        check(
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel",
+            Err("closed with 2 bytes of the body missing"),
+        );
+        check("HTTP/1.1 200 OK\r\nConte", Err("closed after 22 bytes of a head"));
+        assert_eq!(outcome(false, b"", 1).1, Err("http1: closed before any response".into()));
+    }
+
+    #[test]
+    fn chunks_are_joined_and_extensions_and_trailers_dropped() {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let check = |rest: &str, expected| check(&format!("{head}{rest}"), expected);
+        check("5\r\nhello\r\n0\r\n\r\n", Ok("200 `hello`"));
+        check(
+            "2;name=value\r\nhe\r\n003 ; x\r\nllo\r\n0;last\r\nTrailer: x\r\nB: c\r\n\r\n",
+            Ok("200 `hello`"),
+        );
+        check("A\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n", Ok("200 `01234567890123456789`"));
+    }
+
+    #[test]
+    fn a_truncated_chunk_is_an_error() {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let check = |rest: &str, expected| check(&format!("{head}{rest}"), Err(expected));
+        check("5\r\nhel", "closed with 2 bytes of a chunk missing");
+        check("5\r\nhello\r\n", "closed before the last chunk");
+        check("5\r\nhello\r\n0\r\n", "closed before the last chunk");
+        check("5\r\nhello\r\n0\r\nTrailer: x\r\n", "closed before the last chunk");
+    }
+
+    #[test]
+    fn a_broken_chunk_is_an_error() {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let check = |rest: &str, expected| check(&format!("{head}{rest}"), Err(expected));
+        check("\r\n", "a chunk without a size");
+        check("g\r\n", "a chunk without a size");
+        check("5x\r\n", "a chunk size that is no number");
+        check("-1\r\n", "a chunk without a size");
+        check("0000000000005\r\n", "a chunk size of more than 12 digits");
+        check("ffffffffffff\r\n", "a body of more than 100 bytes");
+        check("5\rhello", "a carriage return without a line feed");
+        check("5;\nhello", "a line feed in a chunk extension");
+        check("2\r\nhello\r\n", "a chunk longer than its size");
+        check("0\r\n\rx", "a carriage return without a line feed");
+        check(&format!("1;{}\r\n", "x".repeat(300)), "a chunk extension of more than 200 bytes");
+        check(&format!("0\r\n{}\r\n", "x".repeat(300)), "trailers of more than 200 bytes");
+    }
+
+    #[test]
+    fn some_responses_have_no_body_whatever_they_say() {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        check_as(true, head, Ok("200 ``"));
+        check_as(true, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Ok("200 ``"));
+        check("HTTP/1.1 204 No Content\r\n\r\n", Ok("204 ``"));
+        check("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", Ok("304 ``"));
+    }
+
+    #[test]
+    fn interim_responses_are_skipped() {
+        check(
+            "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n\
+             HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            Ok("200 `ok`"),
+        );
+        check(
+            "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+            Err("a switch of protocols that nobody asked for"),
+        );
+    }
+
+    #[test]
+    fn a_body_without_a_length_lasts_until_the_end() {
+        check("HTTP/1.1 200 OK\r\n\r\nall of it", Ok("200 `all of it` close"));
+        check("HTTP/1.0 200 OK\r\n\r\n", Ok("200 `` close"));
+    }
+
+    #[test]
+    fn a_connection_goes_on_unless_it_is_said_to_end() {
+        let length = "Content-Length: 0\r\n\r\n";
+        check(&format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{length}"), Ok("200 `` close"));
+        check(&format!("HTTP/1.1 200 OK\r\nConnection: a, Close\r\n{length}"), Ok("200 `` close"));
+        check(&format!("HTTP/1.0 200 OK\r\n{length}"), Ok("200 `` close"));
+        check(&format!("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n{length}"), Ok("200 ``"));
+    }
+
+    #[test]
+    fn a_dubious_length_is_refused() {
+        let check = |fields: &str, expected| {
+            check(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nhello"), Err(expected));
+        };
+        check("Content-Length: 5\r\nContent-Length: 5", "two fields content-length");
+        check("Content-Length: 5\r\nContent-Length: 6", "two fields content-length");
+        for value in ["5, 5", "+5", "-5", "0x5", "", "9999999999999999999999"] {
+            let field = format!("Content-Length: {value}");
+            check(&field, "a content-length that is no number");
+        }
+        check("Content-Length: 101", "a body of more than 100 bytes");
+        check(
+            "Content-Length: 5\r\nTransfer-Encoding: chunked",
+            "both content-length and transfer-encoding",
+        );
+        check("Transfer-Encoding: gzip", "a transfer-encoding other than chunked");
+        check("Transfer-Encoding: gzip, chunked", "a transfer-encoding other than chunked");
+    }
+
+    #[test]
+    fn what_is_not_http_is_refused() {
+        check("SSH-2.0-OpenSSH\r\n", Err("what came is not HTTP/1"));
+        check("\r\nHTTP/1.1 200 OK\r\n\r\n", Err("what came is not HTTP/1"));
+        check("HTTP/2 200\r\n\r\n", Err("what came is not HTTP/1"));
+        check("HTTP/1.1 099 OK\r\n\r\n", Err("a status of 99"));
+        let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(300));
+        check(&long, Err("a head of more than 200 bytes"));
+        for head in ["HTTP/1.1 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n"] {
+            let (seen, result) = outcome(false, head.as_bytes(), 1000);
+            assert!(seen.is_empty() && result.unwrap_err().contains("a malformed head"));
+        }
+    }
+
+    #[test]
+    fn bytes_between_responses_are_an_error() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay";
+        let (seen, result) = outcome(false, answer, 1000);
+        assert_eq!(seen, ["200 `ok`"]);
+        assert_eq!(result, Err("http1: 2 bytes that nobody asked for".into()));
+        let mut connection = Connection::new(LIMITS);
+        assert!(connection.receive(b"x", &mut Vec::new(), &mut |_| {}).is_err());
+        assert!(connection.is_over());
+        assert!(connection.receive(b"", &mut Vec::new(), &mut |_| {}).is_err());
+    }
+
+    #[test]
+    fn one_request_follows_the_response_to_another() {
+        let mut connection = Connection::new(LIMITS);
+        let mut out = Vec::new();
+        for _ in 0..3 {
+            assert!(connection.is_ready());
+            connection.send_raw(false, b"x", &mut out).unwrap();
+            assert_eq!(connection.send_raw(false, b"x", &mut out), Err(Busy));
+            let answer = b"HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 2\r\n\r\nok";
+            let mut values = Vec::new();
+            connection
+                .receive(answer, &mut out, &mut |response| {
+                    values.push(response.headers.get("x-a").map(<[u8]>::to_vec));
+                })
+                .unwrap();
+            assert_eq!(values, [Some(b"b".to_vec())]);
+        }
+        assert_eq!(connection.closed(&mut |_| {}), Ok(()));
+    }
+
+    fn check_request(request: &Request<'_>, expected: &str) {
+        let mut out = Vec::new();
+        Connection::new(LIMITS).request(request, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_request_is_written_with_the_length_of_its_body() {
+        let headers = &[("host", "h")];
+        let request = Request { method: "GET", target: "/", headers, ..Request::default() };
+        check_request(&request, "GET / HTTP/1.1\r\nhost: h\r\n\r\n");
+        let request = Request { method: "PUT", ..request };
+        check_request(&request, "PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n");
+        let request = Request { body: b"ab", ..request };
+        check_request(&request, "PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\nab");
+        let headers = &[("Content-Length", "2")];
+        let request = Request { headers, ..request };
+        check_request(&request, "PUT / HTTP/1.1\r\nContent-Length: 2\r\n\r\nab");
+    }
+
+    #[test]
+    fn a_held_body_is_sent_when_wanted() {
+        let request = Request {
+            method: "PUT",
+            target: "/",
+            body: b"ab",
+            expect_continue: true,
+            ..Request::default()
+        };
+        let mut connection = Connection::new(LIMITS);
+        let mut out = Vec::new();
+        connection.request(&request, &mut out).unwrap();
+        assert!(out.ends_with(b"expect: 100-continue\r\n\r\n"));
+        out.clear();
+        connection.receive(b"HTTP/1.1 100 \r\n\r\n", &mut out, &mut |_| {}).unwrap();
+        assert_eq!(out, b"ab");
+        connection.send_held_body(&mut out);
+        assert_eq!(out, b"ab");
+    }
+
+    #[test]
+    fn a_held_body_that_was_not_wanted_ends_the_connection() {
+        let request =
+            Request { method: "PUT", body: b"ab", expect_continue: true, ..Request::default() };
+        let mut connection = Connection::new(LIMITS);
+        let mut out = Vec::new();
+        connection.request(&request, &mut out).unwrap();
+        let mut seen = Vec::new();
+        let answer = b"HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n";
+        connection.receive(answer, &mut out, &mut |r| seen.push(describe(&r))).unwrap();
+        assert_eq!(seen, ["417 `` close"]);
+        assert!(connection.is_over());
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_any_input_gives_the_same_events(
+            parts in proptest::collection::vec(proptest::sample::select(vec![
+                "HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 C\r\n\r\n", "Content-Length: 3\r\n", "\r\n",
+                "Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n", "0\r\n\r\n", "abc", "\n", "\r",
+                "HTTP/1.0 404 N\n", "Connection: close\r\n", ":", "x", " ", "3;x\r\n", "A: b\n",
+            ]), 0..12),
+            size in 1usize..50,
+            is_head: bool,
+        ) {
+            let answer = parts.concat();
+            let whole = outcome(is_head, answer.as_bytes(), 10_000);
+            let (seen, result) = outcome(is_head, answer.as_bytes(), size);
+            prop_assert_eq!(seen, whole.0);
+            // How many bytes nobody asked for depends on how many came at once.
+            let without_digits = |result: Result<(), String>| {
+                result.map_err(|what| what.replace(|c: char| c.is_ascii_digit(), ""))
+            };
+            prop_assert_eq!(without_digits(result), without_digits(whole.1));
+        }
+
+        #[test]
+        fn a_body_in_any_chunks_is_the_body(
+            chunks in proptest::collection::vec("[a-z]{1,9}", 0..9), size in 1usize..50,
+        ) {
+            let coded: Vec<_> =
+                chunks.iter().map(|c| format!("{:x}\r\n{c}\r\n", c.len())).collect();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", coded.concat());
+            let expected = (vec![format!("200 `{}`", chunks.concat())], Ok(()));
+            prop_assert_eq!(outcome(false, answer.as_bytes(), size), expected);
+        }
+    }
+}
