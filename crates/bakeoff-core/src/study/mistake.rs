@@ -55,7 +55,8 @@ impl Place {
         let line = text[..line_start].bytes().filter(|byte| *byte == b'\n').count() + 1;
         let before = text[line_start..start].chars().count();
         let width = text[start..end.min(line_end)].trim_end().chars().count().max(1);
-        let skipped = if before > SHOWN_BEFORE + 20 { before - SHOWN_BEFORE } else { 0 };
+        let whole = text[line_start..line_end].trim_end().chars().count() <= SHOWN_WIDTH;
+        let skipped = if whole { 0 } else { before.saturating_sub(SHOWN_BEFORE) };
         let source: String = text[line_start..line_end]
             .trim_end()
             .chars()
@@ -64,7 +65,7 @@ impl Place {
             .map(harmless)
             .collect();
         let indent = before - skipped;
-        let width = width.min(SHOWN_WIDTH - indent);
+        let width = width.min(SHOWN_WIDTH.saturating_sub(indent)).max(1);
         Place { file: file.to_owned(), line, column: before + 1, source, indent, width }
     }
 }

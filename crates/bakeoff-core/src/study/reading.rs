@@ -19,6 +19,8 @@ pub(super) struct Fields<'a> {
     /// Where it is named.
     pub(super) at: At,
     entries: &'a [Entry],
+    /// Fields that unknown ones were probably meant to be: they are not missing.
+    meant: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
@@ -34,23 +36,29 @@ impl<'a> Fields<'a> {
         let Value::Map(entries) = &node.value else {
             let fields: Vec<_> = table.fields.iter().map(|field| field.name).collect();
             let seen = seen(node);
-            let hint = format!("its fields are {}", list(&fields));
+            let hint = format!("its fields: {}", list(&fields));
             mistaken.hint(&node.at, format!("{what} must be a mapping, not {seen}"), hint);
             return None;
         };
+        let mut meant = Vec::new();
         for entry in entries {
             if !table.fields.iter().any(|field| field.name == entry.key) {
-                let known = table.fields.iter().map(|field| field.name);
+                let known = || table.fields.iter().map(|field| field.name);
                 let unknown = format!("unknown field `{}` in {what}", shown(&entry.key));
-                mistaken.hint(&entry.key_at, unknown, suggest(&entry.key, known, "the fields are"));
+                mistaken.hint(
+                    &entry.key_at,
+                    unknown,
+                    suggest(&entry.key, known(), "known fields:"),
+                );
+                meant.extend(nearest(&entry.key, known()));
             }
         }
-        Some(Fields { table, what, at: at.clone(), entries })
+        Some(Fields { table, what, at: at.clone(), entries, meant })
     }
 
     /// A mapping that was left out, so that all its fields have their defaults.
     pub(super) fn absent(table: &'static Table) -> Fields<'static> {
-        Fields { table, what: table.name.to_owned(), at: 0..0, entries: &[] }
+        Fields { table, what: table.name.to_owned(), at: 0..0, entries: &[], meant: Vec::new() }
     }
 
     /// What stands in the field, if it is there.
@@ -78,7 +86,7 @@ impl<'a> Fields<'a> {
     ) -> Option<(&'static Field, Option<&'a Node>)> {
         let field = self.table.fields.iter().find(|field| field.name == name)?;
         let node = self.node(name);
-        if node.is_none() && matches!(field.given, Given::Always) {
+        if node.is_none() && matches!(field.given, Given::Always) && !self.meant.contains(&name) {
             let hint = format!("add `{name}: {}`", field.example);
             mistaken.hint(&self.at, format!("{} has no `{name}`", self.what), hint);
         }
@@ -358,9 +366,11 @@ pub(super) fn number(
     if (value > *min || (*from_min && value == *min)) && value <= *max {
         return Some(value);
     }
-    let from = if *from_min { "from" } else { "more than" };
-    let to = if *from_min { "to" } else { "and at most" };
-    mistaken.add(&node.at, format!("`{name}` must be {from} {min} {to} {max}, not {}", seen(node)));
+    let from = if *from_min { "at least" } else { "more than" };
+    // A bound that no one meets by honest means need not be spelled out.
+    let to = if *max < 1e6 { format!(" and at most {max}") } else { String::new() };
+    let what = format!("`{name}` must be {from} {min}{to}, not {}", seen(node));
+    mistaken.add(&node.at, what);
     None
 }
 
@@ -371,7 +381,8 @@ fn size(mistaken: &mut Mistaken<'_>, name: &str, form: &Form, node: &Node) -> Op
     if (*min..=*max).contains(&bytes) {
         return Some(bytes);
     }
-    let what = format!("`{name}` must be from {min} to {max} bytes, not {}", seen(node));
+    let (least, most) = (ByteCount(*min), ByteCount(*max));
+    let what = format!("`{name}` must be from {least} to {most}, not {}", seen(node));
     match name {
         "size" => mistaken.hint(&node.at, what, "keys and values carry what proves them right"),
         _ => mistaken.add(&node.at, what),
@@ -407,7 +418,7 @@ pub(super) fn word(
     let index = words.iter().position(|word| *word == text);
     if index.is_none() {
         let what = format!("`{name}` cannot be `{}`", shown(text));
-        mistaken.hint(&node.at, what, suggest(text, words.iter().copied(), "it can be"));
+        mistaken.hint(&node.at, what, suggest(text, words.iter().copied(), "known words:"));
     }
     index
 }
@@ -419,21 +430,25 @@ pub(super) fn suggest<'w>(
     otherwise: &str,
 ) -> String {
     let known: Vec<_> = known.collect();
-    let nearest = (written.len() <= 60)
-        .then(|| {
-            let plain = written.to_lowercase().replace(['_', ' '], "-");
-            let near = |word: &&str| strsim::damerau_levenshtein(&plain, &word.to_lowercase());
-            known.iter().map(|word| (near(word), *word)).min_by_key(|(distance, _)| *distance)
-        })
-        .flatten();
-    match nearest {
-        // A third of the letters may be wrong.
-        Some((distance, word)) if distance <= word.chars().count().div_ceil(3).min(3) => {
-            format!("did you mean `{word}`?")
-        }
-        _ if known.is_empty() => "there is none".to_owned(),
-        _ => format!("{otherwise} {}", list(&known)),
+    match nearest(written, known.iter().copied()) {
+        Some(word) => format!("did you mean `{}`?", shown(word)),
+        None if known.is_empty() => "there is none".to_owned(),
+        None => format!("{otherwise} {}", list(&known)),
     }
+}
+
+/// The word that was probably meant: a third of its letters may be wrong.
+fn nearest<'w>(written: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    if written.len() > 60 {
+        return None;
+    }
+    let plain = written.to_lowercase().replace(['_', ' '], "-");
+    let distance = |word: &str| strsim::damerau_levenshtein(&plain, &word.to_lowercase());
+    known
+        .map(|word| (distance(word), word))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, word)| *distance <= word.chars().count().div_ceil(3).min(3))
+        .map(|(_, word)| word)
 }
 
 /// `` `a`, `b` and `c` ``, as far as a line goes.

@@ -17,7 +17,8 @@ const SCALE_MAX: f64 = 100.0;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TooFew {
     load: String,
-    system: String,
+    /// The system whose own number of clients it is.
+    system: Option<String>,
     pub(super) stage: usize,
     stages: usize,
     clients: u32,
@@ -47,7 +48,10 @@ impl fmt::Display for TooFew {
         if *in_flight > 1 {
             write!(to, " with {in_flight} operations in flight each")?;
         }
-        write!(to, " on system `{system}`, and {operations} {plural}{stage}")
+        if let Some(system) = system {
+            write!(to, " on system `{system}`")?;
+        }
+        write!(to, ", and {operations} {plural}{stage}")
     }
 }
 
@@ -84,7 +88,7 @@ impl Load {
             };
             let too_few = TooFew {
                 load: self.name.clone(),
-                system: system.to_owned(),
+                system: self.clients_for.contains_key(system).then(|| system.to_owned()),
                 stage,
                 stages,
                 clients: *clients,

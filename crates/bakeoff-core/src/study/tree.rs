@@ -125,9 +125,12 @@ pub(super) fn read(text: &str, mistaken: &mut Mistaken<'_>) -> Option<Node> {
                 return None;
             }
         };
-        let at = range(text, &span);
-        if let Err((what, hint)) = growing.grow(event, at.clone(), mistaken) {
-            mistaken.hint(&at, what, hint);
+        let mut at = range(text, &span);
+        if event.tag().is_some() {
+            at.start = span.tag_start().and_then(|tag| tag.byte_offset()).unwrap_or(at.start);
+        }
+        if let Err(Fatal { at: own, what, hint }) = growing.grow(event, at.clone(), mistaken) {
+            mistaken.hint(&own.unwrap_or(at), what, hint);
             return None;
         }
     }
@@ -177,11 +180,15 @@ enum Items {
     Map { entries: Vec<Entry>, lines: HashMap<String, usize>, key: Option<(String, At)> },
 }
 
-/// What stops reading at once, and a hint.
-type Fatal = (String, String);
+/// What stops reading at once; `at` where it is not the event at hand.
+struct Fatal {
+    at: Option<At>,
+    what: String,
+    hint: String,
+}
 
 fn fatal<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Fatal> {
-    Err((what.into(), hint.into()))
+    Err(Fatal { at: None, what: what.into(), hint: hint.into() })
 }
 
 impl Growing {
@@ -297,7 +304,11 @@ impl Growing {
             Items::Map { entries, lines, key } => match key.take() {
                 None => match node.value {
                     Value::Scalar { text, .. } => *key = Some((text, node.at)),
-                    _ => return fatal("a list or mapping cannot be a name", "quote `[` and `{`"),
+                    _ => {
+                        let what = "a list or mapping cannot be a name".to_owned();
+                        let hint = "quote a name with brackets in it".to_owned();
+                        return Err(Fatal { at: Some(node.at), what, hint });
+                    }
                 },
                 Some((name, key_at)) => match lines.get(&name) {
                     Some(first) => {

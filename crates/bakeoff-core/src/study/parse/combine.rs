@@ -59,9 +59,9 @@ fn can_do(
     }
     let reading = [Operation::Get, Operation::List].iter().any(|op| workload.mix.contains_key(op));
     if reading && !kind.reads.contains(&workload.reads) {
-        let what = format!("system `{system}` has no {} reads", workload.reads);
+        let what = format!("system `{system}` has no `{}` reads", workload.reads);
         let reads: Vec<_> = kind.reads.iter().map(|reads| reads.name()).collect();
-        let hint = format!("kind `{}` has `reads` that are {}", kind.name, list(&reads));
+        let hint = format!("kind `{}` has reads that are {}", kind.name, list(&reads));
         mistaken.hint(&read.reads_at, what, hint);
     }
     if workload.value_size > kind.value_size_max {
@@ -115,7 +115,9 @@ fn enough_keys(
 fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &ReadSystem<'_>) {
     if load.targets == Targets::Followers && system.nodes == Some(1) {
         let what = format!("system `{}` has one node, and so no followers", system.name);
-        mistaken.hint(&read.targets_at, what, "give it `nodes: 3`, or write `targets: all`");
+        let many = system.kind.is_some_and(|kind| kind.nodes_max > 1);
+        let hint = if many { "give it `nodes: 3`, or " } else { "" };
+        mistaken.hint(&read.targets_at, what, format!("{hint}write `targets: all`"));
     }
     if let Some(kind) = system.kind
         && load.in_flight > kind.in_flight_max

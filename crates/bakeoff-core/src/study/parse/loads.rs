@@ -125,7 +125,7 @@ fn clients_for(
         if !systems.iter().any(|system| system.name == entry.key) {
             let what = format!("unknown system `{}` in {}", shown(&entry.key), fields.what);
             let names = systems.iter().map(|system| system.name.as_str());
-            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "the systems are"));
+            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "known systems:"));
             continue;
         }
         let items = match &entry.node.value {

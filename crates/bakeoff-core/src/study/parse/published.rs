@@ -78,7 +78,7 @@ fn reference(
         return Some(name);
     }
     let what = format!("unknown {noun} `{}` in {}", shown(&name), fields.what);
-    let hint = suggest(&name, known.iter().map(String::as_str), "the study has");
+    let hint = suggest(&name, known.iter().map(String::as_str), &format!("known {noun}s:"));
     mistaken.hint(fields.value_at(noun), what, hint);
     None
 }
@@ -97,7 +97,7 @@ fn load(
         }
         let what = format!("workload `{}` is not put under load `{load}`", workload.name);
         let names: Vec<_> = workload.loads.iter().map(String::as_str).collect();
-        mistaken.hint(fields.value_at("load"), what, format!("its loads are {}", list(&names)));
+        mistaken.hint(fields.value_at("load"), what, format!("its loads: {}", list(&names)));
         return None;
     }
     match workload.loads.as_slice() {
@@ -133,7 +133,7 @@ fn figures(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<(At, 
                 if metric.is_none() {
                     let what = format!("unknown metric `{}`", shown(&entry.key));
                     let names = Metric::NAMES.iter().copied();
-                    let hint = suggest(&entry.key, names, "the metrics are");
+                    let hint = suggest(&entry.key, names, "known metrics:");
                     mistaken.hint(&entry.key_at, what, hint);
                 }
                 let value = number(mistaken, &shown(&entry.key), &FIGURE, &entry.node);

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 
 use crate::study::fields;
 use crate::study::reading::{self, Fields, as_written, list, suggest, unit};
-use crate::study::tree::{At, Mistaken, Node};
+use crate::study::tree::{At, Entry, Mistaken, Node};
 use crate::study::{Endpoint, Kind, Limits, OptionForm, System, Tls};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
@@ -29,11 +29,7 @@ pub(super) fn read<'k>(
     entries.iter().map(one).collect()
 }
 
-fn system<'k>(
-    mistaken: &mut Mistaken<'_>,
-    entry: &crate::study::tree::Entry,
-    kinds: &'k [Kind],
-) -> ReadSystem<'k> {
+fn system<'k>(mistaken: &mut Mistaken<'_>, entry: &Entry, kinds: &'k [Kind]) -> ReadSystem<'k> {
     let name = entry.key.clone();
     let what = format!("system `{}`", shown(&name));
     let mut read = ReadSystem { name: name.clone(), kind: None, nodes: None, system: None };
@@ -80,7 +76,7 @@ fn kind<'k>(
     let kind = kinds.iter().find(|kind| kind.name == written);
     if kind.is_none() {
         let what = format!("unknown kind `{}` of {}", shown(&written), fields.what);
-        let hint = suggest(&written, kinds.iter().map(|kind| kind.name), "the kinds are");
+        let hint = suggest(&written, kinds.iter().map(|kind| kind.name), "known kinds:");
         mistaken.hint(fields.value_at("kind"), what, hint);
     }
     kind
@@ -122,7 +118,7 @@ fn options(
         let Some(option) = kind.options.iter().find(|option| option.name == entry.key) else {
             let what = format!("kind `{}` has no option `{}`", kind.name, shown(&entry.key));
             let names = kind.options.iter().map(|option| option.name);
-            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "its options are"));
+            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "its options:"));
             continue;
         };
         if let Some(value) = option_value(mistaken, option.name, &option.form, &entry.node) {
@@ -179,8 +175,7 @@ fn endpoints(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<End
         if fields.node(name).is_some() {
             let what = format!("{} has both `endpoints` and `{name}`", fields.what);
             let hint = format!(
-                "a system with `endpoints` already runs, so that bakeoff decides nothing about how \
-                 it is started; remove one of the two, or ask for `{name}` where it is started"
+                "a system with `endpoints` already runs; leave out `{name}`, which says what to start"
             );
             mistaken.hint(fields.key_at(name), what, hint);
         }
@@ -193,7 +188,8 @@ fn endpoints(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<End
         if known.insert((endpoint.host.clone(), endpoint.port)) {
             endpoints.push(endpoint);
         } else {
-            mistaken.add(&item.at, format!("endpoint {} is listed twice", reading::seen(item)));
+            let text = format!("{}:{}", endpoint.host, endpoint.port);
+            mistaken.add(&item.at, format!("endpoint `{text}` is listed twice"));
         }
     }
     (endpoints.len() == items.len()).then_some(endpoints)
@@ -278,8 +274,8 @@ fn tls(
     Some(Tls { ca, cert, key, insecure })
 }
 
-/// What kinds there are, for a message.
+/// What a kind can do, for a message.
 pub(super) fn abilities(kind: &Kind) -> String {
     let operations: Vec<_> = kind.operations.iter().map(|operation| operation.name()).collect();
-    format!("kind `{}` has {}", kind.name, list(&operations))
+    format!("kind `{}` can {}", kind.name, list(&operations))
 }

@@ -111,9 +111,9 @@ fn mix(
         if found.is_none() {
             let what = format!("unknown operation `{}` in {}", shown(&entry.key), fields.what);
             let names = Operation::NAMES.iter().copied();
-            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "the operations are"));
+            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "known operations:"));
         }
-        let weight = whole(mistaken, "weight", &WEIGHT, &entry.node);
+        let weight = whole(mistaken, &shown(&entry.key), &WEIGHT, &entry.node);
         match (found, weight.and_then(|weight| u32::try_from(weight).ok())) {
             (Some(operation), Some(weight)) => {
                 if weight > 0 {
@@ -211,7 +211,7 @@ fn loads(
         if !loads.iter().any(|load| load.name == name) {
             let what = format!("unknown load `{}` in {}", shown(&name), fields.what);
             let names = loads.iter().map(|load| load.name.as_str());
-            mistaken.hint(&item.at, what, suggest(&name, names, "the loads are"));
+            mistaken.hint(&item.at, what, suggest(&name, names, "known loads:"));
         } else if named.contains(&name) {
             mistaken.add(&item.at, format!("load `{}` is listed twice", shown(&name)));
         } else {

@@ -1,4 +1,10 @@
-//! Studies that are right: what they are read as.
+//! Studies that are right, and what they are read as. Those that are wrong stand in the modules.
+
+mod fields;
+mod loads;
+mod systems;
+mod text;
+mod workloads;
 
 use std::time::Duration;
 
@@ -10,6 +16,35 @@ use crate::units::ByteCount;
 
 fn read(text: &str) -> Study {
     parse("my", "my.yaml", text, &kinds()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+/// A sound study, for [`check`] to spoil.
+const BASE: &str = "\
+title: t
+systems:
+  one: {kind: canary}
+  three: {kind: etcd, nodes: 3}
+workloads:
+  write:
+    mix: {put: 1}
+    keys: {count: 100}
+loads:
+  steady:
+    clients: 2
+    stop: {after: 1s}
+";
+
+/// Puts the second text of each change in place of the first in [`BASE`]; the study must be
+/// refused with these words, after their first line break and before their last.
+#[track_caller]
+fn check(changes: &[(&str, &str)], expected: &str) {
+    let mut text = BASE.to_owned();
+    for (from, to) in changes {
+        assert!(text.contains(from), "`{from}` is not in the study");
+        text = text.replacen(from, to, 1);
+    }
+    let mistakes = parse("my", "my.yaml", &text, &kinds()).expect_err("the study is wrong");
+    assert_eq!(format!("\n{mistakes}\n"), expected);
 }
 
 fn read_shipped(name: &str) -> Study {
@@ -25,6 +60,11 @@ systems: {one: {kind: canary}}
 workloads: {write: {mix: {put: 1}, keys: {count: 10}}}
 loads: {steady: {clients: 1, stop: {after: 1s}}}
 ";
+
+#[test]
+fn the_study_to_spoil_is_sound() {
+    read(BASE);
+}
 
 #[test]
 fn every_shipped_study_is_sound() {

@@ -1,0 +1,432 @@
+//! Fields that are unknown, missing or not what they should be.
+
+use super::check;
+
+#[test]
+fn an_unknown_field_is_a_mistake() {
+    check(
+        &[("    clients: 2", "    clinets: 2")],
+        r"
+error: unknown field `clinets` in load `steady`
+  --> my.yaml:11:5
+   |
+11 |     clinets: 2
+   |     ^^^^^^^
+hint: did you mean `clients`?
+",
+    );
+    check(
+        &[("title: t", "title: t\nauthor: me")],
+        r"
+error: unknown field `author` in the study
+ --> my.yaml:2:1
+  |
+2 | author: me
+  | ^^^^^^
+hint: known fields: `title`, `description`, `systems`, `workloads`, `loads`, `trials`, `audit-keys`, `publication` and `published`
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100, Size: 64}")],
+        r"
+error: unknown field `Size` in `keys` of workload `write`
+ --> my.yaml:8:24
+  |
+8 |     keys: {count: 100, Size: 64}
+  |                        ^^^^
+hint: did you mean `size`?
+",
+    );
+    check(
+        &[("    clients: 2", "    clients: 2\n    in_flight: 2")],
+        r"
+error: unknown field `in_flight` in load `steady`
+  --> my.yaml:12:5
+   |
+12 |     in_flight: 2
+   |     ^^^^^^^^^
+hint: did you mean `in-flight`?
+",
+    );
+}
+
+#[test]
+fn a_missing_field_is_a_mistake() {
+    check(
+        &[("title: t\n", "")],
+        r"
+error: the study has no `title`
+ --> my.yaml:1:1
+  |
+1 | systems:
+  | ^
+hint: add `title: etcd and ZooKeeper under write load`
+",
+    );
+    check(
+        &[("{kind: canary}", "{}")],
+        r"
+error: system `one` has no `kind`
+ --> my.yaml:3:3
+  |
+3 |   one: {}
+  |   ^^^
+hint: add `kind: etcd`
+",
+    );
+    check(
+        &[("    clients: 2\n", "")],
+        r"
+error: load `steady` has no `clients`
+  --> my.yaml:10:3
+   |
+10 |   steady:
+   |   ^^^^^^
+hint: add `clients: 16`
+",
+    );
+    check(
+        &[("    stop: {after: 1s}\n", "")],
+        r"
+error: load `steady` has no `stop`
+  --> my.yaml:10:3
+   |
+10 |   steady:
+   |   ^^^^^^
+hint: add `stop: {after: 30s}`
+",
+    );
+    check(
+        &[("    keys: {count: 100}\n", "")],
+        r"
+error: workload `write` has no `keys`
+ --> my.yaml:6:3
+  |
+6 |   write:
+  |   ^^^^^
+hint: add `keys: {count: 10000}`
+",
+    );
+    check(
+        &[("loads:\n  steady:\n    clients: 2\n    stop: {after: 1s}\n", "")],
+        r"
+error: the study has no `loads`
+ --> my.yaml:1:1
+  |
+1 | title: t
+  | ^
+hint: add `loads: {steady: {clients: 16, stop: {after: 30s}}}`
+",
+    );
+}
+
+#[test]
+fn a_section_without_entries_is_a_mistake() {
+    check(
+        &[("  one: {kind: canary}\n  three: {kind: etcd, nodes: 3}\n", "  {}\n")],
+        r"
+error: the study has no systems
+ --> my.yaml:2:1
+  |
+2 | systems:
+  | ^^^^^^^
+",
+    );
+    check(
+        &[("  one: {kind: canary}\n  three: {kind: etcd, nodes: 3}\n", "")],
+        r"
+error: `systems` must be a mapping, not nothing
+ --> my.yaml:2:8
+  |
+2 | systems:
+  |        ^
+hint: write `systems: {etcd: {kind: etcd, nodes: 3}}`
+",
+    );
+}
+
+#[test]
+fn a_value_of_the_wrong_form_is_a_mistake() {
+    check(
+        &[("clients: 2", "clients: few")],
+        r"
+error: `clients` must be a whole number, not `few`
+  --> my.yaml:11:14
+   |
+11 |     clients: few
+   |              ^^^
+",
+    );
+    check(
+        &[("clients: 2", "clients: \"2\"")],
+        r#"
+error: `clients` must be a whole number, not the text `"2"`
+  --> my.yaml:11:14
+   |
+11 |     clients: "2"
+   |              ^^^
+hint: leave the quotes out
+"#,
+    );
+    check(
+        &[("clients: 2", "clients: 1_000")],
+        r"
+error: `clients` must be a whole number, not `1_000`
+  --> my.yaml:11:14
+   |
+11 |     clients: 1_000
+   |              ^^^^^
+hint: did you mean `1000`?
+",
+    );
+    check(
+        &[("clients: 2", "clients: {a: 2}")],
+        r"
+error: `clients` must be a whole number, not a mapping
+  --> my.yaml:11:14
+   |
+11 |     clients: {a: 2}
+   |              ^^^^^^
+",
+    );
+    check(
+        &[("clients: 2", "clients: []")],
+        r"
+error: `clients` is an empty list
+  --> my.yaml:11:14
+   |
+11 |     clients: []
+   |              ^^
+hint: write `clients: 16`
+",
+    );
+    check(
+        &[("clients: 2", "clients:")],
+        r"
+error: `clients` must be a whole number, not nothing
+  --> my.yaml:11:12
+   |
+11 |     clients:
+   |            ^
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2.5")],
+        r"
+error: `clients` must be a whole number, not `2.5`
+  --> my.yaml:11:14
+   |
+11 |     clients: 2.5
+   |              ^^^
+",
+    );
+    check(
+        &[("title: t", "title: [t]")],
+        r"
+error: `title` must be a text, not a list
+ --> my.yaml:1:8
+  |
+1 | title: [t]
+  |        ^^^
+",
+    );
+    check(
+        &[("title: t", "title: \"\"")],
+        r#"
+error: `title` is empty
+ --> my.yaml:1:8
+  |
+1 | title: ""
+  |        ^^
+"#,
+    );
+    check(
+        &[("    keys", "    fill: yes\n    keys")],
+        r"
+error: `fill` must be `true` or `false`, not `yes`
+ --> my.yaml:8:11
+  |
+8 |     fill: yes
+  |           ^^^
+",
+    );
+    check(
+        &[("mix: {put: 1}", "mix: put")],
+        r"
+error: `mix` must be a mapping, not `put`
+ --> my.yaml:7:10
+  |
+7 |     mix: put
+  |          ^^^
+hint: write `mix: {get: 90, put: 10}`
+",
+    );
+    check(
+        &[("{count: 100}", "100")],
+        r"
+error: `keys` of workload `write` must be a mapping, not `100`
+ --> my.yaml:8:11
+  |
+8 |     keys: 100
+  |           ^^^
+hint: its fields: `count`, `size`, `order` and `per-directory`
+",
+    );
+    check(
+        &[("title: t", "title: t\ntrials: 0")],
+        r"
+error: `trials` must be from 1 to 1000, not `0`
+ --> my.yaml:2:9
+  |
+2 | trials: 0
+  |         ^
+",
+    );
+    check(
+        &[("title: t", "title: t\ntrials: -3")],
+        r"
+error: `trials` must be from 1 to 1000, not `-3`
+ --> my.yaml:2:9
+  |
+2 | trials: -3
+  |         ^^
+",
+    );
+}
+
+#[test]
+fn a_name_that_is_no_file_name_is_a_mistake() {
+    check(
+        &[("  one:", "  One:")],
+        r"
+error: `One` cannot be the name of a system
+ --> my.yaml:3:3
+  |
+3 |   One: {kind: canary}
+  |   ^^^
+hint: names are lower-case letters, digits and hyphens, at most 40, as they become part of file names
+",
+    );
+    check(
+        &[("  write:", "  ../write:")],
+        r"
+error: `../write` cannot be the name of a workload
+ --> my.yaml:6:3
+  |
+6 |   ../write:
+  |   ^^^^^^^^
+hint: names are lower-case letters, digits and hyphens, at most 40, as they become part of file names
+",
+    );
+    check(
+        &[("  steady:", "  -steady:")],
+        r"
+error: `-steady` cannot be the name of a load
+  --> my.yaml:10:3
+   |
+10 |   -steady:
+   |   ^^^^^^^
+hint: names are lower-case letters, digits and hyphens, at most 40, as they become part of file names
+",
+    );
+}
+
+#[test]
+fn a_quantity_without_its_unit_is_a_mistake() {
+    check(
+        &[("after: 1s", "after: 30")],
+        r"
+error: `after`: `30` is not a duration
+  --> my.yaml:12:19
+   |
+12 |     stop: {after: 30}
+   |                   ^^
+hint: it has no unit; did you mean `30s`?
+",
+    );
+    check(
+        &[("after: 1s", "after: 1 fortnight")],
+        r"
+error: `after`: `1 fortnight` is not a duration
+  --> my.yaml:12:19
+   |
+12 |     stop: {after: 1 fortnight}
+   |                   ^^^^^^^^^^^
+hint: write a number and a unit: `500ms`, `30s`, `5m`, `1h`, `1m30s`
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    warmup: 5 sec")],
+        r"
+error: `warmup`: `5 sec` is not a duration
+  --> my.yaml:12:13
+   |
+12 |     warmup: 5 sec
+   |             ^^^^^
+hint: did you mean `5s`?
+",
+    );
+    check(
+        &[("    keys", "    values: {size: 1K}\n    keys")],
+        r"
+error: `size`: `1K` is not a size
+ --> my.yaml:8:20
+  |
+8 |     values: {size: 1K}
+  |                    ^^
+hint: did you mean `1KiB` (powers of 1024) or `1KB`?
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    rate: 10/day")],
+        r"
+error: `rate`: `10/day` is not a rate
+  --> my.yaml:12:11
+   |
+12 |     rate: 10/day
+   |           ^^^^^^
+hint: write operations per second, minute or hour: `1000/s`, `60/m`, `10/h`
+",
+    );
+}
+
+#[test]
+fn every_mistake_is_found_in_one_go() {
+    check(
+        &[
+            ("title: t\n", ""),
+            ("kind: canary", "kind: canry"),
+            ("put: 1", "putt: 1"),
+            ("clients: 2", "clinets: 2"),
+        ],
+        r"
+error: the study has no `title`
+ --> my.yaml:1:1
+  |
+1 | systems:
+  | ^
+hint: add `title: etcd and ZooKeeper under write load`
+
+error: unknown kind `canry` of system `one`
+ --> my.yaml:2:15
+  |
+2 |   one: {kind: canry}
+  |               ^^^^^
+hint: did you mean `canary`?
+
+error: unknown operation `putt` in workload `write`
+ --> my.yaml:6:11
+  |
+6 |     mix: {putt: 1}
+  |           ^^^^
+hint: did you mean `put`?
+
+error: unknown field `clinets` in load `steady`
+  --> my.yaml:10:5
+   |
+10 |     clinets: 2
+   |     ^^^^^^^
+hint: did you mean `clients`?
+",
+    );
+}

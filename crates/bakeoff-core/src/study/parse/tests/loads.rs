@@ -1,0 +1,563 @@
+//! Loads that cannot be, and figures published of nothing.
+
+use super::check;
+
+#[test]
+fn a_load_that_no_workload_uses_is_a_mistake() {
+    check(
+        &[
+            ("    keys", "    loads: [steady]\n    keys"),
+            ("loads:\n  steady", "loads:\n  idle: {clients: 1, stop: {after: 1s}}\n  steady"),
+        ],
+        r"
+error: no workload is put under load `idle`
+  --> my.yaml:11:3
+   |
+11 |   idle: {clients: 1, stop: {after: 1s}}
+   |   ^^^^
+hint: name it in the `loads` of a workload, or remove it
+",
+    );
+}
+
+#[test]
+fn more_clients_than_operations_is_a_mistake() {
+    check(
+        &[("clients: 2", "clients: 200"), ("after: 1s", "operations: 100")],
+        r"
+error: load `steady` has 200 clients, and 100 operations
+  --> my.yaml:11:14
+   |
+11 |     clients: 200
+   |              ^^^
+hint: write `operations: 200` or more, or fewer clients
+",
+    );
+    check(
+        &[("clients: 2", "clients: [1, 10, 100]"), ("after: 1s", "operations: 90")],
+        r"
+error: load `steady` has 100 clients, and 30 operations in this stage
+  --> my.yaml:11:22
+   |
+11 |     clients: [1, 10, 100]
+   |                      ^^^
+hint: write `operations: 300` or more, or fewer clients; stages share the operations evenly
+",
+    );
+    check(
+        &[
+            ("clients: 2", "clients: 10\n    clients-for: {three: 1000}"),
+            ("after: 1s", "operations: 100"),
+        ],
+        r"
+error: load `steady` has 1000 clients on system `three`, and 100 operations
+  --> my.yaml:12:26
+   |
+12 |     clients-for: {three: 1000}
+   |                          ^^^^
+hint: write `operations: 1000` or more, or fewer clients
+",
+    );
+}
+
+#[test]
+fn more_in_flight_than_operations_is_a_mistake() {
+    check(
+        &[
+            ("  one: {kind: canary}\n", ""),
+            ("clients: 2", "clients: 10\n    in-flight: 20"),
+            ("after: 1s", "operations: 100"),
+        ],
+        r"
+error: load `steady` has 10 clients with 20 operations in flight each, and 100 operations
+  --> my.yaml:10:14
+   |
+10 |     clients: 10
+   |              ^^
+hint: write `operations: 200` or more, or fewer clients
+",
+    );
+}
+
+#[test]
+fn more_in_flight_than_a_session_can_have_is_a_mistake() {
+    check(
+        &[("clients: 2", "clients: 2\n    in-flight: 8")],
+        r"
+error: system `one` cannot have 8 operations in flight
+  --> my.yaml:12:16
+   |
+12 |     in-flight: 8
+   |                ^
+hint: a client of kind `canary` has at most 1; add clients
+",
+    );
+}
+
+#[test]
+fn zero_is_a_mistake() {
+    check(
+        &[("clients: 2", "clients: 0")],
+        r"
+error: `clients` must be from 1 to 100000, not `0`
+  --> my.yaml:11:14
+   |
+11 |     clients: 0
+   |              ^
+",
+    );
+    check(
+        &[("clients: 2", "clients: [1, 0]")],
+        r"
+error: `clients` must be from 1 to 100000, not `0`
+  --> my.yaml:11:18
+   |
+11 |     clients: [1, 0]
+   |                  ^
+",
+    );
+    check(
+        &[("after: 1s", "after: 0s")],
+        r"
+error: `after` must be more than zero
+  --> my.yaml:12:19
+   |
+12 |     stop: {after: 0s}
+   |                   ^^
+",
+    );
+    check(
+        &[("after: 1s", "operations: 0")],
+        r"
+error: `operations` must be from 1 to 1000000000000, not `0`
+  --> my.yaml:12:24
+   |
+12 |     stop: {operations: 0}
+   |                        ^
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    rate: 0/s")],
+        r"
+error: `rate` must be more than 0 and at most 1000000000/s
+  --> my.yaml:12:11
+   |
+12 |     rate: 0/s
+   |           ^^^
+hint: a load without a rate, and with `clients`, is closed
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    timeout: 0s")],
+        r"
+error: `timeout` must be more than zero
+  --> my.yaml:12:14
+   |
+12 |     timeout: 0s
+   |              ^^
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    in-flight: 0")],
+        r"
+error: `in-flight` must be from 1 to 1000000, not `0`
+  --> my.yaml:12:16
+   |
+12 |     in-flight: 0
+   |                ^
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 0}")],
+        r"
+error: `count` must be from 1 to 1000000000000, not `0`
+ --> my.yaml:8:19
+  |
+8 |     keys: {count: 0}
+  |                   ^
+",
+    );
+}
+
+#[test]
+fn what_takes_too_long_is_a_mistake() {
+    check(
+        &[("after: 1s", "after: 25h")],
+        r"
+error: `after` must be at most 24h
+  --> my.yaml:12:19
+   |
+12 |     stop: {after: 25h}
+   |                   ^^^
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    warmup: 61m")],
+        r"
+error: `warmup` must be at most 1h
+  --> my.yaml:12:13
+   |
+12 |     warmup: 61m
+   |             ^^^
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    timeout: 2h")],
+        r"
+error: `timeout` must be at most 1h
+  --> my.yaml:12:14
+   |
+12 |     timeout: 2h
+   |              ^^
+",
+    );
+}
+
+#[test]
+fn a_load_ends_by_time_or_by_count() {
+    check(
+        &[("{after: 1s}", "{after: 1s, operations: 10}")],
+        r"
+error: `stop` of load `steady` has both `after` and `operations`
+  --> my.yaml:12:23
+   |
+12 |     stop: {after: 1s, operations: 10}
+   |                       ^^^^^^^^^^
+hint: write `stop: {after: 30s}` or `stop: {operations: 100000}`
+",
+    );
+    check(
+        &[("{after: 1s}", "{}")],
+        r"
+error: `stop` of load `steady` says neither when nor after how much
+  --> my.yaml:12:5
+   |
+12 |     stop: {}
+   |     ^^^^
+hint: write `stop: {after: 30s}` or `stop: {operations: 100000}`
+",
+    );
+    check(
+        &[("{after: 1s}", "1s")],
+        r"
+error: `stop` of load `steady` must be a mapping, not `1s`
+  --> my.yaml:12:11
+   |
+12 |     stop: 1s
+   |           ^^
+hint: its fields: `after` and `operations`
+",
+    );
+}
+
+#[test]
+fn arrivals_without_a_rate_are_a_mistake() {
+    check(
+        &[("clients: 2", "clients: 2\n    arrivals: poisson")],
+        r"
+error: load `steady` has `arrivals` and no `rate`
+  --> my.yaml:12:5
+   |
+12 |     arrivals: poisson
+   |     ^^^^^^^^
+hint: add `rate: 1000/s`; without a rate the load is closed, and each client's next operation follows its last
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    rate: 10/s\n    arrivals: poison")],
+        r"
+error: `arrivals` cannot be `poison`
+  --> my.yaml:13:15
+   |
+13 |     arrivals: poison
+   |               ^^^^^^
+hint: did you mean `poisson`?
+",
+    );
+}
+
+#[test]
+fn a_sweep_with_a_rate_is_a_mistake() {
+    check(
+        &[("clients: 2", "clients: [1, 2]\n    rate: 10/s")],
+        r"
+error: load `steady` has a `rate` and a list of clients
+  --> my.yaml:11:14
+   |
+11 |     clients: [1, 2]
+   |              ^^^^^^
+hint: an open load has one number of clients; give each rate a load of its own
+",
+    );
+}
+
+#[test]
+fn clients_for_names_systems_and_as_many_stages() {
+    check(
+        &[("clients: 2", "clients: 2\n    clients-for: {tree: 3}")],
+        r"
+error: unknown system `tree` in load `steady`
+  --> my.yaml:12:19
+   |
+12 |     clients-for: {tree: 3}
+   |                   ^^^^
+hint: did you mean `three`?
+",
+    );
+    check(
+        &[("clients: 2", "clients: [1, 2]\n    clients-for: {three: 3}")],
+        r"
+error: `clients-for` of `three` has 1 stage and `clients` has 2 stages
+  --> my.yaml:12:26
+   |
+12 |     clients-for: {three: 3}
+   |                          ^
+hint: stages are compared one by one, so that each system needs as many
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    clients-for: {three: many}")],
+        r"
+error: `clients-for` must be a whole number, not `many`
+  --> my.yaml:12:26
+   |
+12 |     clients-for: {three: many}
+   |                          ^^^^
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    clients-for: {three: []}")],
+        r"
+error: `clients-for` must be a whole number, not a list
+  --> my.yaml:12:26
+   |
+12 |     clients-for: {three: []}
+   |                          ^^
+",
+    );
+}
+
+#[test]
+fn followers_of_a_single_node_are_a_mistake() {
+    check(
+        &[("clients: 2", "clients: 2\n    targets: followers")],
+        r"
+error: system `one` has one node, and so no followers
+  --> my.yaml:12:14
+   |
+12 |     targets: followers
+   |              ^^^^^^^^^
+hint: write `targets: all`
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    targets: follower")],
+        r"
+error: `targets` cannot be `follower`
+  --> my.yaml:12:14
+   |
+12 |     targets: follower
+   |              ^^^^^^^^
+hint: did you mean `followers`?
+",
+    );
+}
+
+#[test]
+fn published_figures_name_what_the_study_has() {
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: on, workload: write, metric: errors, value: 1}",
+        )],
+        r"
+error: unknown system `on` in a published figure
+ --> my.yaml:3:14
+  |
+3 |   - {system: on, workload: write, metric: errors, value: 1}
+  |              ^^
+hint: did you mean `one`?
+",
+    );
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: read, metric: errors, value: 1}",
+        )],
+        r"
+error: unknown workload `read` in a published figure
+ --> my.yaml:3:29
+  |
+3 |   - {system: one, workload: read, metric: errors, value: 1}
+  |                             ^^^^
+hint: known workloads: `write`
+",
+    );
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, load: sweep, metric: errors, value: 1}",
+        )],
+        r"
+error: unknown load `sweep` in a published figure
+ --> my.yaml:3:42
+  |
+3 |   - {system: one, workload: write, load: sweep, metric: errors, value: 1}
+  |                                          ^^^^^
+hint: known loads: `steady`
+",
+    );
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, metric: latency-p50, value: 1}",
+        )],
+        r"
+error: `metric` cannot be `latency-p50`
+ --> my.yaml:3:44
+  |
+3 |   - {system: one, workload: write, metric: latency-p50, value: 1}
+  |                                            ^^^^^^^^^^^
+hint: did you mean `latency-p50-ms`?
+",
+    );
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, figures: {latency-p98-ms: 1, errors: none}}",
+        )],
+        r"
+error: unknown metric `latency-p98-ms`
+ --> my.yaml:3:46
+  |
+3 |   - {system: one, workload: write, figures: {latency-p98-ms: 1, errors: none}}
+  |                                              ^^^^^^^^^^^^^^
+hint: did you mean `latency-p90-ms`?
+
+error: `errors` must be a number, not `none`
+ --> my.yaml:3:73
+  |
+3 |   - {system: one, workload: write, figures: {latency-p98-ms: 1, errors: none}}
+  |                                                                         ^^^^
+",
+    );
+    check(
+        &[("title: t", "title: t\npublished:\n  - {system: one, workload: write, metric: errors}")],
+        r"
+error: a published figure needs one metric and its value, or figures
+ --> my.yaml:3:5
+  |
+3 |   - {system: one, workload: write, metric: errors}
+  |     ^
+hint: write either `metric: throughput-mean` and `value: 2921`, or `figures: {throughput-mean: 2921}`
+",
+    );
+    check(
+        &[("title: t", "title: t\npublished:\n  - {system: one, workload: write, figures: {}}")],
+        r"
+error: `figures` is empty
+ --> my.yaml:3:45
+  |
+3 |   - {system: one, workload: write, figures: {}}
+  |                                             ^^
+",
+    );
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, metric: errors, value: -1}",
+        )],
+        r"
+error: `value` must be at least 0, not `-1`
+ --> my.yaml:3:59
+  |
+3 |   - {system: one, workload: write, metric: errors, value: -1}
+  |                                                           ^^
+",
+    );
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, figures: {errors: 1}}\n  - {system: one, workload: write, metric: errors, value: 1}",
+        )],
+        r"
+error: `errors` of `one` in `write` under `steady` is published twice
+ --> my.yaml:4:44
+  |
+4 |   - {system: one, workload: write, metric: errors, value: 1}
+  |                                            ^^^^^^
+",
+    );
+    check(
+        &[("title: t", "title: t\npublished:\n  - just text")],
+        r"
+error: a published figure must be a mapping, not `just text`
+ --> my.yaml:3:5
+  |
+3 |   - just text
+  |     ^^^^^^^^^
+hint: its fields: `system`, `workload`, `load`, `metric`, `value`, `figures` and `note`
+",
+    );
+}
+
+#[test]
+fn a_published_figure_says_under_which_load() {
+    check(
+        &[
+            (
+                "title: t",
+                "title: t\npublished:\n  - {system: one, workload: write, metric: errors, value: 1}",
+            ),
+            ("loads:\n  steady", "loads:\n  brief: {clients: 1, stop: {after: 1s}}\n  steady"),
+        ],
+        r"
+error: a published figure does not say under which load
+ --> my.yaml:3:5
+  |
+3 |   - {system: one, workload: write, metric: errors, value: 1}
+  |     ^
+hint: workload `write` has the loads `brief` and `steady`; add `load`
+",
+    );
+    check(
+        &[
+            (
+                "title: t",
+                "title: t\npublished:\n  - {system: one, workload: write, load: brief, metric: errors, value: 1}",
+            ),
+            ("    keys", "    loads: [steady]\n    keys"),
+            ("loads:\n  steady", "loads:\n  brief: {clients: 1, stop: {after: 1s}}\n  steady"),
+        ],
+        r"
+error: workload `write` is not put under load `brief`
+ --> my.yaml:3:42
+  |
+3 |   - {system: one, workload: write, load: brief, metric: errors, value: 1}
+  |                                          ^^^^^
+hint: its loads: `steady`
+
+error: no workload is put under load `brief`
+  --> my.yaml:13:3
+   |
+13 |   brief: {clients: 1, stop: {after: 1s}}
+   |   ^^^^^
+hint: name it in the `loads` of a workload, or remove it
+",
+    );
+}
+
+#[test]
+fn a_publication_names_its_hardware() {
+    check(
+        &[("title: t", "title: t\npublication: {title: p}")],
+        r"
+error: `publication` of the study has no `hardware`
+ --> my.yaml:2:1
+  |
+2 | publication: {title: p}
+  | ^^^^^^^^^^^
+hint: add `hardware: 3 servers of 16 vCPUs and 30 GB`
+",
+    );
+}

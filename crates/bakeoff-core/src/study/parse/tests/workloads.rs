@@ -1,0 +1,338 @@
+//! Workloads that cannot be.
+
+use super::check;
+
+#[test]
+fn an_empty_mix_is_a_mistake() {
+    check(
+        &[("{put: 1}", "{}")],
+        r"
+error: the mix of workload `write` is empty
+ --> my.yaml:7:10
+  |
+7 |     mix: {}
+  |          ^^
+hint: give at least one operation a weight: `mix: {get: 90, put: 10}`
+",
+    );
+    check(
+        &[("{put: 1}", "{put: 0, get: 0}")],
+        r"
+error: the mix of workload `write` is empty
+ --> my.yaml:7:10
+  |
+7 |     mix: {put: 0, get: 0}
+  |          ^^^^^^^^^^^^^^^^
+hint: give at least one operation a weight: `mix: {get: 90, put: 10}`
+",
+    );
+}
+
+#[test]
+fn an_unknown_operation_is_a_mistake() {
+    check(
+        &[("{put: 1}", "{puts: 1}")],
+        r"
+error: unknown operation `puts` in workload `write`
+ --> my.yaml:7:11
+  |
+7 |     mix: {puts: 1}
+  |           ^^^^
+hint: did you mean `put`?
+",
+    );
+    check(
+        &[("{put: 1}", "{scan: 1}")],
+        r"
+error: unknown operation `scan` in workload `write`
+ --> my.yaml:7:11
+  |
+7 |     mix: {scan: 1}
+  |           ^^^^
+hint: known operations: `put`, `get`, `delete` and `list`
+",
+    );
+    check(
+        &[("{put: 1}", "{put: -1}")],
+        r"
+error: `put` must be from 0 to 1000000, not `-1`
+ --> my.yaml:7:16
+  |
+7 |     mix: {put: -1}
+  |                ^^
+",
+    );
+    check(
+        &[("{put: 1}", "{put: 0.5}")],
+        r"
+error: `put` must be a whole number, not `0.5`
+ --> my.yaml:7:16
+  |
+7 |     mix: {put: 0.5}
+  |                ^^^
+",
+    );
+}
+
+#[test]
+fn an_operation_that_a_system_lacks_is_a_mistake() {
+    check(
+        &[("{put: 1}", "{put: 1, list: 1}"), ("kind: etcd", "kind: zookeeper")],
+        r"
+error: system `three` cannot `list`
+ --> my.yaml:7:19
+  |
+7 |     mix: {put: 1, list: 1}
+  |                   ^^^^
+hint: kind `zookeeper` can `put`, `get` and `delete`
+",
+    );
+}
+
+#[test]
+fn reads_that_a_system_lacks_are_a_mistake() {
+    check(
+        &[("{put: 1}", "{get: 1}\n    reads: default")],
+        r"
+error: system `three` has no `default` reads
+ --> my.yaml:8:12
+  |
+8 |     reads: default
+  |            ^^^^^^^
+hint: kind `etcd` has reads that are `linearizable` and `stale`
+",
+    );
+    check(
+        &[("{put: 1}", "{get: 1}\n    reads: fresh")],
+        r"
+error: `reads` cannot be `fresh`
+ --> my.yaml:8:12
+  |
+8 |     reads: fresh
+  |            ^^^^^
+hint: known words: `linearizable`, `default` and `stale`
+",
+    );
+}
+
+#[test]
+fn sizes_too_small_to_prove_anything_are_mistakes() {
+    check(
+        &[("{count: 100}", "{count: 100, size: 16}")],
+        r"
+error: `size` must be from 24 B to 64 KiB, not `16`
+ --> my.yaml:8:30
+  |
+8 |     keys: {count: 100, size: 16}
+  |                              ^^
+hint: keys and values carry what proves them right
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100}\n    values: {size: 8}")],
+        r"
+error: `size` must be from 36 B to 1 GiB, not `8`
+ --> my.yaml:9:20
+  |
+9 |     values: {size: 8}
+  |                    ^
+hint: keys and values carry what proves them right
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100, size: 30, per-directory: 10}")],
+        r"
+error: keys of 30 bytes are too short to have directories
+ --> my.yaml:8:30
+  |
+8 |     keys: {count: 100, size: 30, per-directory: 10}
+  |                              ^^
+hint: write `size: 34` or more
+",
+    );
+}
+
+#[test]
+fn a_value_that_a_system_does_not_take_is_a_mistake() {
+    check(
+        &[("{count: 100}", "{count: 100}\n    values: {size: 2MiB}")],
+        r"
+error: values of 2097152 bytes are too large for system `one`
+ --> my.yaml:9:20
+  |
+9 |     values: {size: 2MiB}
+  |                    ^^^^
+hint: kind `canary` takes at most 1048576 bytes
+
+error: values of 2097152 bytes are too large for system `three`
+ --> my.yaml:9:20
+  |
+9 |     values: {size: 2MiB}
+  |                    ^^^^
+hint: kind `etcd` takes at most 1500000 bytes
+",
+    );
+}
+
+#[test]
+fn a_list_without_directories_is_a_mistake() {
+    check(
+        &[("{put: 1}", "{list: 1}"), ("{count: 100}", "{count: 100, per-directory: 0}")],
+        r"
+error: workload `write` has `list` in its mix and no directories
+ --> my.yaml:8:39
+  |
+8 |     keys: {count: 100, per-directory: 0}
+  |                                       ^
+hint: `list` returns the keys of one directory; write `per-directory: 100`
+",
+    );
+}
+
+#[test]
+fn an_unknown_order_is_a_mistake() {
+    check(
+        &[("{count: 100}", "{count: 100, order: random}")],
+        r"
+error: `order` cannot be `random`
+ --> my.yaml:8:31
+  |
+8 |     keys: {count: 100, order: random}
+  |                               ^^^^^^
+hint: known words: `sequential`, `unique`, `uniform`, `zipfian` and `same`
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100, order: zipf}")],
+        r"
+error: `order` cannot be `zipf`
+ --> my.yaml:8:31
+  |
+8 |     keys: {count: 100, order: zipf}
+  |                               ^^^^
+hint: did you mean `zipfian`?
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100, order: {zipfian: 0}}")],
+        r"
+error: `zipfian` must be more than 0 and at most 10, not `0`
+ --> my.yaml:8:41
+  |
+8 |     keys: {count: 100, order: {zipfian: 0}}
+  |                                         ^
+",
+    );
+    check(
+        &[("{count: 100}", "{count: 100, order: {exponent: 1}}")],
+        r"
+error: the key order has no `zipfian`
+ --> my.yaml:8:24
+  |
+8 |     keys: {count: 100, order: {exponent: 1}}
+  |                        ^^^^^
+hint: add `zipfian: 1.2`
+
+error: unknown field `exponent` in the key order
+ --> my.yaml:8:32
+  |
+8 |     keys: {count: 100, order: {exponent: 1}}
+  |                                ^^^^^^^^
+hint: known fields: `zipfian`
+",
+    );
+}
+
+#[test]
+fn reading_what_nobody_wrote_is_a_mistake() {
+    check(
+        &[("{put: 1}", "{get: 1}\n    fill: false")],
+        r"
+error: workload `write` reads keys that nobody writes
+ --> my.yaml:8:11
+  |
+8 |     fill: false
+  |           ^^^^^
+hint: leave `fill` out, and all keys are written before the load begins
+",
+    );
+    check(
+        &[
+            ("{put: 1}", "{get: 1, put: 1}\n    fill: false"),
+            ("{count: 100}", "{count: 100, order: unique}"),
+        ],
+        r"
+error: workload `write` gets each key once, and never one that it has put
+ --> my.yaml:8:11
+  |
+8 |     fill: false
+  |           ^^^^^
+hint: leave `fill` out, and all keys are written before the load begins
+",
+    );
+}
+
+#[test]
+fn more_operations_than_unique_keys_is_a_mistake() {
+    check(
+        &[("{count: 100}", "{count: 100, order: unique}"), ("after: 1s", "operations: 1000")],
+        r"
+error: load `steady` has 1000 operations, and workload `write` has 100 unique keys
+ --> my.yaml:8:31
+  |
+8 |     keys: {count: 100, order: unique}
+  |                               ^^^^^^
+hint: in `unique` order each key is touched once; write `count: 1000`, or another order
+",
+    );
+    check(
+        &[
+            ("{count: 100}", "{count: 100, order: unique}"),
+            ("clients: 2", "clients: 2\n    rate: 200/s\n    warmup: 500ms"),
+        ],
+        r"
+error: load `steady` has 300 operations, and workload `write` has 100 unique keys
+ --> my.yaml:8:31
+  |
+8 |     keys: {count: 100, order: unique}
+  |                               ^^^^^^
+hint: in `unique` order each key is touched once; write `count: 300`, or another order
+",
+    );
+}
+
+#[test]
+fn an_unknown_load_is_a_mistake() {
+    check(
+        &[("    keys", "    loads: [stedy]\n    keys")],
+        r"
+error: unknown load `stedy` in workload `write`
+ --> my.yaml:8:13
+  |
+8 |     loads: [stedy]
+  |             ^^^^^
+hint: did you mean `steady`?
+",
+    );
+    check(
+        &[("    keys", "    loads: [steady, steady]\n    keys")],
+        r"
+error: load `steady` is listed twice
+ --> my.yaml:8:21
+  |
+8 |     loads: [steady, steady]
+  |                     ^^^^^^
+",
+    );
+    check(
+        &[("    keys", "    loads: []\n    keys")],
+        r"
+error: `loads` is an empty list
+ --> my.yaml:8:12
+  |
+8 |     loads: []
+  |            ^^
+hint: write `loads: [steady]`
+",
+    );
+}
