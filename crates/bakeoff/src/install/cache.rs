@@ -25,7 +25,7 @@ const WORK_PREFIX: &str = ".work-";
 
 /// bakeoff's own folder for fetched programs.
 #[derive(Debug, Clone)]
-pub struct Cache {
+pub(crate) struct Cache {
     root: PathBuf,
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Look {
 
 impl Cache {
     /// The cache in the folder given.
-    pub fn at(root: impl Into<PathBuf>) -> Self {
+    pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
         Cache { root: root.into() }
     }
 
@@ -80,7 +80,7 @@ impl Cache {
     ///
     /// # Errors
     /// When none of the three variables is set.
-    pub fn from_environment() -> Result<Self, InstallError> {
+    pub(crate) fn from_environment() -> Result<Self, InstallError> {
         Self::from_variables(|name| std::env::var_os(name).map(PathBuf::from))
             .ok_or(InstallError::NoCache)
     }
@@ -98,7 +98,7 @@ impl Cache {
     }
 
     /// The folder itself.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a program could not be had.
 #[derive(Debug)]
-pub enum InstallError {
+pub(crate) enum InstallError {
     /// The program that the study or the command line names will not do.
     OwnProgram {
         /// The system that it was given for.
@@ -53,7 +53,7 @@ pub enum InstallError {
 
 /// Why one rung of the ladder did not deliver.
 #[derive(Debug)]
-pub enum RungError {
+pub(crate) enum RungError {
     /// It was not tried, or has no such version.
     PassedOver(String),
     /// It was tried and failed.
@@ -64,13 +64,13 @@ pub enum RungError {
 
 /// What a rung tried and what came back.
 #[derive(Debug, Default)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// One line: what failed.
-    pub what: String,
+    pub(crate) what: String,
     /// The last lines that the tool wrote.
-    pub output: Vec<String>,
+    pub(crate) output: Vec<String>,
     /// The whole of what it wrote.
-    pub log: Option<PathBuf>,
+    pub(crate) log: Option<PathBuf>,
 }
 
 impl RungError {

@@ -20,7 +20,7 @@ const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
 /// Whether a program is there and, if not, what would bring it.
 #[derive(Debug, Clone)]
-pub enum Availability {
+pub(crate) enum Availability {
     /// It is there.
     Found(Installed),
     /// It is not.
@@ -36,20 +36,20 @@ pub enum Availability {
 
 /// What one source would need of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rung {
+pub(crate) struct Rung {
     /// The source: `Go module github.com/hashicorp/consul`.
-    pub title: String,
+    pub(crate) title: String,
     /// Whether this machine has what it needs; the network is not tried.
-    pub possible: bool,
+    pub(crate) possible: bool,
     /// What that is, or what is lacking: `go1.26.8`, `this machine has no `go``.
-    pub note: String,
+    pub(crate) note: String,
 }
 
 /// Looks where the user says, on `PATH` and in the cache; the network is not used.
 ///
 /// # Errors
 /// When the user's own program will not do, or there is no Java runtime for a system that needs one.
-pub fn find(
+pub(crate) fn find(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
     own_program: Option<&Path>,
@@ -61,7 +61,7 @@ pub fn find(
 
 /// Says whether the program is there and, if not, what would bring it. Cached files are looked at
 /// but not hashed, since a listing of all systems should be quick.
-pub fn describe(
+pub(crate) fn describe(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
     own_program: Option<&Path>,

@@ -11,14 +11,18 @@
 //!
 //! Not here: what a program is started with (`systems`), and starting it (`process`).
 
+mod archive;
 mod cache;
 mod debian;
+mod download;
 mod error;
 mod find;
 mod go_module;
 mod java;
 mod maven;
 mod recipe;
+#[cfg(test)]
+mod testing;
 mod tool;
 mod version;
 
@@ -30,35 +34,36 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use cache::Cache;
-pub use error::{Failure, InstallError, RungError};
-pub use find::{Availability, Rung, describe, find};
-pub use recipe::{Algorithm, Member, Recipe, Shape, Source};
-pub use version::{NotAVersion, VersionRequest};
+pub(crate) use cache::Cache;
+pub(crate) use error::{InstallError, RungError};
+pub(crate) use find::{Availability, describe, find};
+pub(crate) use recipe::{Algorithm, Member, Recipe, Shape, Source};
+pub(crate) use version::VersionRequest;
 
 use cache::{Locked, Manifest};
+use download::Limits;
 use tool::{Call, Watcher};
 
 /// A program that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub(crate) struct Installed {
     /// The system that it is the program of.
-    pub system: String,
+    pub(crate) system: String,
     /// The version, as the program says or its build information proves.
-    pub version: String,
+    pub(crate) version: String,
     /// Where it came from: `Debian package etcd-server 3.4.23-4+b4`.
-    pub source: String,
+    pub(crate) source: String,
     /// What to execute.
-    pub program: Program,
+    pub(crate) program: Program,
     /// SHA-256 of the executable or, for jars, of the sorted list of `sha256  name` lines.
-    pub sha256: String,
+    pub(crate) sha256: String,
     /// When it was built (`2024-10-29`), where the program says so.
-    pub date: Option<String>,
+    pub(crate) date: Option<String>,
 }
 
 /// What to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Program {
+pub(crate) enum Program {
     /// An executable file.
     Binary(PathBuf),
     /// Jars for a Java runtime.
@@ -77,7 +82,7 @@ pub enum Program {
 impl Installed {
     /// The program and its leading arguments. For Java they end with the class path: options of the
     /// runtime may follow, then the main class.
-    pub fn command(&self) -> Vec<OsString> {
+    pub(crate) fn command(&self) -> Vec<OsString> {
         match &self.program {
             Program::Binary(path) => vec![path.clone().into()],
             Program::Java { java, class_path, .. } => {
@@ -159,7 +164,7 @@ struct Fetched {
 /// # Errors
 /// When the user's own program will not do, no Java runtime is there for a system that needs one,
 /// the cache cannot be used, no source could deliver, or `stop` was set.
-pub fn install(
+pub(crate) fn install(
     recipe: &Recipe,
     wanted: Option<&VersionRequest>,
     own_program: Option<&Path>,
@@ -250,12 +255,21 @@ fn climb(
             go_module::fetch(&mut job, module, package, versions, takes)
         }
         Source::Maven { artifacts, versions } => maven::fetch(&mut job, artifacts, versions),
-        Source::Archive { .. } => Err(RungError::PassedOver("not there yet".to_owned())),
+        Source::Archive { url, checksums, algorithm, member, versions } => {
+            let (algorithm, member) = (*algorithm, *member);
+            let release = archive::Release { url, checksums, algorithm, member, versions };
+            archive::fetch(&mut job, release, Limits::ARCHIVE)
+        }
     };
     let checked = delivered.and_then(|fetched| proven(search, source, &tree, fetched));
     let manifest = match checked {
         Ok(manifest) => manifest,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => {
+            if fs::metadata(&log).is_ok_and(|log| log.len() == 0) {
+                let _ = fs::remove_file(&log);
+            }
+            return Ok(Err(error));
+        }
     };
     let entry = locked.keep(&tree, manifest)?;
     watcher.say(&format!(
@@ -308,29 +322,4 @@ fn jars_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::systems::{consul, etcd, zookeeper};
-
-    /// Not a test of ours but of the world: fetches what `BAKEOFF_TEST_INSTALL` names
-    /// (`etcd@3.6,consul`) into the user's cache.
-    #[test]
-    #[ignore = "fetches real programs; name them in BAKEOFF_TEST_INSTALL"]
-    fn the_real_programs_can_be_had() {
-        let named = std::env::var("BAKEOFF_TEST_INSTALL").unwrap_or_default();
-        let cache = Cache::from_environment().unwrap();
-        let mut lines = Vec::new();
-        for name in named.split(',').filter(|name| !name.is_empty()) {
-            let (system, version) =
-                name.split_once('@').map_or((name, None), |(s, v)| (s, Some(v)));
-            let wanted = version.map(|version| version.parse().unwrap());
-            let recipes = [etcd::recipe::RECIPE, zookeeper::recipe::RECIPE, consul::recipe::RECIPE];
-            let recipe = recipes.into_iter().find(|recipe| recipe.system == system).unwrap();
-            let stop = AtomicBool::new(false);
-            let mut progress = |line: &str| lines.push(line.to_owned());
-            let installed = install(&recipe, wanted.as_ref(), None, &cache, &mut progress, &stop);
-            lines.push(installed.map_or_else(|e| e.to_string(), |i| format!("{i:#?}")));
-        }
-        fs::write(cache.root().join("logs/test-install.txt"), lines.join("\n")).unwrap();
-    }
-}
+mod tests;

@@ -10,18 +10,18 @@
 
 /// How a system's program can be had.
 #[derive(Debug, Clone, Copy)]
-pub struct Recipe {
+pub(crate) struct Recipe {
     /// The system's name as in studies and on the command line: `etcd`.
-    pub system: &'static str,
+    pub(crate) system: &'static str,
     /// What the program looks like once it is here.
-    pub shape: Shape,
+    pub(crate) shape: Shape,
     /// Where it can come from, in the order in which the sources are tried.
-    pub sources: &'static [Source],
+    pub(crate) sources: &'static [Source],
 }
 
 /// What a program looks like once it is here.
 #[derive(Debug, Clone, Copy)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// One executable file.
     Binary {
         /// Its file name, looked for on `PATH`: `etcd`.
@@ -42,7 +42,7 @@ pub enum Shape {
 
 /// One rung of the ladder.
 #[derive(Debug, Clone, Copy)]
-pub enum Source {
+pub(crate) enum Source {
     /// Debian packages from the machine's own package sources, unpacked without root.
     Debian {
         /// The packages to unpack into one tree; the first one's version is the program's.
@@ -91,7 +91,7 @@ pub enum Source {
 
 /// A kind of published checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
+pub(crate) enum Algorithm {
     /// SHA-256, 64 hexadecimal digits.
     Sha256,
     /// SHA-512, 128 hexadecimal digits.
@@ -100,7 +100,7 @@ pub enum Algorithm {
 
 /// What to take out of a release archive.
 #[derive(Debug, Clone, Copy)]
-pub enum Member {
+pub(crate) enum Member {
     /// One file: the executable.
     File(&'static str),
     /// Every jar directly in this folder (named without a trailing slash).
@@ -130,7 +130,10 @@ impl Source {
                 let name = first.strip_suffix(":{version}").unwrap_or(first);
                 format!("Maven artifact {name}")
             }
-            Source::Archive { url, .. } => format!("release archive {url}"),
+            Source::Archive { url, .. } => {
+                let host = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
+                format!("release archive from {}", host.unwrap_or(url))
+            }
         }
     }
 

@@ -8,11 +8,11 @@ use std::str::FromStr;
 
 /// A version that was asked for: `3.6`, `1.20.1`; a leading `v` is dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VersionRequest(String);
+pub(crate) struct VersionRequest(String);
 
 /// The text is no version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotAVersion(String);
+pub(crate) struct NotAVersion(String);
 
 impl fmt::Display for NotAVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,17 +53,17 @@ impl fmt::Display for VersionRequest {
 
 impl VersionRequest {
     /// The text of the request, without a leading `v`.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether the request names one version alone: three numbers, or any pre-release.
-    pub fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         self.0.split('.').count() >= 3 || self.0.contains(['-', '+', '~'])
     }
 
     /// Whether `version` is one of those asked for.
-    pub fn matches(&self, version: &str) -> bool {
+    pub(crate) fn matches(&self, version: &str) -> bool {
         let version = version.strip_prefix('v').unwrap_or(version);
         match version.strip_prefix(self.0.as_str()) {
             Some("") => true,
@@ -122,7 +122,8 @@ pub(super) fn said_date(text: &str) -> Option<String> {
                 .enumerate()
                 .all(|(i, b)| if i == 4 || i == 7 { *b == b'-' } else { b.is_ascii_digit() })
     };
-    let found = text.as_bytes().windows(10).find(|w| shape(w))?;
+    // A build without a date of its own says 1970.
+    let found = text.as_bytes().windows(10).find(|w| shape(w) && !w.starts_with(b"1970"))?;
     String::from_utf8(found.to_vec()).ok()
 }
 
@@ -209,6 +210,7 @@ mod tests {
             assert_eq!(said_version(text).as_deref(), expected, "{text:?}");
         }
         assert_eq!(said_date(cases[1].0).as_deref(), Some("2024-10-29"));
+        assert_eq!(said_date("Build Date 1970-01-01T00:00:01Z"), None);
         assert_eq!(said_date("1234567890 é 20-10-2024"), None);
     }
 

@@ -5,7 +5,7 @@
 use crate::install::{Algorithm, Member, Recipe, Shape, Source};
 
 /// How Consul can be had.
-pub const RECIPE: Recipe = Recipe {
+pub(crate) const RECIPE: Recipe = Recipe {
     system: "consul",
     shape: Shape::Binary { executable: "consul", version_args: &["version"] },
     sources: &[

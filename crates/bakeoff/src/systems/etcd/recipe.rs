@@ -6,7 +6,7 @@
 use crate::install::{Algorithm, Member, Recipe, Shape, Source};
 
 /// How etcd can be had.
-pub const RECIPE: Recipe = Recipe {
+pub(crate) const RECIPE: Recipe = Recipe {
     system: "etcd",
     shape: Shape::Binary { executable: "etcd", version_args: &["--version"] },
     sources: &[

@@ -6,7 +6,7 @@
 use crate::install::{Algorithm, Member, Recipe, Shape, Source};
 
 /// How ZooKeeper can be had.
-pub const RECIPE: Recipe = Recipe {
+pub(crate) const RECIPE: Recipe = Recipe {
     system: "zookeeper",
     shape: Shape::Java {
         main_class: "org.apache.zookeeper.server.quorum.QuorumPeerMain",
@@ -15,11 +15,13 @@ pub const RECIPE: Recipe = Recipe {
     },
     sources: &[
         Source::Maven {
-            // The last two are `provided` in ZooKeeper's own description and needed nonetheless.
+            // The middle two are `provided` in ZooKeeper's own description and needed nonetheless.
+            // The last one logs to standard error as Debian's does; without it there is no log.
             artifacts: &[
                 "org.apache.zookeeper:zookeeper:{version}",
                 "org.xerial.snappy:snappy-java:1.1.10.5",
                 "io.dropwizard.metrics:metrics-core:4.1.12.1",
+                "org.slf4j:slf4j-simple:1.7.30",
             ],
             versions: &["3.9.3"],
         },

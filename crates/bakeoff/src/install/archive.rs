@@ -1,0 +1,302 @@
+//! A project's own release archive, checked against the checksums published beside it.
+//!
+//! The checksum is required: an archive without one is not used. It proves that the transfer is
+//! what the project's host serves, not that the host is honest; signatures are not checked.
+//! Only the files wanted are taken out, under names of our own choosing, and an archive with a path
+//! that leads out of it is refused whole.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use sha2::{Digest, Sha256, Sha512};
+
+use super::cache::hex;
+use super::download::{Limits, download};
+use super::error::RungError;
+use super::recipe::{Algorithm, Member};
+use super::version::VersionRequest;
+use super::{Fetched, Job};
+
+/// More than this is not unpacked of one file.
+const MEMBER_BYTES_MAX: u64 = 1 << 30;
+/// More files than this are in no archive that we want.
+const MEMBERS_MAX: usize = 100_000;
+
+/// Where a release archive is and what is wanted of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Release<'a> {
+    pub(super) url: &'a str,
+    pub(super) checksums: &'a str,
+    pub(super) algorithm: Algorithm,
+    pub(super) member: Member,
+    pub(super) versions: &'a [&'a str],
+}
+
+/// Fetches the archive, proves it, and unpacks what is wanted into the job's tree.
+pub(super) fn fetch(
+    job: &mut Job<'_, '_>,
+    release: Release<'_>,
+    limits: Limits,
+) -> Result<Fetched, RungError> {
+    let version =
+        VersionRequest::choose(job.wanted, release.versions).map_err(RungError::PassedOver)?;
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let fill = |template: &str| template.replace("{version}", &version).replace("{arch}", arch);
+    let url = fill(release.url);
+    let mirror = job.host.mirror.as_deref();
+    let (from, sums_from) = (mirrored(&url, mirror), mirrored(&fill(release.checksums), mirror));
+    let name = url.rsplit('/').next().unwrap_or(&url).to_owned();
+
+    job.watcher.say(&format!("{} {version}: fetching the release archive {name}", job.system));
+    let mut sums = Vec::new();
+    let small = Limits {
+        size_bytes: Limits::CHECKSUMS.size_bytes,
+        total: limits.total.min(Limits::CHECKSUMS.total),
+        ..limits
+    };
+    download(&sums_from, mirror.is_some(), small, &mut sums, job.watcher)?;
+    let Some(expected) = published(&String::from_utf8_lossy(&sums), &name, release.algorithm)
+    else {
+        return Err(RungError::failed(format!("{sums_from} holds no checksum of `{name}`")));
+    };
+
+    let path = job.scratch.join("archive");
+    let mut file = File::create_new(&path).map_err(|e| RungError::io("write", &path, &e))?;
+    let mut proof = Proof::new(release.algorithm);
+    let size =
+        download(&from, mirror.is_some(), limits, &mut Both(&mut file, &mut proof), job.watcher)?;
+    let found = proof.finish();
+    if found != expected {
+        return Err(RungError::failed(format!(
+            "{from} ({size} bytes) has checksum {found}, not {expected} as published"
+        )));
+    }
+
+    let wanted = match release.member {
+        Member::File(template) => Wanted::File {
+            path: fill(template),
+            name: job.executable.unwrap_or("program").to_owned(),
+        },
+        Member::Jars(template) => Wanted::Jars { dir: fill(template) },
+    };
+    let into = job.tree.join(wanted.folder());
+    fs::create_dir_all(&into).map_err(|e| RungError::io("make", &into, &e))?;
+    let archive = File::open(&path).map_err(|e| RungError::io("read", &path, &e))?;
+    let unpacked = if name.ends_with(".zip") {
+        from_zip(archive, &wanted, &into)
+    } else {
+        from_tar_gz(archive, &wanted, &into)
+    };
+    let mut names = unpacked.map_err(|reason| RungError::failed(format!("{name}: {reason}")))?;
+    names.sort();
+    if names.is_empty() {
+        return Err(RungError::failed(format!("{name} holds no {}", wanted.told())));
+    }
+    let origin = mirror.map_or(String::new(), |mirror| format!(" (from the mirror {mirror})"));
+    Ok(Fetched {
+        source: format!("release archive {url}{origin}, {} {expected}", release.algorithm.title()),
+        version,
+        files: names.into_iter().map(|file| Path::new(wanted.folder()).join(file)).collect(),
+        vouched: None,
+    })
+}
+
+/// The URL with scheme and host replaced by the mirror's.
+fn mirrored(url: &str, mirror: Option<&str>) -> String {
+    let path =
+        url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map(|(_, path)| path);
+    match (mirror, path) {
+        (Some(mirror), Some(path)) => format!("{}/{path}", mirror.trim_end_matches('/')),
+        _ => url.to_owned(),
+    }
+}
+
+/// The checksum of `name` in a published list: `HEX  NAME` lines, or one bare `HEX`.
+fn published(list: &str, name: &str, algorithm: Algorithm) -> Option<String> {
+    let sound = |word: &str| {
+        word.len() == algorithm.hex_digits() && word.bytes().all(|b| b.is_ascii_hexdigit())
+    };
+    let mut lines = list.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    let first = *lines.peek()?;
+    if sound(first) && list.split_whitespace().count() == 1 {
+        return Some(first.to_ascii_lowercase());
+    }
+    lines.find_map(|line| {
+        let (sum, file) = line.split_once(char::is_whitespace)?;
+        let file = file.trim().trim_start_matches('*');
+        let file = file.rsplit('/').next().unwrap_or(file);
+        (file == name && sound(sum)).then(|| sum.to_ascii_lowercase())
+    })
+}
+
+impl Algorithm {
+    fn hex_digits(self) -> usize {
+        match self {
+            Algorithm::Sha256 => 64,
+            Algorithm::Sha512 => 128,
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Algorithm::Sha256 => "SHA-256",
+            Algorithm::Sha512 => "SHA-512",
+        }
+    }
+}
+
+enum Proof {
+    Sha256(Sha256),
+    Sha512(Sha512),
+}
+
+impl Proof {
+    fn new(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Sha256 => Proof::Sha256(Sha256::new()),
+            Algorithm::Sha512 => Proof::Sha512(Sha512::new()),
+        }
+    }
+
+    fn finish(self) -> String {
+        match self {
+            Proof::Sha256(hash) => hex(&hash.finalize()),
+            Proof::Sha512(hash) => hex(&hash.finalize()),
+        }
+    }
+}
+
+/// Writes to the file and into the hash.
+struct Both<'a>(&'a mut File, &'a mut Proof);
+
+impl Write for Both<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(bytes)?;
+        match &mut self.1 {
+            Proof::Sha256(hash) => hash.update(bytes),
+            Proof::Sha512(hash) => hash.update(bytes),
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// What is to be taken out, with the version filled in.
+enum Wanted {
+    File { path: String, name: String },
+    Jars { dir: String },
+}
+
+impl Wanted {
+    /// The folder of our tree that it goes into.
+    fn folder(&self) -> &'static str {
+        match self {
+            Wanted::File { .. } => "bin",
+            Wanted::Jars { .. } => "jars",
+        }
+    }
+
+    fn told(&self) -> String {
+        match self {
+            Wanted::File { path, .. } => format!("`{path}`"),
+            Wanted::Jars { dir } => format!("jars in `{dir}`"),
+        }
+    }
+
+    /// The name that we give this member, if it is wanted; an error if it leads out of the archive.
+    fn name_for(&self, member: &Path) -> Result<Option<String>, String> {
+        let outward =
+            |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+        if member.components().any(outward) {
+            return Err(format!("it holds `{}`, which leads out of it", member.display()));
+        }
+        // `./etcd` and `etcd` are the same.
+        let inside: PathBuf =
+            member.components().filter(|part| *part != Component::CurDir).collect();
+        Ok(match self {
+            Wanted::File { path, name } => (inside == Path::new(path)).then(|| name.clone()),
+            Wanted::Jars { dir } => {
+                let here = inside.parent() == Some(Path::new(dir))
+                    && inside.extension().is_some_and(|ext| ext == "jar");
+                inside
+                    .file_name()
+                    .filter(|_| here)
+                    .and_then(|name| name.to_str())
+                    .map(str::to_owned)
+            }
+        })
+    }
+}
+
+fn from_tar_gz(archive: File, wanted: &Wanted, into: &Path) -> Result<Vec<String>, String> {
+    let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(BufReader::new(archive)));
+    let mut names = Vec::new();
+    let damaged = |e: io::Error| format!("it cannot be read: {e}");
+    for (count, member) in tar.entries().map_err(damaged)?.enumerate() {
+        let mut member = member.map_err(damaged)?;
+        if count >= MEMBERS_MAX {
+            return Err(format!("it holds more than {MEMBERS_MAX} files"));
+        }
+        let path = member.path().map_err(damaged)?.into_owned();
+        if let Some(name) = wanted.name_for(&path)? {
+            if !member.header().entry_type().is_file() {
+                return Err(format!("`{}` in it is no plain file", path.display()));
+            }
+            write_member(&mut member, &into.join(&name))?;
+            names.push(name);
+        }
+    }
+    // The end of the compressed data proves the rest of it, so it is read as well.
+    let mut rest = tar.into_inner().take(MEMBER_BYTES_MAX);
+    io::copy(&mut rest, &mut io::sink()).map_err(damaged)?;
+    Ok(names)
+}
+
+fn from_zip(
+    archive: impl Read + Seek,
+    wanted: &Wanted,
+    into: &Path,
+) -> Result<Vec<String>, String> {
+    let damaged = |e: zip::result::ZipError| format!("it cannot be read: {e}");
+    let mut zip = zip::ZipArchive::new(archive).map_err(damaged)?;
+    if zip.len() > MEMBERS_MAX {
+        return Err(format!("it holds more than {MEMBERS_MAX} files"));
+    }
+    let mut names = Vec::new();
+    for index in 0..zip.len() {
+        let mut member = zip.by_index(index).map_err(damaged)?;
+        let path = PathBuf::from(member.name().map_err(damaged)?.as_ref());
+        if let Some(name) = wanted.name_for(&path)? {
+            if !member.is_file() {
+                return Err(format!("`{}` in it is no plain file", path.display()));
+            }
+            write_member(&mut member, &into.join(&name))?;
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn write_member(member: &mut dyn Read, path: &Path) -> Result<(), String> {
+    let failed = |e: io::Error| format!("`{}` cannot be unpacked: {e}", path.display());
+    // A name that comes twice is an archive made to confuse.
+    let mut file = File::create_new(path).map_err(failed)?;
+    let written = io::copy(&mut member.take(MEMBER_BYTES_MAX + 1), &mut file).map_err(failed)?;
+    if written > MEMBER_BYTES_MAX {
+        return Err(format!("a file in it is larger than the {MEMBER_BYTES_MAX} bytes allowed"));
+    }
+    file.set_permissions(fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    file.sync_all().map_err(failed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Fetches a file over HTTP with limits on everything: time to connect, to answer, between two
+//! pieces and altogether, and size.
+//!
+//! A closed network must cost seconds, not minutes, since the next rung of the ladder may need no
+//! network at all. The transfer runs on a thread of its own, so that a server that says nothing
+//! cannot keep the user from interrupting.
+//!
+//! Not here: whether the bytes are the right ones (`archive`).
+
+use std::io::{Read, Write};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use super::error::RungError;
+use super::tool::{Watcher, short};
+
+/// What a transfer may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) connect: Duration,
+    /// From the request to the head of the answer, and between two pieces of its body.
+    pub(super) silence: Duration,
+    pub(super) total: Duration,
+    pub(super) size_bytes: u64,
+}
+
+impl Limits {
+    /// For an archive of a program.
+    pub(super) const ARCHIVE: Limits = Limits {
+        connect: Duration::from_secs(5),
+        silence: Duration::from_secs(20),
+        total: Duration::from_secs(1200),
+        size_bytes: 512 << 20,
+    };
+    /// For a file of checksums.
+    pub(super) const CHECKSUMS: Limits =
+        Limits { total: Duration::from_secs(60), size_bytes: 1 << 20, ..Limits::ARCHIVE };
+}
+
+const POLL: Duration = Duration::from_millis(100);
+const SAY_EVERY: Duration = Duration::from_secs(15);
+
+/// Writes what is at `url` into `sink`; returns its size in bytes.
+pub(super) fn download(
+    url: &str,
+    direct: bool,
+    limits: Limits,
+    sink: &mut dyn Write,
+    watcher: &mut Watcher<'_>,
+) -> Result<u64, RungError> {
+    let failed = |why: &str| RungError::failed(format!("GET {url}: {why}"));
+    // Few pieces in flight: a transfer that nobody takes any more stops by itself.
+    let (send, pieces) = sync_channel::<Result<Vec<u8>, String>>(4);
+    let address = url.to_owned();
+    let transfer = move || {
+        let outcome = transfer(&address, direct, limits, &mut |piece| send.send(Ok(piece)).is_ok());
+        if let Err(reason) = outcome {
+            let _ = send.send(Err(reason));
+        }
+    };
+    let spawned = thread::Builder::new().name("download".to_owned()).spawn(transfer);
+    spawned.map_err(|e| failed(&format!("no thread for it: {e}")))?;
+    let (mut received, mut waited, mut silent, mut said) =
+        (0_u64, Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    loop {
+        if watcher.stopped() {
+            return Err(RungError::Interrupted);
+        }
+        match pieces.recv_timeout(POLL) {
+            Ok(Ok(piece)) => {
+                silent = Duration::ZERO;
+                received += piece.len() as u64;
+                if received > limits.size_bytes {
+                    return Err(failed(&format!(
+                        "it is larger than the {} bytes allowed",
+                        limits.size_bytes
+                    )));
+                }
+                sink.write_all(&piece)
+                    .map_err(|e| failed(&format!("cannot write it down: {e}")))?;
+            }
+            Ok(Err(reason)) => return Err(failed(&reason)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(received),
+            Err(RecvTimeoutError::Timeout) => {
+                waited += POLL;
+                silent += POLL;
+                // Resolving and connecting have limits of their own, which come first.
+                if silent > limits.silence + limits.connect {
+                    return Err(failed(&format!("silence for {}", short(silent))));
+                }
+                if waited - said >= SAY_EVERY {
+                    said = waited;
+                    watcher.say(&format!("downloading: {} MiB so far", received >> 20));
+                }
+            }
+        }
+    }
+}
+
+/// Runs the transfer; `take` says whether it wants more.
+fn transfer(
+    url: &str,
+    direct: bool,
+    limits: Limits,
+    take: &mut dyn FnMut(Vec<u8>) -> bool,
+) -> Result<(), String> {
+    let mut config = ureq::Agent::config_builder()
+        .timeout_resolve(Some(limits.connect))
+        .timeout_connect(Some(limits.connect))
+        .timeout_recv_response(Some(limits.silence))
+        .timeout_global(Some(limits.total))
+        .max_redirects(5)
+        .user_agent(concat!("bakeoff/", env!("CARGO_PKG_VERSION")));
+    if direct {
+        config = config.proxy(None);
+    }
+    let agent: ureq::Agent = config.build().into();
+    let response = agent.get(url).call().map_err(|e| match e {
+        ureq::Error::StatusCode(status) => format!("returned {status}"),
+        other => other.to_string(),
+    })?;
+    let announced = response.body().content_length();
+    if let Some(size) = announced.filter(|size| *size > limits.size_bytes) {
+        return Err(format!("it announces {size} bytes, and {} are allowed", limits.size_bytes));
+    }
+    let mut body = response.into_body().into_reader();
+    let mut received = 0_u64;
+    loop {
+        let mut piece = vec![0; 1 << 16];
+        let n =
+            body.read(&mut piece).map_err(|e| format!("broke off after {received} bytes: {e}"))?;
+        if n == 0 {
+            break;
+        }
+        received += n as u64;
+        piece.truncate(n);
+        if !take(piece) {
+            return Ok(());
+        }
+    }
+    match announced {
+        Some(size) if size != received => Err(format!("ended after {received} of {size} bytes")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,399 @@
+//! The whole way on made-up machines: looking, climbing the ladder, keeping, and finding again.
+
+use std::sync::Mutex;
+
+use super::find::{Search, describe_on};
+use super::testing::{Answer, Site, etcd_saying, machine, script, sha256, tar_gz};
+use super::*;
+use crate::systems::{consul, etcd, zookeeper};
+
+const ARCHIVE: Source = Source::Archive {
+    url: "https://example.invalid/{version}/etcd.tar.gz",
+    checksums: "https://example.invalid/{version}/SUMS",
+    algorithm: Algorithm::Sha256,
+    member: Member::File("etcd"),
+    versions: &["3.6.16", "3.5.33"],
+};
+const GO: Source = Source::GoModule {
+    module: "example.invalid/etcd",
+    package: "example.invalid/etcd",
+    versions: &["3.6.16"],
+    takes: "a second",
+};
+const RECIPE: Recipe = Recipe {
+    system: "etcd",
+    shape: Shape::Binary { executable: "etcd", version_args: &["--version"] },
+    sources: &[etcd::recipe::RECIPE.sources[0], ARCHIVE, GO],
+};
+
+/// A machine, its cache, and what it was told.
+struct World {
+    dir: tempfile::TempDir,
+    host: Host,
+    cache: Cache,
+    told: Mutex<Vec<String>>,
+    stop: AtomicBool,
+}
+
+impl World {
+    fn new(mirror: Option<&str>) -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        let host = machine(&bin, mirror);
+        let cache = Cache::at(dir.path().join("cache"));
+        World { dir, host, cache, told: Mutex::default(), stop: AtomicBool::new(false) }
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.dir.path().join("bin")
+    }
+
+    fn install(
+        &self,
+        recipe: &Recipe,
+        wanted: Option<&str>,
+        own: Option<&Path>,
+    ) -> Result<Installed, InstallError> {
+        let wanted = wanted.map(|wanted| wanted.parse().unwrap());
+        let mut progress = |line: &str| self.told.lock().unwrap().push(line.to_owned());
+        let mut watcher = Watcher { progress: &mut progress, stop: &self.stop };
+        install_on(&self.host, recipe, wanted.as_ref(), own, &self.cache, &mut watcher)
+    }
+
+    fn find(&self, wanted: Option<&str>) -> Option<Installed> {
+        let wanted = wanted.map(|wanted| wanted.parse().unwrap());
+        Search::new(&self.host, &RECIPE, wanted.as_ref(), &self.cache)
+            .unwrap()
+            .find(None, cache::Look::Hash)
+            .unwrap()
+    }
+
+    fn told(&self) -> String {
+        self.told.lock().unwrap().join("\n")
+    }
+}
+
+/// A site with two versions of etcd.
+fn site() -> Site {
+    let new = tar_gz(&[("etcd", &etcd_saying("3.6.16"))]);
+    let old = tar_gz(&[("etcd", &etcd_saying("3.5.33"))]);
+    let sums = |bytes: &[u8]| Answer::Body(format!("{}  etcd.tar.gz\n", sha256(bytes)).into());
+    Site::serving(vec![
+        ("/3.6.16/SUMS", sums(&new)),
+        ("/3.5.33/SUMS", sums(&old)),
+        ("/3.6.16/etcd.tar.gz", Answer::Body(new.clone())),
+        ("/3.5.33/etcd.tar.gz", Answer::Body(old)),
+        // An archive that holds another version than its name says.
+        ("/3.4.1/SUMS", sums(&new)),
+        ("/3.4.1/etcd.tar.gz", Answer::Body(new)),
+    ])
+}
+
+fn binary(installed: &Installed) -> PathBuf {
+    match &installed.program {
+        Program::Binary(path) => path.clone(),
+        Program::Java { .. } => panic!("not a binary"),
+    }
+}
+
+#[test]
+fn a_program_is_fetched_once_and_then_found_in_the_cache() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    assert_eq!(world.find(None), None);
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    assert_eq!(fetched.version, "3.6.16");
+    assert!(
+        fetched.source.starts_with("release archive https://example.invalid/3.6.16/"),
+        "{}",
+        fetched.source
+    );
+    assert_eq!(fetched.sha256, sha256(etcd_saying("3.6.16").as_bytes()));
+    assert!(
+        world.told().contains("passed over: this machine has no `apt-get`"),
+        "{}",
+        world.told()
+    );
+    let asked = site.asked();
+    assert_eq!(world.install(&RECIPE, Some("3.6"), None).unwrap(), fetched);
+    assert_eq!(world.find(None), Some(fetched));
+    assert_eq!(site.asked(), asked, "the cache was not used");
+    let left: Vec<_> = fs::read_dir(world.cache.root().join("etcd"))
+        .unwrap()
+        .flatten()
+        .map(|i| i.file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "more than the lock and the program is left: {left:?}");
+}
+
+#[test]
+fn each_version_asked_for_is_the_one_that_comes() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    assert_eq!(world.install(&RECIPE, Some("3.5"), None).unwrap().version, "3.5.33");
+    assert_eq!(world.install(&RECIPE, Some("3.6.16"), None).unwrap().version, "3.6.16");
+    assert_eq!(world.find(Some("3")).unwrap().version, "3.6.16");
+    assert_eq!(world.find(Some("3.5")).unwrap().version, "3.5.33");
+    assert_eq!(world.find(Some("3.4")), None);
+}
+
+#[test]
+fn an_archive_that_holds_another_version_is_refused() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let error = world.install(&RECIPE, Some("3.4.1"), None).unwrap_err().to_string();
+    assert!(error.contains("says that it is `3.6.16`, not `3.4.1`"), "{error}");
+    assert_eq!(world.find(Some("3.4.1")), None);
+}
+
+#[test]
+fn when_all_sources_fail_the_error_tells_what_each_said() {
+    let site = Site::serving(vec![]);
+    let world = World::new(Some(&site.url));
+    script(
+        &world.bin(),
+        "go",
+        "#!/bin/sh\nif [ $1 = version ]; then echo go version go1.2.3 x; else echo no network >&2; exit 7; fi\n",
+    );
+    let error = world.install(&RECIPE, Some("3.6"), None).unwrap_err().to_string();
+    let expected = [
+        "no source could deliver etcd `3.6`",
+        "Debian package etcd-server: passed over: this machine has no `apt-get`",
+        "/3.6.16/SUMS: returned 404",
+        "go mod init failed: exit code 7",
+        "    | no network",
+        "etcd-go.log (kept)",
+        "hint: put `etcd` on PATH, or name it with `program:`",
+    ];
+    for part in expected {
+        assert!(error.contains(part), "`{part}` is not in\n{error}");
+    }
+}
+
+#[test]
+fn a_changed_program_is_noticed_and_fetched_again() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    let swapped = etcd_saying("3.6.16").replace("echo", "ECHO");
+    for damage in [swapped.as_str(), "", "#!/bin/sh\nrm -rf /important\n"] {
+        fs::write(binary(&fetched), damage).unwrap();
+        assert_eq!(world.find(None), None);
+        assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
+        assert!(world.told().contains("is not what was fetched"), "{}", world.told());
+        assert_eq!(world.find(None), Some(fetched.clone()));
+    }
+    fs::remove_file(binary(&fetched)).unwrap();
+    assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
+    fs::write(binary(&fetched).with_file_name("../manifest.json"), "{torn").unwrap();
+    assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
+}
+
+#[test]
+fn two_bakeoffs_at_once_fetch_once() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| world.install(&RECIPE, None, None).unwrap());
+        let two = scope.spawn(|| world.install(&RECIPE, None, None).unwrap());
+        (one.join().unwrap(), two.join().unwrap())
+    });
+    assert_eq!(one, two);
+    assert_eq!(site.asked(), 2, "checksums and archive, once");
+}
+
+#[test]
+fn who_waits_for_another_bakeoff_says_so_and_can_be_interrupted() {
+    let world = World::new(None);
+    let mut nothing = |_: &str| {};
+    let held = world
+        .cache
+        .lock("etcd", &mut Watcher { progress: &mut nothing, stop: &world.stop })
+        .unwrap();
+    let waited = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| world.install(&RECIPE, None, None));
+        while !world.told().contains("another bakeoff is fetching etcd: waiting") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        world.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        waiting.join().unwrap()
+    });
+    drop(held);
+    assert!(matches!(waited, Err(InstallError::Interrupted)));
+}
+
+#[test]
+fn what_a_killed_bakeoff_left_is_cleared_away() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let left = world.cache.root().join("etcd/.work-left");
+    fs::create_dir_all(left.join("tree")).unwrap();
+    world.install(&RECIPE, None, None).unwrap();
+    assert!(!left.exists());
+}
+
+#[test]
+fn the_users_own_program_comes_first_and_must_be_what_was_asked_for() {
+    let world = World::new(None);
+    let own = script(world.dir.path(), "my-etcd", &etcd_saying("3.4.99"));
+    script(&world.bin(), "etcd", &etcd_saying("3.5.1"));
+    assert_eq!(world.install(&RECIPE, None, Some(&own)).unwrap().version, "3.4.99");
+    assert_eq!(
+        world.install(&RECIPE, Some("3.4"), Some(&own)).unwrap().source,
+        format!("program given: {}", own.display())
+    );
+    let silent = script(world.dir.path(), "silent", "#!/bin/sh\nexit 0\n");
+    let cases = [
+        (own, Some("3.6"), "says that it is version `3.4.99`, and `3.6` was asked for"),
+        (world.dir.path().join("absent"), None, "does not exist"),
+        (world.bin(), None, "is not an executable file"),
+        (silent, None, "names no version"),
+    ];
+    for (path, wanted, expected) in cases {
+        let error = world.install(&RECIPE, wanted, Some(&path)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_program_on_path_is_used_unless_another_version_was_asked_for() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let on_path = script(&world.bin(), "etcd", &etcd_saying("3.5.1"));
+    let found = world.install(&RECIPE, None, None).unwrap();
+    assert_eq!((found.version.as_str(), binary(&found)), ("3.5.1", on_path));
+    assert_eq!(site.asked(), 0);
+    assert_eq!(world.install(&RECIPE, Some("3.6"), None).unwrap().version, "3.6.16");
+}
+
+#[test]
+fn a_go_program_without_a_number_of_its_own_is_believed_by_its_build_information() {
+    let world = World::new(None);
+    let go = r#"#!/bin/sh
+case $1 in
+version) if [ "$2" = -m ]; then printf '\tmod\texample.invalid/etcd\tv3.6.16\th1:sum=\n'; else echo go version go1.2.3 x; fi ;;
+build) while [ "$1" != -o ]; do shift; done; mkdir -p "$(dirname "$2")"; printf '#!/bin/sh\necho v3.6.16-dev\n' > "$2"; chmod +x "$2" ;;
+get) [ "$GOFLAGS" = '-mod=mod -buildvcs=false' ] && [ "$CGO_ENABLED" = 0 ] ;;
+esac
+"#;
+    let tools = std::env::var_os("PATH").unwrap();
+    script(
+        &world.bin(),
+        "go",
+        &go.replacen('\n', &format!("\nPATH={}\n", tools.to_string_lossy()), 1),
+    );
+    let built = world.install(&Recipe { sources: &[GO], ..RECIPE }, Some("3.6"), None).unwrap();
+    assert_eq!(built.version, "3.6.16");
+    assert_eq!(
+        built.source,
+        "Go module example.invalid/etcd v3.6.16 (h1:sum=), built with go1.2.3"
+    );
+    assert_eq!(world.find(Some("3.6")), Some(built));
+}
+
+#[test]
+fn a_java_system_without_java_is_an_error_before_anything_is_fetched() {
+    let world = World::new(None);
+    let error = world.install(&zookeeper::recipe::RECIPE, None, None).unwrap_err();
+    assert!(matches!(error, InstallError::Java { needed: 11, .. }));
+    let text = error.to_string();
+    assert!(text.contains("no `java` on PATH") && text.contains("default-jre-headless"), "{text}");
+    assert!(!world.cache.root().exists());
+    let described = describe_on(&world.host, &zookeeper::recipe::RECIPE, None, None, &world.cache);
+    let Availability::Missing { remedy, .. } = described else { panic!("{described:?}") };
+    assert_eq!(remedy, "apt-get install default-jre-headless");
+}
+
+#[test]
+fn a_java_program_is_its_class_path() {
+    let world = World::new(None);
+    script(
+        &world.bin(),
+        "java",
+        "#!/bin/sh\nif [ $1 = -version ]; then echo 'openjdk version \"17.0.1\"' >&2; else echo Apache ZooKeeper, version 3.9.9, built on: 2024-10-17; fi\n",
+    );
+    let lib = world.dir.path().join("release/lib");
+    fs::create_dir_all(&lib).unwrap();
+    fs::write(lib.join("b.jar"), "b").unwrap();
+    fs::write(lib.join("a.jar"), "a").unwrap();
+    let own = world.install(&zookeeper::recipe::RECIPE, Some("3.9"), lib.parent()).unwrap();
+    let list = format!("{}  a.jar\n{}  b.jar\n", sha256(b"a"), sha256(b"b"));
+    let mut lines: Vec<&str> = list.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(own.sha256, sha256((lines.join("\n") + "\n").as_bytes()));
+    assert_eq!((own.version.as_str(), own.date.as_deref()), ("3.9.9", Some("2024-10-17")));
+    let command = own.command();
+    assert_eq!(command[1], "-cp");
+    assert_eq!(command[2], format!("{0}/a.jar:{0}/b.jar", lib.display()).as_str());
+}
+
+#[test]
+fn a_missing_program_comes_with_what_each_source_would_need() {
+    let world = World::new(None);
+    let wanted = "1.20.1".parse().unwrap();
+    let described =
+        describe_on(&world.host, &consul::recipe::RECIPE, Some(&wanted), None, &world.cache);
+    let Availability::Missing { rungs, remedy, .. } = described else { panic!("{described:?}") };
+    assert_eq!(remedy, "bakeoff install consul@1.20.1");
+    let go = rungs.iter().find(|rung| rung.title.starts_with("Go module")).unwrap();
+    assert!(!go.possible && go.note.contains("no `go`"), "{go:?}");
+    script(&world.bin(), "consul", "#!/bin/sh\necho Consul v1.20.1\n");
+    let described =
+        describe_on(&world.host, &consul::recipe::RECIPE, Some(&wanted), None, &world.cache);
+    assert!(matches!(described, Availability::Found(found) if found.version == "1.20.1"));
+}
+
+/// Uses the machine's package sources, where it has any; says what it skipped.
+#[test]
+fn a_small_debian_package_is_unpacked_without_root() {
+    let world = World { host: Host::from_environment(), ..World::new(None) };
+    let recipe = Recipe {
+        system: "pv",
+        shape: Shape::Binary { executable: "pv-of-no-path", version_args: &["--version"] },
+        sources: &[Source::Debian { packages: &["pv"], files: &["usr/bin/pv"] }],
+    };
+    match world.install(&recipe, None, None) {
+        Ok(pv) => assert!(pv.source.starts_with("Debian package pv "), "{pv:?}"),
+        Err(error @ InstallError::NoSource { .. }) => {
+            // Only a machine without apt, or without its sources, may lack it.
+            let text = error.to_string();
+            let closed = [
+                "this machine has no `apt-get`",
+                "apt-get update failed",
+                "sources have no `pv`",
+                "apt-get download failed",
+            ];
+            assert!(closed.iter().any(|reason| text.contains(reason)), "{text}");
+            skipped(&format!("no Debian package could be fetched: {text}"));
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Tells whoever runs the tests what was not tested.
+fn skipped(reason: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}
+
+/// Not a test of ours but of the world: fetches what `BAKEOFF_TEST_INSTALL` names
+/// (`etcd@3.6,consul`) into the user's cache, and leaves its story in the cache's logs.
+#[test]
+#[ignore = "fetches real programs; name them in BAKEOFF_TEST_INSTALL"]
+fn the_real_programs_can_be_had() {
+    let named = std::env::var("BAKEOFF_TEST_INSTALL").unwrap_or_default();
+    let cache = Cache::from_environment().unwrap();
+    let mut lines = Vec::new();
+    for name in named.split(',').filter(|name| !name.is_empty()) {
+        let (system, version) = name.split_once('@').map_or((name, None), |(s, v)| (s, Some(v)));
+        let wanted = version.map(|version| version.parse().unwrap());
+        let recipes = [etcd::recipe::RECIPE, zookeeper::recipe::RECIPE, consul::recipe::RECIPE];
+        let recipe = recipes.into_iter().find(|recipe| recipe.system == system).unwrap();
+        let mut progress = |line: &str| lines.push(line.to_owned());
+        let installed =
+            install(&recipe, wanted.as_ref(), None, &cache, &mut progress, &AtomicBool::new(false));
+        lines.push(installed.map_or_else(|e| e.to_string(), |i| format!("{i:#?}")));
+    }
+    fs::write(cache.root().join("logs/test-install.txt"), lines.join("\n")).unwrap();
+}
