@@ -1,8 +1,93 @@
-//! A key-value server inside bakeoff.
+//! A key-value server inside bakeoff: honest by default, and wrong in a chosen way on request.
+//!
+//! It is there to prove the checks. A check that has never failed may be one that cannot; so each
+//! kind of wrong answer that a real system might give can be had here, by name, in a chosen share,
+//! from a seed. Honest, it is a contender for demonstrations, with nothing to fetch.
+//!
+//! HTTP/1.1 on a loopback address, one thread:
+//!
+//! | request | answer |
+//! | --- | --- |
+//! | `PUT /kv/KEY`, value as body | 204 |
+//! | `GET /kv/KEY` | 200 and the value, or 404 |
+//! | `DELETE /kv/KEY` | 204, whether or not it was there |
+//! | `GET /list/PREFIX` | 200 and the names of keys, sorted, one a line |
+//! | `GET /health` | 200 once ready, 503 before |
+//! | `GET /stats` | 200 and counters as JSON, injected faults among them |
+//!
+//! A key is percent-decoded and holds no control characters. Faults touch `/kv` and `/list` alone,
+//! so that readiness and counters can be trusted.
+//!
+//! Not here: TLS, several nodes, compaction of the log.
 
+mod faults;
+mod http;
+mod log;
+mod options;
+mod server;
+mod service;
+mod store;
+
+use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs `bakeoff __canary …` when that is what this process was started for.
+pub(crate) use faults::Faults;
+pub(crate) use options::{Durability, Options};
+pub(crate) use server::{Canary, End};
+
+/// The internal command: `bakeoff __canary --listen 127.0.0.1:PORT --data DIR …`.
+pub(crate) const COMMAND: &str = "__canary";
+
+/// Exit code of a canary that was told to die.
+pub(crate) const DIED: u8 = 86;
+
+/// Runs the canary when that is what this process was started for.
 pub(crate) fn internal_command() -> Option<ExitCode> {
-    None
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != COMMAND {
+        return None;
+    }
+    Some(match Options::parse(args) {
+        Ok(options) => serve(options),
+        Err(problem) => {
+            say(format_args!("error: {problem}"));
+            ExitCode::from(2)
+        }
+    })
+}
+
+fn serve(options: Options) -> ExitCode {
+    // A thousand clients and more; a soft limit of 1024 is for programs that use `select`.
+    let mut files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    files.current = files.maximum;
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, files);
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let served = Canary::bind(options, Arc::clone(&stop)).and_then(|canary| {
+        let waker = canary.waker();
+        let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
+        let mut signals = signal_hook::iterator::Signals::new(signals)?;
+        std::thread::Builder::new().name("signals".into()).spawn(move || {
+            for _ in signals.forever() {
+                stop.store(true, Ordering::Relaxed);
+                let _ = waker.wake();
+            }
+        })?;
+        canary.run()
+    });
+    match served {
+        Ok(End::Stopped) => ExitCode::SUCCESS,
+        Ok(End::Died) => ExitCode::from(DIED),
+        Err(error) => {
+            say(format_args!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// To the canary's own log; one that cannot be written to is no reason to stop serving.
+fn say(what: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "canary: {what}");
 }

@@ -1,0 +1,232 @@
+//! The server's half of HTTP/1.1, as much of it as the canary needs: no sockets, bytes to a
+//! request and an answer to bytes.
+//!
+//! Not here: the client's half (`bakeoff_wire::http1`).
+
+use std::borrow::Cow;
+use std::io::Write;
+
+/// Bytes of a request line and its headers; more is 431.
+pub(super) const HEAD_MAX: usize = 16 << 10;
+/// Headers of one request; more is 431.
+const HEADERS_MAX: usize = 64;
+/// Bytes of a body; more is 413.
+pub(super) const BODY_MAX: usize = 16 << 20;
+
+/// What the bytes so far amount to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed<'a> {
+    /// Not a whole head yet.
+    Partial,
+    /// A head; its body may still be on the way.
+    Head(Head<'a>),
+    /// No request. The answer has this status, and then the connection ends, since nobody knows
+    /// where the next request would begin.
+    Bad(Status),
+}
+
+/// A request without its body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Head<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    /// Bytes before the body.
+    pub(super) length: usize,
+    pub(super) body_length: usize,
+    pub(super) keep_alive: bool,
+    /// The client waits for `100 Continue` before it sends the body.
+    pub(super) expects_continue: bool,
+}
+
+/// A status line's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Ok,
+    NoContent,
+    BadRequest,
+    NotFound,
+    MethodNotAllowed,
+    LengthRequired,
+    ContentTooLarge,
+    HeadersTooLarge,
+    InternalError,
+    Unavailable,
+}
+
+/// What tells a client to send its body.
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Reads a head from the beginning of `bytes`.
+pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    let length = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) if bytes.len() <= HEAD_MAX => return Parsed::Partial,
+        Ok(httparse::Status::Partial) => return Parsed::Bad(Status::HeadersTooLarge),
+        Err(httparse::Error::TooManyHeaders) => return Parsed::Bad(Status::HeadersTooLarge),
+        Err(_) => return Parsed::Bad(Status::BadRequest),
+    };
+    if length > HEAD_MAX {
+        return Parsed::Bad(Status::HeadersTooLarge);
+    }
+    let (Some(method), Some(target)) = (request.method, request.path) else {
+        return Parsed::Bad(Status::BadRequest);
+    };
+    let mut keep_alive = request.version == Some(1);
+    let mut expects_continue = false;
+    let mut body_length = None;
+    for header in request.headers.iter() {
+        let value = header.value;
+        if header.name.eq_ignore_ascii_case("content-length") {
+            match number(value) {
+                // Two different lengths are how requests are smuggled.
+                Some(n) if body_length.is_none_or(|known| known == n) => body_length = Some(n),
+                _ => return Parsed::Bad(Status::BadRequest),
+            }
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            return Parsed::Bad(Status::LengthRequired);
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            let has = |word: &[u8]| {
+                value.split(|&b| b == b',').any(|w| w.trim_ascii().eq_ignore_ascii_case(word))
+            };
+            keep_alive = (keep_alive || has(b"keep-alive")) && !has(b"close");
+        } else if header.name.eq_ignore_ascii_case("expect") {
+            expects_continue = value.eq_ignore_ascii_case(b"100-continue");
+        }
+    }
+    let body_length = body_length.unwrap_or(0);
+    if body_length > BODY_MAX as u64 {
+        return Parsed::Bad(Status::ContentTooLarge);
+    }
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    let body_length = body_length as usize;
+    Parsed::Head(Head { method, path, length, body_length, keep_alive, expects_continue })
+}
+
+/// Digits only: `+5` parses as a number and is no Content-Length.
+fn number(value: &[u8]) -> Option<u64> {
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
+}
+
+/// A key as it stands in a path, percent-decoded; `None` when it is malformed or holds control
+/// characters, which a list could not tell from its line ends.
+pub(super) fn key(path: &str) -> Option<Cow<'_, [u8]>> {
+    let key = if path.contains('%') {
+        let mut decoded = Vec::with_capacity(path.len());
+        let mut bytes = path.bytes();
+        while let Some(byte) = bytes.next() {
+            let digit = |b: Option<u8>| char::from(b?).to_digit(16);
+            decoded.push(match byte {
+                b'%' => (digit(bytes.next())? * 16 + digit(bytes.next())?) as u8,
+                byte => byte,
+            });
+        }
+        Cow::Owned(decoded)
+    } else {
+        Cow::Borrowed(path.as_bytes())
+    };
+    (!key.iter().any(u8::is_ascii_control)).then_some(key)
+}
+
+/// Appends a whole answer and returns where its body begins.
+pub(super) fn answer(out: &mut Vec<u8>, status: Status, body: &[u8], keep_alive: bool) -> usize {
+    out.extend(status.line());
+    if !keep_alive {
+        out.extend(b"Connection: close\r\n");
+    }
+    // 204 has no body and must not say how long it is (RFC 9110, 8.6).
+    if status != Status::NoContent {
+        // Writing to a vector does not fail.
+        let _ = write!(out, "Content-Length: {}\r\n", body.len());
+    }
+    if status == Status::MethodNotAllowed {
+        out.extend(b"Allow: GET, PUT, DELETE\r\n");
+    }
+    out.extend(b"\r\n");
+    let begins = out.len();
+    out.extend(body);
+    begins
+}
+
+impl Status {
+    fn line(self) -> &'static [u8] {
+        match self {
+            Self::Ok => b"HTTP/1.1 200 OK\r\n",
+            Self::NoContent => b"HTTP/1.1 204 No Content\r\n",
+            Self::BadRequest => b"HTTP/1.1 400 Bad Request\r\n",
+            Self::NotFound => b"HTTP/1.1 404 Not Found\r\n",
+            Self::MethodNotAllowed => b"HTTP/1.1 405 Method Not Allowed\r\n",
+            Self::LengthRequired => b"HTTP/1.1 411 Length Required\r\n",
+            Self::ContentTooLarge => b"HTTP/1.1 413 Content Too Large\r\n",
+            Self::HeadersTooLarge => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+            Self::InternalError => b"HTTP/1.1 500 Internal Server Error\r\n",
+            Self::Unavailable => b"HTTP/1.1 503 Service Unavailable\r\n",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(text: &str) -> Head<'_> {
+        match parse(text.as_bytes()) {
+            Parsed::Head(head) => head,
+            other => panic!("{text:?} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_head_says_where_its_body_begins_and_how_long_it_is() {
+        let text = "PUT /kv/a?x=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET";
+        let head = head(text);
+        assert_eq!((head.method, head.path), ("PUT", "/kv/a"));
+        assert_eq!(&text[head.length..head.length + head.body_length], "abc");
+    }
+
+    #[test]
+    fn every_beginning_of_a_request_is_partial() {
+        let text = "GET /kv/a HTTP/1.1\r\nHost: h\r\n\r\n";
+        for end in 0..text.len() {
+            assert_eq!(parse(&text.as_bytes()[..end]), Parsed::Partial, "{end}");
+        }
+    }
+
+    #[test]
+    fn connections_are_kept_as_the_version_and_the_header_say() {
+        let kept = |line: &str, header: &str| head(&format!("{line}\r\n{header}\r\n")).keep_alive;
+        assert!(kept("GET / HTTP/1.1", ""));
+        assert!(!kept("GET / HTTP/1.1", "Connection: foo, Close\r\n"));
+        assert!(!kept("GET / HTTP/1.0", ""));
+        assert!(kept("GET / HTTP/1.0", "Connection: Keep-Alive\r\n"));
+    }
+
+    #[test]
+    fn what_is_no_request_gets_the_status_that_says_so() {
+        let bad = |text: &str, status| assert_eq!(parse(text.as_bytes()), Parsed::Bad(status));
+        let with = |header: &str| format!("PUT /kv/a HTTP/1.1\r\n{header}\r\n\r\n");
+        bad("\0\0\0\0", Status::BadRequest);
+        bad("GET / HTTP/3.0\r\n\r\n", Status::BadRequest);
+        bad(&with("Content-Length: -1"), Status::BadRequest);
+        bad(&with("Content-Length: +1"), Status::BadRequest);
+        bad(&with("Content-Length: 1\r\nContent-Length: 2"), Status::BadRequest);
+        bad(&with("Content-Length: 99999999999999999999999"), Status::BadRequest);
+        bad(&with("Content-Length: 16777217"), Status::ContentTooLarge);
+        bad(&with("Transfer-Encoding: chunked"), Status::LengthRequired);
+        bad(&with(&format!("A: {}", "b".repeat(HEAD_MAX))), Status::HeadersTooLarge);
+        bad(&format!("GET /{}", "b".repeat(HEAD_MAX)), Status::HeadersTooLarge);
+        bad(&with(&["A: b"; 65].join("\r\n")), Status::HeadersTooLarge);
+    }
+
+    #[test]
+    fn keys_are_percent_decoded_and_hold_no_control_characters() {
+        assert_eq!(key("a/b").as_deref(), Some(&b"a/b"[..]));
+        assert_eq!(key("a%2Fb%25").as_deref(), Some(&b"a/b%"[..]));
+        assert_eq!(key("%FF").as_deref(), Some(&b"\xff"[..]));
+        for bad in ["%", "%4", "%zz", "%0a", "%+1"] {
+            assert_eq!(key(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The canary's log: every write, in order, checksummed, replayed at the start.
+//!
+//! A record is a CRC-32 of the rest of it, a kind, two lengths (all numbers little-endian), the
+//! key and the value. A record that the file's end cuts short was never acknowledged under
+//! `--sync each` and is cut off; a bad one with others behind it means that the disk or somebody
+//! changed the file, and such a file is refused.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+use super::Durability;
+
+const MAGIC: &[u8] = b"bakeoff canary log 1\n";
+const FILE: &str = "canary.log";
+/// CRC-32, kind, length of key, length of value.
+const HEADER: usize = 4 + 1 + 4 + 4;
+/// Nothing that the server accepts comes near; a length beyond it is damage.
+const LENGTH_MAX: u32 = 1 << 30;
+
+/// One write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry<'a> {
+    Put { key: &'a [u8], value: &'a [u8] },
+    Delete { key: &'a [u8] },
+}
+
+/// What a replay found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Replayed {
+    pub(super) records: u64,
+    /// Bytes of a record that was cut short, now cut off.
+    pub(super) torn_bytes: u64,
+}
+
+/// The log, open for appending.
+pub(super) struct Log {
+    file: File,
+    pending: Vec<u8>,
+    durability: Durability,
+}
+
+impl Log {
+    /// Opens or makes the log in `dir` and replays it.
+    pub(super) fn open(
+        dir: &Path,
+        durability: Durability,
+        apply: impl FnMut(Entry<'_>),
+    ) -> io::Result<(Self, Replayed)> {
+        std::fs::create_dir_all(dir)?;
+        let path = dir.join(FILE);
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
+        // Two canaries on one log would each overlook what the other writes.
+        let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        rustix::fs::flock(&file, lock)
+            .map_err(|_| io::Error::other(format!("`{}` is in use", path.display())))?;
+
+        let size = file.metadata()?.len();
+        let found = replay(&file, size, apply)
+            .map_err(|e| io::Error::new(e.kind(), format!("`{}`: {e}", path.display())))?;
+        file.set_len(size - found.torn_bytes)?;
+        if size == found.torn_bytes {
+            file.write_all(MAGIC)?;
+        }
+        if durability == Durability::SyncEachWrite {
+            file.sync_all()?;
+            // The file's name is in the directory, which is synced by itself.
+            File::open(dir)?.sync_all()?;
+        }
+        Ok((Self { file, pending: Vec::new(), durability }, found))
+    }
+
+    /// Adds a write to the next commit.
+    pub(super) fn append(&mut self, entry: Entry<'_>) {
+        let (kind, key, value) = match entry {
+            Entry::Put { key, value } => (b'p', key, value),
+            Entry::Delete { key } => (b'd', key, &[][..]),
+        };
+        let start = self.pending.len();
+        self.pending.extend([0; 4]);
+        self.pending.push(kind);
+        self.pending.extend((key.len() as u32).to_le_bytes());
+        self.pending.extend((value.len() as u32).to_le_bytes());
+        self.pending.extend(key);
+        self.pending.extend(value);
+        let sum = crc32(&self.pending[start + 4..]);
+        self.pending[start..start + 4].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Writes what was appended, synced or not as was chosen, and returns how many bytes; until
+    /// then no answer may go out. After an error the log's end is unknown: serving on would lie.
+    pub(super) fn commit(&mut self) -> io::Result<usize> {
+        const KEEP: usize = 4 << 20;
+        let bytes = self.pending.len();
+        if bytes > 0 {
+            self.file.write_all(&self.pending)?;
+            self.pending.clear();
+            self.pending.shrink_to(KEEP);
+            if self.durability == Durability::SyncEachWrite {
+                rustix::fs::fdatasync(&self.file)?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn replay(file: &File, size: u64, mut apply: impl FnMut(Entry<'_>)) -> io::Result<Replayed> {
+    let mut found = Replayed::default();
+    let mut from = BufReader::with_capacity(1 << 20, file);
+    let mut magic = Vec::new();
+    from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+    if magic != MAGIC {
+        if MAGIC.starts_with(&magic) {
+            // The process ended while it wrote its first bytes, or never wrote any.
+            return Ok(Replayed { torn_bytes: size, ..found });
+        }
+        return Err(io::Error::other("is no log of a canary"));
+    }
+    let mut good = MAGIC.len() as u64;
+    let mut rest = Vec::new();
+    while good < size {
+        let left = size - good;
+        let torn = Replayed { torn_bytes: left, ..found };
+        let mut header = [0; HEADER];
+        if left < HEADER as u64 {
+            return Ok(torn);
+        }
+        from.read_exact(&mut header)?;
+        let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4"));
+        let (sum, kind, key, value) = (number(0), header[4], number(5), number(9));
+        let length = HEADER as u64 + u64::from(key) + u64::from(value);
+        if length > left {
+            return Ok(torn);
+        }
+        let damaged = || io::Error::other(format!("the record at byte {good} is damaged"));
+        if key > LENGTH_MAX || value > LENGTH_MAX {
+            return Err(damaged());
+        }
+        rest.clear();
+        rest.extend(&header[4..]);
+        from.by_ref().take(length - HEADER as u64).read_to_end(&mut rest)?;
+        let (key, value) = rest[HEADER - 4..].split_at(key as usize);
+        match kind {
+            _ if crc32(&rest) != sum => {
+                // A file that grew before its data came has zeros, or less, at its very end.
+                if length == left || ends_in_zeros(&mut from, &header, &rest)? {
+                    return Ok(torn);
+                }
+                return Err(damaged());
+            }
+            b'p' => apply(Entry::Put { key, value }),
+            b'd' => apply(Entry::Delete { key }),
+            _ => return Err(damaged()),
+        }
+        found.records += 1;
+        good += length;
+    }
+    Ok(found)
+}
+
+fn ends_in_zeros(from: &mut impl Read, header: &[u8], rest: &[u8]) -> io::Result<bool> {
+    let mut zeros = header.iter().chain(rest).all(|&b| b == 0);
+    let mut block = [0; 8192];
+    while zeros {
+        match from.read(&mut block)? {
+            0 => break,
+            n => zeros = block[..n].iter().all(|&b| b == 0),
+        }
+    }
+    Ok(zeros)
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(dir: &Path) -> Vec<u8> {
+        let (mut log, _) = Log::open(dir, Durability::PageCache, |_| {}).unwrap();
+        log.append(Entry::Put { key: b"a", value: b"1" });
+        log.append(Entry::Delete { key: b"a" });
+        log.commit().unwrap();
+        log.append(Entry::Put { key: b"bb", value: b"" });
+        log.commit().unwrap();
+        std::fs::read(dir.join(FILE)).unwrap()
+    }
+
+    fn replayed(dir: &Path) -> io::Result<(Vec<String>, Replayed)> {
+        let mut seen = Vec::new();
+        let (_, found) =
+            Log::open(dir, Durability::PageCache, |entry| seen.push(format!("{entry:?}")))?;
+        Ok((seen, found))
+    }
+
+    #[test]
+    fn a_replay_yields_what_was_committed_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path());
+        let (seen, found) = replayed(dir.path()).unwrap();
+        assert_eq!(found, Replayed { records: 3, torn_bytes: 0 });
+        assert_eq!(seen[0], format!("{:?}", Entry::Put { key: b"a", value: b"1" }));
+        assert_eq!(seen[1], format!("{:?}", Entry::Delete { key: b"a" }));
+    }
+
+    #[test]
+    fn a_log_cut_anywhere_keeps_the_whole_records_before_the_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = write(dir.path());
+        let path = dir.path().join(FILE);
+        let ends = [MAGIC.len(), MAGIC.len() + 15, MAGIC.len() + 29, whole.len()];
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let (seen, _) = replayed(dir.path()).unwrap();
+            let expected = ends.iter().filter(|&&end| end <= cut).count().saturating_sub(1);
+            assert_eq!(seen.len(), expected, "cut at {cut}");
+            // What was torn is gone, and the log can be written again.
+            let (again, found) = replayed(dir.path()).unwrap();
+            assert_eq!((again.len(), found.torn_bytes), (expected, 0), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_log_whose_last_record_is_wrong_or_zero_loses_only_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = write(dir.path());
+        let mut wrong = whole.clone();
+        *wrong.last_mut().unwrap() ^= 1;
+        std::fs::write(dir.path().join(FILE), &wrong).unwrap();
+        assert_eq!(replayed(dir.path()).unwrap().0.len(), 2);
+        let zeros = [&whole[..], &[0; 40_000]].concat();
+        std::fs::write(dir.path().join(FILE), zeros).unwrap();
+        let found = replayed(dir.path()).unwrap().1;
+        assert_eq!(found, Replayed { records: 3, torn_bytes: 40_000 });
+    }
+
+    #[test]
+    fn damage_before_the_end_is_refused_and_not_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bytes = write(dir.path());
+        bytes[MAGIC.len() + HEADER] ^= 1;
+        std::fs::write(dir.path().join(FILE), &bytes).unwrap();
+        let error = replayed(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("the record at byte 21 is damaged"), "{error}");
+        assert_eq!(std::fs::read(dir.path().join(FILE)).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_file_that_is_no_log_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(FILE), "something else entirely, and dear to somebody")
+            .unwrap();
+        assert!(replayed(dir.path()).unwrap_err().to_string().contains("no log of a canary"));
+    }
+
+    #[test]
+    fn two_canaries_cannot_share_a_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let _first = Log::open(dir.path(), Durability::PageCache, |_| {}).unwrap();
+        assert!(replayed(dir.path()).unwrap_err().to_string().contains("is in use"));
+    }
+}

@@ -1,0 +1,175 @@
+//! The canary's command line.
+//!
+//! By hand and not by clap: only bakeoff calls it, and its errors go to a log.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Faults;
+
+/// What a canary is told at its start.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Options {
+    /// A loopback address; port 0 lets the kernel choose.
+    pub(crate) listen: SocketAddr,
+    /// Where its log is kept.
+    pub(crate) data: PathBuf,
+    /// When a write is on disk.
+    pub(crate) durability: Durability,
+    /// What it does wrong.
+    pub(crate) faults: Faults,
+}
+
+/// When a write is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Before it is acknowledged; writes that arrive together share one sync.
+    SyncEachWrite,
+    /// Whenever the kernel writes it: a crash of the process loses nothing, one of the machine may.
+    PageCache,
+}
+
+impl Options {
+    /// An honest canary.
+    pub(crate) fn new(listen: SocketAddr, data: PathBuf, durability: Durability) -> Self {
+        Self { listen, data, durability, faults: Faults::default() }
+    }
+
+    pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
+        let (mut listen, mut data, mut durability) = (None, None, Durability::SyncEachWrite);
+        let mut faults = Faults { delay_share: 1.0, ..Faults::default() };
+        let mut args = args;
+        while let Some(arg) = args.next() {
+            let arg = arg.into_string().map_err(|arg| format!("unknown option {arg:?}"))?;
+            let (name, value) = match arg.split_once('=') {
+                Some((name, value)) => (name, OsString::from(value)),
+                None => (&*arg, args.next().ok_or_else(|| format!("`{arg}` lacks a value"))?),
+            };
+            if name == "--data" {
+                data = Some(PathBuf::from(value));
+                continue;
+            }
+            let text = value.to_str().ok_or_else(|| format!("`{name}`: {value:?} is not UTF-8"))?;
+            let read = match name {
+                "--listen" => text
+                    .parse()
+                    .map(|address| listen = Some(address))
+                    .map_err(|_| "is not an address with a port".to_owned()),
+                "--sync" => match text {
+                    "each" => set(&mut durability, Ok(Durability::SyncEachWrite)),
+                    "none" => set(&mut durability, Ok(Durability::PageCache)),
+                    _ => Err("is neither `each` nor `none`".into()),
+                },
+                "--seed" => set(&mut faults.seed, text.parse().map_err(|_| "is no number".into())),
+                "--lose" => set(&mut faults.lose, share(text)),
+                "--lose-on-restart" => set(&mut faults.lose_on_restart, share(text)),
+                "--corrupt" => set(&mut faults.corrupt, share(text)),
+                "--truncate" => set(&mut faults.truncate, share(text)),
+                "--stale" => set(&mut faults.stale, share(text)),
+                "--refuse" => set(&mut faults.refuse, share(text)),
+                "--error" => set(&mut faults.error, share(text)),
+                "--garbage" => set(&mut faults.garbage, share(text)),
+                "--delay" => set(&mut faults.delay, duration(text)),
+                "--delay-share" => set(&mut faults.delay_share, share(text)),
+                "--stall" => set(&mut faults.stall, duration(text)),
+                "--stall-after" => set(&mut faults.stall_after, duration(text)),
+                "--slow-start" => set(&mut faults.slow_start, duration(text)),
+                "--die-after" => set(&mut faults.die_after, duration(text).map(Some)),
+                _ => return Err(format!("unknown option `{name}`")),
+            };
+            read.map_err(|problem| format!("`{name}`: `{text}` {problem}"))?;
+        }
+        let listen: SocketAddr = listen.ok_or("`--listen` is missing")?;
+        let data = data.ok_or("`--data` is missing")?;
+        let options = Self { listen, data, durability, faults };
+        options.check()?;
+        Ok(options)
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !self.listen.ip().is_loopback() {
+            return Err(format!("`--listen`: `{}` is not a loopback address", self.listen.ip()));
+        }
+        self.faults.check()
+    }
+}
+
+fn set<T>(to: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *to = value?;
+    Ok(())
+}
+
+/// `1%` or `0.01`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let share = number.trim_end().parse::<f64>().map(|n| n / scale).ok();
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "is no share: `1%`, or a number from 0 to 1".into())
+}
+
+/// `5ms`, `1.5s`, `200us`, `1m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("s", 1.0), ("m", 60.0)];
+    units
+        .iter()
+        .find_map(|(unit, seconds)| {
+            let number = text.strip_suffix(unit)?.trim_end().parse::<f64>().ok()?;
+            Duration::try_from_secs_f64(number * seconds).ok()
+        })
+        .ok_or_else(|| "is no duration: `5ms`, `1.5s`".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Options, String> {
+        Options::parse(text.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn a_canary_is_honest_and_syncs_unless_told_otherwise() {
+        let options = parse("--listen 127.0.0.1:1 --data d").unwrap();
+        assert_eq!(options.durability, Durability::SyncEachWrite);
+        assert_eq!(options.faults, Faults { delay_share: 1.0, ..Faults::default() });
+    }
+
+    #[test]
+    fn flags_are_read_with_their_units() {
+        let text = "--listen [::1]:2 --data=d --sync none --lose 1% --stale=0.5 --delay 5ms \
+                    --delay-share 10% --stall 1s --stall-after 2s --die-after 1.5s --seed 9";
+        let options = parse(text).unwrap();
+        let faults = options.faults;
+        assert_eq!((faults.lose, faults.stale, faults.delay_share), (0.01, 0.5, 0.1));
+        assert_eq!(faults.delay, Duration::from_millis(5));
+        assert_eq!((faults.stall.as_secs(), faults.stall_after.as_secs()), (1, 2));
+        assert_eq!(faults.die_after, Some(Duration::from_millis(1500)));
+        assert_eq!((faults.seed, options.durability), (9, Durability::PageCache));
+    }
+
+    #[test]
+    fn bad_flags_are_refused_by_name() {
+        let good = "--listen 127.0.0.1:1 --data d";
+        let fails = |more: &str, said: &str| {
+            let error = parse(&format!("{good} {more}")).unwrap_err();
+            assert!(error.contains(said), "{more}: {error}");
+        };
+        fails("--lose 101%", "`--lose`: `101%` is no share");
+        fails("--lose NaN", "is no share");
+        fails("--delay 5", "`--delay`: `5` is no duration");
+        fails("--delay -5ms", "is no duration");
+        fails("--speed 5", "unknown option `--speed`");
+        fails("--sync", "lacks a value");
+        fails("--sync maybe", "is neither");
+        fails("--listen 192.0.2.1:80", "`192.0.2.1` is not a loopback address");
+        fails("--listen 0.0.0.0:80", "is not a loopback address");
+        fails("--error 60% --refuse 60%", "add up to 120.0 %");
+        assert!(parse("--data d").unwrap_err().contains("`--listen` is missing"));
+    }
+}

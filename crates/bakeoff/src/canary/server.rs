@@ -1,0 +1,448 @@
+//! The canary's loop: one thread, epoll, answers in rounds.
+//!
+//! A round reads what has arrived on all connections, works on it, commits the log once, and only
+//! then lets the answers out. So writes that arrive together share one sync, and no answer, not
+//! even that of a read, tells of a write that is not as durable as was promised.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use super::http::{self, Parsed};
+use super::service::{Answer, Service};
+use super::{Options, say};
+use crate::engine::clock;
+
+const LISTENER: Token = Token(usize::MAX);
+const WAKER: Token = Token(usize::MAX - 1);
+/// Answers that a client does not read pile up to here; then its requests wait.
+const OUTPUT_MAX: usize = 1 << 20;
+/// Bytes read from one connection in one round, so that none starves the others.
+const ROUND_MAX: usize = 256 << 10;
+/// A buffer that grew beyond this for one request is given back.
+const BUFFER_KEPT: usize = 64 << 10;
+/// How long a client that was refused may go on sending before it is cut off.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A canary that listens.
+pub(crate) struct Canary {
+    poll: Poll,
+    listener: TcpListener,
+    address: SocketAddr,
+    waker: Arc<Waker>,
+    stop: Arc<AtomicBool>,
+    service: Service,
+    connections: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    next_generation: u64,
+    /// When to look at a connection again though nothing arrives on it.
+    timers: BinaryHeap<Reverse<(Instant, usize, u64)>>,
+    /// Connections to work on in this round.
+    round: Vec<usize>,
+    /// Connections whose work did not fit in this round.
+    again: Vec<usize>,
+    scratch: Box<[u8]>,
+    began: Instant,
+}
+
+/// Why a canary ended without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It was asked to.
+    Stopped,
+    /// Its faults had it die.
+    Died,
+}
+
+struct Connection {
+    socket: TcpStream,
+    /// Tells this connection from the next in its slot.
+    generation: u64,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    written: usize,
+    /// An answer that is to go out later; until then nothing is read.
+    delayed: Option<Delayed>,
+    /// Whether the socket may hold bytes: with edge-triggered epoll nobody says so again.
+    readable: bool,
+    /// Whether whole requests may wait in `input`.
+    unparsed: bool,
+    /// The client will send no more.
+    ended: bool,
+    continued: bool,
+    in_round: bool,
+    after: After,
+}
+
+struct Delayed {
+    due: Instant,
+    bytes: Vec<u8>,
+    after: After,
+}
+
+/// What happens to a connection once its output is out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Keep,
+    /// Closed at once.
+    Close,
+    /// No more is sent, and what still comes is thrown away for a while: a close with unread bytes
+    /// would reset the connection, and the client might never see why.
+    Linger,
+    /// Doing so.
+    Lingering(Instant),
+}
+
+impl Canary {
+    /// Replays the log and listens. Serving is [`Canary::run`]'s; `stop` and a wake end it.
+    pub(crate) fn bind(options: Options, stop: Arc<AtomicBool>) -> io::Result<Self> {
+        options.check().map_err(io::Error::other)?;
+        let began = clock::now();
+        let (listen, service) = (options.listen, Service::open(options, began)?);
+        let poll = Poll::new()?;
+        let mut listener = TcpListener::bind(listen)
+            .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on `{listen}`: {e}")))?;
+        let address = listener.local_addr()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        say(format_args!("listening on {address}"));
+        Ok(Self {
+            poll,
+            listener,
+            address,
+            waker,
+            stop,
+            service,
+            connections: Vec::new(),
+            free: Vec::new(),
+            next_generation: 0,
+            timers: BinaryHeap::new(),
+            round: Vec::new(),
+            again: Vec::new(),
+            scratch: vec![0; ROUND_MAX].into(),
+            began,
+        })
+    }
+
+    /// Where it listens, with the port that the kernel chose if it was to.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Wakes the loop, so that it sees that it is to stop.
+    pub(crate) fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    /// Serves until it is stopped, dies of its faults, or cannot write its log.
+    pub(crate) fn run(mut self) -> io::Result<End> {
+        let mut events = Events::with_capacity(1024);
+        let faults = self.service.faults().clone();
+        let die_at = faults.die_after.map(|after| self.began + after);
+        let mut stall_at = (!faults.stall.is_zero()).then(|| self.began + faults.stall_after);
+        let mut accepting = true;
+        loop {
+            let mut next = [die_at, stall_at].into_iter().flatten().min();
+            if let Some(Reverse((due, ..))) = self.timers.peek() {
+                next = Some(next.map_or(*due, |n| n.min(*due)));
+            }
+            let mut timeout = next.map(|at| at.saturating_duration_since(clock::now()));
+            if accepting {
+                timeout = Some(timeout.unwrap_or(Duration::MAX).min(Duration::from_millis(10)));
+            }
+            if !self.again.is_empty() {
+                timeout = Some(Duration::ZERO);
+            }
+            match self.poll.poll(&mut events, timeout) {
+                Err(e) if e.kind() != ErrorKind::Interrupted => return Err(e),
+                _ => {}
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                self.service.commit()?;
+                say(format_args!("stopped"));
+                return Ok(End::Stopped);
+            }
+            if die_at.is_some_and(|at| clock::now() >= at) {
+                say(format_args!("dying, as told"));
+                return Ok(End::Died);
+            }
+            if stall_at.is_some_and(|at| clock::now() >= at) {
+                stall_at = None;
+                self.service.note_stall();
+                let until = clock::now() + faults.stall;
+                while clock::now() < until && !self.stop.load(Ordering::Relaxed) {
+                    let left = until.saturating_duration_since(clock::now());
+                    std::thread::sleep(left.min(Duration::from_millis(20)));
+                }
+            }
+
+            let mut round = std::mem::take(&mut self.round);
+            round.append(&mut self.again);
+            for event in &events {
+                match event.token() {
+                    LISTENER => accepting = true,
+                    WAKER => {}
+                    Token(slot) => {
+                        if let Some(Some(connection)) = self.connections.get_mut(slot) {
+                            connection.readable |= event.is_readable() || event.is_read_closed();
+                            // A short read is no proof of emptiness when the end came with it.
+                            connection.ended |= event.is_read_closed();
+                            round.push(slot);
+                        }
+                    }
+                }
+            }
+            self.wake_due(&mut round);
+            round.retain(|&slot| match &mut self.connections[slot] {
+                Some(connection) => !std::mem::replace(&mut connection.in_round, true),
+                None => false,
+            });
+            for &slot in &round {
+                self.work(slot);
+            }
+            self.service.commit()?;
+            for slot in round.drain(..) {
+                self.send(slot);
+            }
+            self.round = round;
+            if accepting {
+                accepting = self.accept();
+            }
+        }
+    }
+
+    fn wake_due(&mut self, round: &mut Vec<usize>) {
+        if self.timers.is_empty() {
+            return;
+        }
+        let now = clock::now();
+        while let Some(Reverse((due, slot, generation))) = self.timers.peek().copied() {
+            if due > now {
+                return;
+            }
+            self.timers.pop();
+            if let Some(Some(connection)) = self.connections.get(slot)
+                && connection.generation == generation
+            {
+                round.push(slot);
+            }
+        }
+    }
+
+    /// Takes every connection that waits. Returns whether to try again soon: there may be no
+    /// descriptors left, and the kernel says only once that somebody waits.
+    fn accept(&mut self) -> bool {
+        loop {
+            let mut socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(e) => {
+                    say(format_args!("cannot accept a connection: {e}"));
+                    return true;
+                }
+            };
+            let slot = self.free.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            let _ = socket.set_nodelay(true);
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            if self.poll.registry().register(&mut socket, Token(slot), interest).is_err() {
+                self.free.push(slot);
+                continue;
+            }
+            self.service.note_connection();
+            self.next_generation += 1;
+            self.connections[slot] = Some(Box::new(Connection {
+                socket,
+                generation: self.next_generation,
+                input: Vec::new(),
+                output: Vec::new(),
+                written: 0,
+                delayed: None,
+                readable: false,
+                unparsed: false,
+                ended: false,
+                continued: false,
+                in_round: false,
+                after: After::Keep,
+            }));
+        }
+    }
+
+    /// Reads and answers, into buffers.
+    fn work(&mut self, slot: usize) {
+        let Some(mut connection) = self.connections[slot].take() else { return };
+        if let Some(delayed) = connection.delayed.take_if(|delayed| delayed.due <= clock::now()) {
+            connection.output.extend(delayed.bytes);
+            connection.after = delayed.after;
+            connection.unparsed = true;
+        }
+        if connection.may_work() {
+            connection.read(&mut self.scratch);
+        }
+        if connection.unparsed && connection.may_work() {
+            let due = connection.answer(&mut self.service);
+            if let Some(due) = due {
+                self.timers.push(Reverse((due, slot, connection.generation)));
+            }
+        }
+        self.connections[slot] = Some(connection);
+    }
+
+    /// Lets answers out, and closes what is to be closed.
+    fn send(&mut self, slot: usize) {
+        let Some(connection) = &mut self.connections[slot] else { return };
+        connection.in_round = false;
+        let open = connection.flush();
+        let flushed = connection.output.is_empty();
+        if open && flushed && connection.after == After::Linger {
+            let until = clock::now() + LINGER;
+            connection.after = After::Lingering(until);
+            let _ = connection.socket.shutdown(Shutdown::Write);
+            self.timers.push(Reverse((until, slot, connection.generation)));
+        }
+        let close = match connection.after {
+            After::Keep => {
+                // The client's end counts once all that it sent before was read and answered.
+                flushed
+                    && connection.ended
+                    && !connection.readable
+                    && !connection.unparsed
+                    && connection.delayed.is_none()
+            }
+            After::Close => flushed,
+            After::Linger => false,
+            After::Lingering(until) => {
+                (connection.ended && !connection.readable) || clock::now() >= until
+            }
+        };
+        if !open || close {
+            // Dropping the socket closes it, and the kernel takes it out of epoll.
+            self.connections[slot] = None;
+            self.free.push(slot);
+        } else if flushed && connection.may_work() && (connection.readable || connection.unparsed) {
+            self.again.push(slot);
+        }
+    }
+}
+
+impl Connection {
+    /// Whether this round may read or answer more.
+    fn may_work(&self) -> bool {
+        let lingers = matches!(self.after, After::Lingering(_));
+        (self.after == After::Keep || lingers)
+            && self.delayed.is_none()
+            && self.output.len() < OUTPUT_MAX
+    }
+
+    fn read(&mut self, scratch: &mut [u8]) {
+        let mut room = ROUND_MAX;
+        while self.readable && room > 0 {
+            let room_now = room.min(scratch.len());
+            match self.socket.read(&mut scratch[..room_now]) {
+                Ok(0) => {
+                    self.ended = true;
+                    self.readable = false;
+                }
+                Ok(n) => {
+                    if self.after == After::Keep {
+                        self.input.extend_from_slice(&scratch[..n]);
+                        self.unparsed = true;
+                    }
+                    // Fewer bytes than there was room for: no more are there, and epoll will say
+                    // when some come (epoll(7)). The end of the stream is said only once, though.
+                    self.readable = n == room_now || self.ended;
+                    room -= n;
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.readable = false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.ended = true;
+                    self.readable = false;
+                    self.after = After::Close;
+                    self.output.clear();
+                    self.written = 0;
+                }
+            }
+        }
+    }
+
+    /// Answers the whole requests in `input`, as long as there is room for answers. Returns when
+    /// to go on, if an answer is to be delayed.
+    fn answer(&mut self, service: &mut Service) -> Option<Instant> {
+        let mut at = 0;
+        let mut due = None;
+        self.unparsed = false;
+        while due.is_none() && self.after == After::Keep && at < self.input.len() {
+            if self.output.len() >= OUTPUT_MAX {
+                self.unparsed = true;
+                break;
+            }
+            let bytes = &self.input[at..];
+            let head = match http::parse(bytes) {
+                Parsed::Partial => break,
+                Parsed::Bad(status) => {
+                    service.note_bad_request();
+                    http::answer(&mut self.output, status, b"", false);
+                    self.after = After::Linger;
+                    break;
+                }
+                Parsed::Head(head) => head,
+            };
+            let end = head.length + head.body_length;
+            let Some(body) = bytes.get(head.length..end) else {
+                if head.expects_continue && !std::mem::replace(&mut self.continued, true) {
+                    self.output.extend(http::CONTINUE);
+                }
+                break;
+            };
+            self.continued = false;
+            let start = self.output.len();
+            match service.answer(&head, body, &mut self.output) {
+                Answer::Whole if head.keep_alive => {}
+                Answer::Whole => self.after = After::Linger,
+                Answer::CutOff => self.after = After::Close,
+                Answer::Delayed(by) => {
+                    let due_at = clock::now() + by;
+                    let after = if head.keep_alive { After::Keep } else { After::Linger };
+                    let bytes = self.output.split_off(start);
+                    self.delayed = Some(Delayed { due: due_at, bytes, after });
+                    due = Some(due_at);
+                }
+            }
+            at += end;
+        }
+        self.input.drain(..at);
+        if self.input.is_empty() {
+            self.input.shrink_to(BUFFER_KEPT);
+        }
+        due
+    }
+
+    /// Writes what it can; `false` when the connection is broken.
+    fn flush(&mut self) -> bool {
+        while self.written < self.output.len() {
+            match self.socket.write(&self.output[self.written..]) {
+                Ok(0) => return false,
+                Ok(n) => self.written += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        self.output.clear();
+        self.output.shrink_to(BUFFER_KEPT);
+        self.written = 0;
+        true
+    }
+}

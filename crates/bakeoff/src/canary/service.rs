@@ -1,0 +1,236 @@
+//! What the canary answers: a request to bytes, through the store and the faults; no sockets.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::faults::{Dice, Fate, Faults, Kind, Tally};
+use super::http::{self, Head, Status};
+use super::store::{Logged, Store};
+use super::{Options, say};
+use crate::engine::clock;
+
+/// What is to be done with the answer that was appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Send it.
+    Whole,
+    /// Send what there is, if anything, and close the connection.
+    CutOff,
+    /// Send it after this long.
+    Delayed(Duration),
+}
+
+/// The store, the faults, and the counters.
+pub(super) struct Service {
+    store: Store,
+    faults: Faults,
+    dice: Dice,
+    counters: Counters,
+    /// Until then everything but the counters is 503.
+    ready_at: Option<Instant>,
+    names: Vec<u8>,
+}
+
+/// What `GET /stats` answers.
+#[derive(Debug, Clone, Default, Serialize)]
+struct Counters {
+    connections: u64,
+    requests: u64,
+    puts: u64,
+    gets: u64,
+    deletes: u64,
+    lists: u64,
+    not_found: u64,
+    bad_requests: u64,
+    /// Rounds that wrote to the log; each is one sync under `--sync each`.
+    commits: u64,
+    log_bytes: u64,
+    keys: usize,
+    faults: Tally,
+}
+
+impl Service {
+    pub(super) fn open(options: Options, began: Instant) -> io::Result<Self> {
+        let Options { data, durability, faults, .. } = options;
+        let (store, found) = Store::open(&data, durability, faults.stale > 0.0)?;
+        say(format_args!("{} records replayed, {} keys", found.records, store.len()));
+        if found.torn_bytes > 0 {
+            say(format_args!("the log ended in a torn record: {} bytes cut off", found.torn_bytes));
+        }
+        let ready_at = (!faults.slow_start.is_zero()).then(|| began + faults.slow_start);
+        let (dice, counters) = (Dice::new(&faults), Counters::default());
+        Ok(Self { store, faults, dice, counters, ready_at, names: Vec::new() })
+    }
+
+    pub(super) fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(super) fn note_connection(&mut self) {
+        self.counters.connections += 1;
+    }
+
+    pub(super) fn note_bad_request(&mut self) {
+        self.counters.bad_requests += 1;
+    }
+
+    pub(super) fn note_stall(&mut self) {
+        self.counters.faults.stalls += 1;
+    }
+
+    /// Makes the writes of this round durable; no answer may go out before.
+    pub(super) fn commit(&mut self) -> io::Result<()> {
+        let bytes = self.store.commit()?;
+        self.counters.commits += u64::from(bytes > 0);
+        self.counters.log_bytes += bytes as u64;
+        Ok(())
+    }
+
+    /// Does what a request asks for and appends the answer to `out`.
+    pub(super) fn answer(&mut self, head: &Head<'_>, body: &[u8], out: &mut Vec<u8>) -> Answer {
+        self.counters.requests += 1;
+        if head.path == "/stats" && head.method == "GET" {
+            self.counters.keys = self.store.len();
+            let json = serde_json::to_vec(&self.counters).expect("numbers can be written");
+            return whole(out, Status::Ok, &json, head);
+        }
+        if let Some(at) = self.ready_at {
+            if clock::now() < at {
+                return whole(out, Status::Unavailable, b"", head);
+            }
+            self.ready_at = None;
+        }
+        let (list, name) = if let Some(name) = head.path.strip_prefix("/kv/") {
+            (false, name)
+        } else if let Some(name) = head.path.strip_prefix("/list/") {
+            (true, name)
+        } else {
+            let status = match (head.path, head.method) {
+                ("/health", "GET") => Status::Ok,
+                ("/health" | "/stats", _) => Status::MethodNotAllowed,
+                _ => Status::NotFound,
+            };
+            return whole(out, status, b"", head);
+        };
+        let kind = match (head.method, list) {
+            ("GET", _) => Kind::Read,
+            ("PUT" | "DELETE", false) => Kind::Write,
+            _ => return whole(out, Status::MethodNotAllowed, b"", head),
+        };
+        let key = match http::key(name) {
+            Some(key) if list || !key.is_empty() => key,
+            _ => {
+                self.counters.bad_requests += 1;
+                return whole(out, Status::BadRequest, b"", head);
+            }
+        };
+
+        let fate = self.dice.fate(kind);
+        let tally = &mut self.counters.faults;
+        match fate {
+            Fate::Refuse => {
+                tally.refused += 1;
+                return Answer::CutOff;
+            }
+            Fate::Garbage => {
+                tally.garbage += 1;
+                out.extend(b"\x16\x03\x01 these bytes are no HTTP \xff\xfe\r\n\r\n");
+                return Answer::CutOff;
+            }
+            Fate::Error => {
+                tally.errors += 1;
+                return whole(out, Status::InternalError, b"", head);
+            }
+            _ => {}
+        }
+        let answer = match kind {
+            Kind::Write => self.write(head, &key, body, fate, out),
+            Kind::Read => self.read(head, &key, list, fate, out),
+        };
+        if answer == Answer::Whole && self.dice.delays() {
+            self.counters.faults.delayed += 1;
+            return Answer::Delayed(self.faults.delay);
+        }
+        answer
+    }
+
+    fn write(
+        &mut self,
+        head: &Head<'_>,
+        key: &[u8],
+        body: &[u8],
+        fate: Fate,
+        out: &mut Vec<u8>,
+    ) -> Answer {
+        let logged = match fate {
+            Fate::LoseOnRestart => Logged::No,
+            _ => Logged::Yes,
+        };
+        let put = head.method == "PUT";
+        self.counters.puts += u64::from(put);
+        self.counters.deletes += u64::from(!put);
+        self.counters.faults.lost += u64::from(fate == Fate::Lose);
+        self.counters.faults.lost_on_restart += u64::from(fate == Fate::LoseOnRestart);
+        match (fate, put) {
+            (Fate::Lose, _) => {}
+            (_, true) => self.store.put(key, body, logged),
+            (_, false) => self.store.delete(key, logged),
+        }
+        whole(out, Status::NoContent, b"", head)
+    }
+
+    fn read(
+        &mut self,
+        head: &Head<'_>,
+        key: &[u8],
+        list: bool,
+        fate: Fate,
+        out: &mut Vec<u8>,
+    ) -> Answer {
+        let value = if list {
+            self.counters.lists += 1;
+            self.names.clear();
+            for name in self.store.list(key) {
+                self.names.extend(name);
+                self.names.push(b'\n');
+            }
+            Some(&*self.names)
+        } else {
+            self.counters.gets += 1;
+            match self.store.previous(key) {
+                Some(previous) if fate == Fate::Stale => {
+                    self.counters.faults.stale += 1;
+                    Some(previous)
+                }
+                _ => self.store.get(key),
+            }
+        };
+        let Some(value) = value else {
+            self.counters.not_found += 1;
+            return whole(out, Status::NotFound, b"", head);
+        };
+        let begins = http::answer(out, Status::Ok, value, head.keep_alive);
+        match fate {
+            // Of nothing, nothing can be wrong.
+            _ if value.is_empty() => Answer::Whole,
+            Fate::Corrupt => {
+                self.counters.faults.corrupted += 1;
+                self.dice.corrupt(&mut out[begins..]);
+                Answer::Whole
+            }
+            Fate::Truncate => {
+                self.counters.faults.truncated += 1;
+                out.truncate(begins + value.len() / 2);
+                Answer::CutOff
+            }
+            _ => Answer::Whole,
+        }
+    }
+}
+
+fn whole(out: &mut Vec<u8>, status: Status, body: &[u8], head: &Head<'_>) -> Answer {
+    http::answer(out, status, body, head.keep_alive);
+    Answer::Whole
+}

@@ -1,0 +1,509 @@
+//! The canary as a process, over real sockets: honest, and with each of its faults.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+struct Canary {
+    process: Child,
+    address: SocketAddr,
+    /// What it said before it listened.
+    said: Vec<String>,
+    stderr: BufReader<std::process::ChildStderr>,
+}
+
+impl Canary {
+    fn start(data: &Path, flags: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+        command.args(["__canary", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+        command.args(flags.split_whitespace()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut stderr = BufReader::new(process.stderr.take().unwrap());
+        let mut said = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "ended at once: {said:?}");
+            if let Some(address) = line.trim_end().strip_prefix("canary: listening on ") {
+                let address = address.parse().unwrap();
+                return Self { process, address, said, stderr };
+            }
+            said.push(line);
+        }
+    }
+
+    fn connect(&self) -> Client {
+        let socket = TcpStream::connect(self.address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.set_nodelay(true).unwrap();
+        Client { from: BufReader::new(socket) }
+    }
+
+    /// One request on a connection of its own.
+    fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
+        self.connect().ask(method, path, body)
+    }
+
+    fn stat(&self, pointer: &str) -> u64 {
+        let Answer::Whole(200, json) = self.ask("GET", "/stats", "") else { panic!() };
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        json.pointer(pointer).and_then(serde_json::Value::as_u64).expect(pointer)
+    }
+
+    fn kill9(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    fn ends(mut self) -> (ExitStatus, String) {
+        let mut rest = String::new();
+        self.stderr.read_to_string(&mut rest).unwrap();
+        (self.process.wait().unwrap(), rest)
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Answer {
+    Whole(u16, Vec<u8>),
+    /// The body ended before its length.
+    Short(Vec<u8>),
+    /// The connection ended with nothing said.
+    Nothing,
+    /// What came is no HTTP.
+    Garbage,
+}
+
+fn ok(body: &str) -> Answer {
+    Answer::Whole(200, body.into())
+}
+
+const NO_CONTENT: Answer = Answer::Whole(204, Vec::new());
+const NOT_FOUND: Answer = Answer::Whole(404, Vec::new());
+
+struct Client {
+    from: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn send(&mut self, bytes: &[u8]) {
+        self.from.get_mut().write_all(bytes).unwrap();
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: &str) -> Answer {
+        self.send(request(method, path, body).as_bytes());
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Answer {
+        let mut line = Vec::new();
+        if self.from.read_until(b'\n', &mut line).is_err() || line.is_empty() {
+            return Answer::Nothing;
+        }
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let Some(status) = line.strip_prefix("HTTP/1.1 ").and_then(|l| l[..3].parse().ok()) else {
+            return Answer::Garbage;
+        };
+        let mut length = 0;
+        loop {
+            let mut header = String::new();
+            self.from.read_line(&mut header).unwrap();
+            match header.trim_end().split_once(": ") {
+                Some(("Content-Length", n)) => length = n.parse().unwrap(),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = Vec::new();
+        let _ = self.from.by_ref().take(length).read_to_end(&mut body);
+        if (body.len() as u64) < length { Answer::Short(body) } else { Answer::Whole(status, body) }
+    }
+
+    fn ended(&mut self) -> bool {
+        self.from.read(&mut [0; 1]).is_ok_and(|n| n == 0)
+    }
+}
+
+fn request(method: &str, path: &str, body: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn temp() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn an_honest_canary_keeps_what_it_is_given() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    let mut client = canary.connect();
+    assert_eq!(client.ask("GET", "/health", ""), ok(""));
+    assert_eq!(client.ask("GET", "/kv/a/1", ""), NOT_FOUND);
+    assert_eq!(client.ask("PUT", "/kv/a/1", "one"), NO_CONTENT);
+    assert_eq!(client.ask("PUT", "/kv/a/2", ""), NO_CONTENT);
+    assert_eq!(client.ask("PUT", "/kv/b%2F1", "else"), NO_CONTENT);
+    assert_eq!(client.ask("GET", "/kv/a/1", ""), ok("one"));
+    assert_eq!(client.ask("GET", "/kv/a/2", ""), ok(""));
+    assert_eq!(client.ask("GET", "/kv/b/1", ""), ok("else"));
+    assert_eq!(client.ask("GET", "/list/a/", ""), ok("a/1\na/2\n"));
+    assert_eq!(client.ask("DELETE", "/kv/a/1", ""), NO_CONTENT);
+    assert_eq!(client.ask("DELETE", "/kv/a/1", ""), NO_CONTENT);
+    assert_eq!(client.ask("GET", "/kv/a/1", ""), NOT_FOUND);
+    assert_eq!(client.ask("GET", "/list/", ""), ok("a/2\nb/1\n"));
+    assert_eq!(canary.stat("/keys"), 2);
+    assert_eq!(canary.stat("/puts"), 3);
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9_with_either_durability() {
+    for flags in ["--sync each", "--sync none"] {
+        let dir = temp();
+        let canary = Canary::start(dir.path(), flags);
+        let mut client = canary.connect();
+        for n in 0..200 {
+            assert_eq!(client.ask("PUT", &format!("/kv/{n}"), &format!("v{n}")), NO_CONTENT);
+        }
+        assert_eq!(client.ask("DELETE", "/kv/7", ""), NO_CONTENT);
+        canary.kill9();
+        let canary = Canary::start(dir.path(), flags);
+        assert_eq!(canary.said, ["canary: 201 records replayed, 199 keys\n"]);
+        let mut client = canary.connect();
+        for n in (0..200).filter(|&n| n != 7) {
+            assert_eq!(client.ask("GET", &format!("/kv/{n}"), ""), ok(&format!("v{n}")));
+        }
+        assert_eq!(client.ask("GET", "/kv/7", ""), NOT_FOUND);
+    }
+}
+
+#[test]
+fn a_torn_tail_is_cut_off_and_said() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    canary.ask("PUT", "/kv/whole", "1");
+    canary.ask("PUT", "/kv/torn", "2");
+    canary.kill9();
+    let log = dir.path().join("canary.log");
+    let bytes = std::fs::read(&log).unwrap();
+    std::fs::write(&log, &bytes[..bytes.len() - 1]).unwrap();
+    let canary = Canary::start(dir.path(), "");
+    assert_eq!(canary.said[1], "canary: the log ended in a torn record: 17 bytes cut off\n");
+    assert_eq!(canary.ask("GET", "/kv/whole", ""), ok("1"));
+    assert_eq!(canary.ask("GET", "/kv/torn", ""), NOT_FOUND);
+    canary.ask("PUT", "/kv/new", "3");
+    canary.kill9();
+    let canary = Canary::start(dir.path(), "");
+    assert_eq!(canary.ask("GET", "/kv/new", ""), ok("3"));
+}
+
+#[test]
+fn sigterm_ends_it_cleanly() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    let _idle = canary.connect();
+    let pid = rustix::process::Pid::from_child(&canary.process);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let (status, said) = canary.ends();
+    assert_eq!((status.code(), &*said), (Some(0), "canary: stopped\n"));
+}
+
+#[test]
+fn many_requests_in_one_packet_are_answered_in_order() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--sync each");
+    let mut client = canary.connect();
+    let mut bytes = String::new();
+    for n in 0..100 {
+        bytes += &request("PUT", &format!("/kv/{n}"), &n.to_string());
+        bytes += &request("GET", &format!("/kv/{n}"), "");
+    }
+    client.send(bytes.as_bytes());
+    for n in 0..100 {
+        assert_eq!(client.answer(), NO_CONTENT);
+        assert_eq!(client.answer(), ok(&n.to_string()));
+    }
+    assert!(canary.stat("/commits") < 50, "they share syncs");
+}
+
+#[test]
+fn a_request_may_come_in_single_bytes() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    let mut client = canary.connect();
+    for byte in request("PUT", "/kv/a", "value").bytes() {
+        client.send(&[byte]);
+    }
+    assert_eq!(client.answer(), NO_CONTENT);
+    assert_eq!(client.ask("GET", "/kv/a", ""), ok("value"));
+}
+
+#[test]
+fn answers_that_nobody_reads_for_a_while_all_arrive() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    let mut client = canary.connect();
+    let value = "x".repeat(1 << 20);
+    assert_eq!(client.ask("PUT", "/kv/big", &value), NO_CONTENT);
+    for _ in 0..20 {
+        client.send(request("GET", "/kv/big", "").as_bytes());
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    // Others are served meanwhile.
+    assert_eq!(canary.ask("GET", "/health", ""), ok(""));
+    for _ in 0..20 {
+        assert_eq!(client.answer(), ok(&value));
+    }
+    assert_eq!(client.ask("GET", "/health", ""), ok(""));
+}
+
+#[test]
+fn a_client_that_ends_its_half_still_gets_its_answers() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--delay 20ms");
+    let mut client = canary.connect();
+    let twice = request("PUT", "/kv/a", "1") + &request("GET", "/kv/a", "");
+    client.send(twice.as_bytes());
+    client.from.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(client.answer(), NO_CONTENT);
+    assert_eq!(client.answer(), ok("1"));
+    assert!(client.ended());
+}
+
+#[test]
+fn a_body_is_asked_for_when_the_client_waits_to_be() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    let mut client = canary.connect();
+    client.send(b"PUT /kv/a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    assert_eq!(client.answer(), Answer::Whole(100, Vec::new()));
+    client.send(b"ok");
+    assert_eq!(client.answer(), NO_CONTENT);
+}
+
+#[test]
+fn bad_requests_are_refused_and_the_canary_lives_on() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "");
+    let big = format!("GET /kv/a HTTP/1.1\r\nA: {}\r\n\r\n", "b".repeat(20_000));
+    let cases = [
+        ("nonsense\r\n\r\n", 400),
+        ("\x16\x03\x01\x02\x00\x01\x00", 400),
+        ("PUT /kv/a HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400),
+        ("PUT /kv/a HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n", 413),
+        ("PUT /kv/a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411),
+        (&big, 431),
+    ];
+    for (bytes, status) in cases {
+        let mut client = canary.connect();
+        client.send(bytes.as_bytes());
+        assert_eq!(client.answer(), Answer::Whole(status, Vec::new()), "{bytes:.40}");
+        assert!(client.ended(), "{bytes:.40}");
+    }
+    let statuses = [
+        ("GET", "/kv/", 400),
+        ("GET", "/kv/%zz", 400),
+        ("GET", "/else", 404),
+        ("POST", "/kv/a", 405),
+        ("PUT", "/list/a", 405),
+        ("DELETE", "/health", 405),
+    ];
+    let mut client = canary.connect();
+    for (method, path, status) in statuses {
+        assert_eq!(client.ask(method, path, ""), Answer::Whole(status, Vec::new()), "{path}");
+    }
+    assert_eq!(client.ask("GET", "/health", ""), ok(""));
+}
+
+#[test]
+fn a_thousand_connections_are_served() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--sync none");
+    let mut clients = (0..1000).map(|_| canary.connect()).collect::<Vec<_>>();
+    for (n, client) in clients.iter_mut().enumerate() {
+        client.send(request("PUT", &format!("/kv/{n}"), "v").as_bytes());
+    }
+    assert!(clients.iter_mut().all(|client| client.answer() == NO_CONTENT));
+    drop(clients);
+    assert_eq!(canary.stat("/keys"), 1000);
+}
+
+#[test]
+fn only_a_loopback_address_is_listened_on() {
+    let dir = temp();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.args(["__canary", "--listen", "0.0.0.0:0", "--data"]).arg(dir.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("`0.0.0.0` is not a loopback address"), "{said}");
+}
+
+#[test]
+fn a_lost_write_is_acknowledged_and_never_there() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--lose 100%");
+    assert_eq!(canary.ask("PUT", "/kv/a", "1"), NO_CONTENT);
+    assert_eq!(canary.ask("GET", "/kv/a", ""), NOT_FOUND);
+    assert_eq!(canary.stat("/faults/lost"), 1);
+}
+
+#[test]
+fn a_share_of_writes_is_lost_and_the_rest_kept() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--lose 10% --sync none --seed 3");
+    let mut client = canary.connect();
+    for n in 0..1000 {
+        assert_eq!(client.ask("PUT", &format!("/kv/{n}"), "1"), NO_CONTENT);
+    }
+    let kept = (0..1000).filter(|n| client.ask("GET", &format!("/kv/{n}"), "") == ok("1"));
+    let lost = 1000 - kept.count() as u64;
+    assert!((60..140).contains(&lost), "{lost}");
+    assert_eq!(canary.stat("/faults/lost"), lost);
+}
+
+#[test]
+fn a_write_lost_on_restart_is_there_until_the_restart() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--lose-on-restart 1.0");
+    assert_eq!(canary.ask("PUT", "/kv/a", "1"), NO_CONTENT);
+    assert_eq!(canary.ask("GET", "/kv/a", ""), ok("1"));
+    canary.kill9();
+    let canary = Canary::start(dir.path(), "");
+    assert_eq!(canary.ask("GET", "/kv/a", ""), NOT_FOUND);
+}
+
+#[test]
+fn a_corrupted_answer_differs_in_one_byte_and_the_value_is_kept() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--corrupt 100%");
+    canary.ask("PUT", "/kv/a", "the value");
+    let Answer::Whole(200, body) = canary.ask("GET", "/kv/a", "") else { panic!() };
+    assert_eq!(body.len(), 9);
+    assert_eq!(body.iter().zip(b"the value").filter(|(a, b)| a != b).count(), 1);
+    canary.kill9();
+    let canary = Canary::start(dir.path(), "");
+    assert_eq!(canary.ask("GET", "/kv/a", ""), ok("the value"));
+}
+
+#[test]
+fn a_truncated_answer_ends_before_its_length() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--truncate 100%");
+    canary.ask("PUT", "/kv/a", "the value");
+    assert_eq!(canary.ask("GET", "/kv/a", ""), Answer::Short(b"the ".into()));
+}
+
+#[test]
+fn a_stale_answer_is_the_value_before() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--stale 100%");
+    canary.ask("PUT", "/kv/a", "old");
+    assert_eq!(canary.ask("GET", "/kv/a", ""), ok("old"));
+    canary.ask("PUT", "/kv/a", "new");
+    assert_eq!(canary.ask("GET", "/kv/a", ""), ok("old"));
+    assert_eq!(canary.stat("/faults/stale"), 1);
+}
+
+#[test]
+fn a_delayed_answer_takes_its_time_and_holds_up_nobody_else() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--delay 100ms");
+    let mut delayed = canary.connect();
+    let began = Instant::now();
+    delayed.send((request("PUT", "/kv/a", "1") + &request("GET", "/kv/a", "")).as_bytes());
+    assert_eq!(canary.ask("GET", "/health", ""), ok(""));
+    assert!(began.elapsed() < Duration::from_millis(100));
+    assert_eq!((delayed.answer(), delayed.answer()), (NO_CONTENT, ok("1")));
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    delayed.send(b"GET /kv/a HTTP/1.1\r\nConnection: close\r\n\r\n");
+    assert_eq!(delayed.answer(), ok("1"));
+    assert!(delayed.ended());
+}
+
+#[test]
+fn a_stall_stops_everything_once() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--stall 500ms --stall-after 200ms");
+    let mut client = canary.connect();
+    let mut slow = Vec::new();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(1200) {
+        let asked = Instant::now();
+        assert_eq!(client.ask("GET", "/health", ""), ok(""));
+        slow.extend(Some(asked.elapsed()).filter(|took| *took > Duration::from_millis(300)));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(slow.len(), 1, "{slow:?}");
+    assert_eq!(canary.stat("/faults/stalls"), 1);
+}
+
+#[test]
+fn a_refused_request_ends_the_connection_unanswered() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--refuse 100%");
+    assert_eq!(canary.ask("PUT", "/kv/a", "1"), Answer::Nothing);
+    assert_eq!(canary.ask("GET", "/health", ""), ok(""));
+    assert_eq!(canary.stat("/faults/refused"), 1);
+    assert_eq!(canary.stat("/keys"), 0);
+}
+
+#[test]
+fn an_error_is_answered_at_once_and_nothing_done() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--error 100%");
+    let mut client = canary.connect();
+    for _ in 0..3 {
+        assert_eq!(client.ask("PUT", "/kv/a", "1"), Answer::Whole(500, Vec::new()));
+    }
+    assert_eq!((canary.stat("/faults/errors"), canary.stat("/keys")), (3, 0));
+}
+
+#[test]
+fn garbage_is_no_http() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--garbage 100%");
+    assert_eq!(canary.ask("GET", "/kv/a", ""), Answer::Garbage);
+}
+
+#[test]
+fn a_slow_start_is_not_ready_at_first() {
+    let dir = temp();
+    let began = Instant::now();
+    let canary = Canary::start(dir.path(), "--slow-start 300ms");
+    assert_eq!(canary.ask("GET", "/health", ""), Answer::Whole(503, Vec::new()));
+    assert_eq!(canary.ask("PUT", "/kv/a", "1"), Answer::Whole(503, Vec::new()));
+    while canary.ask("GET", "/health", "") != ok("") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    assert_eq!(canary.ask("PUT", "/kv/a", "1"), NO_CONTENT);
+}
+
+#[test]
+fn a_canary_told_to_die_ends_with_its_own_exit_code() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--die-after 300ms");
+    assert_eq!(canary.ask("PUT", "/kv/a", "1"), NO_CONTENT);
+    let (status, said) = canary.ends();
+    assert_eq!((status.code(), &*said), (Some(86), "canary: dying, as told\n"));
+    let canary = Canary::start(dir.path(), "");
+    assert_eq!(canary.ask("GET", "/kv/a", ""), ok("1"));
+}
+
+#[test]
+fn the_same_seed_errs_on_the_same_requests() {
+    let answers = |seed: u32| {
+        let dir = temp();
+        let canary = Canary::start(dir.path(), &format!("--error 50% --seed {seed}"));
+        let mut client = canary.connect();
+        (0..64).map(|_| client.ask("GET", "/kv/a", "")).collect::<Vec<_>>()
+    };
+    assert_eq!(answers(1), answers(1));
+    assert_ne!(answers(1), answers(2));
+}
