@@ -69,17 +69,11 @@ pub struct Stage {
 }
 
 /// The stages of a load: a sweep has one for each number of clients, and they share its operations
-/// or its time evenly (the first ones take what cannot be shared).
+/// or its time.
 pub fn stages(load: &Load, system: &str) -> Vec<Stage> {
-    let clients = load.clients_for.get(system).unwrap_or(&load.clients);
-    let of = clients.len() as u64;
-    let part = |place: u64| match load.stop {
-        Stop::After(time) => Stop::After(time / of as u32),
-        Stop::Operations(count) => {
-            Stop::Operations(count / of + u64::from(place < count % of))
-        }
-    };
-    (0..).zip(clients).map(|(place, &clients)| Stage { clients, stop: part(place) }).collect()
+    let clients = load.clients_on(system);
+    let stop = |place| load.stop.of_stage(place, clients.len());
+    clients.iter().enumerate().map(|(place, &clients)| Stage { clients, stop: stop(place) }).collect()
 }
 
 /// `closed` or `open`, as every table names a load.

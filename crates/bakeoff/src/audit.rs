@@ -1,0 +1,123 @@
+//! Reads back what was acknowledged, and tells what is gone or wrong.
+//!
+//! An audit is a load like any other: its operations are reads of the keys that the ledger says
+//! must be there, judged by the same code as the reads of a trial.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::study::{Arrivals, ReadConsistency, Stop};
+use bakeoff_core::units::count_text;
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::cluster::Ready;
+use crate::engine::transport::Target;
+use crate::engine::Drive;
+use crate::kv::{Findings, Keyed, Reading, Source};
+use crate::systems::{KvLoad, System};
+
+const CLIENTS_MAX: u32 = 32;
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads back at most `keys_max` acknowledged keys, a seeded sample of more. `when` is for people:
+/// `after the load`.
+pub(crate) fn judge(
+    system: &dyn System,
+    cluster: &Ready,
+    keyed: &Arc<Keyed>,
+    keys_max: u64,
+    seed: u64,
+    when: &str,
+    interrupted: &AtomicBool,
+) -> Audit {
+    let mut keys = keyed.ledger.acknowledged();
+    let acknowledged = keys.len() as u64 * keyed.ledger.stride();
+    if keys.len() as u64 > keys_max {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        keys = keys.partial_shuffle(&mut rng, keys_max as usize).0.to_vec();
+        keys.sort_unstable();
+    }
+    let mut audit = Audit {
+        when: when.to_owned(),
+        acknowledged,
+        read: 0,
+        lost: 0,
+        wrong: 0,
+        unreadable: 0,
+        examples: Vec::new(),
+        verdict: Verdict::Passed,
+    };
+    let asked = keys.len() as u64;
+    if asked == 0 {
+        audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
+        return audit;
+    }
+
+    let keys: Arc<[u64]> = keys.into();
+    let findings = Arc::new(Mutex::new(Findings::default()));
+    let targets: Vec<Target> = cluster.nodes.iter().map(|node| node.target.clone()).collect();
+    let drive = Drive {
+        targets: &targets,
+        clients: CLIENTS_MAX.min(asked as u32),
+        in_flight: 1,
+        arrivals: Arrivals::Closed,
+        warmup: Duration::ZERO,
+        stop: Stop::Operations(asked),
+        timeout: TIMEOUT,
+        threads: 1,
+        seed,
+        first_ticket: 0,
+    };
+    let driven = system.drive(KvLoad {
+        nodes: &cluster.nodes,
+        keyed,
+        source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
+        reading: Reading {
+            reads: ReadConsistency::Linearizable,
+            may_be_old: false,
+            lists_are_complete: false,
+        },
+        drive: &drive,
+        interrupted,
+        progress: &mut |_| {},
+    });
+    let measurement = match driven {
+        Ok((measurement, _)) => measurement,
+        Err(error) => {
+            audit.unreadable = asked;
+            audit.verdict = Verdict::Failed(format!("nothing could be read back: {error}"));
+            return audit;
+        }
+    };
+    let findings = std::mem::take(&mut *findings.lock().unwrap_or_else(PoisonError::into_inner));
+    audit.read = findings.read;
+    audit.lost = findings.lost;
+    audit.wrong = findings.wrong;
+    audit.unreadable = asked.saturating_sub(findings.read);
+    audit.examples = findings.examples;
+    if measurement.interrupted {
+        audit.verdict = Verdict::NotChecked("interrupted".into());
+    } else if audit.lost + audit.wrong > 0 {
+        let first = audit.examples.first().cloned().unwrap_or_default();
+        audit.verdict = Verdict::Failed(format!(
+            "of {} acknowledged keys read back {} are lost and {} wrong; {first}",
+            count_text(asked),
+            count_text(audit.lost),
+            count_text(audit.wrong),
+        ));
+    } else if audit.unreadable > 0 {
+        let errors = measurement.operations.values().flat_map(|figures| figures.errors.values());
+        let first = errors.flat_map(|errors| &errors.examples).map(|example| example.what.clone());
+        audit.examples.extend(first.take(3));
+        audit.verdict = Verdict::Failed(format!(
+            "{} of {} acknowledged keys could not be read back",
+            count_text(audit.unreadable),
+            count_text(asked),
+        ));
+    }
+    audit
+}

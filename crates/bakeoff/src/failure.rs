@@ -1,0 +1,107 @@
+//! Why bakeoff ends without having done what was asked, and the exit code that says so.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use bakeoff_core::study::Mistakes;
+
+use crate::host::HostError;
+use crate::install::InstallError;
+
+/// What bakeoff's exit codes mean; `--help` prints this table.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; every trial is valid
+  1    done, and at least one trial is not valid: the report says why
+  2    bad input: a study, a flag, a record
+  3    a program is missing and could not be fetched
+  4    servers could not be started or reached
+  5    this machine refused something: files, disk space, sockets
+  130  interrupted; what was measured by then is kept";
+
+/// A run in which at least one trial is not valid.
+pub(crate) const NOT_VALID: u8 = 1;
+
+/// Why bakeoff could not do what was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A study that cannot be run.
+    Study(Mistakes),
+    /// Any other bad input: what is wrong, and what to try.
+    Input(String, Option<String>),
+    /// A program that could not be had.
+    Install(InstallError),
+    /// Servers that could not be started.
+    Host(HostError),
+    /// A system that runs already and does not answer.
+    Unreachable(String),
+    /// The machine refused something.
+    Machine(String),
+    /// The user has had enough.
+    Interrupted,
+}
+
+impl Failure {
+    /// Bad input with a hint.
+    pub(crate) fn input(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Input(what.into(), Some(hint.into()))
+    }
+
+    /// A file operation that failed: `write`, where, and what the system said.
+    pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
+        let hint = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "\nhint: the disk is full; `--out DIR` puts runs somewhere else"
+            }
+            io::ErrorKind::PermissionDenied => "\nhint: `--out DIR` puts runs somewhere else",
+            _ => "",
+        };
+        Self::Machine(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
+    }
+
+    /// The exit code that tells this failure from others.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Study(_) | Self::Input(..) => 2,
+            Self::Install(InstallError::Interrupted)
+            | Self::Host(HostError::Interrupted { .. })
+            | Self::Interrupted => 130,
+            Self::Install(_) => 3,
+            Self::Host(_) | Self::Unreachable(_) => 4,
+            Self::Machine(_) => 5,
+        }
+    }
+}
+
+impl From<Mistakes> for Failure {
+    fn from(mistakes: Mistakes) -> Self {
+        Self::Study(mistakes)
+    }
+}
+
+impl From<InstallError> for Failure {
+    fn from(error: InstallError) -> Self {
+        Self::Install(error)
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Study(mistakes) => mistakes.fmt(to), // each says `error: ` itself
+            Self::Input(what, None) => write!(to, "error: {what}"),
+            Self::Input(what, Some(hint)) => write!(to, "error: {what}\nhint: {hint}"),
+            Self::Install(error) => write!(to, "error: {error}"),
+            Self::Host(error) => write!(to, "error: {error}"),
+            Self::Unreachable(what) | Self::Machine(what) => write!(to, "error: {what}"),
+            Self::Interrupted => write!(to, "interrupted"),
+        }
+    }
+}

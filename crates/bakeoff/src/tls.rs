@@ -1,0 +1,106 @@
+//! Whom a TLS client trusts, and what it shows of itself.
+//!
+//! rustls with ring. With no `ca` given nothing but an `insecure` study trusts anything: bakeoff
+//! carries no list of public authorities, since the systems it loads have private ones.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bakeoff_core::study::Tls;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::failure::Failure;
+
+/// The client's side of TLS as a study asks for it.
+pub(crate) fn client_config(tls: Option<&Tls>) -> Result<Arc<ClientConfig>, Failure> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Failure::Machine(format!("TLS cannot be set up: {error}")))?;
+    let builder = if tls.is_some_and(|tls| tls.insecure) {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+    } else {
+        let mut roots = RootCertStore::empty();
+        if let Some(path) = tls.and_then(|tls| tls.ca.as_deref()) {
+            for certificate in certificates(path)? {
+                roots.add(certificate).map_err(|error| unusable(path, &error.to_string()))?;
+            }
+        }
+        if roots.is_empty() {
+            return Err(Failure::input(
+                "an `https` endpoint needs to know whom to trust",
+                "give `tls: {ca: FILE}`, or `tls: {insecure: true}` to trust anybody",
+            ));
+        }
+        builder.with_root_certificates(roots)
+    };
+    let identity = tls.and_then(|tls| Some((tls.cert.as_deref()?, tls.key.as_deref()?)));
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((cert, key)) => {
+            let key_der = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| unusable(key, &error.to_string()))?;
+            builder
+                .with_client_auth_cert(certificates(cert)?, key_der)
+                .map_err(|error| unusable(key, &error.to_string()))?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let read = CertificateDer::pem_file_iter(Path::new(path))
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unusable(path, &error.to_string()))?;
+    if read.is_empty() { Err(unusable(path, "it holds no certificate")) } else { Ok(read) }
+}
+
+fn unusable(path: &str, why: &str) -> Failure {
+    Failure::input(format!("`{path}` cannot be used for TLS: {why}"), "PEM files are expected")
+}
+
+/// Trusts any certificate, as `insecure: true` asks for; signatures are still verified.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

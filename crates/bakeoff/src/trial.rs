@@ -1,0 +1,361 @@
+//! One trial: launch, ready, fill, load, audit, crash, audit again, stop.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::plan::{self, Trial};
+use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
+use bakeoff_core::study::{Arrivals, Load, Operation, Stop, Study, Workload};
+use bakeoff_core::units::count_text;
+use bakeoff_core::workload::mix64;
+
+use crate::audit;
+use crate::cluster::{self, Ready};
+use crate::contenders::Contender;
+use crate::engine::transport::Target;
+use crate::engine::{Drive, EngineError, Live};
+use crate::environment::utc_now;
+use crate::failure::Failure;
+use crate::host::LimitsApplied;
+use crate::host::observe::Observer;
+use crate::host::ports::Allocator;
+use crate::kv::{Keyed, Reading, Source};
+use crate::messages::Messages;
+use crate::systems::{Access, Asked, KvLoad};
+
+const FILL_CLIENTS_MAX: u64 = 64;
+const FILL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What stays the same from trial to trial.
+pub(crate) struct Stand<'a> {
+    pub(crate) study: &'a Study,
+    pub(crate) threads: u32,
+    pub(crate) run_dir: &'a Path,
+    pub(crate) ports: Allocator,
+    pub(crate) interrupted: &'a AtomicBool,
+}
+
+/// Runs one trial. What went wrong is in its record: a failed trial does not end the run.
+pub(crate) fn run(
+    stand: &mut Stand<'_>,
+    contender: &Contender<'_>,
+    trial: &Trial,
+    messages: &mut Messages,
+) -> TrialRecord {
+    let mut record = TrialRecord {
+        trial: trial.clone(),
+        started: utc_now(),
+        ready_after: Duration::ZERO,
+        leader: None,
+        targets: Vec::new(),
+        filled: 0,
+        stages: Vec::new(),
+        usage: Vec::new(),
+        audits: Vec::new(),
+        checks: Vec::new(),
+        outcome: Outcome::Completed,
+    };
+    let name = format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
+    let dir = stand.run_dir.join("trials").join(name);
+    let ended = Attempt { stand, contender, trial, dir: dir.clone(), record: &mut record, messages }.run();
+    match ended {
+        Ok(()) => {}
+        Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,
+        Err(Ended::Failed(why)) => {
+            messages.complain(&why);
+            let first = why.lines().next().unwrap_or_default();
+            record.outcome = Outcome::Failed(first.trim_start_matches("error: ").to_owned());
+        }
+    }
+    // Data may be large, and the logs tell what there is to tell.
+    std::fs::remove_dir_all(dir.join("nodes")).ok();
+    record
+}
+
+/// Why a trial did not go on.
+enum Ended {
+    Interrupted,
+    Failed(String),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        if failure.exit_code() == 130 { Self::Interrupted } else { Self::Failed(failure.to_string()) }
+    }
+}
+
+impl From<EngineError> for Ended {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Interrupted => Self::Interrupted,
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+struct Attempt<'a, 'b> {
+    stand: &'a mut Stand<'b>,
+    contender: &'a Contender<'a>,
+    trial: &'a Trial,
+    dir: PathBuf,
+    record: &'a mut TrialRecord,
+    messages: &'a mut Messages,
+}
+
+impl Attempt<'_, '_> {
+    fn run(self) -> Result<(), Ended> {
+        let study = self.stand.study;
+        let workload = by_name(&study.workloads, &self.trial.workload, |workload| &workload.name);
+        let load = by_name(&study.loads, &self.trial.load, |load| &load.name);
+        let interrupted = self.stand.interrupted;
+        let asked = self.contender.asked;
+        let system = self.contender.system;
+
+        let launched = if asked.endpoints.is_empty() {
+            self.messages.phase("starting");
+            let dir = &self.dir.join("nodes");
+            let program = self.contender.program.as_ref();
+            let described = Asked { system: asked, program, dir, seed: self.trial.seed };
+            let description =
+                system.describe(&described, &mut self.stand.ports).map_err(Failure::from)?;
+            cluster::launch(system, description, &self.dir).map_err(Failure::from)?
+        } else {
+            cluster::attach(system, asked)?
+        };
+        let cluster = launched.ready(interrupted)?;
+        self.record.ready_after = cluster.after;
+        self.record.leader = cluster.leader();
+        self.record.checks.extend(limits_check(&cluster));
+
+        let keyed = Arc::new(Keyed::new(workload, self.trial.seed));
+        let first = &cluster.nodes[cluster.view.leader.unwrap_or(0)];
+        if !asked.endpoints.is_empty() {
+            system.clear(first).map_err(Ended::Failed)?; // what a run that was killed left there
+        }
+        system.prepare(first, &keyed.space).map_err(Ended::Failed)?;
+        let nodes = cluster.targets(load.targets).map_err(Ended::Failed)?;
+        self.record.targets = nodes.iter().map(|node| node.name.clone()).collect();
+        if workload.fill {
+            self.messages.phase("filling");
+            self.record.filled = fill(self.stand, self.contender, &cluster, &keyed, workload)?;
+        }
+
+        let observer = Observer::start(cluster.processes());
+        let stages = self.stages(workload, load, &nodes, &keyed);
+        self.record.usage = observer.finish();
+        self.record.stages = stages?;
+        self.record.checks.extend(answer_checks(&self.record.stages));
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Ended::Interrupted);
+        }
+
+        let cluster = self.audit(cluster, &keyed, workload)?;
+        if asked.endpoints.is_empty() {
+            self.messages.phase("stopping");
+        } else {
+            system.clear(&cluster.nodes[cluster.view.leader.unwrap_or(0)]).map_err(Ended::Failed)?;
+        }
+        cluster.stop();
+        Ok(())
+    }
+
+    /// Drives the load, stage by stage, on the same cluster.
+    fn stages(
+        &mut self,
+        workload: &Workload,
+        load: &Load,
+        nodes: &[Access],
+        keyed: &Arc<Keyed>,
+    ) -> Result<Vec<StageRecord>, Ended> {
+        let system = self.contender.system;
+        let seed = self.trial.seed;
+        let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
+        let may_be_old = system.may_be_old(workload.reads);
+        let lists_are_complete = workload.fill && !workload.mix.contains_key(&Operation::Delete);
+        let mut first_ticket = 0;
+        let mut stages = Vec::new();
+        for stage in plan::stages(load, &self.trial.system) {
+            let drive = Drive {
+                targets: &targets,
+                clients: stage.clients,
+                in_flight: load.in_flight,
+                arrivals: load.arrivals,
+                warmup: load.warmup,
+                stop: stage.stop,
+                timeout: load.timeout,
+                threads: self.stand.threads,
+                seed: mix64(seed ^ first_ticket),
+                first_ticket,
+            };
+            let clients = stage.clients;
+            self.messages.loading(clients, None);
+            let messages = &mut *self.messages;
+            let (measurement, next_ticket) = system.drive(KvLoad {
+                nodes,
+                keyed,
+                source: &mut |share| {
+                    let own_seed = mix64(seed ^ mix64(first_ticket ^ u64::from(share.index) << 32));
+                    Source::mix(workload, seed, own_seed)
+                },
+                reading: Reading { reads: workload.reads, may_be_old, lists_are_complete },
+                drive: &drive,
+                interrupted: self.stand.interrupted,
+                progress: &mut |live: &Live| messages.loading(clients, Some(live)),
+            })?;
+            first_ticket = next_ticket;
+            let over = measurement.interrupted || measurement.keys_exhausted;
+            stages.push(StageRecord { clients, measurement });
+            if over {
+                break;
+            }
+        }
+        Ok(stages)
+    }
+
+    /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.
+    fn audit(
+        &mut self,
+        cluster: Ready,
+        keyed: &Arc<Keyed>,
+        workload: &Workload,
+    ) -> Result<Ready, Ended> {
+        let writes = [Operation::Put, Operation::Delete];
+        if !writes.iter().any(|operation| workload.mix.contains_key(operation)) {
+            return Ok(cluster);
+        }
+        let system = self.contender.system;
+        let interrupted = self.stand.interrupted;
+        let keys_max = self.stand.study.audit_keys;
+        let seed = self.trial.seed;
+        let judge = |cluster: &Ready, when: &str| {
+            audit::judge(system, cluster, keyed, keys_max, seed, when, interrupted)
+        };
+        self.messages.phase("reading back");
+        self.record.audits.push(judge(&cluster, "after the load"));
+        let when = "after kill -9 and restart of all nodes";
+        if !self.contender.asked.endpoints.is_empty() {
+            self.record.audits.push(not_audited(when, "bakeoff did not start these servers"));
+            return Ok(cluster);
+        }
+        self.messages.phase("killing and restarting");
+        let cluster = cluster.crash_and_restart(interrupted)?;
+        self.record.audits.push(judge(&cluster, when));
+        if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
+    }
+}
+
+/// What a study calls by this name; that there is one was checked when the study was read.
+fn by_name<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> &'a T {
+    all.iter().find(|one| name_of(one) == name).expect("a plan names what its study has")
+}
+
+/// Writes every key once. Any failure ends the trial: reads would be judged wrongly.
+fn fill(
+    stand: &Stand<'_>,
+    contender: &Contender<'_>,
+    cluster: &Ready,
+    keyed: &Arc<Keyed>,
+    workload: &Workload,
+) -> Result<u64, Ended> {
+    let count = workload.keys.count;
+    let targets: Vec<Target> = cluster.nodes.iter().map(|node| node.target.clone()).collect();
+    let drive = Drive {
+        targets: &targets,
+        clients: FILL_CLIENTS_MAX.min(count) as u32,
+        in_flight: 1,
+        arrivals: Arrivals::Closed,
+        warmup: Duration::ZERO,
+        stop: Stop::Operations(count),
+        timeout: FILL_TIMEOUT,
+        threads: stand.threads,
+        seed: 0,
+        first_ticket: 0,
+    };
+    let (measurement, _) = contender.system.drive(KvLoad {
+        nodes: &cluster.nodes,
+        keyed,
+        source: &mut |_| Source::Fill,
+        reading: Reading { reads: workload.reads, may_be_old: false, lists_are_complete: false },
+        drive: &drive,
+        interrupted: stand.interrupted,
+        progress: &mut |_| {},
+    })?;
+    if measurement.interrupted {
+        return Err(Ended::Interrupted);
+    }
+    if measurement.verified() < count {
+        let written = count_text(measurement.verified());
+        let first = first_error(&measurement).unwrap_or_default();
+        return Err(Ended::Failed(format!(
+            "only {written} of {} keys could be written before the load: {first}",
+            count_text(count)
+        )));
+    }
+    Ok(count)
+}
+
+fn first_error(measurement: &Measurement) -> Option<String> {
+    let mut errors = measurement.operations.values().flat_map(|figures| figures.errors.values());
+    let example = errors.find_map(|errors| errors.examples.first())?;
+    Some(format!("{}: {}", example.node, example.what))
+}
+
+fn limits_check(cluster: &Ready) -> Option<Check> {
+    let mut verdict = None;
+    for limits in cluster.limits() {
+        match limits {
+            LimitsApplied::NotAsked => {}
+            LimitsApplied::Applied { .. } => verdict = verdict.or(Some(Verdict::Passed)),
+            LimitsApplied::NotApplied { why } => verdict = Some(Verdict::NotChecked(why)),
+        }
+    }
+    verdict.map(|verdict| Check { name: "limits".into(), verdict })
+}
+
+/// What the answers themselves prove or disprove.
+fn answer_checks(stages: &[StageRecord]) -> Vec<Check> {
+    let count = |kind: ErrorKind| -> u64 {
+        let operations = stages.iter().flat_map(|stage| stage.measurement.operations.values());
+        operations.filter_map(|figures| figures.errors.get(&kind)).map(|errors| errors.count).sum()
+    };
+    let check = |name: &str, failed: Option<String>| Check {
+        name: name.to_owned(),
+        verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
+    };
+    let (wrong, stale) = (count(ErrorKind::WrongValue), count(ErrorKind::StaleValue));
+    let answers = (wrong + stale > 0).then(|| {
+        let measured = stages.iter().map(|stage| &stage.measurement);
+        let operations = measured.flat_map(|measurement| measurement.operations.values());
+        let bad = operations.flat_map(|figures| {
+            [ErrorKind::WrongValue, ErrorKind::StaleValue]
+                .into_iter()
+                .filter_map(|kind| figures.errors.get(&kind)?.examples.first())
+        });
+        let first = bad.map(|example| example.what.as_str()).next().unwrap_or_default();
+        format!("{} wrong and {} stale answers; {first}", count_text(wrong), count_text(stale))
+    });
+    let none = stages.iter().all(|stage| stage.measurement.verified() == 0);
+    let exhausted = stages.iter().any(|stage| stage.measurement.keys_exhausted);
+    vec![
+        check("answers", answers),
+        check("successes", none.then(|| "no operation succeeded".to_owned())),
+        check("keys", exhausted.then(|| "the unique keys ran out before the load's end; raise `keys.count`".to_owned())),
+    ]
+}
+
+fn not_audited(when: &str, why: &str) -> Audit {
+    Audit {
+        when: when.to_owned(),
+        acknowledged: 0,
+        read: 0,
+        lost: 0,
+        wrong: 0,
+        unreadable: 0,
+        examples: Vec::new(),
+        verdict: Verdict::NotChecked(why.to_owned()),
+    }
+}
