@@ -1,0 +1,104 @@
+//! What was asked of real servers when the transcripts were taken, in order.
+//!
+//! Not here: what they answered (`../../transcripts`) and what is made of it (`main.rs`).
+
+use bakeoff_wire::protobuf::{bytes_len, put_bytes, put_message_header, put_uint};
+use bakeoff_wire::zookeeper::{CreateMode, Request};
+
+const PUT: &str = "/etcdserverpb.KV/Put";
+const RANGE: &str = "/etcdserverpb.KV/Range";
+const TXN: &str = "/etcdserverpb.KV/Txn";
+const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
+const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+
+/// Calls of etcd: method and message.
+pub(crate) fn etcd() -> Vec<(&'static str, Vec<u8>)> {
+    let put_large = message(&[(1, b"/bakeoff/large"), (2, &[b'x'; 20_000])]);
+    let mut put_again = message(&[(1, b"/bakeoff/a"), (2, b"two")]);
+    put_uint(&mut put_again, 4, 1); // prev_kv
+    let mut compare = Vec::new();
+    put_uint(&mut compare, 2, 0); // EQUAL VERSION, both zero
+    put_bytes(&mut compare, 3, b"/bakeoff/a");
+    put_uint(&mut compare, 4, 2); // version
+    let success = message(&[(1, b"/bakeoff/b"), (2, b"by transaction")]);
+    let failure = message(&[(1, b"/bakeoff/a")]);
+    let mut txn = message(&[(1, &compare)]);
+    put_message_header(&mut txn, 2, bytes_len(2, success.len())); // request_put
+    put_bytes(&mut txn, 2, &success);
+    put_message_header(&mut txn, 3, bytes_len(1, failure.len())); // request_range
+    put_bytes(&mut txn, 1, &failure);
+    vec![
+        (PUT, message(&[(1, b"/bakeoff/a"), (2, b"one")])),
+        (PUT, put_again),
+        (RANGE, message(&[(1, b"/bakeoff/a")])),
+        (RANGE, message(&[(1, b"/bakeoff/missing")])),
+        (TXN, txn),
+        (RANGE, message(&[(1, b"/bakeoff/"), (2, b"/bakeoff0")])),
+        (PUT, put_large),
+        (RANGE, message(&[(1, b"/bakeoff/large")])),
+        (DELETE_RANGE, message(&[(1, b"/bakeoff/"), (2, b"/bakeoff0")])),
+        (STATUS, Vec::new()),
+        (PUT, message(&[(2, b"a value without a key")])),
+        ("/etcdserverpb.KV/Nothing", Vec::new()),
+    ]
+}
+
+fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
+    let mut message = Vec::new();
+    for (field, value) in fields {
+        put_bytes(&mut message, *field, value);
+    }
+    message
+}
+
+/// Requests of one ZooKeeper session; `None` is a ping.
+pub(crate) fn zookeeper() -> Vec<Option<Request<'static>>> {
+    let create = |path, data, mode| Some(Request::Create { path, data, mode });
+    let set = |version| Some(Request::SetData { path: "/bakeoff", data: b"two", version });
+    let delete = |path, version| Some(Request::Delete { path, version });
+    vec![
+        create("/bakeoff", b"one", CreateMode::Persistent),
+        create("/bakeoff", b"one", CreateMode::Persistent),
+        create("/bakeoff/e", b"", CreateMode::Ephemeral),
+        create("/bakeoff/s", b"", CreateMode::PersistentSequential),
+        Some(Request::Exists { path: "/bakeoff" }),
+        Some(Request::GetData { path: "/bakeoff" }),
+        set(Some(0)),
+        set(Some(0)),
+        set(None),
+        Some(Request::GetChildren { path: "/bakeoff" }),
+        None,
+        Some(Request::Sync { path: "/" }),
+        delete("/bakeoff", None),
+        delete("/bakeoff/e", Some(7)),
+        delete("/bakeoff/e", Some(0)),
+        delete("/bakeoff/s0000000001", None),
+        delete("/bakeoff", None),
+        Some(Request::GetData { path: "/bakeoff" }),
+        Some(Request::Close),
+    ]
+}
+
+/// Requests of HTTP/1.1 servers, each on a connection of its own: the transcript's name, and the
+/// request without `host`.
+pub(crate) const HTTP1: &[(&str, &str)] = &[
+    ("nginx-1.22.1-file", "GET /a.txt HTTP/1.1\r\n"),
+    ("nginx-1.22.1-head", "HEAD /a.txt HTTP/1.1\r\n"),
+    ("nginx-1.22.1-chunked", "GET /b.shtml HTTP/1.1\r\n"),
+    ("nginx-1.22.1-large", "GET /big.txt HTTP/1.1\r\n"),
+    ("nginx-1.22.1-not-found", "GET /missing HTTP/1.1\r\n"),
+    ("nginx-1.22.1-no-content", "GET /none HTTP/1.1\r\n"),
+    (
+        "nginx-1.22.1-not-modified",
+        "GET /a.txt HTTP/1.1\r\nif-modified-since: Fri, 01 Jan 2100 00:00:00 GMT\r\n",
+    ),
+    ("nginx-1.22.1-until-close", "GET /b.shtml HTTP/1.0\r\n"),
+    ("nginx-1.22.1-close", "GET /close HTTP/1.1\r\n"),
+    (
+        "nginx-1.22.1-continue",
+        "POST /echo HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 5\r\n",
+    ),
+    ("go-net-http-length", "GET /version HTTP/1.1\r\n"),
+    ("go-net-http-chunked", "POST /v3/kv/range HTTP/1.1\r\ncontent-length: 14\r\n"),
+    ("go-net-http-bad-request", "POST /v3/kv/range HTTP/1.1\r\ncontent-length: 0\r\n"),
+];

@@ -1,0 +1,295 @@
+//! What real servers answered is understood, and understood alike however it is cut up.
+//!
+//! A transcript holds all bytes that a server sent on one connection; `asked.rs` holds what it was
+//! asked. Expectations were read off the servers' own tools and documentation.
+//!
+//! Not here: what no real server sends (the tests beside the code, and `fuzz`).
+
+mod asked;
+
+use bakeoff_wire::protobuf::{Fields, Value};
+use bakeoff_wire::zookeeper::{self, Event, Reply, Resumption, Session};
+use bakeoff_wire::{grpc, http1};
+use proptest::prelude::*;
+
+fn transcript(name: &str) -> Vec<u8> {
+    let path = format!("{}/transcripts/{name}.bin", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Cuts at the given places, wherever they are in range.
+fn pieces<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
+    let mut cuts: Vec<_> = cuts.iter().map(|cut| cut % bytes.len()).collect();
+    cuts.extend([0, bytes.len()]);
+    cuts.sort_unstable();
+    cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+}
+
+/// Replays a transcript whole, in equal pieces of all sizes up to 40, and cut at random.
+fn check(name: &str, replay: impl Fn(&[&[u8]]) -> Vec<String>, expected: &[&str]) {
+    let bytes = transcript(name);
+    assert_eq!(replay(&[&bytes]), expected, "{name}");
+    for size in 1..40 {
+        let pieces: Vec<_> = bytes.chunks(size).collect();
+        assert_eq!(replay(&pieces), expected, "{name} in pieces of {size}");
+    }
+    proptest!(ProptestConfig::with_cases(100), |(cuts: Vec<usize>)| {
+        prop_assert_eq!(replay(&pieces(&bytes, &cuts)), expected);
+    });
+}
+
+fn key_value(message: &[u8]) -> String {
+    let (mut key, mut value, mut version) = ("", &[][..], 0);
+    for field in Fields::new(message) {
+        match field.unwrap() {
+            (1, Value::Bytes(bytes)) => key = std::str::from_utf8(bytes).unwrap(),
+            (4, Value::Varint(number)) => version = number,
+            (5, Value::Bytes(bytes)) => value = bytes,
+            _ => {}
+        }
+    }
+    let value = match value.len() {
+        0..20 => String::from_utf8_lossy(value).into_owned(),
+        length => format!("{length} bytes"),
+    };
+    format!(" {key}={value} (version {version})")
+}
+
+/// Messages of etcd's KV service have key-values in field 2; of other fields the numbers are told.
+fn etcd_answer(method: &str, message: &[u8]) -> String {
+    let mut text = String::new();
+    for field in Fields::new(message) {
+        match field.unwrap() {
+            (1, Value::Bytes(header)) => {
+                let fields: Vec<_> = Fields::new(header).map(|field| field.unwrap().0).collect();
+                assert_eq!(fields, [1, 2, 3, 4], "cluster, member, revision, term");
+            }
+            (2, Value::Bytes(version)) if method.contains("Maintenance") => {
+                text += &format!(" {}", String::from_utf8_lossy(version));
+                break;
+            }
+            (2, Value::Bytes(bytes)) => text += &key_value(bytes),
+            (number, Value::Varint(value)) => text += &format!(" {number}:{value}"),
+            (number, _) => text += &format!(" {number}"),
+        }
+    }
+    text
+}
+
+/// Makes all calls at once and replays the answers.
+fn replay_etcd(pieces: &[&[u8]]) -> Vec<String> {
+    let mut client = grpc::Client::new("localhost", false, &[]);
+    let mut out = Vec::new();
+    client.open(&mut out);
+    let calls: Vec<_> = asked::etcd()
+        .into_iter()
+        .map(|(path, message)| {
+            let method = client.method(path);
+            (path, client.call(method, &message, &mut out).unwrap())
+        })
+        .collect();
+    let mut seen = Vec::new();
+    for piece in pieces {
+        client
+            .receive(piece, &mut out, &mut |id, result| {
+                let (path, _) = calls.iter().find(|(_, call)| *call == id).unwrap();
+                let name = path.rsplit('/').next().unwrap();
+                seen.push(match result {
+                    Ok(message) => format!("{name}{}", etcd_answer(path, message)),
+                    Err(status) => format!("{name} {status}"),
+                });
+            })
+            .unwrap();
+    }
+    assert_eq!(client.in_flight(), 0);
+    seen
+}
+
+fn check_etcd(name: &str, version: &str) {
+    let status = format!("Status {version}");
+    let expected = [
+        "Put",
+        "Put /bakeoff/a=one (version 1)",
+        "Range /bakeoff/a=two (version 2) 4:1",
+        "Range",
+        "Txn 2:1 3",
+        "Range /bakeoff/a=two (version 2) /bakeoff/b=by transaction (version 1) 4:2",
+        "Put",
+        "Range /bakeoff/large=20000 bytes (version 1) 4:1",
+        "DeleteRange 2:3",
+        &status,
+        "Put grpc status 3: etcdserver: key is not provided",
+        "Nothing grpc status 12: unknown method Nothing for service etcdserverpb.KV",
+    ];
+    check(name, replay_etcd, &expected);
+}
+
+#[test]
+fn etcd_3_4_is_understood() {
+    check_etcd("etcd-3.4.23", "3.4.23");
+}
+
+#[test]
+fn etcd_3_6_is_understood() {
+    check_etcd("etcd-3.6.16", "3.6.16");
+}
+
+fn zookeeper_event(event: Event<'_>) -> String {
+    let result = match event {
+        Event::Connected { timeout_ms, .. } => return format!("connected for {timeout_ms} ms"),
+        Event::Expired => return "expired".into(),
+        Event::Pong => return "pong".into(),
+        Event::Reply { xid, result, .. } => (xid.number(), result),
+    };
+    match result {
+        (xid, Err(error)) => format!("{xid} {error}"),
+        (xid, Ok(Reply::Stat(stat))) => {
+            assert_eq!(stat.data_length, 3);
+            format!("{xid} version {}, {} children", stat.version, stat.num_children)
+        }
+        (xid, Ok(Reply::Data { data, stat })) => {
+            format!("{xid} {} at version {}", String::from_utf8_lossy(data), stat.version)
+        }
+        (xid, Ok(Reply::Children(names))) => {
+            let mut names: Vec<_> = names.collect();
+            names.sort_unstable();
+            format!("{xid} {}", names.join(" "))
+        }
+        (xid, Ok(reply)) => format!("{xid} {reply:?}"),
+    }
+}
+
+/// Sends all requests as soon as the session is connected and replays the answers.
+fn replay_zookeeper(mut session: Session, pieces: &[&[u8]]) -> Vec<String> {
+    let mut out = Vec::new();
+    session.open(&mut out);
+    let mut seen = Vec::new();
+    // The reply to the connection comes first, and nothing can be asked before it.
+    let bytes = pieces.concat();
+    let (connected, _) = bytes.split_at(41);
+    session.receive(connected, &mut out, &mut |event| seen.push(zookeeper_event(event))).unwrap();
+    if session.capacity() > 0 {
+        for request in asked::zookeeper() {
+            match request {
+                Some(request) => assert!(session.request(request, &mut out).is_ok()),
+                None => session.ping(&mut out),
+            }
+        }
+    }
+    let mut skip = connected.len();
+    for piece in pieces {
+        let skipped = skip.min(piece.len());
+        skip -= skipped;
+        let event = &mut |event: Event<'_>| seen.push(zookeeper_event(event));
+        session.receive(&piece[skipped..], &mut out, event).unwrap();
+    }
+    seen
+}
+
+#[test]
+fn a_zookeeper_session_is_understood() {
+    let expected = [
+        "connected for 10000 ms",
+        "1 Created(\"/bakeoff\")",
+        "2 NodeExists (-110)",
+        "3 Created(\"/bakeoff/e\")",
+        "4 Created(\"/bakeoff/s0000000001\")",
+        "5 version 0, 2 children",
+        "6 one at version 0",
+        "7 version 1, 2 children",
+        "8 BadVersion (-103)",
+        "9 version 2, 2 children",
+        "10 e s0000000001",
+        "pong",
+        "11 Synced",
+        "12 NotEmpty (-111)",
+        "13 BadVersion (-103)",
+        "14 Deleted",
+        "15 Deleted",
+        "16 Deleted",
+        "17 NoNode (-101)",
+        "18 Closed",
+    ];
+    let replay = |pieces: &[&[u8]]| replay_zookeeper(Session::new(10_000), pieces);
+    check("zookeeper-3.9.3-session", replay, &expected);
+}
+
+#[test]
+fn a_zookeeper_session_is_resumed_or_gone() {
+    let resumption = Resumption { session_id: 1, password: [0; 16], last_zxid: 0 };
+    for (name, expected) in [("resumed", "connected for 1000 ms"), ("expired", "expired")] {
+        let bytes = transcript(&format!("zookeeper-3.9.3-{name}"));
+        for size in 1..=bytes.len() {
+            let limits = zookeeper::Limits::default();
+            let mut session = Session::with_limits(1000, Some(resumption), limits);
+            let mut seen = Vec::new();
+            for piece in bytes.chunks(size) {
+                let event = &mut |event: Event<'_>| seen.push(zookeeper_event(event));
+                session.receive(piece, &mut Vec::new(), event).unwrap();
+            }
+            assert_eq!(seen, [expected]);
+        }
+    }
+}
+
+fn replay_http1(request: &str, pieces: &[&[u8]]) -> Vec<String> {
+    let mut connection = http1::Connection::new(http1::Limits::default());
+    let mut out = Vec::new();
+    connection.send_raw(request.starts_with("HEAD"), request.as_bytes(), &mut out).unwrap();
+    let mut seen = Vec::new();
+    let mut on = |response: http1::Response<'_>| {
+        let body = match response.body.len() {
+            0..40 => String::from_utf8_lossy(response.body).trim_end().replace('\n', "|"),
+            length => format!("{length} bytes"),
+        };
+        let kind = response.headers.get("Content-Type").unwrap_or_default();
+        let kind = String::from_utf8_lossy(kind);
+        let end = if response.keep_alive { "" } else { ", then the end" };
+        seen.push(format!("{} {kind}: {body}{end}", response.status));
+    };
+    for piece in pieces {
+        connection.receive(piece, &mut out, &mut on).unwrap();
+    }
+    connection.closed(&mut on).unwrap();
+    seen
+}
+
+#[test]
+fn http_1_servers_are_understood() {
+    let expected = [
+        "200 text/plain: hello from a file",
+        "200 text/plain: ",
+        "200 text/plain: /b.shtml included|hello from a file",
+        "200 text/plain: 40000 bytes",
+        "404 text/html: 153 bytes",
+        "204 : ",
+        "304 : ",
+        "200 text/plain: /b.shtml included|hello from a file, then the end",
+        "200 text/plain: bye, then the end",
+        "200 text/plain: got it",
+        "200 application/json: 63 bytes",
+        "200 application/json: 4229 bytes",
+        "400 application/json: 54 bytes",
+    ];
+    assert_eq!(asked::HTTP1.len(), expected.len());
+    for ((name, request), expected) in asked::HTTP1.iter().zip(expected) {
+        check(&format!("http1-{name}"), |pieces| replay_http1(request, pieces), &[expected]);
+    }
+}
+
+#[test]
+fn every_transcript_is_replayed() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/transcripts");
+    let mut names: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".bin").map(str::to_owned))
+        .collect();
+    names.sort_unstable();
+    let mut replayed: Vec<_> =
+        asked::HTTP1.iter().map(|(name, _)| format!("http1-{name}")).collect();
+    replayed.extend(["etcd-3.4.23", "etcd-3.6.16"].map(str::to_owned));
+    replayed.extend(["expired", "resumed", "session"].map(|n| format!("zookeeper-3.9.3-{n}")));
+    replayed.sort_unstable();
+    assert_eq!(names, replayed);
+}
