@@ -13,6 +13,8 @@ pub(super) struct Table {
     /// Its name in the schema.
     pub(super) name: &'static str,
     pub(super) meaning: &'static str,
+    /// Sets of fields of which exactly one is given.
+    pub(super) one_of: &'static [&'static [&'static str]],
     pub(super) fields: &'static [Field],
 }
 
@@ -62,8 +64,10 @@ pub(super) enum Form {
     List(&'static Form),
     /// A mapping with known fields.
     Table(&'static Table),
-    /// A mapping from names of the author's choice.
+    /// A section: a mapping from names of the author's choice, not empty.
     Named(&'static Form),
+    /// A mapping from names that something else decides, such as the kind of system.
+    Open(&'static Form),
     /// A mapping from some of these words.
     Keyed(&'static [&'static str], &'static Form),
     /// One of several forms.
@@ -121,6 +125,7 @@ pub(super) const FIGURE: Form = Form::Number { min: 0.0, from_min: true, max: 1e
 pub(super) static STUDY: Table = Table {
     name: "study",
     meaning: "A bakeoff study: which systems are compared, what their clients do, and how hard.",
+    one_of: &[],
     fields: &[
         always(
             "title",
@@ -182,6 +187,7 @@ pub(super) static STUDY: Table = Table {
 pub(super) static SYSTEM: Table = Table {
     name: "system",
     meaning: "A contender: started by bakeoff, or already running at `endpoints`.",
+    one_of: &[],
     fields: &[
         always("kind", Form::Text, "etcd", "What it is; `bakeoff systems` lists the kinds."),
         maybe(
@@ -199,7 +205,7 @@ pub(super) static SYSTEM: Table = Table {
         default("nodes", Form::Whole { min: 1, max: 99 }, "1", "How many nodes are started."),
         maybe(
             "options",
-            Form::Named(&Form::AsWritten),
+            Form::Open(&Form::AsWritten),
             "{heap: 1GiB}",
             "Settings that this kind of system knows; `bakeoff systems` lists them.",
         ),
@@ -222,6 +228,7 @@ pub(super) static SYSTEM: Table = Table {
 pub(super) static LIMITS: Table = Table {
     name: "limits",
     meaning: "What each node may use.",
+    one_of: &[],
     fields: &[
         maybe(
             "cpu",
@@ -241,6 +248,7 @@ pub(super) static LIMITS: Table = Table {
 pub(super) static TLS: Table = Table {
     name: "tls",
     meaning: "Which certificates are trusted and shown.",
+    one_of: &[],
     fields: &[
         maybe("ca", Form::Text, "ca.pem", "PEM file of the authorities to trust."),
         maybe("cert", Form::Text, "client.pem", "PEM file of the client's certificate chain."),
@@ -252,6 +260,7 @@ pub(super) static TLS: Table = Table {
 pub(super) static WORKLOAD: Table = Table {
     name: "workload",
     meaning: "What the clients do.",
+    one_of: &[],
     fields: &[
         always(
             "mix",
@@ -285,6 +294,7 @@ pub(super) static WORKLOAD: Table = Table {
 pub(super) static KEYS: Table = Table {
     name: "keys",
     meaning: "Which keys a workload touches.",
+    one_of: &[],
     fields: &[
         always("count", COUNT, "10000", "How many different ones."),
         default(
@@ -314,6 +324,7 @@ pub(super) const ORDERS: &[&str] = &["sequential", "unique", "uniform", "zipfian
 pub(super) static ZIPFIAN: Table = Table {
     name: "zipfian",
     meaning: "Zipf's law with an exponent of its own; 0.99 when the word stands alone.",
+    one_of: &[],
     fields: &[always(
         "zipfian",
         Form::Number { min: 0.0, from_min: false, max: 10.0 },
@@ -325,6 +336,7 @@ pub(super) static ZIPFIAN: Table = Table {
 pub(super) static VALUES: Table = Table {
     name: "values",
     meaning: "What a workload writes.",
+    one_of: &[],
     fields: &[default(
         "size",
         Form::Size { min: VALUE_SIZE_MIN, max: 1 << 30 },
@@ -336,6 +348,7 @@ pub(super) static VALUES: Table = Table {
 pub(super) static LOAD: Table = Table {
     name: "load",
     meaning: "How hard the clients work: closed, or open when it has a `rate`.",
+    one_of: &[],
     fields: &[
         always(
             "clients",
@@ -345,7 +358,7 @@ pub(super) static LOAD: Table = Table {
         ),
         maybe(
             "clients-for",
-            Form::Named(&Form::OneOrMany(&CLIENTS)),
+            Form::Open(&Form::OneOrMany(&CLIENTS)),
             "{etcd: 1000}",
             "Clients for one system in place of `clients`, by the system's name.",
         ),
@@ -400,6 +413,7 @@ pub(super) const ARRIVALS: &[&str] = &["constant", "poisson"];
 pub(super) static STOP: Table = Table {
     name: "stop",
     meaning: "When a load ends: by time or by count, warm-up not counted.",
+    one_of: &[&["after"], &["operations"]],
     fields: &[
         maybe("after", Form::Duration { zero: false, max: "24h" }, "30s", "After this time."),
         maybe("operations", COUNT, "100000", "After so many operations."),
@@ -409,6 +423,7 @@ pub(super) static STOP: Table = Table {
 pub(super) static PUBLICATION: Table = Table {
     name: "publication",
     meaning: "Where published figures come from.",
+    one_of: &[],
     fields: &[
         always("title", Form::Text, "dbtester 2017Q1", "What it is called, and when it appeared."),
         always("hardware", Form::Text, "3 servers of 16 vCPUs and 30 GB", "What it ran on."),
@@ -419,6 +434,7 @@ pub(super) static PUBLICATION: Table = Table {
 pub(super) static PUBLISHED: Table = Table {
     name: "published",
     meaning: "Figures from the literature: one `metric` and its `value`, or several as `figures`.",
+    one_of: &[&["metric", "value"], &["figures"]],
     fields: &[
         always("system", Form::Text, "etcd", "Name of one of the study's systems."),
         always("workload", Form::Text, "write", "Name of one of its workloads."),

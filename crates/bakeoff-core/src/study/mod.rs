@@ -13,6 +13,7 @@ mod names;
 mod parse;
 mod reading;
 mod scale;
+pub mod schema;
 pub mod shipped;
 #[cfg(test)]
 mod testing;
@@ -147,19 +148,7 @@ pub struct Workload {
 }
 
 /// An operation of a key-value store.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Create or update one key.
@@ -205,7 +194,7 @@ pub enum KeyOrder {
 }
 
 /// What a read is allowed to return.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadConsistency {
     /// The newest acknowledged value, as if there were one copy.
@@ -272,7 +261,7 @@ pub enum Stop {
 }
 
 /// Which nodes clients connect to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Targets {
     /// All of them, in turn.
@@ -284,7 +273,7 @@ pub enum Targets {
 }
 
 /// Where published figures come from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publication {
     /// What it is called, and when it appeared.
@@ -315,19 +304,7 @@ pub struct Published {
 }
 
 /// A figure that a table can show. The name carries the unit.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "each name says what it is")]
 pub enum Metric {

@@ -13,7 +13,7 @@ mod systems;
 mod workloads;
 
 #[cfg(test)]
-mod tests;
+pub(in crate::study) mod tests;
 
 use super::fields;
 use super::mistake::{Mistake, Mistakes};

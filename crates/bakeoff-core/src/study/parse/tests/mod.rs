@@ -19,7 +19,7 @@ fn read(text: &str) -> Study {
 }
 
 /// A sound study, for [`check`] to spoil.
-const BASE: &str = "\
+pub(crate) const BASE: &str = "\
 title: t
 systems:
   one: {kind: canary}

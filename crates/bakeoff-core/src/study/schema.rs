@@ -1,0 +1,345 @@
+//! The JSON Schema of studies, for editors and other programs, written from the tables that
+//! reading goes by.
+//!
+//! It knows names, forms and bounds. What fields mean together, and what each kind of system can
+//! do, only [`super::parse`] knows.
+
+use serde_json::{Map, Value, json};
+
+use super::fields::{self, Field, Form, Given, NAME_PATTERN, NAMES_MAX, STAGES_MAX, Table};
+
+/// How a size is written as a text.
+const SIZE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?$";
+/// How a duration is written.
+const DURATION_PATTERN: &str = r"^([0-9]+(\.[0-9]+)? *(h|m|s|ms|us|µs|ns) *)+$";
+/// How a rate is written as a text.
+const RATE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(/s|/m|/h)?$";
+/// A text with something in it.
+const TEXT_PATTERN: &str = r"\S";
+
+/// The schema, as `schema/study.schema.json` holds it.
+pub fn schema() -> Value {
+    let mut definitions = Map::new();
+    let mut root = object(&fields::STUDY, &mut definitions);
+    if let Value::Object(root) = &mut root {
+        root.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
+        root.insert("title".into(), json!("bakeoff study"));
+        root.insert("$defs".into(), Value::Object(definitions));
+    }
+    root
+}
+
+/// The schema as the file's text.
+pub fn schema_text() -> String {
+    format!("{:#}\n", schema())
+}
+
+fn object(table: &Table, definitions: &mut Map<String, Value>) -> Value {
+    let always = |field: &&Field| matches!(field.given, Given::Always);
+    let required: Vec<_> = table.fields.iter().filter(always).map(|field| field.name).collect();
+    let mut properties = Map::new();
+    for field in table.fields {
+        let mut schema = form(&field.form, definitions);
+        if let Value::Object(schema) = &mut schema {
+            schema.insert("description".into(), json!(field.meaning));
+            if let Given::Default(text) = field.given {
+                let value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+                schema.insert("default".into(), value);
+            }
+        }
+        properties.insert(field.name.into(), schema);
+    }
+    let mut object = json!({
+        "type": "object",
+        "description": table.meaning,
+        "properties": properties,
+        "additionalProperties": false,
+    });
+    if !required.is_empty() {
+        object["required"] = json!(required);
+    }
+    if !table.one_of.is_empty() {
+        let sets = table.one_of.iter().map(|names| json!({ "required": names }));
+        object["oneOf"] = sets.collect();
+    }
+    object
+}
+
+fn form(wanted: &Form, definitions: &mut Map<String, Value>) -> Value {
+    match wanted {
+        // YAML takes `2026` and `true` for something else than text; here they are as written.
+        Form::Text => json!({"type": ["string", "number", "boolean"], "pattern": TEXT_PATTERN}),
+        Form::AsWritten => json!({"type": ["string", "number", "boolean"]}),
+        Form::Flag => json!({"type": "boolean"}),
+        Form::Word(words) => json!({"enum": words}),
+        Form::Whole { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
+        Form::Number { min, from_min, max } => {
+            let from = if *from_min { "minimum" } else { "exclusiveMinimum" };
+            json!({"type": "number", from: min, "maximum": max})
+        }
+        Form::Size { min, max } => json!({"anyOf": [
+            {"type": "integer", "minimum": min, "maximum": max},
+            {"type": "string", "pattern": SIZE_PATTERN},
+        ]}),
+        Form::Duration { .. } => json!({"type": "string", "pattern": DURATION_PATTERN}),
+        Form::Rate => json!({"anyOf": [
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000_000},
+            {"type": "string", "pattern": RATE_PATTERN},
+        ]}),
+        Form::OneOrMany(one) => {
+            let one = form(one, definitions);
+            let many =
+                json!({"type": "array", "items": one, "minItems": 1, "maxItems": STAGES_MAX});
+            json!({ "anyOf": [one, many] })
+        }
+        Form::List(one) => {
+            json!({"type": "array", "items": form(one, definitions), "minItems": 1})
+        }
+        Form::Table(table) => {
+            if !definitions.contains_key(table.name) {
+                let schema = object(table, definitions);
+                definitions.insert(table.name.into(), schema);
+            }
+            json!({"$ref": format!("#/$defs/{}", table.name)})
+        }
+        Form::Named(one) => json!({
+            "type": "object",
+            "propertyNames": {"pattern": NAME_PATTERN},
+            "additionalProperties": form(one, definitions),
+            "minProperties": 1,
+            "maxProperties": NAMES_MAX,
+        }),
+        Form::Open(one) => {
+            json!({"type": "object", "additionalProperties": form(one, definitions)})
+        }
+        Form::Keyed(words, one) => {
+            let one = form(one, definitions);
+            let properties: Map<_, _> =
+                words.iter().map(|word| ((*word).to_owned(), one.clone())).collect();
+            json!({
+                "type": "object",
+                "properties": properties,
+                "additionalProperties": false,
+                "minProperties": 1,
+            })
+        }
+        Form::Either(forms) => {
+            let forms: Vec<_> = forms.iter().map(|one| form(one, definitions)).collect();
+            json!({ "anyOf": forms })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::study::fields::{STUDY, TABLES};
+    use crate::study::mistake::Mistakes;
+    use crate::study::parse;
+    use crate::study::parse::tests::{BASE, EVERY_FIELD};
+    use crate::study::shipped::shipped;
+    use crate::study::testing::kinds;
+    use crate::study::tree::{self, Mistaken, Node};
+    use crate::units::{self, ByteCount};
+
+    fn tree(text: &str) -> Node {
+        let mut mistaken = Mistaken::new("my.yaml", text);
+        tree::read(text, &mut mistaken).expect("YAML")
+    }
+
+    /// The value that YAML 1.2 makes of it.
+    fn value(node: &Node) -> Value {
+        match &node.value {
+            tree::Value::Scalar { text, plain: true } => {
+                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+            }
+            tree::Value::Scalar { text, plain: false } => json!(text),
+            tree::Value::List(items) => items.iter().map(value).collect(),
+            tree::Value::Map(entries) => {
+                let pair = |entry: &tree::Entry| (entry.key.clone(), value(&entry.node));
+                Value::Object(entries.iter().map(pair).collect())
+            }
+        }
+    }
+
+    /// Whether `value` is as `schema` says: the keywords above, and no others.
+    fn accepts(schema: &Value, value: &Value) -> bool {
+        schema.as_object().expect("a schema is an object").iter().all(|(keyword, wanted)| {
+            let below = |wanted: &Value, value: &Value| accepts(wanted, value);
+            let number = || wanted.as_f64().expect("a number");
+            let each = || wanted.as_array().expect("a list").iter();
+            match keyword.as_str() {
+                "$schema" | "title" | "description" | "default" | "$defs" => true,
+                "$ref" => {
+                    let name = wanted.as_str().and_then(|name| name.rsplit('/').next());
+                    below(&super::schema()["$defs"][name.expect("a name")], value)
+                }
+                "type" if wanted.is_array() => each().any(|one| has_type(one, value)),
+                "type" => has_type(wanted, value),
+                "enum" => each().any(|word| word == value),
+                "anyOf" => each().any(|one| below(one, value)),
+                "oneOf" => each().filter(|one| below(one, value)).count() == 1,
+                "minimum" => value.as_f64().is_none_or(|value| value >= number()),
+                "exclusiveMinimum" => value.as_f64().is_none_or(|value| value > number()),
+                "maximum" => value.as_f64().is_none_or(|value| value <= number()),
+                "minItems" => value.as_array().is_none_or(|items| items.len() as f64 >= number()),
+                "maxItems" => value.as_array().is_none_or(|items| items.len() as f64 <= number()),
+                "minProperties" => value.as_object().is_none_or(|map| map.len() as f64 >= number()),
+                "maxProperties" => value.as_object().is_none_or(|map| map.len() as f64 <= number()),
+                "pattern" => value.as_str().is_none_or(|text| matches(wanted, text)),
+                "propertyNames" => value
+                    .as_object()
+                    .is_none_or(|map| map.keys().all(|key| below(wanted, &json!(key)))),
+                "items" => value
+                    .as_array()
+                    .is_none_or(|items| items.iter().all(|item| below(wanted, item))),
+                "required" => value
+                    .as_object()
+                    .is_none_or(|map| each().all(|name| map.contains_key(name.as_str().unwrap()))),
+                "properties" => value.as_object().is_none_or(|map| {
+                    let wanted = wanted.as_object().expect("properties");
+                    map.iter().all(|(key, value)| wanted.get(key).is_none_or(|s| below(s, value)))
+                }),
+                "additionalProperties" => value.as_object().is_none_or(|map| {
+                    let known =
+                        |key: &str| schema.get("properties").is_some_and(|p| p.get(key).is_some());
+                    map.iter().filter(|(key, _)| !known(key)).all(|(_, value)| match wanted {
+                        Value::Bool(allowed) => *allowed,
+                        wanted => below(wanted, value),
+                    })
+                }),
+                other => panic!("the schema says `{other}`, which this test does not know"),
+            }
+        })
+    }
+
+    fn has_type(wanted: &Value, value: &Value) -> bool {
+        match wanted.as_str().expect("the name of a type") {
+            "string" => value.is_string(),
+            "number" => value.is_number(),
+            "integer" => value.is_u64() || value.is_i64(),
+            "boolean" => value.is_boolean(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            other => panic!("the schema says type `{other}`, which this test does not know"),
+        }
+    }
+
+    /// What a pattern means, by the reader of such texts.
+    fn matches(pattern: &Value, text: &str) -> bool {
+        match pattern.as_str().expect("a pattern") {
+            TEXT_PATTERN => !text.trim().is_empty(),
+            SIZE_PATTERN => text.parse::<ByteCount>().is_ok(),
+            DURATION_PATTERN => units::parse_duration(text).is_ok(),
+            RATE_PATTERN => units::parse_rate(text).is_ok(),
+            NAME_PATTERN => {
+                text.bytes().all(|b| b"-0123456789".contains(&b) || b.is_ascii_lowercase())
+            }
+            other => panic!("the schema has the pattern `{other}`, which this test does not know"),
+        }
+    }
+
+    fn read(text: &str) -> Result<(), Mistakes> {
+        parse("my", "my.yaml", text, &kinds()).map(|_| ())
+    }
+
+    #[test]
+    fn the_schema_in_the_tree_is_the_one_that_reading_goes_by() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/study.schema.json");
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(&path, schema_text()).expect("the schema is written");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(kept == schema_text(), "the schema has changed; run this test with BLESS=1");
+    }
+
+    #[test]
+    fn the_schema_accepts_what_parse_accepts() {
+        let texts = shipped().iter().map(|(_, text)| *text).chain([BASE, EVERY_FIELD]);
+        for text in texts {
+            assert_eq!(read(text), Ok(()));
+            assert!(accepts(&schema(), &value(&tree(text))), "refused by the schema: {text}");
+        }
+    }
+
+    #[test]
+    fn the_schema_refuses_what_can_be_seen_to_be_wrong() {
+        let spoilt = [
+            ("title: t", "titel: t"),
+            ("title: t", "title: [t]"),
+            ("title: t", "title: t\ntrials: 0"),
+            ("kind: etcd", "sort: etcd"),
+            ("{put: 1}", "{}"),
+            ("{put: 1}", "{puts: 1}"),
+            ("{put: 1}", "{put: -1}"),
+            ("{count: 100}", "{count: 100, order: random}"),
+            ("{count: 100}", "{count: 100, order: {zipfian: 0}}"),
+            ("{count: 100}", "{count: 100, size: 8}"),
+            ("{count: 100}", "{count: 100, size: 64kb}"),
+            ("{count: 100}", "{count: 100}\n    fill: yes"),
+            ("clients: 2", "clinets: 2"),
+            ("clients: 2", "clients: [0]"),
+            ("clients: 2", "clients: 2\n    rate: fast"),
+            ("clients: 2", "clients: 2\n    rate: 0"),
+            ("clients: 2", "clients: 2\n    targets: follower"),
+            ("  steady:", "  Steady:"),
+            ("{after: 1s}", "{after: 1}"),
+            ("{after: 1s}", "{after: 1s, operations: 10}"),
+            ("{after: 1s}", "{}"),
+        ];
+        for (from, to) in spoilt {
+            let text = BASE.replacen(from, to, 1);
+            assert!(read(&text).is_err(), "accepted by parse: {to}");
+            assert!(!accepts(&schema(), &value(&tree(&text))), "accepted by the schema: {to}");
+        }
+    }
+
+    #[test]
+    fn a_study_with_every_field_is_read() {
+        fn visit(wanted: &Form, node: &Node, seen: &mut BTreeSet<(&str, &str)>) {
+            match (wanted, &node.value) {
+                (Form::Table(table), tree::Value::Map(entries)) => {
+                    for entry in entries {
+                        let field = table.fields.iter().find(|field| field.name == entry.key);
+                        let field = field.expect("a known field");
+                        seen.insert((table.name, field.name));
+                        visit(&field.form, &entry.node, seen);
+                    }
+                }
+                (Form::Named(one) | Form::Open(one), tree::Value::Map(entries)) => {
+                    entries.iter().for_each(|entry| visit(one, &entry.node, seen));
+                }
+                (Form::List(one), tree::Value::List(items)) => {
+                    items.iter().for_each(|item| visit(one, item, seen));
+                }
+                (Form::Either(forms), tree::Value::Map(_)) => {
+                    let tables = forms.iter().filter(|form| matches!(form, Form::Table(_)));
+                    tables.for_each(|form| visit(form, node, seen));
+                }
+                _ => {}
+            }
+        }
+        let mut seen = BTreeSet::new();
+        visit(&Form::Table(&STUDY), &tree(EVERY_FIELD), &mut seen);
+        for table in TABLES {
+            for field in table.fields {
+                assert!(seen.contains(&(table.name, field.name)), "{} {}", table.name, field.name);
+            }
+            assert!(table.name == "study" || schema()["$defs"].get(table.name).is_some());
+        }
+        assert_eq!(read(EVERY_FIELD), Ok(()));
+    }
+
+    #[test]
+    fn every_example_in_a_hint_is_sound() {
+        for field in TABLES.iter().flat_map(|table| table.fields) {
+            let example = value(&tree(field.example));
+            let mut definitions = Map::new();
+            assert!(accepts(&form(&field.form, &mut definitions), &example), "{}", field.name);
+        }
+    }
+}
