@@ -42,7 +42,10 @@ impl<'a> Fields<'a> {
         };
         let mut meant = Vec::new();
         for entry in entries {
-            if !table.fields.iter().any(|field| field.name == entry.key) {
+            // There may be very many, and suggestions take time.
+            let known =
+                mistaken.is_full() || table.fields.iter().any(|field| field.name == entry.key);
+            if !known {
                 let known = || table.fields.iter().map(|field| field.name);
                 let unknown = format!("unknown field `{}` in {what}", shown(&entry.key));
                 mistaken.hint(

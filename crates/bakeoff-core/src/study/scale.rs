@@ -168,6 +168,105 @@ impl Study {
 fn scale_count(count: u64, factor: f64) -> u64 {
     let exact = count as f64 * factor;
     // 100 times 0.07 is a little more than 7 in binary, and 7 is meant.
-    let up = (exact - exact * 1e-12).ceil();
+    let up = (exact - exact * 4.0 * f64::EPSILON).ceil();
     (up as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::super::parse::tests::{EVERY_FIELD, read_shipped};
+    use super::super::testing::kinds;
+    use super::*;
+
+    fn kv_stores() -> Study {
+        read_shipped("kv-stores")
+    }
+
+    fn refused(study: &Study, factor: f64) -> String {
+        study.scaled(factor).expect_err("it cannot be scaled so").to_string()
+    }
+
+    #[test]
+    fn a_scale_shrinks_counts_and_nothing_else() {
+        let whole = kv_stores();
+        let small = whole.scaled(0.01).expect("a hundredth");
+        assert_eq!(small.scale, 0.01);
+        assert!(small.loads.iter().all(|load| load.stop == Stop::Operations(10_000)));
+        assert_eq!(small.workloads[0].keys.count, 10_000);
+        // One key cannot shrink.
+        assert_eq!(small.workloads[1].keys.count, 1);
+        let mut back = small.scaled(100.0).expect("and back");
+        assert_eq!(back.scale, 1.0);
+        back.workloads[1].keys.count = 1;
+        back.workloads[2].keys.count = 1;
+        assert_eq!(back, whole);
+    }
+
+    #[test]
+    fn a_scale_leaves_time_alone() {
+        let study = parse("my", "my.yaml", EVERY_FIELD, &kinds()).expect("a study");
+        let half = study.scaled(0.5).expect("half of it");
+        assert_eq!(half.loads[0].stop, Stop::Operations(500));
+        assert_eq!(half.loads[1], study.loads[1]);
+        assert_eq!(half.systems, study.systems);
+    }
+
+    #[test]
+    fn a_scale_that_leaves_clients_idle_is_refused() {
+        assert_eq!(
+            refused(&kv_stores(), 0.001),
+            "error: at scale 0.001, load `sweep` has 1000 clients, and 125 operations in this \
+             stage\nhint: the smallest scale for it is 0.008",
+        );
+        assert!(kv_stores().scaled(0.008).is_ok());
+        assert_eq!(
+            refused(&kv_stores(), 0.00005),
+            "error: at scale 0.00005, load `sweep` has 1000 clients, and 6 operations in this stage\n\
+             hint: the smallest scale for it is 0.008\n\n\
+             error: at scale 0.00005, load `best` has 1000 clients on system `etcd`, and 50 \
+             operations\n\
+             hint: the smallest scale for it is 0.001\n\n\
+             error: at scale 0.00005, load `read` has 100 clients, and 50 operations\n\
+             hint: the smallest scale for it is 0.0001",
+        );
+    }
+
+    #[test]
+    fn a_scale_is_a_positive_number() {
+        for factor in [0.0, -1.0, f64::NAN, f64::INFINITY, 100.5] {
+            let hint = "a scale is more than 0 and at most 100: `0.01`";
+            let expected = format!("error: a study cannot have the scale `{factor}`\nhint: {hint}");
+            assert_eq!(refused(&kv_stores(), factor), expected);
+        }
+    }
+
+    #[test]
+    fn counts_are_rounded_up() {
+        assert_eq!(scale_count(100, 0.07), 7);
+        assert_eq!(scale_count(101, 0.07), 8);
+        assert_eq!(scale_count(1, 0.0001), 1);
+        assert_eq!(scale_count(1_000_000_000_000, 100.0), 100_000_000_000_000);
+    }
+
+    #[test]
+    fn stages_share_what_a_load_has() {
+        let shares = |stop: Stop| (0..3).map(|stage| stop.of_stage(stage, 3)).collect::<Vec<_>>();
+        assert_eq!(shares(Stop::Operations(10)), [4, 3, 3].map(Stop::Operations));
+        let second = Stop::After(Duration::from_secs(1));
+        assert_eq!(shares(Stop::After(Duration::from_secs(3))), [second; 3]);
+    }
+
+    #[test]
+    fn the_smallest_scale_that_is_named_works() {
+        for (clients, operations) in [(7, 1000), (3, 777), (999, 1000), (1, 3), (5, 5)] {
+            let mut study = kv_stores();
+            study.workloads.truncate(1);
+            study.loads.truncate(1);
+            study.loads[0].clients = vec![clients];
+            study.loads[0].stop = Stop::Operations(operations);
+            let least = study.least_factor(&study.loads[0]);
+            assert!(study.scaled(least).is_ok(), "{clients} clients, {operations}: {least}");
+        }
+    }
 }

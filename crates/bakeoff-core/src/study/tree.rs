@@ -88,10 +88,15 @@ impl<'a> Mistaken<'a> {
     fn push(&mut self, at: &At, what: String, hint: Option<String>) {
         // The same alias mistaken twice is one mistake.
         let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
-        if self.found.len() < MISTAKES_MAX && !known {
+        if !self.is_full() && !known {
             let place = Some(Place::of(self.file, self.text, at));
             self.found.push((at.clone(), Mistake { what, place, hint }));
         }
+    }
+
+    /// Whether further mistakes are not kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.found.len() >= MISTAKES_MAX
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -311,6 +316,8 @@ impl Growing {
                     }
                 },
                 Some((name, key_at)) => match lines.get(&name) {
+                    // Looking up a line takes time, and there may be very many.
+                    Some(_) if mistaken.is_full() => {}
                     Some(first) => {
                         let line = Place::of("", mistaken.text, &(*first..*first)).line;
                         let what = format!("`{}` is given twice", shown(&name));

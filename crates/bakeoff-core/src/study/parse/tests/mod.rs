@@ -1,6 +1,7 @@
 //! Studies that are right, and what they are read as. Those that are wrong stand in the modules.
 
 mod fields;
+mod hostile;
 mod loads;
 mod systems;
 mod text;
@@ -47,7 +48,7 @@ fn check(changes: &[(&str, &str)], expected: &str) {
     assert_eq!(format!("\n{mistakes}\n"), expected);
 }
 
-fn read_shipped(name: &str) -> Study {
+pub(crate) fn read_shipped(name: &str) -> Study {
     let (_, text) =
         shipped().iter().find(|(shipped, _)| *shipped == name).expect("a shipped study");
     parse(name, name, text, &kinds()).unwrap_or_else(|mistakes| panic!("{mistakes}"))

@@ -1,0 +1,143 @@
+//! Text that was written to do harm, or by chance: reading it ends, soon, with a message.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::{BASE, EVERY_FIELD, kinds, parse};
+use crate::study::shipped::shipped;
+
+#[track_caller]
+fn first_line(text: &str) -> String {
+    let mistakes = parse("my", "my.yaml", text, &kinds()).expect_err("the study is wrong");
+    mistakes.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_huge_study_is_refused_unread() {
+    let text = format!("{BASE}# {}", "x".repeat(1 << 20));
+    assert_eq!(first_line(&text), "error: the study is longer than 1048576 bytes");
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let deep = "error: this is nested too deeply";
+    let flow = first_line(&"[".repeat(100_000));
+    assert!(flow.starts_with("error: this is"), "{flow}");
+    let block = first_line(&(0..500).fold(String::new(), |text, n| text + &" ".repeat(n) + "a:\n"));
+    assert!(block.starts_with("error: this is"), "{block}");
+    assert_eq!(first_line(&format!("a: {}{}", "[".repeat(24), "]".repeat(24))), deep);
+    // An alias is as deep as what it repeats.
+    let chain = (1..40)
+        .fold("a0: &a0 [x]\n".to_owned(), |text, n| text + &format!("a{n}: &a{n} [*a{}]\n", n - 1));
+    assert_eq!(first_line(&chain), deep);
+}
+
+#[test]
+fn aliases_of_aliases_do_not_multiply() {
+    let laughs = (1..20).fold("a0: &a0 [lol, lol]\n".to_owned(), |text, n| {
+        let list = vec![format!("*a{}", n - 1); 10].join(", ");
+        text + &format!("a{n}: &a{n} [{list}]\n")
+    });
+    let large = "error: the study is too large with its aliases written out";
+    assert_eq!(first_line(&laughs), large);
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), vec!["*a"; 1000].join(", "));
+    assert_eq!(first_line(&long), large);
+    assert_eq!(first_line("a: &a [*a]\n"), "error: an alias stands inside what it repeats");
+}
+
+#[test]
+fn a_thousand_mistakes_are_not_all_told() {
+    let many = (0..10_000).fold(BASE.to_owned(), |text, n| text + &format!("field-{n}: 1\n"));
+    let mistakes = parse("my", "my.yaml", &many, &kinds()).expect_err("the study is wrong");
+    assert_eq!(mistakes.0.len(), 100);
+}
+
+/// One change to a text, wherever it falls.
+#[derive(Debug, Clone)]
+enum Change {
+    Remove(Index, Index),
+    Insert(Index, String),
+    Repeat(Index, Index),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let piece = prop_oneof![
+        "[ -~\n]{1,6}",
+        Just("{".to_owned()),
+        Just("*a".to_owned()),
+        Just("&a ".to_owned()),
+        Just(": ".to_owned()),
+        Just("\n    ".to_owned()),
+        Just("99999999999999999999".to_owned()),
+        Just("-1".to_owned()),
+        Just("µ\u{7}é".to_owned()),
+    ];
+    prop_oneof![
+        (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Change::Remove(from, to)),
+        (any::<Index>(), piece).prop_map(|(at, piece)| Change::Insert(at, piece)),
+        (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Change::Repeat(from, to)),
+    ]
+}
+
+fn changed(text: &str, changes: &[Change]) -> String {
+    let mut letters: Vec<char> = text.chars().collect();
+    for change in changes {
+        let at = |index: &Index| index.index(letters.len() + 1);
+        let range = |from, to| {
+            let (from, to) = (at(from), at(to));
+            // Short pieces leave most of the study, and so most of its mistakes, in place.
+            from.min(to)..from.max(to).min(from.min(to) + 20)
+        };
+        match change {
+            Change::Remove(from, to) => drop(letters.drain(range(from, to))),
+            Change::Insert(index, piece) => {
+                let index = at(index);
+                letters.splice(index..index, piece.chars());
+            }
+            Change::Repeat(from, to) => {
+                let range = range(from, to);
+                let piece = letters[range.clone()].to_vec();
+                letters.splice(range.end..range.end, piece);
+            }
+        }
+    }
+    letters.into_iter().collect()
+}
+
+/// Whatever is read has a place for each mistake that lies in the text.
+fn read_and_place(text: &str) -> Result<(), TestCaseError> {
+    if let Err(mistakes) = parse("my", "my.yaml", text, &kinds()) {
+        prop_assert!(!mistakes.0.is_empty());
+        let lines = text.matches('\n').count() + 1;
+        for mistake in &mistakes.0 {
+            let place = mistake.place.as_ref().expect("a mistake in a text has a place");
+            prop_assert!((1..=lines).contains(&place.line), "{mistake}");
+            prop_assert!(place.column >= 1 && place.width >= 1);
+            let shown = mistake.to_string();
+            prop_assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_parse_panic(text in "(?s).{0,200}") {
+        read_and_place(&text)?;
+    }
+
+    #[test]
+    fn no_yaml_makes_parse_panic(text in "[a-c:{}\\[\\],&*!|>\"'#\n -]{0,60}") {
+        read_and_place(&text)?;
+    }
+
+    #[test]
+    fn no_change_to_a_study_makes_parse_panic(
+        which in any::<Index>(),
+        changes in prop::collection::vec(change(), 1..6),
+    ) {
+        let mut texts: Vec<_> = shipped().iter().map(|(_, text)| *text).collect();
+        texts.extend([BASE, EVERY_FIELD]);
+        read_and_place(&changed(texts[which.index(texts.len())], &changes))?;
+    }
+}
