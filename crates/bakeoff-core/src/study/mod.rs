@@ -180,7 +180,9 @@ pub struct Keys {
 pub enum KeyOrder {
     /// 0, 1, 2, …, and again from 0.
     Sequential,
-    /// Every key once, in scrambled order; more operations than keys is an error.
+    /// Every key once, in scrambled order, warm-up included. More operations than keys is an error:
+    /// of the study where that can be foreseen, else of the trial that runs out of them (a closed
+    /// load that ends by time).
     Unique,
     /// Each as likely as any other.
     Uniform,
@@ -248,6 +250,16 @@ pub enum Arrivals {
         /// Operations per second, all clients together.
         rate: f64,
     },
+}
+
+impl Arrivals {
+    /// Operations that fall due per second, all clients together; none for a closed load.
+    pub fn rate(self) -> Option<f64> {
+        match self {
+            Arrivals::Closed => None,
+            Arrivals::Constant { rate } | Arrivals::Poisson { rate } => Some(rate),
+        }
+    }
 }
 
 /// When a load ends.

@@ -7,7 +7,7 @@ use super::systems::{ReadSystem, abilities};
 use super::workloads::ReadWorkload;
 use crate::study::reading::list;
 use crate::study::tree::{At, Mistaken};
-use crate::study::{Arrivals, KeyOrder, Kind, Load, Operation, Stop, Targets, Workload};
+use crate::study::{KeyOrder, Kind, Load, Operation, Stop, Targets, Workload};
 
 pub(super) fn check(
     mistaken: &mut Mistaken<'_>,
@@ -16,12 +16,12 @@ pub(super) fn check(
     loads: &[ReadLoad],
 ) {
     for read in workloads {
-        if let Some(workload) = &read.workload {
-            for system in systems {
-                if let Some(kind) = system.kind {
-                    can_do(mistaken, read, workload, &system.name, kind);
-                }
+        for system in systems {
+            if let Some(kind) = system.kind {
+                can_do(mistaken, read, &system.name, kind);
             }
+        }
+        if let Some(workload) = &read.workload {
             for load in loads.iter().filter(|load| read.loads.contains(&load.name)) {
                 if let Some(resolved) = &load.load {
                     enough_keys(mistaken, read, workload, load, resolved);
@@ -44,29 +44,27 @@ pub(super) fn check(
 }
 
 /// Whether the kind of system has what the workload asks for.
-fn can_do(
-    mistaken: &mut Mistaken<'_>,
-    read: &ReadWorkload,
-    workload: &Workload,
-    system: &str,
-    kind: &Kind,
-) {
+fn can_do(mistaken: &mut Mistaken<'_>, read: &ReadWorkload, system: &str, kind: &Kind) {
     for (operation, at) in &read.mix_at {
         if !kind.operations.contains(operation) {
             let what = format!("system `{system}` cannot `{operation}`");
             mistaken.hint(at, what, abilities(kind));
         }
     }
-    let reading = [Operation::Get, Operation::List].iter().any(|op| workload.mix.contains_key(op));
-    if reading && !kind.reads.contains(&workload.reads) {
-        let what = format!("system `{system}` has no `{}` reads", workload.reads);
+    let reading = [Operation::Get, Operation::List].iter().any(|op| read.mix_at.contains_key(op));
+    if let Some(reads) = read.reads
+        && reading
+        && !kind.reads.contains(&reads)
+    {
+        let what = format!("system `{system}` has no `{reads}` reads");
         let reads: Vec<_> = kind.reads.iter().map(|reads| reads.name()).collect();
         let hint = format!("kind `{}` has reads that are {}", kind.name, list(&reads));
         mistaken.hint(&read.reads_at, what, hint);
     }
-    if workload.value_size > kind.value_size_max {
-        let what =
-            format!("values of {} bytes are too large for system `{system}`", workload.value_size);
+    if let Some(size) = read.value_size
+        && size > kind.value_size_max
+    {
+        let what = format!("values of {size} bytes are too large for system `{system}`");
         let hint = format!("kind `{}` takes at most {} bytes", kind.name, kind.value_size_max);
         mistaken.hint(&read.value_size_at, what, hint);
     }
@@ -84,18 +82,12 @@ fn enough_keys(
     if workload.keys.order != KeyOrder::Unique {
         return;
     }
-    let warm = match resolved.arrivals {
-        Arrivals::Closed => 0.0,
-        Arrivals::Constant { rate } | Arrivals::Poisson { rate } => {
-            rate * resolved.warmup.as_secs_f64()
-        }
-    };
-    let measured = match (resolved.stop, resolved.arrivals) {
+    let rate = resolved.arrivals.rate();
+    let warm = rate.unwrap_or_default() * resolved.warmup.as_secs_f64();
+    let measured = match (resolved.stop, rate) {
         (Stop::Operations(operations), _) => operations as f64,
-        (Stop::After(_), Arrivals::Closed) => return,
-        (Stop::After(time), Arrivals::Constant { rate } | Arrivals::Poisson { rate }) => {
-            rate * time.as_secs_f64()
-        }
+        (Stop::After(time), Some(rate)) => rate * time.as_secs_f64(),
+        (Stop::After(_), None) => return,
     };
     let needed = (warm + measured).ceil();
     let count = workload.keys.count;

@@ -9,6 +9,9 @@ use crate::study::tree::{At, Entry, Mistaken, Node, Value};
 use crate::study::{Arrivals, Load, Stop};
 use crate::units::shown;
 
+/// The longest load, in seconds.
+const LONGEST: f64 = 24.0 * 3600.0;
+
 /// A load as far as it could be read, and its places.
 pub(super) struct ReadLoad {
     pub(super) name: String,
@@ -69,6 +72,13 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
     }
     let in_flight = fields.whole(mistaken, "in-flight");
     let stop = stop(mistaken, &fields);
+    if let (Some(Stop::Operations(operations)), Some(rate)) =
+        (stop, arrivals.and_then(Arrivals::rate))
+        && operations as f64 / rate > LONGEST
+    {
+        let what = format!("{} needs more than 24h for its operations at its rate", fields.what);
+        mistaken.hint(&read.stop_at, what, "raise the rate, or end the load earlier");
+    }
     let warmup = fields.duration(mistaken, "warmup");
     let timeout = fields.duration(mistaken, "timeout");
     let targets = fields.word(mistaken, "targets", crate::study::Targets::ALL);

@@ -19,7 +19,9 @@ const PER_DIRECTORY: u64 = 100;
 pub(super) struct ReadWorkload {
     pub(super) name: String,
     pub(super) mix_at: BTreeMap<Operation, At>,
+    pub(super) reads: Option<ReadConsistency>,
     pub(super) reads_at: At,
+    pub(super) value_size: Option<u64>,
     pub(super) value_size_at: At,
     pub(super) order_at: At,
     /// Names of the loads that could be found.
@@ -44,7 +46,9 @@ fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> R
     let mut read = ReadWorkload {
         name: name.clone(),
         mix_at: BTreeMap::new(),
+        reads: None,
         reads_at: at.clone(),
+        value_size: None,
         value_size_at: at.clone(),
         order_at: at,
         loads: loads.iter().map(|load| load.name.clone()).collect(),
@@ -61,6 +65,8 @@ fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> R
         .and_then(|keys| self::keys(mistaken, &keys, mix.as_ref(), &mut read));
     let value_size = value_size(mistaken, &fields, &mut read);
     let reads = fields.word(mistaken, "reads", ReadConsistency::ALL);
+    read.reads = reads;
+    read.value_size = value_size;
     read.reads_at = fields.value_at("reads").clone();
     let reads_something =
         |mix: &BTreeMap<Operation, u32>| mix.keys().any(|operation| *operation != Operation::Put);

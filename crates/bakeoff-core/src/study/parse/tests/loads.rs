@@ -214,6 +214,21 @@ error: `timeout` must be at most 1h
 }
 
 #[test]
+fn a_rate_too_low_to_end_within_a_day_is_a_mistake() {
+    check(
+        &[("clients: 2", "clients: 2\n    rate: 10/s"), ("after: 1s", "operations: 1000000")],
+        r"
+error: load `steady` needs more than 24h for its operations at its rate
+  --> my.yaml:13:11
+   |
+13 |     stop: {operations: 1000000}
+   |           ^^^^^^^^^^^^^^^^^^^^^
+hint: raise the rate, or end the load earlier
+",
+    );
+}
+
+#[test]
 fn a_load_ends_by_time_or_by_count() {
     check(
         &[("{after: 1s}", "{after: 1s, operations: 10}")],

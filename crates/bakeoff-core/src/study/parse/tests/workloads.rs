@@ -90,6 +90,31 @@ hint: kind `zookeeper` can `put`, `get` and `delete`
 }
 
 #[test]
+fn what_a_system_lacks_is_told_beside_other_mistakes() {
+    check(
+        &[
+            ("{put: 1}", "{list: 1}"),
+            ("kind: etcd", "kind: zookeeper"),
+            ("{count: 100}", "{count: many}"),
+        ],
+        r"
+error: system `three` cannot `list`
+ --> my.yaml:7:11
+  |
+7 |     mix: {list: 1}
+  |           ^^^^
+hint: kind `zookeeper` can `put`, `get` and `delete`
+
+error: `count` must be a whole number, not `many`
+ --> my.yaml:8:19
+  |
+8 |     keys: {count: many}
+  |                   ^^^^
+",
+    );
+}
+
+#[test]
 fn reads_that_a_system_lacks_are_a_mistake() {
     check(
         &[("{put: 1}", "{get: 1}\n    reads: default")],
