@@ -109,8 +109,11 @@ fn transfer(
         .timeout_resolve(Some(limits.connect))
         .timeout_connect(Some(limits.connect))
         .timeout_recv_response(Some(limits.silence))
+        .timeout_per_read(Some(limits.silence))
         .timeout_global(Some(limits.total))
         .max_redirects(5)
+        // A redirection must not lead from a proven host to one that anybody can play.
+        .https_only(url.starts_with("https://"))
         .user_agent(concat!("bakeoff/", env!("CARGO_PKG_VERSION")));
     if direct {
         config = config.proxy(None);

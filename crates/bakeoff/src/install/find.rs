@@ -85,6 +85,9 @@ pub(super) fn describe_on(
         Ok(Some(found)) => return Availability::Found(found),
         Ok(None) => ("it is neither on PATH nor in bakeoff's cache".to_owned(), install),
         Err(error @ InstallError::Java { .. }) => (first_line(&error), JAVA_REMEDY.to_owned()),
+        Err(error @ InstallError::OwnProgram { .. }) => {
+            (first_line(&error), "correct `program:`, or leave it out".to_owned())
+        }
         Err(error) => (first_line(&error), install),
     };
     Availability::Missing { reason, rungs: rungs(host, recipe, wanted), remedy }
@@ -234,8 +237,9 @@ impl<'a> Search<'a> {
 
     /// The best cached program, and those found broken on the way to it.
     ///
-    /// Without a version asked for it is what the ladder would have fetched first, so that a full
-    /// cache and an empty one give the same; else the newest that matches.
+    /// Without a version asked for it is, of what is there, what the ladder would have fetched first:
+    /// fetching another version some time does not change what such a study runs. With one it is
+    /// the newest that matches.
     pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, String)>) {
         let rung = |entry: &Entry| {
             let at = |source: &Source| source.slug() == entry.manifest.rung;

@@ -86,7 +86,7 @@ impl Installed {
         match &self.program {
             Program::Binary(path) => vec![path.clone().into()],
             Program::Java { java, class_path, .. } => {
-                // No path in it holds a colon that would matter: `find` refuses such jars.
+                // No path holds a colon: a class path of such could not be asked for its version.
                 let joined = class_path.iter().map(|jar| jar.as_os_str()).collect::<Vec<_>>();
                 vec![java.clone().into(), "-cp".into(), joined.join(std::ffi::OsStr::new(":"))]
             }

@@ -135,13 +135,7 @@ pub(super) fn etcd_saying(version: &str) -> String {
 /// Writes an executable script.
 pub(super) fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
-    // Written by another process, since a script that is still open for writing by a sibling
-    // thread's child cannot be executed.
-    let written = path.with_extension("new");
-    fs::write(&written, text).unwrap();
-    let copied = std::process::Command::new("cp").arg(&written).arg(&path).status().unwrap();
-    assert!(copied.success());
-    fs::remove_file(&written).unwrap();
+    fs::write(&path, text).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }

@@ -191,6 +191,45 @@ fn a_changed_program_is_noticed_and_fetched_again() {
 }
 
 #[test]
+fn a_listing_sees_a_program_that_is_gone_or_cut_short() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    let describe = || describe_on(&world.host, &RECIPE, None, None, &world.cache);
+    assert!(matches!(describe(), Availability::Found(found) if found == fetched));
+    fs::write(binary(&fetched), "short").unwrap();
+    assert!(matches!(describe(), Availability::Missing { .. }));
+}
+
+#[test]
+fn without_a_version_a_study_runs_what_the_ladder_has_first_whatever_else_is_cached() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    world.install(&RECIPE, Some("3.5"), None).unwrap();
+    let held = world.cache.root().join("etcd/3.5.33-archive");
+    let from_go = world.cache.root().join("etcd/3.6.16-go");
+    fs::create_dir_all(from_go.join("bin")).unwrap();
+    fs::copy(held.join("bin/etcd"), from_go.join("bin/etcd")).unwrap();
+    let manifest = fs::read_to_string(held.join("manifest.json")).unwrap();
+    let manifest = manifest.replace("3.5.33", "3.6.16").replace("\"archive\"", "\"go\"");
+    fs::write(from_go.join("manifest.json"), manifest).unwrap();
+    assert_eq!(world.find(None).unwrap().version, "3.5.33");
+    assert_eq!(world.find(Some("3")).unwrap().version, "3.6.16");
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_named() {
+    let site = site();
+    let mut world = World::new(Some(&site.url));
+    let file = world.dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    world.cache = Cache::at(file.join("cache"));
+    let error = world.install(&RECIPE, None, None).unwrap_err().to_string();
+    assert!(error.contains("file/cache/etcd"), "{error}");
+    assert!(error.contains("hint: set BAKEOFF_CACHE"), "{error}");
+}
+
+#[test]
 fn two_bakeoffs_at_once_fetch_once() {
     let site = site();
     let world = World::new(Some(&site.url));

@@ -116,7 +116,7 @@ impl Call<'_> {
         watcher: &mut Watcher<'_>,
     ) -> Result<ExitStatus, RungError> {
         let program = command.get_program().to_string_lossy().into_owned();
-        let spawned = command.stdin(Stdio::null()).process_group(0).spawn();
+        let spawned = spawn_when_free(command.stdin(Stdio::null()).process_group(0));
         let mut child = Group(
             spawned.map_err(|e| RungError::failed(format!("cannot start `{program}`: {e}")))?,
         );
@@ -191,8 +191,8 @@ pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, Stri
     let mut out = tempfile::tempfile().map_err(|e| format!("no temporary file: {e}"))?;
     let stdout = out.try_clone().map_err(|e| e.to_string())?;
     let stderr = out.try_clone().map_err(|e| e.to_string())?;
-    let spawned =
-        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0).spawn();
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
+    let spawned = spawn_when_free(command);
     let mut child = Group(spawned.map_err(|e| format!("`{program}` cannot be started: {e}"))?);
     let mut waited = Duration::ZERO;
     let status = loop {
@@ -215,6 +215,18 @@ pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, Stri
     }
     let last = tail(&text).pop().unwrap_or_default();
     Err(format!("`{}` ended with {}: {last}", line_of(command), told(status)))
+}
+
+/// Starts a program that may just have been written: for as long as another thread's child, between
+/// its fork and its exec, holds the file open for writing, the kernel calls it busy.
+fn spawn_when_free(command: &mut Command) -> io::Result<Child> {
+    for _ in 0..40 {
+        match command.spawn() {
+            Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy => thread::sleep(POLL / 2),
+            other => return other,
+        }
+    }
+    command.spawn()
 }
 
 /// Where a program is, by the directories of a `PATH`.
