@@ -1,5 +1,7 @@
 //! The canary as a process, over real sockets: honest, and with each of its faults.
 
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -20,16 +22,17 @@ impl Canary {
         command.args(["__canary", "--listen", "127.0.0.1:0", "--data"]).arg(data);
         command.args(flags.split_whitespace()).stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
-        let mut stderr = BufReader::new(process.stderr.take().unwrap());
-        let mut said = Vec::new();
+        let stderr = BufReader::new(process.stderr.take().unwrap());
+        let mut canary = Self { process, address: ([0; 4], 0).into(), said: Vec::new(), stderr };
         loop {
             let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "ended at once: {said:?}");
+            let read = canary.stderr.read_line(&mut line).unwrap();
+            assert!(read > 0, "ended at once: {:?}", canary.said);
             if let Some(address) = line.trim_end().strip_prefix("canary: listening on ") {
-                let address = address.parse().unwrap();
-                return Self { process, address, said, stderr };
+                canary.address = address.parse().unwrap();
+                return canary;
             }
-            said.push(line);
+            canary.said.push(line);
         }
     }
 

@@ -3,6 +3,8 @@
 //! A process id alone names nobody for long, for the kernel gives it out again. The id and the
 //! start time together do (`proc_pid_stat(5)`, fields 1 and 22).
 
+use std::collections::HashMap;
+
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 /// What `/proc/PID/stat` says; `proc_pid_stat(5)`.
@@ -79,6 +81,32 @@ pub(super) fn family(group: i32) -> Vec<Stat> {
         next += 1;
     }
     family
+}
+
+/// Bytes that a process fetched from storage and sent to it (`proc_pid_io(5)`).
+pub(super) fn io(pid: i32) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
+}
+
+/// Voluntary and involuntary context switches of each thread of a process, by the thread's id;
+/// the kernel keeps no sum.
+pub(super) fn switches(pid: i32) -> HashMap<i32, (u64, u64)> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return HashMap::new();
+    };
+    let of_thread = |entry: std::fs::DirEntry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        let text = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let voluntary = field(&text, "voluntary_ctxt_switches:")?;
+        Some((id, (voluntary, field(&text, "nonvoluntary_ctxt_switches:")?)))
+    };
+    threads.filter_map(|entry| of_thread(entry.ok()?)).collect()
+}
+
+/// The number after a name at the beginning of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
 /// Kills this process, and never another that has since been given its id.

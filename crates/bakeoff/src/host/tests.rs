@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::engine::clock;
 
-fn sh(dir: &TempDir, script: &str) -> NodeSpec {
+pub(super) fn sh(dir: &TempDir, script: &str) -> NodeSpec {
     NodeSpec {
         name: "node-1".into(),
         program: "sh".into(),
@@ -23,11 +23,11 @@ fn sh(dir: &TempDir, script: &str) -> NodeSpec {
     }
 }
 
-fn launch(spec: NodeSpec) -> Result<Process, HostError> {
+pub(super) fn launch(spec: NodeSpec) -> Result<Process, HostError> {
     Host::new(spec.dir.parent().unwrap()).unwrap().launch(spec)
 }
 
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+pub(super) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = clock::now() + Duration::from_secs(10);
     while !holds() {
         assert!(clock::now() < deadline, "{what} did not come to be");
@@ -162,6 +162,23 @@ fn a_node_that_ignores_sigterm_is_killed_after_the_grace() {
     assert_eq!(stopped, Stopped { exit: Exit::Signal(9), forced: true });
     assert!(began.elapsed() >= Duration::from_millis(200));
     assert_eq!(stopped.exit.to_string(), "was killed by SIGKILL");
+}
+
+#[test]
+fn the_graces_of_several_nodes_run_side_by_side() {
+    let dir = TempDir::new().unwrap();
+    let host = Host::new(dir.path()).unwrap();
+    let script = "trap '' TERM; echo set; while :; do sleep 0.01; done";
+    let nodes = (1..=3).map(|n| {
+        let spec = NodeSpec { name: format!("node-{n}"), ..sh(&dir, script) };
+        host.launch(spec).unwrap()
+    });
+    let nodes = nodes.collect::<Vec<_>>();
+    wait_for("the traps", || nodes.iter().all(|node| log_has(node, "set")));
+    let began = clock::now();
+    let stopped = terminate_all(&nodes, Duration::from_millis(400));
+    assert!(began.elapsed() < Duration::from_millis(1000), "{:?}", began.elapsed());
+    assert!(stopped.iter().all(|stopped| stopped.forced));
 }
 
 /// The ids that a script printed, one a line, once there are so many of them.
