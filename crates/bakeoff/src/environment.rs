@@ -48,10 +48,10 @@ pub(crate) fn describe(dir: &Path, threads: u32, open_files: u64) -> Result<Envi
         memory_bytes: field_of("/proc/meminfo", "MemTotal")
             .and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok())
             .map_or(0, |kib| kib * 1024),
-        file_system: disk.file_system,
+        file_system: disk.filesystem,
         disk_free_bytes: disk.free_bytes,
-        disk_sync_median_us: Some(disk.append_median.as_secs_f64() * 1e6),
-        disk_sync_p99_us: Some(disk.append_p99.as_secs_f64() * 1e6),
+        disk_sync_median_us: Some(disk.append.median.as_secs_f64() * 1e6),
+        disk_sync_p99_us: Some(disk.append.p99.as_secs_f64() * 1e6),
         open_files_max: open_files,
         generator_threads: threads,
         shared_with_servers: true, // servers run on this machine, and are not pinned apart

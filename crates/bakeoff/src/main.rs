@@ -1,17 +1,100 @@
-//! placeholder
+//! bakeoff: which of these should I run, what will it sustain, and what does it cost?
+//!
+//! Parse, run, print, exit. Not here: everything else; `docs/architecture.md` is the map.
+
+mod audit;
 mod canary;
+mod catalogue;
+mod cli;
+mod cluster;
+mod contenders;
 mod engine;
+mod environment;
+mod failure;
 mod host;
 mod install;
 mod kv;
+mod messages;
+mod run;
+mod run_folder;
 mod systems;
+mod tls;
+mod trial;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_core::report::{self, Report};
+use clap::{CommandFactory as _, Parser as _};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::cli::{Cli, Command, Format, ReportArgs};
+use crate::failure::Failure;
+use crate::messages::Messages;
 
 fn main() -> ExitCode {
     // bakeoff starts itself for these, before any argument of a user's is looked at.
     if let Some(code) = host::internal_command().or_else(canary::internal_command) {
         return code;
     }
-    ExitCode::SUCCESS
+    let cli = Cli::parse();
+    let mut messages = Messages::new();
+    let done = catch_signals().and_then(|interrupted| obey(&cli.command, &mut messages, &interrupted));
+    messages.finish();
+    done.unwrap_or_else(|failure| {
+        messages::failure(&failure.to_string());
+        ExitCode::from(failure.exit_code())
+    })
+}
+
+fn obey(
+    command: &Command,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => return run::run(args, messages, interrupted),
+        Command::Report(args) => report_run(args, messages)?,
+        Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
+        Command::Systems => catalogue::systems(messages)?,
+        Command::Install { systems } => catalogue::install(systems, messages, interrupted)?,
+        Command::Doctor { studies } => return catalogue::doctor(studies, messages),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);
+            messages.output(&String::from_utf8_lossy(&script));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report_run(args: &ReportArgs, messages: &mut Messages) -> Result<(), Failure> {
+    let (record, complaints) = run_folder::read(&args.run)?;
+    for complaint in complaints {
+        messages.complain(&format!("{}: {complaint}", args.run.display()));
+    }
+    let report = Report::new(&record);
+    messages.output(&match if args.json { Format::Json } else { args.format } {
+        Format::Json => format!("{:#}", report::json(&report)),
+        Format::Markdown => report::markdown(&report),
+        Format::Terminal => {
+            let tables = report::terminal(&report, &messages::style());
+            format!("{tables}\n{}", report.sentence())
+        }
+    });
+    Ok(())
+}
+
+/// The first signal asks for the end, a second of the same kind gets it at once: then the kernel
+/// and the warden stop the servers.
+fn catch_signals() -> Result<Arc<AtomicBool>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, 130, interrupted.clone())
+            .and_then(|_| flag::register(signal, interrupted.clone()))
+            .map_err(|error| Failure::Machine(format!("cannot catch signals: {error}")))?;
+    }
+    Ok(interrupted)
 }

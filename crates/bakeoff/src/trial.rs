@@ -8,7 +8,7 @@ use std::time::Duration;
 use bakeoff_core::check::{Audit, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::plan::{self, Trial};
-use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
+use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord, Usage};
 use bakeoff_core::study::{Arrivals, Load, Operation, Stop, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
@@ -17,11 +17,11 @@ use crate::audit;
 use crate::cluster::{self, Ready};
 use crate::contenders::Contender;
 use crate::engine::transport::Target;
-use crate::engine::{Drive, EngineError, Live};
+use crate::engine::{Drive, EngineError, Live, clock};
 use crate::environment::utc_now;
 use crate::failure::Failure;
 use crate::host::LimitsApplied;
-use crate::host::observe::Observer;
+use crate::host::observe::{self, OURSELVES, Sample, Sampler, Watched};
 use crate::host::ports::Allocator;
 use crate::kv::{Keyed, Reading, Source};
 use crate::messages::Messages;
@@ -29,6 +29,7 @@ use crate::systems::{Access, Asked, KvLoad};
 
 const FILL_CLIENTS_MAX: u64 = 64;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// What stays the same from trial to trial.
 pub(crate) struct Stand<'a> {
@@ -144,9 +145,11 @@ impl Attempt<'_, '_> {
             self.record.filled = fill(self.stand, self.contender, &cluster, &keyed, workload)?;
         }
 
-        let observer = Observer::start(cluster.processes());
+        let mut watched: Vec<Watched> = cluster.processes().iter().map(Watched::node).collect();
+        watched.push(Watched::ourselves());
+        let sampler = Sampler::start(watched, SAMPLE_EVERY, clock::now());
         let stages = self.stages(workload, load, &nodes, &keyed);
-        self.record.usage = observer.finish();
+        self.record.usage = usage(&sampler.stop().samples);
         self.record.stages = stages?;
         self.record.checks.extend(answer_checks(&self.record.stages));
         if interrupted.load(Ordering::Relaxed) {
@@ -251,6 +254,18 @@ impl Attempt<'_, '_> {
 /// What a study calls by this name; that there is one was checked when the study was read.
 fn by_name<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> &'a T {
     all.iter().find(|one| name_of(one) == name).expect("a plan names what its study has")
+}
+
+fn usage(samples: &[Sample]) -> Vec<Usage> {
+    let summaries = observe::summarize(samples, Duration::ZERO, Duration::MAX);
+    let usage = summaries.into_iter().map(|summary| Usage {
+        name: if &*summary.node == OURSELVES { "generator".into() } else { summary.node.to_string() },
+        cpu_mean_percent: summary.cpu_mean_percent,
+        cpu_max_percent: summary.cpu_max_percent,
+        rss_max_bytes: summary.rss_bytes_max,
+        written_bytes: summary.write_bytes.unwrap_or(0),
+    });
+    usage.collect()
 }
 
 /// Writes every key once. Any failure ends the trial: reads would be judged wrongly.

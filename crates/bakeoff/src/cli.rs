@@ -1,0 +1,112 @@
+//! The command line: what can be asked, and its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::failure::EXIT_CODES;
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff run quickstart               etcd against ZooKeeper, real servers, two minutes
+  bakeoff run demo                     the same flow with nothing to fetch, 20 seconds
+  bakeoff run kv-stores --scale 0.01   the published comparison, a hundredth of its size
+  bakeoff run my.yaml --json           a study of your own, for a script to read
+  bakeoff studies quickstart           a study's file, to copy and change";
+
+/// Which of these should I run, what will it sustain, and what does it cost?
+///
+/// bakeoff starts real servers, loads each the same way over its own protocol, proves that what was
+/// acknowledged is there, and says what it found, or that it found nothing.
+#[derive(Debug, Parser)]
+#[command(name = "bakeoff", version, max_term_width = 100)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be asked.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a study: start its systems, load them, check them, compare them
+    Run(RunArgs),
+    /// Render a run again, from its record alone
+    Report(ReportArgs),
+    /// List the studies that ship, or print one's file
+    Studies {
+        /// The study whose file to print
+        name: Option<String>,
+    },
+    /// List the systems: where each comes from, what it can do, what it promises
+    Systems,
+    /// Fetch a system's program into bakeoff's cache, without root
+    Install {
+        /// etcd, etcd@3.6, consul@1.20.1, …
+        #[arg(required = true, value_name = "SYSTEM[@VERSION]")]
+        systems: Vec<String>,
+    },
+    /// Say what is missing for which study, and the command that mends it
+    Doctor {
+        /// Look at these studies only: names of those that ship, or files
+        studies: Vec<String>,
+    },
+    /// Print shell completions
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `bakeoff run`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct RunArgs {
+    /// A study's file, or the name of one that ships (`bakeoff studies`)
+    pub(crate) study: String,
+    /// Print the comparison as JSON on standard output, and nothing else there
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Multiply all counts of operations and keys, evenly; said in all that is printed
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) scale: Option<f64>,
+    /// How often each combination is run, in place of the study's number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) trials: Option<u32>,
+    /// What the order, the keys and the arrivals follow from [default: a fresh one, printed]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Threads of the load generator [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: Option<u32>,
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) out: PathBuf,
+    /// Use ports from here on [default: free ones below the ephemeral range]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
+    pub(crate) base_port: Option<u16>,
+}
+
+/// `bakeoff report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// A run's folder, or its `record.jsonl`
+    pub(crate) run: PathBuf,
+    /// In which form
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub(crate) format: Format,
+    /// The same as `--format json`
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+/// The forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables for a terminal
+    Terminal,
+    /// For a pull request
+    Markdown,
+    /// For a program
+    Json,
+}

@@ -1,0 +1,154 @@
+//! The only place that prints.
+//!
+//! What was asked for goes to standard output and nothing else does; progress, complaints and
+//! errors go to standard error. On a terminal progress is one line that changes; elsewhere it is
+//! plain lines without escape codes, one when something begins or ends. Output that nobody reads
+//! any more (`| head`) is no error.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::{Outcome, TrialRecord};
+use bakeoff_core::report::Style;
+use bakeoff_core::units::{count_text, latency_text};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::engine::Live;
+
+/// Prints, to the right place, in the right form.
+pub(crate) struct Messages {
+    bar: Option<ProgressBar>,
+    prefix: String,
+}
+
+impl Messages {
+    /// Progress on standard error, live if that is a terminal.
+    pub(crate) fn new() -> Self {
+        let bar = io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self { bar, prefix: String::new() }
+    }
+
+    /// Prints what was asked for.
+    pub(crate) fn output(&self, text: &str) {
+        let mut out = io::stdout().lock();
+        let newline = if text.ends_with('\n') { "" } else { "\n" };
+        write!(out, "{text}{newline}").and_then(|()| out.flush()).ok();
+    }
+
+    /// Something was begun or done that is worth a line.
+    pub(crate) fn step(&mut self, line: &str) {
+        self.line(line);
+    }
+
+    /// A trial begins.
+    pub(crate) fn trial_begins(&mut self, trial: &Trial, of: usize) {
+        let Trial { number, system, workload, load, .. } = trial;
+        self.prefix = format!("[{}/{of}] {system} · {workload} · {load}", number + 1);
+        match &self.bar {
+            Some(bar) => {
+                bar.enable_steady_tick(Duration::from_millis(120));
+                bar.set_message(self.prefix.clone());
+            }
+            None => self.line(&self.prefix.clone()),
+        }
+    }
+
+    /// What a trial does now.
+    pub(crate) fn phase(&mut self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{}: {what}", self.prefix));
+        }
+    }
+
+    /// A trial's clients work.
+    pub(crate) fn loading(&mut self, clients: u32, live: Option<&Live>) {
+        let Some(bar) = &self.bar else { return };
+        let clients_text = if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
+        let live = live.map(|live| {
+            let p99 = live.p99.map_or_else(|| "–".to_owned(), latency_text);
+            let errors = match live.errors {
+                0 => String::new(),
+                errors => format!(", {} errors/s", count_text(errors)),
+            };
+            format!(", {} s: {}/s, p99 {p99}{errors}", live.second + 1, count_text(live.verified))
+        });
+        bar.set_message(format!("{}: {clients_text}{}", self.prefix, live.unwrap_or_default()));
+    }
+
+    /// A trial has ended.
+    pub(crate) fn trial_ended(&mut self, record: &TrialRecord) {
+        let invalid = record.invalid_because();
+        let said = match (&record.outcome, invalid.first()) {
+            (Outcome::Interrupted, _) => "interrupted".to_owned(),
+            (_, Some(why)) => format!("not valid: {}", short(why)),
+            (Outcome::Completed | Outcome::Failed(_), None) => figures(record),
+        };
+        let line = match &self.bar {
+            Some(_) => format!("{}: {said}", self.prefix),
+            None => format!("      {said}"),
+        };
+        self.line(&line);
+        if let Some(bar) = &self.bar {
+            bar.disable_steady_tick();
+            bar.set_message("");
+        }
+    }
+
+    /// Something went wrong that does not end the run.
+    pub(crate) fn complain(&mut self, what: &str) {
+        let mark = if what.starts_with("error: ") { "" } else { "warning: " };
+        self.line(&format!("{mark}{what}"));
+    }
+
+    /// Ends the live line.
+    pub(crate) fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn line(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| writeln!(io::stderr(), "{line}").ok()),
+            None => writeln!(io::stderr(), "{line}").ok(),
+        };
+    }
+}
+
+/// What bakeoff says last when it could not do what was asked.
+pub(crate) fn failure(text: &str) {
+    writeln!(io::stderr(), "{text}").ok();
+}
+
+/// How tables on standard output may look.
+pub(crate) fn style() -> Style {
+    let terminal = io::stdout().is_terminal();
+    let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let width = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
+    Style { width: width.filter(|&columns| terminal && columns > 0), colour }
+}
+
+fn figures(record: &TrialRecord) -> String {
+    let Some(measurement) = record.measurement() else { return "nothing was measured".to_owned() };
+    let rate = measurement.throughput().map_or(0, |rate| rate.round() as u64);
+    let p99 = measurement.total().response.quantile(0.99);
+    let p99 = p99.map_or_else(|| "–".to_owned(), latency_text);
+    let errors = match measurement.error_count() {
+        0 => "no errors".to_owned(),
+        errors => format!("{} errors", count_text(errors)),
+    };
+    format!("{}/s, p99 {p99}, {errors}", count_text(rate))
+}
+
+fn short(text: &str) -> String {
+    let mut characters = text.chars();
+    let start: String = characters.by_ref().take(160).collect();
+    if characters.next().is_some() { format!("{start}…") } else { start }
+}

@@ -1,0 +1,178 @@
+//! `bakeoff run`: the whole story on one screen.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bakeoff_core::plan::{Trial, plan};
+use bakeoff_core::record::{FORMAT, Line, RunEnd, RunHeader};
+use bakeoff_core::report::{self, Report};
+use bakeoff_core::study::{self, Study, shipped};
+use bakeoff_core::units::count_text;
+
+use crate::cli::RunArgs;
+use crate::contenders::{self, Contender};
+use crate::environment;
+use crate::failure::{Failure, NOT_VALID};
+use crate::host::ports::Allocator;
+use crate::messages::{self, Messages};
+use crate::run_folder::{self, RunFolder};
+use crate::systems;
+use crate::trial::{self, Stand};
+
+/// Runs a study and prints what came of it.
+pub(crate) fn run(
+    args: &RunArgs,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let study = study_for(args)?;
+    let seed = args.seed.unwrap_or_else(|| rand::random::<u64>() >> 32); // short enough to retype
+    let order = plan(&study, seed);
+    let open_files = environment::raise_open_files();
+    check_machine(&study, open_files)?;
+
+    let mut folder = RunFolder::create(&args.out, &study.name)?;
+    let contenders = contenders::gather(&study, &folder.path, messages, interrupted)?;
+    let threads = args.threads.unwrap_or_else(environment::cpus).max(1);
+    let environment = environment::describe(&folder.path, threads, open_files)?;
+    check_space(&study, environment.disk_free_bytes)?;
+    folder.push(&Line::Run(RunHeader {
+        format: FORMAT,
+        bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
+        started: environment::utc_now(),
+        study: study.clone(),
+        seed,
+        order: order.clone(),
+        environment,
+        systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
+    }))?;
+    messages.step(&opening(&study, seed, &order, &folder.path));
+
+    let ports = Allocator::new(args.base_port);
+    let mut stand = Stand { study: &study, threads, run_dir: &folder.path.clone(), ports, interrupted };
+    for trial in &order {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        messages.trial_begins(trial, order.len());
+        let record = trial::run(&mut stand, contender_of(&contenders, trial), trial, messages);
+        messages.trial_ended(&record);
+        folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing
+    }
+    messages.finish();
+
+    let complete = !interrupted.load(Ordering::Relaxed);
+    folder.push(&Line::End(RunEnd { ended: environment::utc_now(), complete }))?;
+    conclude(&folder, args.json, messages)
+}
+
+/// Renders the run from its record alone, and says where it is.
+fn conclude(folder: &RunFolder, json: bool, messages: &Messages) -> Result<ExitCode, Failure> {
+    let (record, _) = run_folder::read(&folder.path)?;
+    let report = Report::new(&record);
+    folder.write("report.md", &report::markdown(&report))?;
+    folder.write("report.json", &format!("{:#}\n", report::json(&report)))?;
+    if json {
+        messages.output(&format!("{:#}", report::json(&report)));
+    } else {
+        messages.output(&report::terminal(&report, &messages::style()));
+        messages.output(&format!("\n{}\n\nRun: {}", report.sentence(), folder.path.display()));
+    }
+    let any_invalid = record.trials.iter().any(|trial| !trial.invalid_because().is_empty());
+    Ok(match record.is_complete() {
+        false => ExitCode::from(Failure::Interrupted.exit_code()),
+        true if any_invalid => ExitCode::from(NOT_VALID),
+        true => ExitCode::SUCCESS,
+    })
+}
+
+fn contender_of<'a, 'b>(contenders: &'a [Contender<'b>], trial: &Trial) -> &'a Contender<'b> {
+    let found = contenders.iter().find(|contender| contender.asked.name == trial.system);
+    found.expect("a plan names the systems of its study")
+}
+
+fn opening(study: &Study, seed: u64, order: &[Trial], folder: &Path) -> String {
+    let scale = if study.scale == 1.0 {
+        String::new()
+    } else {
+        format!(" (scaled to {} of the study's counts)", study.scale)
+    };
+    format!(
+        "{}{scale}: {} trials, seed {seed}, in {}",
+        study.title,
+        count_text(order.len() as u64),
+        folder.display()
+    )
+}
+
+/// The study as asked for: read, and changed by flags.
+fn study_for(args: &RunArgs) -> Result<Study, Failure> {
+    let mut study = load_study(&args.study)?;
+    if let Some(scale) = args.scale {
+        study = study.scaled(scale)?;
+    }
+    if let Some(trials) = args.trials {
+        study.trials = trials;
+    }
+    Ok(study)
+}
+
+/// Reads a study by path, or one of those that ship by its name.
+pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
+    let kinds = systems::kinds();
+    let path = PathBuf::from(asked);
+    if let Some((name, text)) = shipped::shipped().iter().find(|(name, _)| *name == asked) {
+        if !path.is_file() {
+            return Ok(study::parse(name, &format!("studies/{name}.yaml"), text, &kinds)?);
+        }
+    }
+    let bytes = std::fs::read(&path).map_err(|error| {
+        let names: Vec<&str> = shipped::shipped().iter().map(|(name, _)| *name).collect();
+        let hint = format!("give a study's file, or one of those that ship: {}", names.join(", "));
+        Failure::input(format!("cannot read study `{asked}`: {error}"), hint)
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::input(format!("study `{asked}` is not UTF-8 at byte {at}"), "studies are YAML text")
+    })?;
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study");
+    Ok(study::parse(stem, asked, &text, &kinds)?)
+}
+
+/// What the load needs of this machine and can be known before anything is started.
+fn check_machine(study: &Study, open_files: u64) -> Result<(), Failure> {
+    let clients = study.loads.iter().flat_map(|load| {
+        load.clients.iter().chain(load.clients_for.values().flatten()).copied()
+    });
+    let most = u64::from(clients.max().unwrap_or(0));
+    let needed = most + 200; // polls, timers, logs, pipes
+    if needed > open_files {
+        return Err(Failure::input(
+            format!(
+                "{} clients need {} open files, and this process may have {}",
+                count_text(most),
+                count_text(needed),
+                count_text(open_files)
+            ),
+            "raise the limit (`ulimit -Hn`), or use fewer clients",
+        ));
+    }
+    Ok(())
+}
+
+/// The least free space with which three servers of any kind start and keep their logs.
+const SPACE_MIN: u64 = 1 << 30;
+
+fn check_space(study: &Study, free: u64) -> Result<(), Failure> {
+    let starts_any = study.systems.iter().any(|system| system.endpoints.is_empty());
+    if starts_any && free < SPACE_MIN {
+        let mib = free >> 20;
+        return Err(Failure::Machine(format!(
+            "only {mib} MiB are free on the disk that would hold the servers' data\n  needed: at least \
+             {} MiB\nhint: `--out DIR` puts runs somewhere else",
+            SPACE_MIN >> 20
+        )));
+    }
+    Ok(())
+}
