@@ -236,24 +236,51 @@ impl<'a> Fields<'a> {
     }
 
     /// The entries of a section whose names the author chose; `noun` is what one is called.
-    pub(super) fn named(&self, mistaken: &mut Mistaken<'_>, name: &str, noun: &str) -> &'a [Entry] {
-        let Some(entries) = self.entries(mistaken, name) else { return &[] };
+    pub(super) fn named(
+        &self,
+        mistaken: &mut Mistaken<'_>,
+        name: &str,
+        noun: &str,
+    ) -> Vec<&'a Entry> {
+        let Some(entries) = self.entries(mistaken, name) else { return Vec::new() };
         let at = self.key_at(name);
         if entries.is_empty() {
             mistaken.add(at, format!("the study has no {name}"));
         }
         if entries.len() > NAMES_MAX {
             mistaken.add(at, format!("the study has more than {NAMES_MAX} {name}"));
-            return &[];
+            return Vec::new();
         }
-        for entry in entries.iter().filter(|entry| !is_name(&entry.key)) {
+        let table = match self.field(mistaken, name) {
+            Some((Field { form: Form::Named(Form::Table(table)), .. }, _)) => table,
+            _ => return Vec::new(),
+        };
+        let (strayed, named): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| has_strayed(table, entry));
+        for entry in strayed {
+            let what = format!("`{}` stands where the name of a {noun} belongs", entry.key);
+            let hint = format!("indent it below the {noun} whose field it is");
+            mistaken.hint(&entry.key_at, what, hint);
+        }
+        for entry in named.iter().filter(|entry| !is_name(&entry.key)) {
             let what = format!("`{}` cannot be the name of a {noun}", shown(&entry.key));
             let hint = "names are lower-case letters, digits and hyphens, at most 40, as they \
                         become part of file names";
             mistaken.hint(&entry.key_at, what, hint);
         }
-        entries
+        named
     }
+}
+
+/// Whether `entry` is a field of `table` that was not indented far enough, rather than the name of
+/// a mapping with such fields.
+fn has_strayed(table: &Table, entry: &Entry) -> bool {
+    let is_field = |name: &str| table.fields.iter().any(|field| field.name == name);
+    let inside = match &entry.node.value {
+        Value::Map(entries) => entries.iter().any(|entry| is_field(&entry.key)),
+        _ => false,
+    };
+    is_field(&entry.key) && !inside
 }
 
 /// Whether `name` matches [`NAME_PATTERN`].
@@ -336,15 +363,26 @@ pub(super) fn whole(
             None
         }
         _ => {
-            let plain: String = text.chars().filter(|c| !matches!(c, '_' | ',' | '\'')).collect();
             let what = format!("`{name}` must be a whole number, not {}", seen(node));
-            match plain.parse::<u64>() {
-                Ok(number) => mistaken.hint(&node.at, what, format!("did you mean `{number}`?")),
-                Err(_) => mistaken.add(&node.at, what),
+            match meant_number(text) {
+                Some(meant) => mistaken.hint(&node.at, what, format!("did you mean `{meant}`?")),
+                None => mistaken.add(&node.at, what),
             }
             None
         }
     }
+}
+
+/// `1_000` or `1,000` as a number, and `1,10,100` as a list.
+fn meant_number(text: &str) -> Option<String> {
+    let parts: Vec<&str> = text.split(['_', ',', '\'']).map(str::trim).collect();
+    let digits = |part: &&str| part.parse::<u32>().is_ok() && !part.starts_with('+');
+    if parts.len() < 2 || parts.len() > 20 || !parts.iter().all(digits) {
+        return None;
+    }
+    let thousands = parts[1..].iter().all(|part| part.len() == 3);
+    let list = text.contains(',') && !thousands;
+    Some(if list { format!("[{}]", parts.join(", ")) } else { parts.concat() })
 }
 
 /// A decimal number within the bounds of `form`.

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span};
 
 use super::mistake::{Mistake, Mistakes, Place};
 use crate::units::shown;
@@ -156,11 +156,16 @@ fn unreadable(text: &str, error: &ScanError, mistaken: &mut Mistaken<'_>) {
     let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
     let what = format!("this is not YAML: {}", error.info());
     let line = text[..text.floor_char_boundary(at)].rsplit('\n').next().unwrap_or_default();
-    if line.contains('\t') {
-        mistaken.hint(&(at..at), what, "YAML is indented with spaces, not with tabs");
+    let hint = if line.contains('\t') {
+        "YAML is indented with spaces, not with tabs"
+    } else if matches!(error.kind(), ErrorKind::UnknownAnchor) {
+        "`*name` repeats what `&name` marks further up; put other text with a `*` in quotes"
+    } else if matches!(error.kind(), ErrorKind::MappingValueNotAllowed) {
+        "put text that holds a colon in quotes, or look at how the line is indented"
     } else {
-        mistaken.hint(&(at..at), what, "look for a missing colon, quote or bracket, here or above");
-    }
+        "look for a missing colon, quote or bracket, here or above"
+    };
+    mistaken.hint(&(at..at), what, hint);
 }
 
 /// A tree that is not complete yet.

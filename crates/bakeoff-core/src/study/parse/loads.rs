@@ -33,7 +33,7 @@ pub(super) fn read(
     systems: &[ReadSystem<'_>],
 ) -> Vec<ReadLoad> {
     let entries = top.named(mistaken, "loads", "load");
-    entries.iter().map(|entry| load(mistaken, entry, systems)).collect()
+    entries.into_iter().map(|entry| load(mistaken, entry, systems)).collect()
 }
 
 fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) -> ReadLoad {

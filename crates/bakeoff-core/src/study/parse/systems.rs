@@ -25,8 +25,8 @@ pub(super) fn read<'k>(
     kinds: &'k [Kind],
 ) -> Vec<ReadSystem<'k>> {
     let entries = top.named(mistaken, "systems", "system");
-    let one = |entry: &_| system(mistaken, entry, kinds);
-    entries.iter().map(one).collect()
+    let one = |entry| system(mistaken, entry, kinds);
+    entries.into_iter().map(one).collect()
 }
 
 fn system<'k>(mistaken: &mut Mistaken<'_>, entry: &Entry, kinds: &'k [Kind]) -> ReadSystem<'k> {

@@ -36,7 +36,7 @@ pub(super) fn read(
     loads: &[ReadLoad],
 ) -> Vec<ReadWorkload> {
     let entries = top.named(mistaken, "workloads", "workload");
-    entries.iter().map(|entry| workload(mistaken, entry, loads)).collect()
+    entries.into_iter().map(|entry| workload(mistaken, entry, loads)).collect()
 }
 
 fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> ReadWorkload {

@@ -295,6 +295,58 @@ error: `trials` must be from 1 to 1000, not `-3`
 }
 
 #[test]
+fn a_list_written_without_brackets_is_a_mistake() {
+    check(
+        &[("clients: 2", "clients: 1,10,100")],
+        r"
+error: `clients` must be a whole number, not `1,10,100`
+  --> my.yaml:11:14
+   |
+11 |     clients: 1,10,100
+   |              ^^^^^^^^
+hint: did you mean `[1, 10, 100]`?
+",
+    );
+}
+
+#[test]
+fn a_field_that_is_not_indented_far_enough_is_a_mistake() {
+    check(
+        &[("    stop:", "  stop:")],
+        r"
+error: load `steady` has no `stop`
+  --> my.yaml:10:3
+   |
+10 |   steady:
+   |   ^^^^^^
+hint: add `stop: {after: 30s}`
+
+error: `stop` stands where the name of a load belongs
+  --> my.yaml:12:3
+   |
+12 |   stop: {after: 1s}
+   |   ^^^^
+hint: indent it below the load whose field it is
+",
+    );
+}
+
+#[test]
+fn a_section_that_is_too_long_is_a_mistake() {
+    let systems = (0..65).fold(String::new(), |text, n| text + &format!("  s{n}: {{}}\n"));
+    check(
+        &[("  one: {kind: canary}\n", &systems)],
+        r"
+error: the study has more than 64 systems
+ --> my.yaml:2:1
+  |
+2 | systems:
+  | ^^^^^^^
+",
+    );
+}
+
+#[test]
 fn a_name_that_is_no_file_name_is_a_mistake() {
     check(
         &[("  one:", "  One:")],

@@ -45,7 +45,22 @@ error: this is not YAML: while parsing node, found unknown anchor
    |
 11 |     clients: *two
    |              ^
-hint: look for a missing colon, quote or bracket, here or above
+hint: `*name` repeats what `&name` marks further up; put other text with a `*` in quotes
+",
+    );
+}
+
+#[test]
+fn a_colon_in_a_text_is_a_mistake() {
+    check(
+        &[("title: t", "title: etcd: fast")],
+        r"
+error: this is not YAML: mapping values are not allowed in this context
+ --> my.yaml:1:12
+  |
+1 | title: etcd: fast
+  |            ^
+hint: put text that holds a colon in quotes, or look at how the line is indented
 ",
     );
 }
