@@ -108,7 +108,7 @@ struct Attempt<'a, 'b> {
 }
 
 impl Attempt<'_, '_> {
-    fn run(self) -> Result<(), Ended> {
+    fn run(mut self) -> Result<(), Ended> {
         let study = self.stand.study;
         let workload = by_name(&study.workloads, &self.trial.workload, |workload| &workload.name);
         let load = by_name(&study.loads, &self.trial.load, |load| &load.name);

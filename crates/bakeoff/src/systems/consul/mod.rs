@@ -6,3 +6,198 @@
 //! Not here: the wire format (`bakeoff_wire::http1`), timing (`engine`).
 
 pub(crate) mod recipe;
+
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::workload::KEY_PREFIX;
+
+use super::http::{HttpSession, Mapping, ask};
+use super::{ASKED, Access, Asked, Description, KvLoad, System, View, setting};
+use crate::engine::EngineError;
+use crate::host::ports::Allocator;
+use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
+use crate::install::Recipe;
+use crate::kv::{Answer, Request};
+
+/// HashiCorp Consul's key-value store.
+pub(crate) struct Consul;
+
+const OPTIONS: &[KindOption] = &[KindOption {
+    name: "raft-multiplier",
+    form: OptionForm::Number,
+    meaning: "scales Raft's timeouts; 1 is what HashiCorp advises for production, 5 its default",
+}];
+
+impl System for Consul {
+    fn kind(&self) -> Kind {
+        Kind {
+            name: "consul",
+            operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
+            reads: &[ReadConsistency::Linearizable, ReadConsistency::Default, ReadConsistency::Stale],
+            options: OPTIONS,
+            nodes_max: 9,
+            value_size_max: 512 << 10, // kv_max_value_size
+            in_flight_max: 1,          // HTTP/1.1
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        Promises {
+            replication: "Raft: every server holds all data; a majority must live".into(),
+            acknowledged: "after a majority has synced it to disk".into(),
+            reads: "by default from the leader, old only if it was just deposed; linearizable reads \
+                    (`consistent`) ask a majority first; `stale` ones answer from the node asked"
+                .into(),
+        }
+    }
+
+    fn may_be_old(&self, reads: ReadConsistency) -> bool {
+        reads == ReadConsistency::Stale
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let program = asked.program.expect("Consul is not part of bakeoff").command();
+        let mut nodes = Vec::new();
+        for name in asked.node_names() {
+            nodes.push((name, ports.take()?, ports.take()?, ports.take()?, ports.take()?));
+        }
+        let joins: Vec<String> =
+            nodes.iter().map(|(_, _, serf, _, _)| format!("127.0.0.1:{serf}")).collect();
+        let mut settings = vec![
+            setting(
+                "limits.http_max_conns_per_client",
+                100_000,
+                "all clients come from one address, and 200 of one is the default limit",
+            ),
+            setting("disable_update_check", true, "bakeoff's servers talk to this machine only"),
+            setting("ports.dns, serf_wan, grpc_tls", -1, "nobody uses them, and they would need ports"),
+        ];
+        let mut performance = serde_json::Map::new();
+        if let Some(multiplier) = asked.option("raft-multiplier") {
+            settings.push(setting("performance.raft_multiplier", multiplier, ASKED));
+            performance.insert(
+                "raft_multiplier".into(),
+                multiplier.parse().unwrap_or(serde_json::Value::Null),
+            );
+        }
+        let count = nodes.len();
+        let specs = nodes.into_iter().map(|(name, client, serf, server, grpc)| {
+            let dir = asked.dir.join(&name);
+            let config = serde_json::json!({
+                "node_name": name,
+                "server": true,
+                "bootstrap_expect": count,
+                "data_dir": dir.join("data"),
+                "bind_addr": "127.0.0.1",
+                "client_addr": "127.0.0.1",
+                "ports": {
+                    "http": client, "serf_lan": serf, "server": server, "grpc": grpc,
+                    "dns": -1, "serf_wan": -1, "grpc_tls": -1,
+                },
+                "retry_join": joins,
+                "retry_interval": "1s",
+                "disable_update_check": true,
+                "limits": {"http_max_conns_per_client": 100_000},
+                "performance": performance,
+            });
+            NodeSpec {
+                program: (&program[0]).into(),
+                args: vec!["agent".into(), "-config-file".into(), dir.join("consul.json").into()],
+                env: Vec::new(),
+                files: vec![NodeFile {
+                    path: "consul.json".into(),
+                    contents: config.to_string().into_bytes(),
+                    mode: FileMode::Readable,
+                }],
+                dir,
+                ports: vec![
+                    ("client".into(), client),
+                    ("serf".into(), serf),
+                    ("server".into(), server),
+                    ("grpc".into(), grpc),
+                ],
+                limits: asked.system.limits.clone(),
+                cpus: None,
+                name,
+            }
+        });
+        Ok(Description { nodes: specs.collect(), settings })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        let mut view = View::default();
+        for (index, node) in nodes.iter().enumerate() {
+            // A read that needs the leader: the node knows one, and it serves.
+            let (status, body) = ask(node, "GET", "/v1/kv/bakeoff?consistent&keys")?;
+            if status != 200 && status != 404 {
+                return Err(format!("`{}` answered {status}: {}", node.name, body.trim()));
+            }
+            let (status, body) = ask(node, "GET", "/v1/agent/self")?;
+            let about: serde_json::Value = serde_json::from_str(&body)
+                .map_err(|_| format!("`{}` answered {status}: {}", node.name, body.trim()))?;
+            if about.pointer("/Stats/consul/leader").and_then(|said| said.as_str()) == Some("true") {
+                view.leader = Some(index);
+            }
+            if let Some(version) = about.pointer("/Config/Version").and_then(|said| said.as_str()) {
+                view.version = Some(version.to_owned());
+            }
+        }
+        Ok(view)
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        match ask(node, "DELETE", &format!("/v1/kv/{KEY_PREFIX}?recurse"))? {
+            (200, _) => Ok(()),
+            (status, body) => Err(format!("`{}` answered {status}: {}", node.name, body.trim())),
+        }
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(|node| HttpSession::new(node, KvApi))
+    }
+}
+
+/// Consul's key-value API, `/v1/kv`.
+#[derive(Debug, Clone, Copy)]
+struct KvApi;
+
+impl Mapping for KvApi {
+    fn write_target(self, request: &Request<'_>, out: &mut Vec<u8>) {
+        let (method, question) = match request.operation {
+            Operation::Put => ("PUT", ""),
+            Operation::Delete => ("DELETE", ""),
+            Operation::Get => ("GET", "?raw"),
+            Operation::List => ("GET", "?keys"),
+        };
+        let consistency = match (request.operation, request.reads) {
+            (Operation::Put | Operation::Delete, _) | (_, ReadConsistency::Default) => "",
+            (_, ReadConsistency::Linearizable) => "&consistent",
+            (_, ReadConsistency::Stale) => "&stale",
+        };
+        out.extend_from_slice(method.as_bytes());
+        out.extend_from_slice(b" /v1/kv/");
+        out.extend_from_slice(request.key); // of our own making: nothing in it needs escaping
+        out.extend_from_slice(question.as_bytes());
+        out.extend_from_slice(consistency.as_bytes());
+    }
+
+    fn read(self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+        match (operation, status) {
+            (Operation::Get, 200) => on(Answer::Value(body)),
+            (Operation::Get | Operation::List, 404) => on(Answer::Missing),
+            (Operation::Put | Operation::Delete, 200) if body.trim_ascii() == b"true" => {
+                on(Answer::Done);
+            }
+            (Operation::List, 200) => match serde_json::from_slice::<Vec<String>>(body) {
+                Ok(names) => on(Answer::Names(&mut names.iter().map(String::as_bytes))),
+                Err(error) => on(Answer::Failed(ErrorKind::Protocol, error.to_string())),
+            },
+            _ => on(Answer::Failed(ErrorKind::Status, super::http_status_text(status, body))),
+        }
+    }
+}

@@ -6,4 +6,182 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::grpc`), timing (`engine`).
 
+mod messages;
 pub(crate) mod recipe;
+mod session;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::grpc::{Client, Status};
+
+use self::session::EtcdSession;
+use super::talk::{Listener, PATIENCE, talk};
+use super::{ASKED, Access, Asked, Description, KvLoad, System, View, plain_value, setting};
+use crate::engine::EngineError;
+use crate::host::ports::Allocator;
+use crate::host::{HostError, NodeSpec};
+use crate::install::Recipe;
+
+/// etcd, v3 API.
+pub(crate) struct Etcd;
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: "snapshot-count",
+        form: OptionForm::Number,
+        meaning: "committed entries between snapshots",
+    },
+    KindOption {
+        name: "heartbeat-interval",
+        form: OptionForm::Duration,
+        meaning: "time between the leader's heartbeats",
+    },
+    KindOption {
+        name: "election-timeout",
+        form: OptionForm::Duration,
+        meaning: "silence of the leader before an election",
+    },
+    KindOption { name: "quota", form: OptionForm::Size, meaning: "the most the database may take" },
+];
+
+/// etcd's flag for an option of ours.
+fn flag(option: &str) -> &str {
+    if option == "quota" { "quota-backend-bytes" } else { option }
+}
+
+impl System for Etcd {
+    fn kind(&self) -> Kind {
+        Kind {
+            name: "etcd",
+            operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
+            reads: &[ReadConsistency::Linearizable, ReadConsistency::Default, ReadConsistency::Stale],
+            options: OPTIONS,
+            nodes_max: 9,
+            value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)
+            in_flight_max: 100,        // streams of one connection, far below etcd's own limit
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        Promises {
+            replication: "Raft: every node holds all data; a majority must live".into(),
+            acknowledged: "after a majority has synced it to disk".into(),
+            reads: "linearizable by default; `stale` (serializable) reads answer from the node asked".into(),
+        }
+    }
+
+    fn may_be_old(&self, reads: ReadConsistency) -> bool {
+        reads == ReadConsistency::Stale
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let program = asked.program.expect("etcd is not part of bakeoff").command();
+        let mut nodes = Vec::new();
+        for name in asked.node_names() {
+            nodes.push((name, ports.take()?, ports.take()?));
+        }
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let peers: Vec<String> =
+            nodes.iter().map(|(name, _, peer)| format!("{name}={}", url(*peer))).collect();
+        let peers = peers.join(",");
+        let mut settings = Vec::new();
+        let mut extra = Vec::new();
+        for KindOption { name, form, .. } in OPTIONS {
+            let Some(text) = asked.option(name) else { continue };
+            let (flag, value) = (flag(name), plain_value(form, text));
+            settings.push(setting(flag, &value, ASKED));
+            extra.push(format!("--{flag}={value}"));
+        }
+        let nodes = nodes.into_iter().map(|(name, client, peer)| {
+            let dir = asked.dir.join(&name);
+            let mut args = vec![
+                format!("--name={name}"),
+                format!("--data-dir={}", dir.join("data").display()),
+                format!("--listen-client-urls={}", url(client)),
+                format!("--advertise-client-urls={}", url(client)),
+                format!("--listen-peer-urls={}", url(peer)),
+                format!("--initial-advertise-peer-urls={}", url(peer)),
+                format!("--initial-cluster={peers}"),
+                "--initial-cluster-state=new".to_owned(),
+                "--initial-cluster-token=bakeoff".to_owned(),
+            ];
+            args.extend(extra.iter().cloned());
+            NodeSpec {
+                program: (&program[0]).into(),
+                args: args.into_iter().map(Into::into).collect(),
+                env: Vec::new(),
+                files: Vec::new(),
+                dir,
+                ports: vec![("client".into(), client), ("peer".into(), peer)],
+                limits: asked.system.limits.clone(),
+                cpus: None,
+                name,
+            }
+        });
+        Ok(Description { nodes: nodes.collect(), settings })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        let statuses = nodes
+            .iter()
+            .map(|node| {
+                let answer = call(node, messages::STATUS, &[])?;
+                messages::read_status(&answer).map_err(|error| format!("`{}`: {error}", node.name))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let leader = statuses.iter().position(|status| status.member == status.leader);
+        let agreed = statuses.iter().all(|status| status.leader == statuses[0].leader);
+        match leader {
+            Some(leader) if agreed => {
+                Ok(View { leader: Some(leader), version: Some(statuses[leader].version.clone()) })
+            }
+            _ if statuses.iter().all(|status| status.leader != 0) && agreed => {
+                // The leader is none of the nodes that we were told of.
+                Ok(View { leader: None, version: Some(statuses[0].version.clone()) })
+            }
+            _ => Err("the nodes do not agree on a leader".into()),
+        }
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        let mut message = Vec::new();
+        messages::write_delete_all(&mut message);
+        call(node, messages::DELETE_RANGE, &message).map(drop)
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(EtcdSession::new)
+    }
+}
+
+/// Makes one call outside of a load.
+fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, String> {
+    struct Call {
+        client: Client,
+        answer: Result<Vec<u8>, String>,
+    }
+    impl Listener for Call {
+        fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+            let mut ended = false;
+            self.client.receive(input, out, &mut |_, answer: Result<&[u8], Status<'_>>| {
+                self.answer = answer.map(<[u8]>::to_vec).map_err(|status| status.to_string());
+                ended = true;
+            })?;
+            Ok(ended)
+        }
+    }
+    let mut client = Client::new(&node.authority, node.target.tls.is_some(), &[]);
+    let mut out = Vec::new();
+    client.open(&mut out);
+    let method = client.method(method);
+    client.call(method, message, &mut out).map_err(|busy| busy.to_string())?;
+    let mut call = Call { client, answer: Err("no answer".into()) };
+    talk(node, PATIENCE, out, &mut call)?;
+    call.answer.map_err(|error| format!("`{}`: {error}", node.name))
+}

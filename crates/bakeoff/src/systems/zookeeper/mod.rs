@@ -7,3 +7,276 @@
 //! Not here: the wire format (`bakeoff_wire::zookeeper`), timing (`engine`).
 
 pub(crate) mod recipe;
+mod session;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::workload::{KEY_PREFIX, KeySpace};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request, Session};
+
+use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
+use super::talk::{Listener, PATIENCE, talk};
+use super::{ASKED, Access, Asked, Description, KvLoad, System, View, plain_value, setting};
+use crate::engine::EngineError;
+use crate::host::ports::Allocator;
+use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
+use crate::install::{Program, Recipe};
+
+/// Apache ZooKeeper.
+pub(crate) struct ZooKeeper;
+
+const TICK_MS: &str = "2000"; // as in the sample configuration that comes with it
+const HEAP: &str = "1000m"; // as its own start script has it
+
+const OPTIONS: &[KindOption] = &[
+    KindOption { name: "heap", form: OptionForm::Size, meaning: "size of the Java heap" },
+    KindOption { name: "tick-time", form: OptionForm::Duration, meaning: "ZooKeeper's unit of time" },
+    KindOption {
+        name: "sync",
+        form: OptionForm::Word(&["each", "none"]),
+        meaning: "whether the log is synced before a write is acknowledged",
+    },
+];
+
+impl System for ZooKeeper {
+    fn kind(&self) -> Kind {
+        Kind {
+            name: "zookeeper",
+            operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
+            reads: &[ReadConsistency::Linearizable, ReadConsistency::Default, ReadConsistency::Stale],
+            options: OPTIONS,
+            nodes_max: 9,
+            value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
+            in_flight_max: 100,
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, asked: &study::System) -> Promises {
+        let acknowledged = match super::option(asked, "sync") {
+            Some("none") => "once a majority has it in memory (`forceSync=no`)",
+            _ => "after a majority has synced it to disk",
+        };
+        Promises {
+            replication: "Zab: every node holds all data in memory; a majority must live".into(),
+            acknowledged: acknowledged.into(),
+            reads: "by default from the node asked, in order but perhaps old; linearizable reads send \
+                    a `sync` first"
+                .into(),
+        }
+    }
+
+    fn may_be_old(&self, reads: ReadConsistency) -> bool {
+        reads != ReadConsistency::Linearizable
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.program.expect("ZooKeeper is not part of bakeoff");
+        let mut command = installed.command().into_iter();
+        let program = command.next().expect("a command has a program");
+        let leading: Vec<_> = command.collect();
+        let main_class = match &installed.program {
+            Program::Java { main_class, .. } => main_class.clone(),
+            Program::Binary(_) => String::new(), // a start script of the user's own
+        };
+
+        let mut nodes = Vec::new();
+        for name in asked.node_names() {
+            nodes.push((name, ports.take()?, ports.take()?, ports.take()?));
+        }
+        let value = |name: &str, form: &OptionForm, default: &str| {
+            asked.option(name).map_or_else(|| default.to_owned(), |text| plain_value(form, text))
+        };
+        let tick = value("tick-time", &OptionForm::Duration, TICK_MS);
+        let heap = value("heap", &OptionForm::Size, HEAP);
+        let mut settings = vec![
+            setting("maxClientCnxns", 0, "all clients come from one address, and 60 of one is the default limit"),
+            setting("admin.enableServer", false, "its web server would listen on all addresses"),
+            setting("-Xmx", &heap, if asked.option("heap").is_some() { ASKED } else { "its own start script sets it" }),
+        ];
+        if asked.option("tick-time").is_some() {
+            settings.push(setting("tickTime", &tick, ASKED));
+        }
+        let unsynced = asked.option("sync") == Some("none");
+        if unsynced {
+            settings.push(setting("forceSync", "no", ASKED));
+        }
+
+        // One node is standalone and knows no ensemble.
+        let ensemble: String = if nodes.len() == 1 {
+            String::new()
+        } else {
+            (1..)
+                .zip(&nodes)
+                .map(|(id, (_, _, quorum, election))| {
+                    format!("server.{id}=127.0.0.1:{quorum}:{election}\n")
+                })
+                .collect()
+        };
+        let specs = (1..).zip(nodes).map(|(id, (name, client, quorum, election))| {
+            let dir = asked.dir.join(&name);
+            let config = format!(
+                "tickTime={tick}\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={client}\n\
+                 clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n\
+                 4lw.commands.whitelist=srvr\n{ensemble}",
+                dir.join("data").display()
+            );
+            let file = |path: &str, contents: String| NodeFile {
+                path: path.into(),
+                contents: contents.into_bytes(),
+                mode: FileMode::Readable,
+            };
+            let mut args = leading.clone();
+            args.extend([format!("-Xmx{heap}"), format!("-Xms{heap}")].map(Into::into));
+            if unsynced {
+                args.push("-Dzookeeper.forceSync=no".into());
+            }
+            args.push((&main_class).into());
+            args.push(dir.join("zoo.cfg").into());
+            NodeSpec {
+                program: program.clone().into(),
+                args,
+                env: Vec::new(),
+                files: vec![file("zoo.cfg", config), file("data/myid", format!("{id}\n"))],
+                dir,
+                ports: vec![
+                    ("client".into(), client),
+                    ("quorum".into(), quorum),
+                    ("election".into(), election),
+                ],
+                limits: asked.system.limits.clone(),
+                cpus: None,
+                name,
+            }
+        });
+        Ok(Description { nodes: specs.collect(), settings })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        let mut view = View::default();
+        for (index, node) in nodes.iter().enumerate() {
+            let mut words = Words(Vec::new());
+            talk(node, PATIENCE, b"srvr".to_vec(), &mut words)?;
+            let said = String::from_utf8_lossy(&words.0).into_owned();
+            let field = |name: &str| {
+                said.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+            };
+            match field("Mode:").as_deref() {
+                Some("leader" | "standalone") => {
+                    view.leader = Some(index);
+                    view.version = field("Zookeeper version:")
+                        .and_then(|version| version.split('-').next().map(str::to_owned));
+                }
+                Some(_) => {}
+                None => {
+                    let first = said.lines().next().unwrap_or("nothing");
+                    return Err(format!("`{}` said: {first}", node.name));
+                }
+            }
+        }
+        match view.leader {
+            Some(_) => Ok(view),
+            None => Err("no node says that it leads".into()),
+        }
+    }
+
+    fn prepare(&self, node: &Access, space: &KeySpace) -> Result<(), String> {
+        let mut parents = vec![format!("/{}", KEY_PREFIX.trim_end_matches('/'))];
+        for directory in 0..space.directories() {
+            let mut name = b"/".to_vec();
+            space.write_directory(directory, &mut name);
+            name.pop();
+            parents.push(String::from_utf8_lossy(&name).into_owned());
+        }
+        for path in parents {
+            let create = Request::Create { path: &path, data: b"", mode: CreateMode::Persistent };
+            match ask(node, create)? {
+                Ok(_) | Err(ErrorCode::NODE_EXISTS) => {}
+                Err(code) => return Err(format!("creating `{path}`: {code}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        delete_tree(node, &format!("/{}", KEY_PREFIX.trim_end_matches('/')))
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(|_| ZooKeeperSession::new())
+    }
+}
+
+/// Hears a four-letter word's answer: all that comes until the server hangs up.
+struct Words(Vec<u8>);
+
+impl Listener for Words {
+    fn hear(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+        self.0.extend_from_slice(input);
+        Ok(self.0.len() > 64 << 10)
+    }
+
+    fn hung_up(&mut self) -> Result<(), ProtocolError> {
+        Ok(())
+    }
+}
+
+fn delete_tree(node: &Access, path: &str) -> Result<(), String> {
+    let children = match ask(node, Request::GetChildren { path })? {
+        Ok(children) => children,
+        Err(ErrorCode::NO_NODE) => return Ok(()),
+        Err(code) => return Err(format!("listing `{path}`: {code}")),
+    };
+    for child in children {
+        delete_tree(node, &format!("{path}/{child}"))?;
+    }
+    match ask(node, Request::Delete { path, version: None })? {
+        Ok(_) | Err(ErrorCode::NO_NODE) => Ok(()),
+        Err(code) => Err(format!("deleting `{path}`: {code}")),
+    }
+}
+
+/// Asks one thing in a session of its own. The names are those of a `GetChildren`.
+fn ask(node: &Access, request: Request<'_>) -> Result<Result<Vec<String>, ErrorCode>, String> {
+    struct Question<'a> {
+        session: Session,
+        request: Request<'a>,
+        answer: Option<Result<Vec<String>, ErrorCode>>,
+    }
+    impl Listener for Question<'_> {
+        fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+            let (mut connected, mut closed) = (false, false);
+            self.session.receive(input, out, &mut |event| match event {
+                Event::Connected { .. } => connected = true,
+                Event::Reply { result: Ok(Reply::Closed), .. } => closed = true,
+                Event::Reply { result, .. } => {
+                    self.answer = Some(result.map(|reply| match reply {
+                        Reply::Children(names) => names.map(str::to_owned).collect(),
+                        _ => Vec::new(),
+                    }));
+                }
+                Event::Expired | Event::Pong => {}
+            })?;
+            if connected {
+                self.session.request(self.request, out).ok();
+                self.session.request(Request::Close, out).ok();
+            }
+            Ok(closed)
+        }
+
+        fn hung_up(&mut self) -> Result<(), ProtocolError> {
+            Ok(()) // the server hangs up once the session is closed
+        }
+    }
+    let mut session = zookeeper::Session::new(SESSION_TIMEOUT_MS);
+    let mut out = Vec::new();
+    session.open(&mut out);
+    let mut question = Question { session, request, answer: None };
+    talk(node, PATIENCE, out, &mut question)?;
+    question.answer.ok_or_else(|| format!("`{}` hung up without an answer", node.name))
+}
