@@ -324,6 +324,42 @@ fn bad_requests_are_refused_and_the_canary_lives_on() {
 }
 
 #[test]
+fn no_bytes_bring_it_down() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--sync none");
+    let good = request("PUT", "/kv/some%20key", "value") + &request("GET", "/list/s", "");
+    // A plain generator will do: what matters is that the bytes are many and near to good ones.
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..500 {
+        let mut bytes = good.clone().into_bytes();
+        for _ in 0..=random(4) {
+            let at = random(bytes.len());
+            match random(3) {
+                0 => bytes[at] = random(256) as u8,
+                1 => drop(bytes.drain(at..(at + random(20)).min(bytes.len()))),
+                _ => bytes.truncate(at + 1),
+            }
+            if bytes.is_empty() {
+                bytes.push(0);
+            }
+        }
+        let mut client = canary.connect();
+        client.send(&bytes);
+        client.from.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answers = Vec::new();
+        let _ = client.from.read_to_end(&mut answers);
+        let http = answers.is_empty() || answers.starts_with(b"HTTP/1.1 ");
+        assert!(http, "{:?} gave {answers:?}", String::from_utf8_lossy(&bytes));
+    }
+    assert_eq!(canary.ask("GET", "/health", ""), ok(""));
+}
+
+#[test]
 fn a_thousand_connections_are_served() {
     let dir = temp();
     let canary = Canary::start(dir.path(), "--sync none");

@@ -64,20 +64,7 @@ fn serve(options: Options) -> ExitCode {
     files.current = files.maximum;
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, files);
 
-    let stop = Arc::new(AtomicBool::new(false));
-    let served = Canary::bind(options, Arc::clone(&stop)).and_then(|canary| {
-        let waker = canary.waker();
-        let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
-        let mut signals = signal_hook::iterator::Signals::new(signals)?;
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            for _ in signals.forever() {
-                stop.store(true, Ordering::Relaxed);
-                let _ = waker.wake();
-            }
-        })?;
-        canary.run()
-    });
-    match served {
+    match serve_until_signalled(options) {
         Ok(End::Stopped) => ExitCode::SUCCESS,
         Ok(End::Died) => ExitCode::from(DIED),
         Err(error) => {
@@ -85,6 +72,22 @@ fn serve(options: Options) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn serve_until_signalled(options: Options) -> std::io::Result<End> {
+    // Before it says that it listens: who reads that may signal at once.
+    let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
+    let mut signals = signal_hook::iterator::Signals::new(signals)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let canary = Canary::bind(options, Arc::clone(&stop))?;
+    let waker = canary.waker();
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            stop.store(true, Ordering::Relaxed);
+            let _ = waker.wake();
+        }
+    })?;
+    canary.run()
 }
 
 /// To the canary's own log; one that cannot be written to is no reason to stop serving.

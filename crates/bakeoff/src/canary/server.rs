@@ -50,6 +50,8 @@ pub(crate) struct Canary {
     again: Vec<usize>,
     scratch: Box<[u8]>,
     began: Instant,
+    /// Why connections could not be accepted, so that it is said once and not every 10 ms.
+    accept_error: Option<ErrorKind>,
 }
 
 /// Why a canary ended without an error.
@@ -128,6 +130,7 @@ impl Canary {
             again: Vec::new(),
             scratch: vec![0; ROUND_MAX].into(),
             began,
+            accept_error: None,
         })
     }
 
@@ -246,7 +249,9 @@ impl Canary {
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(e) if e.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(e) => {
-                    say(format_args!("cannot accept a connection: {e}"));
+                    if self.accept_error.replace(e.kind()) != Some(e.kind()) {
+                        say(format_args!("cannot accept connections: {e}"));
+                    }
                     return true;
                 }
             };

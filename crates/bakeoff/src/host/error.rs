@@ -158,9 +158,10 @@ impl LogTail {
     /// How many lines an error shows.
     pub(crate) const LINES: usize = 10;
 
-    /// Reads the last `lines` lines; a log that cannot be read has none.
-    pub(crate) fn read(path: &Path, lines: usize) -> Self {
-        Self { path: path.to_owned(), lines: last_lines(path, lines).unwrap_or_default() }
+    /// Reads the last `lines` lines after byte `from`; a log that cannot be read has none.
+    pub(crate) fn read(path: &Path, from: u64, lines: usize) -> Self {
+        let lines = last_lines(path, from, lines).unwrap_or_default();
+        Self { path: path.to_owned(), lines }
     }
 
     fn speaks_of_a_port(&self) -> bool {
@@ -176,7 +177,7 @@ impl fmt::Display for LogTail {
     }
 }
 
-fn last_lines(path: &Path, lines: usize) -> io::Result<Vec<String>> {
+fn last_lines(path: &Path, from: u64, lines: usize) -> io::Result<Vec<String>> {
     use std::io::{Read, Seek, SeekFrom};
     /// Enough for ten long lines; a log may be gigabytes.
     const TAIL: u64 = 64 << 10;
@@ -184,7 +185,7 @@ fn last_lines(path: &Path, lines: usize) -> io::Result<Vec<String>> {
 
     let mut file = std::fs::File::open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(size.saturating_sub(TAIL)))?;
+    file.seek(SeekFrom::Start(size.saturating_sub(TAIL).max(from)))?;
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);

@@ -25,6 +25,8 @@ pub(crate) struct Process {
     spec: NodeSpec,
     program: PathBuf,
     log: PathBuf,
+    /// Where the log of this launch begins: an earlier trial may have left lines before it.
+    log_from: u64,
     confine: Arc<dyn Confine>,
     limits: Mutex<LimitsApplied>,
     /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
@@ -67,6 +69,7 @@ impl Process {
         let process = Self {
             spec,
             program,
+            log_from: log.metadata().map_or(0, |file| file.len()),
             log,
             confine,
             limits: Mutex::new(LimitsApplied::NotAsked),
@@ -169,9 +172,9 @@ impl Process {
         &self.log
     }
 
-    /// The last lines of its output, fit to be shown.
+    /// The last lines of its output since it was launched, fit to be shown.
     pub(crate) fn log_tail(&self, lines: usize) -> LogTail {
-        LogTail::read(&self.log, lines)
+        LogTail::read(&self.log, self.log_from, lines)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -202,8 +205,10 @@ impl Process {
 
         let mut log = File::options().create(true).append(true).open(&self.log);
         let log = log.as_mut().map_err(|e| log_error(std::io::Error::from(e.kind())))?;
-        if matches!(*self.state(), State::Ended(Some(_))) {
-            let _ = writeln!(log, "--- bakeoff starts `{}` again ---", spec.name);
+        let again = matches!(*self.state(), State::Ended(Some(_)));
+        if again || self.log_from > 0 {
+            let word = if again { "restarts" } else { "starts" };
+            let _ = writeln!(log, "--- bakeoff {word} `{}` ---", spec.name);
         }
         let confinement = self.confine.confine(spec);
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = confinement.limits;
@@ -234,16 +239,15 @@ impl Process {
         let pid = child.id() as i32;
         // Not reaped yet, so it is there to be read, whatever has become of it.
         let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
-        if let Err(e) = launcher::watch(pid, start_ticks) {
-            end(&mut child);
-            launcher::forget(pid);
-            return Err(launch_error(format!("nobody would stop it with bakeoff: {e}")));
-        }
         let mut problem = String::new();
-        let _ = reason.read_to_string(&mut problem);
+        match launcher::watch(pid, start_ticks) {
+            Ok(()) => drop(reason.read_to_string(&mut problem)),
+            Err(e) => problem = format!("nobody would stop it with bakeoff: {e}"),
+        }
         if !problem.is_empty() {
             end(&mut child);
             launcher::forget(pid);
+            self.confine.release(spec);
             return Err(launch_error(problem));
         }
         *self.state() = State::Started(child);

@@ -254,6 +254,18 @@ fn a_restart_runs_the_same_again_and_goes_on_in_its_log() {
 }
 
 #[test]
+fn a_log_tail_shows_nothing_of_an_earlier_trial() {
+    let dir = TempDir::new().unwrap();
+    let first = launch(sh(&dir, "echo first")).unwrap();
+    wait_for("its line", || log_has(&first, "first"));
+    drop(first);
+    let second = launch(sh(&dir, "echo second")).unwrap();
+    wait_for("its line", || log_has(&second, "second"));
+    assert!(!log_has(&second, "first"));
+    assert!(std::fs::read_to_string(second.log_path()).unwrap().starts_with("first\n---"));
+}
+
+#[test]
 fn a_stopped_node_can_still_be_killed() {
     let dir = TempDir::new().unwrap();
     let process = launch(sh(&dir, "exec sleep 60")).unwrap();
