@@ -90,6 +90,10 @@ impl Log {
     /// Writes what was appended, synced or not as was chosen, and returns how many bytes; until
     /// then no answer may go out. After an error the log's end is unknown: serving on would lie.
     pub(super) fn commit(&mut self) -> io::Result<usize> {
+        self.write_pending().map_err(|e| io::Error::new(e.kind(), format!("`{FILE}`: {e}")))
+    }
+
+    fn write_pending(&mut self) -> io::Result<usize> {
         const KEEP: usize = 4 << 20;
         let bytes = self.pending.len();
         if bytes > 0 {
