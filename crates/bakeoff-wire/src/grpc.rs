@@ -219,10 +219,11 @@ fn failed(code: u32, message: &str) -> Status<'_> {
 fn answer<'a>(response: &Response<'a>) -> Result<&'a [u8], Status<'a>> {
     // An answer that ended with its headers has its status there.
     let last = if response.trailers.is_empty() { response.headers } else { response.trailers };
-    match last.get(b"grpc-status") {
-        Some(b"0") if response.status == 200 => {}
-        Some(code) if response.status == 200 => return Err(status(code, last)),
-        _ => return Err(without_status(response.status)),
+    let Some(code) = last.get(b"grpc-status").filter(|_| response.status == 200) else {
+        return Err(without_status(response.status));
+    };
+    if code != b"0" {
+        return Err(status(code, last));
     }
     let Some((&[compressed, a, b, c, d], message)) = response.body.split_first_chunk::<5>() else {
         return Err(failed(code::INTERNAL, "success without a message"));
@@ -239,11 +240,12 @@ fn answer<'a>(response: &Response<'a>) -> Result<&'a [u8], Status<'a>> {
 fn status<'a>(code: &[u8], fields: Headers<'a>) -> Status<'a> {
     let code = std::str::from_utf8(code).ok().and_then(|text| text.parse().ok());
     match code {
-        Some(code) => Status {
+        // Success is written in one way only.
+        Some(code) if code != code::OK => Status {
             code,
             message: percent_decoded(fields.get(b"grpc-message").unwrap_or_default()),
         },
-        None => failed(code::UNKNOWN, "a grpc-status that is no number"),
+        _ => failed(code::UNKNOWN, "a grpc-status that is no code"),
     }
 }
 
@@ -257,7 +259,7 @@ fn without_status(http_status: u16) -> Status<'static> {
         429 | 502 | 503 | 504 => code::UNAVAILABLE,
         _ => code::UNKNOWN,
     };
-    Status { code, message: Cow::Owned(format!("HTTP status {http_status} without grpc-status")) }
+    Status { code, message: Cow::Owned(format!("HTTP status {http_status} and no grpc-status")) }
 }
 
 /// The mapping of RST_STREAM's codes in PROTOCOL-HTTP2.md, section Errors.
@@ -374,7 +376,7 @@ mod tests {
     #[test]
     fn an_http_status_without_a_grpc_status_is_mapped() {
         for (status, code) in [("503", 14), ("404", 12), ("401", 16), ("200", 2), ("418", 2)] {
-            let text = format!("HTTP status {status} without grpc-status");
+            let text = format!("HTTP status {status} and no grpc-status");
             check(&[(":status", status)], b"", &[], Err((code, &text)));
         }
     }
@@ -388,6 +390,7 @@ mod tests {
         check(OK, b"\0\0\0\0\x01a\0\0\0\0\0", DONE, whole);
         let compressed = Err((13, "a compressed message, which was not offered"));
         check(OK, b"\x01\0\0\0\x01a", DONE, compressed);
-        check(OK, b"", &[("grpc-status", "x")], Err((2, "a grpc-status that is no number")));
+        check(OK, b"", &[("grpc-status", "00")], Err((2, "a grpc-status that is no code")));
+        check(OK, b"", &[("grpc-status", "x")], Err((2, "a grpc-status that is no code")));
     }
 }

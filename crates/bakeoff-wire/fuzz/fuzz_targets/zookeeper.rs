@@ -1,0 +1,48 @@
+//! What a ZooKeeper server says to the requests of the transcripts, whole and in pieces. The
+//! requests are sent when the first 41 bytes, as a rule the reply to the connection, are there.
+#![no_main]
+
+#[path = "../../tests/transcripts/asked.rs"]
+#[allow(dead_code)]
+mod asked;
+mod cuts;
+
+use bakeoff_wire::zookeeper::{Event, Reply, Session};
+use libfuzzer_sys::fuzz_target;
+
+fn outcome<'a>(first: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
+    let mut session = Session::new(10_000);
+    let mut out = Vec::new();
+    session.open(&mut out);
+    let mut seen = Vec::new();
+    let mut on = |event: Event<'_>| {
+        seen.push(match event {
+            Event::Reply { xid, result: Ok(Reply::Children(names)), .. } => {
+                assert_eq!(names.len(), names.clone().count());
+                format!("{xid:?} {:?}", names.collect::<Vec<_>>())
+            }
+            event => format!("{event:?}"),
+        });
+    };
+    if session.receive(first, &mut out, &mut on).is_err() {
+        return (seen, false);
+    }
+    for request in asked::zookeeper() {
+        match request {
+            Some(request) => _ = session.request(request, &mut out),
+            None => session.ping(&mut out),
+        }
+    }
+    for piece in pieces {
+        if session.receive(piece, &mut out, &mut on).is_err() {
+            assert!(session.receive(b"", &mut out, &mut |_| {}).is_err());
+            return (seen, false);
+        }
+    }
+    (seen, true)
+}
+
+fuzz_target!(|input: &[u8]| {
+    let (first, rest) = input.split_at(input.len().min(41));
+    assert_eq!(outcome(first, [rest].into_iter()), outcome(first, cuts::cuts(rest)));
+});
