@@ -102,3 +102,16 @@ pub(crate) const HTTP1: &[(&str, &str)] = &[
     ("go-net-http-chunked", "POST /v3/kv/range HTTP/1.1\r\ncontent-length: 14\r\n"),
     ("go-net-http-bad-request", "POST /v3/kv/range HTTP/1.1\r\ncontent-length: 0\r\n"),
 ];
+
+/// Requests of an HTTP/2 server on one connection: method, path and body.
+pub(crate) const HTTP2: &[(&str, &str, &[u8])] = &[
+    ("GET", "/a.txt", b""),
+    ("HEAD", "/a.txt", b""),
+    ("GET", "/b.shtml", b""),
+    ("GET", "/big.txt", b""),
+    ("GET", "/missing", b""),
+    ("GET", "/none", b""),
+    ("POST", "/echo", b"hello"),
+    ("POST", "/echo", &[b'x'; 40_000]),
+    ("GET", "/a.txt", b""),
+];

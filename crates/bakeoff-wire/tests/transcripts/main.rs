@@ -9,7 +9,7 @@ mod asked;
 
 use bakeoff_wire::protobuf::{Fields, Value};
 use bakeoff_wire::zookeeper::{self, Event, Reply, Resumption, Session};
-use bakeoff_wire::{grpc, http1};
+use bakeoff_wire::{grpc, http1, http2};
 use proptest::prelude::*;
 
 fn transcript(name: &str) -> Vec<u8> {
@@ -277,6 +277,56 @@ fn http_1_servers_are_understood() {
     }
 }
 
+/// Sends all requests at once and replays the answers.
+fn replay_http2(pieces: &[&[u8]]) -> Vec<String> {
+    let mut connection = http2::Connection::new(http2::Settings::default());
+    let mut out = Vec::new();
+    connection.open(&mut out);
+    for (method, path, body) in asked::HTTP2 {
+        let headers = connection.prepare(&[
+            (":method", method),
+            (":scheme", "http"),
+            (":path", path),
+            (":authority", "localhost"),
+        ]);
+        connection.request(headers, &[body], &mut out).unwrap();
+    }
+    let mut seen = Vec::new();
+    for piece in pieces {
+        connection
+            .receive(piece, &mut out, &mut |stream, event| {
+                let http2::Event::Response(response) = event else { panic!("{event:?}") };
+                let kind = response.headers.get(b"content-type").unwrap_or_default();
+                seen.push(format!(
+                    "{} {} {} {}",
+                    stream.number(),
+                    response.status,
+                    String::from_utf8_lossy(kind),
+                    response.body.len(),
+                ));
+            })
+            .unwrap();
+    }
+    assert_eq!(connection.in_flight(), 0);
+    seen
+}
+
+#[test]
+fn an_http_2_server_is_understood() {
+    let expected = [
+        "1 200 text/plain 18",
+        "3 200 text/plain 0",
+        "5 200 text/plain 37",
+        "7 200 text/plain 40000",
+        "9 404 text/html 153",
+        "11 204  0",
+        "13 200 text/plain 7",
+        "15 200 text/plain 7",
+        "17 200 text/plain 18",
+    ];
+    check("http2-nginx-1.22.1", replay_http2, &expected);
+}
+
 #[test]
 fn every_transcript_is_replayed() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/transcripts");
@@ -288,7 +338,7 @@ fn every_transcript_is_replayed() {
     names.sort_unstable();
     let mut replayed: Vec<_> =
         asked::HTTP1.iter().map(|(name, _)| format!("http1-{name}")).collect();
-    replayed.extend(["etcd-3.4.23", "etcd-3.6.16"].map(str::to_owned));
+    replayed.extend(["etcd-3.4.23", "etcd-3.6.16", "http2-nginx-1.22.1"].map(str::to_owned));
     replayed.extend(["expired", "resumed", "session"].map(|n| format!("zookeeper-3.9.3-{n}")));
     replayed.sort_unstable();
     assert_eq!(names, replayed);
