@@ -382,6 +382,22 @@ mod tests {
     }
 
     #[test]
+    fn a_reset_call_has_the_status_of_its_cause() {
+        for (http2_code, code) in [(7, 14), (8, 1), (11, 8), (12, 7), (2, 13)] {
+            let mut client = Client::new("localhost", true, &[]);
+            let mut out = Vec::new();
+            let method = client.method("/service/Method");
+            client.call(method, b"", &mut out).unwrap();
+            let mut peer = Vec::new();
+            frame(&mut peer, 4, 0, 0, &[]);
+            frame(&mut peer, 3, 0, 1, &[0, 0, 0, http2_code]);
+            let mut seen = Vec::new();
+            client.receive(&peer, &mut out, &mut |_, r| seen.push(r.unwrap_err().code)).unwrap();
+            assert_eq!(seen, [code]);
+        }
+    }
+
+    #[test]
     fn a_broken_success_is_an_error() {
         check(OK, b"", DONE, Err((13, "success without a message")));
         check(OK, b"\0\0\0", DONE, Err((13, "success without a message")));

@@ -1366,6 +1366,64 @@ mod tests {
     }
 
     #[test]
+    fn a_long_body_has_its_stream_replenished() {
+        let mut connection = Connection::new(Settings { max_body: 100_000, ..Settings::default() });
+        let mut out = Vec::new();
+        let get = connection.prepare(&[(":method", "GET")]);
+        connection.request(get, &[], &mut out).unwrap();
+        out.clear();
+        let mut peer = Peer::new(&[]).headers(1, 0, OK);
+        for _ in 0..6 {
+            peer = peer.frame(DATA, 0, 1, &[b'x'; 16_000]);
+        }
+        peer = peer.frame(DATA, END_STREAM, 1, b"");
+        let events = receive(&mut connection, &peer.bytes, &mut out).unwrap();
+        assert_eq!(events, [format!("1: 200 `{}`", "x".repeat(96_000))]);
+        let updates = frames(&out).into_iter().filter(|f| (f.0, f.2) == (WINDOW_UPDATE, 1));
+        assert_eq!(updates.count(), 1);
+    }
+
+    #[test]
+    fn long_headers_are_continued() {
+        let mut connection = Connection::new(Settings::default());
+        let long = "x".repeat(40_000);
+        let headers = connection.prepare(&[(":method", "GET"), ("long", &long)]);
+        let mut out = Vec::new();
+        connection.request(headers, &[b"body"], &mut out).unwrap();
+        let shape: Vec<_> = frames(&out).iter().map(|frame| (frame.0, frame.1)).collect();
+        let expected =
+            [(HEADERS, 0), (CONTINUATION, 0), (CONTINUATION, END_HEADERS), (DATA, END_STREAM)];
+        assert_eq!(shape, expected);
+    }
+
+    #[test]
+    fn an_answer_before_the_whole_request_ends_it() {
+        let mut connection = Connection::new(Settings::default());
+        let mut out = Vec::new();
+        let post = connection.prepare(&[(":method", "POST")]);
+        connection.request(post, &[&[0; 100_000]], &mut out).unwrap();
+        out.clear();
+        let peer = Peer::new(&[]).headers(1, END_STREAM, &[(":status", "413")]);
+        let events = receive(&mut connection, &peer.bytes, &mut out).unwrap();
+        assert_eq!(events, ["1: 413 ``"]);
+        assert_eq!(frames(&out).last().unwrap(), &(RST_STREAM, 0, 1, vec![0, 0, 0, 8]));
+        assert_eq!(connection.in_flight(), 0);
+    }
+
+    #[test]
+    fn nothing_is_reported_of_a_cancelled_request() {
+        let mut connection = with_three_requests();
+        let mut out = Vec::new();
+        connection.cancel(StreamId(3), &mut out);
+        connection.cancel(StreamId(3), &mut out);
+        assert_eq!(frames(&out), [(RST_STREAM, 0, 3, vec![0, 0, 0, 8])]);
+        let fields = &[(":status", "200"), ("a", "b")];
+        let peer = Peer::new(&[]).headers(3, 0, fields).frame(DATA, END_STREAM, 3, b"late");
+        let peer = peer.headers(1, END_STREAM, OK);
+        assert_eq!(receive(&mut connection, &peer.bytes, &mut out).unwrap(), ["1: 200 ``"]);
+    }
+
+    #[test]
     fn pings_are_answered_and_settings_acknowledged() {
         let mut connection = with_three_requests();
         let mut out = Vec::new();

@@ -5,6 +5,24 @@
 //! [`ProtocolError`], never a panic, and every buffer has a limit. So each protocol can be tested
 //! from a transcript, fuzzed, and run under TLS unchanged.
 //!
+//! ```
+//! use bakeoff_wire::grpc::Client;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut client = Client::new("127.0.0.1:2379", false, &[]);
+//! let mut out = Vec::new(); // to be sent, then cleared, by whoever owns the socket
+//! client.open(&mut out);
+//! let put = client.method("/etcdserverpb.KV/Put");
+//! let asked = client.call(put, b"\x0a\x01k\x12\x01v", &mut out)?;
+//! let received = b"\0\0\0\x04\0\0\0\0\0"; // an empty SETTINGS frame
+//! client.receive(received, &mut out, &mut |answered, result| {
+//!     assert_eq!(answered, asked);
+//!     assert!(result.is_ok());
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Not here: sockets, TLS, time and schedules (`bakeoff::engine`); which request means "put"
 //! for which product (`bakeoff::systems`).
 

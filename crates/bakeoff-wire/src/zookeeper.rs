@@ -482,7 +482,8 @@ impl Session {
         }
     }
 
-    /// Takes everything received and calls `on` for all that it says.
+    /// Takes everything received and calls `on` for all that it says. Nothing is ever written;
+    /// there is a place for it because all sessions have one.
     ///
     /// # Errors
     /// When the server breaks the protocol. The connection can then not be used any more, and
@@ -490,11 +491,9 @@ impl Session {
     pub fn receive(
         &mut self,
         input: &[u8],
-        out: &mut Vec<u8>,
+        _out: &mut Vec<u8>,
         on: &mut impl FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
-        // Nothing is ever answered; the parameter is there because all sessions have it.
-        let _ = out;
         let result = match self.state {
             State::Failed => Err("received after an error".into()),
             _ => self.receive_frames(input, on),
