@@ -55,9 +55,8 @@ pub(super) fn download(
     let address = url.to_owned();
     let transfer = move || {
         let outcome = transfer(&address, direct, limits, &mut |piece| send.send(Ok(piece)).is_ok());
-        if let Err(reason) = outcome {
-            let _ = send.send(Err(reason));
-        }
+        // An empty piece is the end, so that a transfer that dies is not taken for a finished one.
+        let _ = send.send(outcome.map(|()| Vec::new()));
     };
     let spawned = thread::Builder::new().name("download".to_owned()).spawn(transfer);
     spawned.map_err(|e| failed(&format!("no thread for it: {e}")))?;
@@ -68,6 +67,7 @@ pub(super) fn download(
             return Err(RungError::Interrupted);
         }
         match pieces.recv_timeout(POLL) {
+            Ok(Ok(piece)) if piece.is_empty() => return Ok(received),
             Ok(Ok(piece)) => {
                 silent = Duration::ZERO;
                 received += piece.len() as u64;
@@ -81,7 +81,7 @@ pub(super) fn download(
                     .map_err(|e| failed(&format!("cannot write it down: {e}")))?;
             }
             Ok(Err(reason)) => return Err(failed(&reason)),
-            Err(RecvTimeoutError::Disconnected) => return Ok(received),
+            Err(RecvTimeoutError::Disconnected) => return Err(failed("the transfer died")),
             Err(RecvTimeoutError::Timeout) => {
                 waited += POLL;
                 silent += POLL;

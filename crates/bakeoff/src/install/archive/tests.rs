@@ -218,6 +218,18 @@ fn a_host_that_refuses_connections_is_named() {
 }
 
 #[test]
+fn a_host_without_tls_cannot_play_one_with() {
+    let site = Site::serving(vec![("/x", Answer::Body(b"x".to_vec()))]);
+    let url = site.url.replacen("http:", "https:", 1) + "/x";
+    let stop = AtomicBool::new(false);
+    let mut watcher = Watcher { progress: &mut |_| {}, stop: &stop };
+    let mut sink = Vec::new();
+    let error = download(&url, true, QUICK, &mut sink, &mut watcher).unwrap_err().to_string();
+    assert!(error.contains(&url) && !error.contains("died"), "{error}");
+    assert!(sink.is_empty());
+}
+
+#[test]
 fn a_download_can_be_interrupted() {
     let site = served(Answer::Silent, &sums_of(&good()));
     let stop = AtomicBool::new(true);
