@@ -50,7 +50,10 @@ pub(crate) fn run(
     messages.step(&opening(&study, seed, &order, &folder.path));
 
     let ports = Allocator::new(args.base_port);
-    let mut stand = Stand { study: &study, threads, run_dir: &folder.path.clone(), ports, interrupted };
+    // Servers start in folders of their own, where a relative path would mean something else.
+    let run_dir = std::path::absolute(&folder.path)
+        .map_err(|error| Failure::file("use", &folder.path, &error))?;
+    let mut stand = Stand { study: &study, threads, run_dir: &run_dir, ports, interrupted };
     for trial in &order {
         if interrupted.load(Ordering::Relaxed) {
             break;

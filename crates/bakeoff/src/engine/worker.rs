@@ -111,6 +111,8 @@ pub(super) struct Worker<'a, W: Work> {
     next_due: Option<Instant>,
     /// Whether an operation is due that no client is free for.
     starved: bool,
+    /// Whether the load has begun: clients that connect before that wait for it.
+    begun_load: bool,
     exhausted: bool,
     spare_ticket: Option<u64>,
     begun: u64,
@@ -156,6 +158,7 @@ impl<'a, W: Work> Worker<'a, W> {
             idle: VecDeque::new(),
             next_due: None,
             starved: false,
+            begun_load: false,
             exhausted: false,
             spare_ticket: None,
             begun: 0,
@@ -205,6 +208,7 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         let wait = window.start.saturating_duration_since(clock::now());
         std::thread::sleep(wait);
+        self.begun_load = true;
         for index in 0..self.clients.len() {
             self.refill(index);
             self.flush(index);
@@ -429,7 +433,7 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Gives every free slot of a client that is up an operation, as far as any is due.
     fn refill(&mut self, index: usize) {
-        if !self.clients[index].is_up() {
+        if !self.begun_load || !self.clients[index].is_up() {
             return;
         }
         for tag in 0..self.clients[index].slots.len() {
