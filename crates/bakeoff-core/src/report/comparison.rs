@@ -1,0 +1,420 @@
+//! One workload under one load: every system's trials, combined.
+//!
+//! Only valid trials are combined. The others are kept beside them with their reasons, to be shown
+//! and never used.
+//!
+//! Not here: words (`words`), rows and columns (`tables`).
+
+use std::collections::BTreeMap;
+
+use crate::check::{Audit, Verdict};
+use crate::measurement::{ErrorKind, Example, Measurement};
+use crate::plan;
+use crate::record::{Check, Outcome, Record, TrialRecord};
+use crate::stats::{self, Figure, Summary};
+use crate::study::{Load, Operation, Workload};
+
+use super::figures::{self, Combined, Figures, Quantity};
+
+/// More errors than this share of all operations must be said wherever a rate is praised.
+const ERRORS_WORTH_SAYING: f64 = 0.01;
+/// From this share on the operations failed, and the rate is none.
+const MOSTLY_ERRORS: f64 = 0.5;
+/// The share of what was due that a system must have done in time to have kept up.
+const KEPT_UP: f64 = 0.99;
+
+/// All systems under one workload and one load.
+#[derive(Debug, Clone)]
+pub(super) struct Comparison {
+    pub(super) workload: Workload,
+    pub(super) load: Load,
+    pub(super) contenders: Vec<Contender>,
+}
+
+/// One system there.
+#[derive(Debug, Clone)]
+pub(super) struct Contender {
+    pub(super) system: String,
+    /// Trials that the run was to have.
+    pub(super) planned: usize,
+    /// All that were run, in order.
+    pub(super) trials: Vec<TrialFigures>,
+    /// Figures from the literature.
+    pub(super) published: BTreeMap<Quantity, f64>,
+    /// What the literature says of them.
+    pub(super) notes: Vec<String>,
+}
+
+/// One trial, condensed.
+#[derive(Debug, Clone)]
+pub(super) struct TrialFigures {
+    /// As its folder is numbered: from 1.
+    pub(super) number: u32,
+    pub(super) round: u32,
+    pub(super) started: String,
+    pub(super) leader: Option<String>,
+    /// Why it must not be used; empty when it may be.
+    pub(super) invalid_because: Vec<String>,
+    pub(super) interrupted: bool,
+    pub(super) keys_exhausted: bool,
+    /// Empty when nothing was measured.
+    pub(super) figures: Figures,
+    pub(super) operations: BTreeMap<String, Figures>,
+    /// With their number of clients.
+    pub(super) stages: Vec<(u32, Figures)>,
+    pub(super) audits: Vec<Audit>,
+    pub(super) checks: Vec<Check>,
+    /// The first error of each kind that occurred; `None` stands for lost connections.
+    pub(super) examples: Vec<(Option<ErrorKind>, Example)>,
+}
+
+impl TrialFigures {
+    fn new(record: &TrialRecord) -> Self {
+        let whole = record.measurement();
+        let mut invalid_because = record.invalid_because();
+        if whole.is_none() && invalid_because.is_empty() {
+            invalid_because.push("nothing was measured".to_owned());
+        }
+        let each = |whole: &Measurement| {
+            let one = |(name, operation)| (String::clone(name), figures::of_operation(operation));
+            whole.operations.iter().map(one).collect()
+        };
+        Self {
+            number: record.trial.number + 1,
+            round: record.trial.round + 1,
+            started: record.started.clone(),
+            leader: record.leader.clone(),
+            invalid_because,
+            interrupted: record.outcome == Outcome::Interrupted,
+            keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
+            figures: whole.as_ref().map_or_else(Figures::new, |w| figures::of_trial(record, w)),
+            operations: whole.as_ref().map_or_else(BTreeMap::new, each),
+            stages: record
+                .stages
+                .iter()
+                .map(|stage| (stage.clients, figures::of_stage(stage)))
+                .collect(),
+            audits: record.audits.clone(),
+            checks: record.checks.clone(),
+            examples: whole.as_ref().map_or_else(Vec::new, examples),
+        }
+    }
+
+    pub(super) fn valid(&self) -> bool {
+        self.invalid_because.is_empty()
+    }
+
+    /// One of its figures.
+    pub(super) fn get(&self, quantity: Quantity) -> Figure {
+        self.figures.get(&quantity).copied().unwrap_or(Figure::Absent)
+    }
+
+    fn number_of(&self, quantity: Quantity) -> f64 {
+        self.get(quantity).value().unwrap_or(0.0)
+    }
+
+    /// Whether what was due was done in time.
+    fn kept_up(&self) -> bool {
+        let in_time = self.number_of(Quantity::ThroughputMean) * self.number_of(Quantity::Seconds);
+        in_time >= KEPT_UP * self.number_of(Quantity::Requests)
+    }
+}
+
+fn examples(whole: &Measurement) -> Vec<(Option<ErrorKind>, Example)> {
+    let total = whole.total();
+    let first = |errors: &crate::measurement::Errors| errors.examples.first().cloned();
+    let kinds =
+        total.errors.iter().filter_map(|(&kind, errors)| Some((Some(kind), first(errors)?)));
+    let connections = first(&whole.connection_errors).map(|example| (None, example));
+    kinds.chain(connections).collect()
+}
+
+impl Contender {
+    pub(super) fn valid(&self) -> impl Iterator<Item = &TrialFigures> {
+        self.trials.iter().filter(|trial| trial.valid())
+    }
+
+    pub(super) fn valid_count(&self) -> usize {
+        self.valid().count()
+    }
+
+    /// One quantity over the valid trials.
+    pub(super) fn summary(&self, quantity: Quantity) -> Summary {
+        stats::summary(self.valid().map(|trial| trial.get(quantity)))
+    }
+
+    /// What a table shows for it.
+    pub(super) fn shown(&self, quantity: Quantity) -> Figure {
+        combined(quantity, self.valid().map(|trial| trial.get(quantity)))
+    }
+
+    /// The same for one operation.
+    pub(super) fn operation(&self, name: &str, quantity: Quantity) -> Figure {
+        let figure = |trial: &TrialFigures| {
+            let of = trial.operations.get(name).and_then(|figures| figures.get(&quantity));
+            of.copied().unwrap_or(Figure::Absent)
+        };
+        combined(quantity, self.valid().map(figure))
+    }
+
+    /// The same for the `nth` stage (from 0) with this number of clients.
+    pub(super) fn stage(&self, clients: u32, nth: usize, quantity: Quantity) -> Figure {
+        let figure = |trial: &TrialFigures| {
+            let with = trial.stages.iter().filter(|(stage, _)| *stage == clients);
+            let figures = with.map(|(_, figures)| figures).nth(nth);
+            figures.and_then(|of| of.get(&quantity)).copied().unwrap_or(Figure::Absent)
+        };
+        combined(quantity, self.valid().map(figure))
+    }
+
+    /// The part of all operations that failed: of its valid trials, or of all where none is valid.
+    pub(super) fn error_share(&self) -> Option<f64> {
+        let all = self.valid_count() == 0;
+        let sum = |quantity| -> f64 {
+            let used = self.trials.iter().filter(|trial| all || trial.valid());
+            used.map(|trial| trial.number_of(quantity)).sum()
+        };
+        let requests = sum(Quantity::Requests);
+        (requests > 0.0).then(|| sum(Quantity::Errors) / requests)
+    }
+
+    /// Whether errors must be said beside its rate.
+    pub(super) fn errors_worth_saying(&self) -> Option<f64> {
+        self.error_share().filter(|&share| share > ERRORS_WORTH_SAYING)
+    }
+
+    /// Whether its rate is no success.
+    pub(super) fn mostly_errors(&self) -> Option<f64> {
+        self.error_share().filter(|&share| share >= MOSTLY_ERRORS)
+    }
+
+    /// How many of its trials failed an audit.
+    pub(super) fn audits_failed(&self) -> usize {
+        let failed = |trial: &&TrialFigures| trial.audits.iter().any(|a| a.verdict.failed());
+        self.trials.iter().filter(failed).count()
+    }
+
+    /// Answers that were wrong or too old, in all its trials.
+    fn untrue_answers(&self) -> f64 {
+        let kinds = [ErrorKind::WrongValue, ErrorKind::StaleValue].map(Quantity::ErrorsOf);
+        let one =
+            |trial: &TrialFigures| kinds.iter().map(|kind| trial.number_of(*kind)).sum::<f64>();
+        self.trials.iter().map(one).sum()
+    }
+
+    /// What the sentence must know of it.
+    fn for_the_sentence(&self, load_is_open: bool, place: &str) -> stats::Contender {
+        let name = &self.system;
+        let rates: Vec<f64> =
+            self.valid().filter_map(|t| t.get(Quantity::ThroughputMean).value()).collect();
+        let mut caveats = Vec::new();
+        if let Some(share) = self.errors_worth_saying() {
+            caveats.push(format!("{} of {name}'s operations failed", share_text(share)));
+        }
+        let (failed, run) = (self.audits_failed(), self.trials.len());
+        if failed > 0 {
+            caveats.push(format!("{failed} of {name}'s {} failed an audit", trials_text(run)));
+        }
+        if self.untrue_answers() > 0.0 {
+            caveats.push(format!("{name} gave wrong or stale answers"));
+        }
+        let p99 = match self.shown(P99) {
+            Figure::Absent => None,
+            figure => Some(P99.text(figure)),
+        };
+        stats::Contender {
+            name: name.clone(),
+            kept_up: load_is_open && !rates.is_empty() && self.valid().all(TrialFigures::kept_up),
+            left_out: self.left_out(place, rates.is_empty()),
+            rates,
+            p99,
+            caveats,
+        }
+    }
+
+    fn left_out(&self, place: &str, no_rate: bool) -> Option<String> {
+        let name = &self.system;
+        if self.trials.is_empty() {
+            return Some(format!("{name} was not run under {place}"));
+        }
+        if self.valid_count() == 0 {
+            let first = self.trials[0].invalid_because.join("; ");
+            let more = if self.trials.len() > 1 { ", …" } else { "" };
+            let of = trials_text(self.trials.len());
+            return Some(format!("{name} has no valid trial ({of} run: {first}{more})"));
+        }
+        if let Some(share) = self.mostly_errors() {
+            let share = share_text(share);
+            return Some(format!("{name} is not ranked, as {share} of its operations failed"));
+        }
+        no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
+    }
+
+    /// What must be known before its figures are read.
+    fn findings(&self, place: &str) -> Vec<String> {
+        let name = &self.system;
+        let mut findings = Vec::new();
+        if let Some(share) = self.mostly_errors() {
+            let share = share_text(share);
+            findings.push(format!(
+                "most operations of {name} under {place} failed ({share}): its throughput is no success"
+            ));
+        }
+        let (failed, run) = (self.audits_failed(), self.trials.len());
+        if failed > 0 {
+            let of = trials_text(run);
+            findings.push(format!("{name} failed the audit in {failed} of {of} under {place}"));
+        }
+        let invalid = run - self.valid_count();
+        if run > 0 && invalid == run {
+            findings.push(format!("{name} has no valid trial under {place}"));
+        } else if invalid > 0 {
+            let of = trials_text(run);
+            findings.push(format!("{invalid} of {of} of {name} under {place} not valid, not used"));
+        }
+        if self.valid().any(|trial| trial.keys_exhausted) {
+            findings.push(format!(
+                "{name} used up the workload's unique keys under {place} before its time was over"
+            ));
+        }
+        findings
+    }
+}
+
+const P99: Quantity = Quantity::Response(figures::Point::P99);
+
+/// The figures of several trials as one.
+fn combined(quantity: Quantity, figures: impl Iterator<Item = Figure>) -> Figure {
+    match quantity.combined() {
+        Combined::Median => stats::summary(figures).median,
+        Combined::Sum => figures.filter_map(Figure::value).reduce(|a, b| a + b).into(),
+    }
+}
+
+impl Comparison {
+    /// Every workload under each of its loads, in the study's order.
+    pub(super) fn all(record: &Record) -> Vec<Self> {
+        let study = &record.header.study;
+        let mut all = Vec::new();
+        for workload in &study.workloads {
+            for load in study.loads.iter().filter(|load| workload.loads.contains(&load.name)) {
+                let contenders = study.systems.iter();
+                all.push(Self {
+                    contenders: contenders
+                        .map(|system| contender(record, &system.name, workload, load))
+                        .collect(),
+                    workload: workload.clone(),
+                    load: load.clone(),
+                });
+            }
+        }
+        all
+    }
+
+    /// `create/steady`.
+    pub(super) fn place(&self) -> String {
+        format!("{}/{}", self.workload.name, self.load.name)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        plan::load_kind(&self.load) == "open"
+    }
+
+    /// `puts` where clients do nothing else, or `operations`.
+    fn counted(&self) -> &'static str {
+        match self.workload.mix.keys().collect::<Vec<_>>().as_slice() {
+            [Operation::Put] => "puts",
+            [Operation::Get] => "gets",
+            [Operation::Delete] => "deletes",
+            [Operation::List] => "lists",
+            _ => "operations",
+        }
+    }
+
+    /// What was found, in a sentence without its full stop; `None` when no trial was run.
+    pub(super) fn sentence(&self) -> Option<String> {
+        if self.contenders.iter().all(|one| one.trials.is_empty()) {
+            return None;
+        }
+        let (place, open) = (self.place(), self.is_open());
+        let contenders: Vec<_> =
+            self.contenders.iter().map(|one| one.for_the_sentence(open, &place)).collect();
+        Some(stats::sentence(self.counted(), &place, open, &contenders))
+    }
+
+    pub(super) fn findings(&self) -> Vec<String> {
+        let place = self.place();
+        self.contenders.iter().flat_map(|one| one.findings(&place)).collect()
+    }
+
+    /// Whether clients read.
+    pub(super) fn reads(&self) -> bool {
+        self.workload.mix.keys().any(|op| matches!(op, Operation::Get | Operation::List))
+    }
+
+    /// Whether clients write, so that there is something to audit.
+    pub(super) fn writes(&self) -> bool {
+        self.workload.mix.keys().any(|op| matches!(op, Operation::Put | Operation::Delete))
+    }
+}
+
+fn contender(record: &Record, system: &str, workload: &Workload, load: &Load) -> Contender {
+    let here = |trial: &plan::Trial| {
+        trial.system == system && trial.workload == workload.name && trial.load == load.name
+    };
+    let published = || {
+        record.header.study.published.iter().filter(|one| {
+            one.system == system && one.workload == workload.name && one.load == load.name
+        })
+    };
+    let mut notes: Vec<String> = published().filter_map(|one| one.note.clone()).collect();
+    notes.dedup();
+    Contender {
+        system: system.to_owned(),
+        planned: record.header.order.iter().filter(|trial| here(trial)).count(),
+        trials: record
+            .trials
+            .iter()
+            .filter(|record| here(&record.trial))
+            .map(TrialFigures::new)
+            .collect(),
+        published: published().map(|one| (Quantity::of_metric(one.metric), one.value)).collect(),
+        notes,
+    }
+}
+
+/// What was not checked in these trials: what, why, and in how many.
+pub(super) fn not_checked(trials: &[TrialFigures]) -> Vec<(String, String, usize)> {
+    let mut found: Vec<(String, String, usize)> = Vec::new();
+    for trial in trials {
+        let audits =
+            trial.audits.iter().map(|audit| (format!("audit {}", audit.when), &audit.verdict));
+        let checks = trial.checks.iter().map(|check| (check.name.clone(), &check.verdict));
+        for (name, verdict) in audits.chain(checks) {
+            let Verdict::NotChecked(why) = verdict else { continue };
+            match found.iter_mut().find(|(n, w, _)| *n == name && w == why) {
+                Some((_, _, count)) => *count += 1,
+                None => found.push((name, why.clone(), 1)),
+            }
+        }
+    }
+    found
+}
+
+/// A share in percent: `98.8 %`.
+pub(super) fn share_text(share: f64) -> String {
+    let percent = share * 100.0;
+    // Rounding must not turn some into none, nor most into all.
+    match percent {
+        p if p > 0.0 && p < 0.01 => "< 0.01 %".to_owned(),
+        p if p > 99.9 && p < 100.0 => "> 99.9 %".to_owned(),
+        p if p < 1.0 => format!("{p:.2} %"),
+        p if p < 100.0 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// `1 trial`, `3 trials`.
+pub(super) fn trials_text(count: usize) -> String {
+    if count == 1 { "1 trial".to_owned() } else { format!("{count} trials") }
+}

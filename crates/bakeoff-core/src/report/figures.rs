@@ -1,0 +1,370 @@
+//! The figures of a trial: each a quantity with a name, a unit and a value.
+//!
+//! Tables, Markdown and JSON all show these and compute nothing of their own. Each figure is
+//! computed within one trial, from its merged histograms; trials are combined later, and only by
+//! what [`Quantity::combined`] says.
+//!
+//! Not here: combining (`comparison`), showing (`tables`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::histogram::Latencies;
+use crate::measurement::{ErrorKind, Measurement, OperationFigures};
+use crate::record::{StageRecord, TrialRecord, Usage};
+use crate::stats::Figure;
+use crate::study::Metric;
+use crate::units::{ByteCount, count_text, figure_text, latency_text};
+
+/// What the record calls the load generator among the processes that were watched.
+const GENERATOR: &str = "generator";
+
+/// A place in a distribution of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Point {
+    Fastest,
+    Mean,
+    Slowest,
+    P10,
+    P25,
+    P50,
+    P75,
+    P90,
+    P95,
+    P99,
+    P999,
+}
+
+impl Point {
+    pub(super) const ALL: [Self; 11] = [
+        Self::Fastest,
+        Self::Mean,
+        Self::Slowest,
+        Self::P10,
+        Self::P25,
+        Self::P50,
+        Self::P75,
+        Self::P90,
+        Self::P95,
+        Self::P99,
+        Self::P999,
+    ];
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Fastest => ("fastest", "min"),
+            Self::Mean => ("mean", "mean"),
+            Self::Slowest => ("slowest", "max"),
+            Self::P10 => ("p10", "p10"),
+            Self::P25 => ("p25", "p25"),
+            Self::P50 => ("p50", "p50"),
+            Self::P75 => ("p75", "p75"),
+            Self::P90 => ("p90", "p90"),
+            Self::P95 => ("p95", "p95"),
+            Self::P99 => ("p99", "p99"),
+            Self::P999 => ("p99.9", "p99_9"),
+        }
+    }
+
+    /// Its place in these latencies.
+    pub(super) fn of(self, latencies: &Latencies) -> Figure {
+        let known = match self {
+            // When nothing else was recorded, even the fastest is beyond.
+            Self::Fastest if latencies.saturated() == latencies.count() => None,
+            Self::Fastest => latencies.min(),
+            Self::Mean => latencies.mean(),
+            Self::Slowest => latencies.max(),
+            Self::P10 => latencies.quantile(0.10),
+            Self::P25 => latencies.quantile(0.25),
+            Self::P50 => latencies.quantile(0.50),
+            Self::P75 => latencies.quantile(0.75),
+            Self::P90 => latencies.quantile(0.90),
+            Self::P95 => latencies.quantile(0.95),
+            Self::P99 => latencies.quantile(0.99),
+            Self::P999 => latencies.quantile(0.999),
+        };
+        match known {
+            Some(latency) => Figure::Value(latency.as_nanos() as f64 / 1e6),
+            None if latencies.is_empty() => Figure::Absent,
+            None => Figure::Beyond,
+        }
+    }
+}
+
+/// What is measured. The order is that of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Quantity {
+    /// The measured windows of all stages together.
+    Seconds,
+    /// Verified successes.
+    Verified,
+    /// Successes and failures.
+    Requests,
+    /// Most verified successes in a whole second of any stage.
+    ThroughputMax,
+    /// Verified successes within the windows by the windows' length.
+    ThroughputMean,
+    /// Fewest verified successes in a whole second of any stage.
+    ThroughputMin,
+    /// From due to done.
+    Response(Point),
+    /// From sent to done.
+    Service(Point),
+    /// From due to sent, where nothing but the generator was in the way.
+    Slip(Point),
+    /// Response times of more than an hour.
+    Beyond,
+    /// All failures.
+    Errors,
+    /// Failures of one kind.
+    ErrorsOf(ErrorKind),
+    /// Reads that were allowed to be old and were.
+    OldReads,
+    /// Connections that were lost or could not be had again.
+    ConnectionErrors,
+    /// Time without a connection, all clients added up.
+    Disconnected,
+    /// The busiest node's most CPU in one sampling interval.
+    CpuNodeMax,
+    /// The nodes' own maxima added up: at least what all used at any one time.
+    CpuSum,
+    /// What the literature calls the server's CPU.
+    CpuPublished,
+    /// The largest node's most resident memory.
+    MemoryNodeMax,
+    /// The nodes' own maxima added up.
+    MemorySum,
+    /// What the literature calls the server's memory.
+    MemoryPublished,
+    /// The generator's mean CPU.
+    GeneratorCpu,
+}
+
+/// What a value counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Seconds,
+    Count,
+    PerSecond,
+    Milliseconds,
+    Percent,
+    Bytes,
+}
+
+/// How the figures of several trials become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Combined {
+    /// The median of the valid trials' own figures.
+    Median,
+    /// The sum over the valid trials: what went wrong must not vanish in a median.
+    Sum,
+}
+
+impl Quantity {
+    /// The label of its row.
+    pub(super) fn label(self) -> String {
+        let fixed = match self {
+            Self::Seconds => "total seconds",
+            Self::Verified => "requests verified",
+            Self::Requests => "requests",
+            Self::ThroughputMax => "throughput max /s",
+            Self::ThroughputMean => "throughput mean /s",
+            Self::ThroughputMin => "throughput min /s",
+            Self::Response(point) => return format!("response time {}", point.words().0),
+            Self::Service(point) => return format!("service time {}", point.words().0),
+            Self::Slip(point) => return format!("generator's slip {}", point.words().0),
+            Self::Beyond => "responses beyond 1 h",
+            Self::Errors => "errors",
+            Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
+            Self::OldReads => "old reads (allowed)",
+            Self::ConnectionErrors => "connections lost",
+            Self::Disconnected => "client time disconnected",
+            Self::CpuNodeMax => "server CPU max, one node",
+            Self::CpuSum => "server CPU max, nodes' sum",
+            Self::CpuPublished => "server CPU max, as published",
+            Self::MemoryNodeMax => "memory max, one node",
+            Self::MemorySum => "memory max, nodes' sum",
+            Self::MemoryPublished => "memory max, as published",
+            Self::GeneratorCpu => "generator CPU mean",
+        };
+        fixed.to_owned()
+    }
+
+    /// Its name in JSON, which carries the unit.
+    pub(super) fn name(self) -> String {
+        let fixed = match self {
+            Self::Seconds => "seconds",
+            Self::Verified => "requests_verified",
+            Self::Requests => "requests",
+            Self::ThroughputMax => "throughput_max_per_second",
+            Self::ThroughputMean => "throughput_mean_per_second",
+            Self::ThroughputMin => "throughput_min_per_second",
+            Self::Response(point) => return format!("response_{}_ms", point.words().1),
+            Self::Service(point) => return format!("service_{}_ms", point.words().1),
+            Self::Slip(point) => return format!("slip_{}_ms", point.words().1),
+            Self::Beyond => "responses_beyond_one_hour",
+            Self::Errors => "errors",
+            Self::ErrorsOf(kind) => return format!("errors_{}", kind.name().replace(' ', "_")),
+            Self::OldReads => "old_reads",
+            Self::ConnectionErrors => "connections_lost",
+            Self::Disconnected => "disconnected_seconds",
+            Self::CpuNodeMax => "server_cpu_max_of_one_node_percent",
+            Self::CpuSum => "server_cpu_max_sum_of_nodes_percent",
+            Self::CpuPublished => "server_cpu_max_as_published_percent",
+            Self::MemoryNodeMax => "server_memory_max_of_one_node_bytes",
+            Self::MemorySum => "server_memory_max_sum_of_nodes_bytes",
+            Self::MemoryPublished => "server_memory_max_as_published_bytes",
+            Self::GeneratorCpu => "generator_cpu_mean_percent",
+        };
+        fixed.to_owned()
+    }
+
+    /// How trials are combined.
+    pub(super) fn combined(self) -> Combined {
+        match self {
+            Self::Errors
+            | Self::ErrorsOf(_)
+            | Self::OldReads
+            | Self::ConnectionErrors
+            | Self::Disconnected
+            | Self::Beyond => Combined::Sum,
+            _ => Combined::Median,
+        }
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Self::Seconds | Self::Disconnected => Unit::Seconds,
+            Self::ThroughputMax | Self::ThroughputMean | Self::ThroughputMin => Unit::PerSecond,
+            Self::Response(_) | Self::Service(_) | Self::Slip(_) => Unit::Milliseconds,
+            Self::CpuNodeMax | Self::CpuSum | Self::CpuPublished | Self::GeneratorCpu => {
+                Unit::Percent
+            }
+            Self::MemoryNodeMax | Self::MemorySum | Self::MemoryPublished => Unit::Bytes,
+            _ => Unit::Count,
+        }
+    }
+
+    /// Its value for reading; `–` where there is none.
+    pub(super) fn text(self, figure: Figure) -> String {
+        let value = match figure {
+            Figure::Absent => return "–".to_owned(),
+            Figure::Beyond => return "> 1 h".to_owned(),
+            Figure::Value(value) => value,
+        };
+        let whole = value.fract() == 0.0;
+        match self.unit() {
+            Unit::Milliseconds => match Duration::try_from_secs_f64(value / 1e3) {
+                Ok(latency) => latency_text(latency),
+                Err(_) => "–".to_owned(),
+            },
+            Unit::Bytes => ByteCount(value as u64).to_string(),
+            Unit::Percent => format!("{} %", count_text(value.round() as u64)),
+            Unit::Count | Unit::PerSecond if whole => count_text(value as u64),
+            Unit::Seconds if value >= 99.95 => format!("{value:.1}"),
+            Unit::Count | Unit::PerSecond | Unit::Seconds => figure_text(value),
+        }
+    }
+
+    /// Where a published figure stands.
+    pub(super) fn of_metric(metric: Metric) -> Self {
+        match metric {
+            Metric::Seconds => Self::Seconds,
+            Metric::Requests => Self::Requests,
+            Metric::ThroughputMax => Self::ThroughputMax,
+            Metric::ThroughputMean => Self::ThroughputMean,
+            Metric::ThroughputMin => Self::ThroughputMin,
+            Metric::LatencyMinMs => Self::Response(Point::Fastest),
+            Metric::LatencyMeanMs => Self::Response(Point::Mean),
+            Metric::LatencyMaxMs => Self::Response(Point::Slowest),
+            Metric::LatencyP10Ms => Self::Response(Point::P10),
+            Metric::LatencyP25Ms => Self::Response(Point::P25),
+            Metric::LatencyP50Ms => Self::Response(Point::P50),
+            Metric::LatencyP75Ms => Self::Response(Point::P75),
+            Metric::LatencyP90Ms => Self::Response(Point::P90),
+            Metric::LatencyP95Ms => Self::Response(Point::P95),
+            Metric::LatencyP99Ms => Self::Response(Point::P99),
+            Metric::LatencyP999Ms => Self::Response(Point::P999),
+            Metric::Errors => Self::Errors,
+            Metric::ServerCpuMaxPercent => Self::CpuPublished,
+            Metric::ServerMemoryMaxBytes => Self::MemoryPublished,
+        }
+    }
+}
+
+/// The figures of one trial, of one of its operations, or of one of its stages.
+pub(super) type Figures = BTreeMap<Quantity, Figure>;
+
+/// A count as a figure. Counts up to 2^53 are exact.
+fn count(count: u64) -> Figure {
+    Figure::Value(count as f64)
+}
+
+/// What one operation's, or all operations', histograms and counts say.
+pub(super) fn of_operation(operation: &OperationFigures) -> Figures {
+    let errors = operation.error_count();
+    let mut figures = Figures::from([
+        (Quantity::Verified, count(operation.verified)),
+        (Quantity::Requests, count(operation.verified + errors)),
+        (Quantity::Errors, count(errors)),
+        (Quantity::OldReads, count(operation.old_reads)),
+        (Quantity::Beyond, count(operation.response.saturated())),
+    ]);
+    for kind in ErrorKind::ALL {
+        let errors = operation.errors.get(&kind).map_or(0, |errors| errors.count);
+        figures.insert(Quantity::ErrorsOf(kind), count(errors));
+    }
+    for point in Point::ALL {
+        figures.insert(Quantity::Response(point), point.of(&operation.response));
+        figures.insert(Quantity::Service(point), point.of(&operation.service));
+    }
+    figures
+}
+
+/// One stage's figures.
+pub(super) fn of_stage(stage: &StageRecord) -> Figures {
+    let mut figures = of_operation(&stage.measurement.total());
+    figures.insert(Quantity::ThroughputMean, stage.measurement.throughput().into());
+    figures.insert(Quantity::Seconds, count_seconds(&stage.measurement));
+    figures
+}
+
+fn count_seconds(measurement: &Measurement) -> Figure {
+    Figure::Value(measurement.window.as_secs_f64())
+}
+
+/// A trial's figures over all its stages; `whole` is its measurement with all stages as one.
+pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
+    let mut figures = of_operation(&whole.total());
+    // By stage, since a stage may end within a second, and only whole ones are counted.
+    let ranges = || trial.stages.iter().filter_map(|stage| stage.measurement.throughput_range());
+    let min = ranges().map(|(min, _)| min as f64).reduce(f64::min);
+    let max = ranges().map(|(_, max)| max as f64).reduce(f64::max);
+    figures.extend([
+        (Quantity::Seconds, count_seconds(whole)),
+        (Quantity::ThroughputMax, max.into()),
+        (Quantity::ThroughputMean, whole.throughput().into()),
+        (Quantity::ThroughputMin, min.into()),
+        (Quantity::ConnectionErrors, count(whole.connection_errors.count)),
+        (Quantity::Disconnected, Figure::Value(whole.disconnected.as_secs_f64())),
+    ]);
+    for point in Point::ALL {
+        figures.insert(Quantity::Slip(point), point.of(&whole.slip));
+    }
+    let nodes: Vec<&Usage> = trial.usage.iter().filter(|usage| usage.name != GENERATOR).collect();
+    let over_nodes = |value: fn(&Usage) -> f64, join: fn(f64, f64) -> f64| {
+        Figure::from(nodes.iter().map(|usage| value(usage)).reduce(join))
+    };
+    let (cpu, memory) =
+        (|usage: &Usage| usage.cpu_max_percent, |usage: &Usage| usage.rss_max_bytes as f64);
+    let add = |a, b| a + b;
+    let generator = trial.usage.iter().find(|usage| usage.name == GENERATOR);
+    figures.extend([
+        (Quantity::CpuNodeMax, over_nodes(cpu, f64::max)),
+        (Quantity::CpuSum, over_nodes(cpu, add)),
+        (Quantity::MemoryNodeMax, over_nodes(memory, f64::max)),
+        (Quantity::MemorySum, over_nodes(memory, add)),
+        (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),
+    ]);
+    figures
+}

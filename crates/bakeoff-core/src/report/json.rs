@@ -1,0 +1,171 @@
+//! A report as JSON, for other programs.
+//!
+//! Numbers have full precision and their unit in their name. A figure that does not exist is
+//! `null`; a latency beyond an hour is `null` too and named under `beyond_one_hour`.
+
+use serde_json::{Map, Value, json};
+
+use crate::check::Audit;
+use crate::plan;
+use crate::stats::Figure;
+
+use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
+use super::figures::{Combined, Figures, Quantity};
+use super::{Report, words};
+
+/// Version of the JSON: raised when a name or a meaning changes, not when something is added.
+pub const FORMAT: u32 = 1;
+
+/// The whole report.
+pub fn json(report: &Report) -> Value {
+    let header = &report.header;
+    let study = &header.study;
+    json!({
+        "format": FORMAT,
+        "title": words::title(study),
+        "study": study.name,
+        "scale": study.scale,
+        "sentence": report.sentence,
+        "sentences": report.sentences,
+        "findings": report.findings,
+        "complete": report.complete,
+        "trials_planned": header.order.len(),
+        "trials_run": report.trials_run,
+        "started": header.started,
+        "ended": report.ended,
+        "bakeoff": header.bakeoff,
+        "seed": header.seed,
+        "environment": header.environment,
+        "systems": header.systems,
+        "publication": study.publication,
+        "comparisons": report.comparisons.iter().map(comparison).collect::<Vec<_>>(),
+    })
+}
+
+fn comparison(of: &Comparison) -> Value {
+    json!({
+        "workload": of.workload.name,
+        "load": of.load.name,
+        "load_kind": plan::load_kind(&of.load),
+        "workload_asked": of.workload,
+        "load_asked": of.load,
+        "sentence": of.sentence(),
+        "findings": of.findings(),
+        "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),
+    })
+}
+
+fn contender(of: &Contender) -> Value {
+    let not_checked: Vec<Value> = not_checked(&of.trials)
+        .into_iter()
+        .map(|(what, why, trials)| json!({"what": what, "why": why, "trials": trials}))
+        .collect();
+    json!({
+        "system": of.system,
+        "valid": of.valid_count() > 0,
+        "trials_planned": of.planned,
+        "trials_run": of.trials.len(),
+        "trials_valid": of.valid_count(),
+        "error_share": of.error_share(),
+        "figures": combined(of),
+        "published_notes": of.notes,
+        "not_checked": not_checked,
+        "trials": of.trials.iter().map(trial).collect::<Vec<_>>(),
+    })
+}
+
+/// Every quantity over the valid trials, the published figure beside it.
+fn combined(of: &Contender) -> Value {
+    let mut quantities: Vec<Quantity> =
+        of.trials.iter().flat_map(|trial| trial.figures.keys().copied()).collect();
+    quantities.extend(of.published.keys());
+    quantities.sort_unstable();
+    quantities.dedup();
+    let one = |quantity: Quantity| {
+        let summary = of.summary(quantity);
+        let mut figure = Map::new();
+        let name = match quantity.combined() {
+            Combined::Median => "median",
+            Combined::Sum => "sum",
+        };
+        figure.insert(name.into(), number(of.shown(quantity)));
+        figure.insert("min".into(), number(summary.min));
+        figure.insert("max".into(), number(summary.max));
+        figure.insert("trials".into(), summary.trials.into());
+        let bounds = [(name, of.shown(quantity)), ("min", summary.min), ("max", summary.max)];
+        let beyond: Vec<&str> = bounds
+            .iter()
+            .filter(|(_, figure)| *figure == Figure::Beyond)
+            .map(|(name, _)| *name)
+            .collect();
+        if !beyond.is_empty() {
+            figure.insert("beyond_one_hour".into(), beyond.into());
+        }
+        if let Some(&published) = of.published.get(&quantity) {
+            figure.insert("published".into(), published.into());
+        }
+        (quantity.name(), Value::Object(figure))
+    };
+    Value::Object(quantities.into_iter().map(one).collect())
+}
+
+fn trial(of: &TrialFigures) -> Value {
+    let operations: Map<String, Value> =
+        of.operations.iter().map(|(name, of)| (name.clone(), figures(of))).collect();
+    let stages: Vec<Value> = of
+        .stages
+        .iter()
+        .map(|(clients, of)| json!({"clients": clients, "figures": figures(of)}))
+        .collect();
+    let errors: Vec<Value> = of
+        .examples
+        .iter()
+        .map(|(kind, example)| {
+            let kind = kind.map_or("connection lost", crate::measurement::ErrorKind::name);
+            json!({
+                "kind": kind,
+                "at_seconds": example.at_seconds,
+                "node": example.node,
+                "what": example.what,
+            })
+        })
+        .collect();
+    json!({
+        "number": of.number,
+        "round": of.round,
+        "started": of.started,
+        "leader": of.leader,
+        "valid": of.valid(),
+        "invalid_because": of.invalid_because,
+        "interrupted": of.interrupted,
+        "keys_exhausted": of.keys_exhausted,
+        "figures": figures(&of.figures),
+        "operations": operations,
+        "stages": stages,
+        "first_errors": errors,
+        "audits": of.audits.iter().map(audit).collect::<Vec<_>>(),
+        "checks": of.checks,
+    })
+}
+
+fn audit(of: &Audit) -> Value {
+    serde_json::to_value(of).unwrap_or(Value::Null)
+}
+
+fn figures(of: &Figures) -> Value {
+    let mut figures: Map<String, Value> =
+        of.iter().map(|(quantity, figure)| (quantity.name(), number(*figure))).collect();
+    let beyond: Vec<String> = of
+        .iter()
+        .filter(|(_, figure)| **figure == Figure::Beyond)
+        .map(|(quantity, _)| quantity.name())
+        .collect();
+    if !beyond.is_empty() {
+        figures.insert("beyond_one_hour".into(), beyond.into());
+    }
+    Value::Object(figures)
+}
+
+fn number(figure: Figure) -> Value {
+    figure.value().map_or(Value::Null, Value::from)
+}

@@ -1,0 +1,114 @@
+//! A report as Markdown, for a pull request or a wiki: the sentence first, then the tables.
+//!
+//! What others wrote is escaped, so that a record cannot make headings, links or HTML.
+
+use std::fmt::Write as _;
+
+use super::tables::{self, Table};
+use super::{Report, words};
+
+/// The whole report as GitHub-flavoured Markdown, ending in a newline.
+pub fn markdown(report: &Report) -> String {
+    let study = &report.header.study;
+    let mut page = String::new();
+    let mut paragraph = |text: &str| {
+        let _ = writeln!(page, "{text}\n");
+    };
+    paragraph(&format!("# {}", escape(&words::title(study))));
+    if !report.findings.is_empty() {
+        let items = report.findings.iter().map(|finding| format!("**{}**", escape(finding)));
+        paragraph(&list(items));
+    }
+    paragraph(&escape(report.sentence()));
+    paragraph(&escape(&words::provenance(report)));
+    let machine = words::machine(&report.header.environment);
+    paragraph(&format!("Machine: {}", escape(&machine)));
+    for comparison in &report.comparisons {
+        paragraph(&format!("## {}", escape(&words::heading(study, comparison))));
+        paragraph(&escape(&words::workload(comparison)));
+        if comparison.contenders.iter().all(|one| one.trials.is_empty()) {
+            paragraph("**no trial was run**");
+            continue;
+        }
+        if let Some(combination) = words::combination(comparison) {
+            paragraph(&escape(&combination));
+        }
+        paragraph(&table(&tables::main(comparison)));
+        let audits = words::audits(comparison).into_iter().map(|line| format!("audit: {line}"));
+        let errors = words::errors(comparison).into_iter().map(|line| format!("error: {line}"));
+        let notes: Vec<String> = words::published(report, comparison)
+            .into_iter()
+            .chain(words::invalid(comparison))
+            .chain(audits)
+            .chain(words::unchecked(comparison))
+            .chain(errors)
+            .map(|line| escape(&line))
+            .collect();
+        if !notes.is_empty() {
+            paragraph(&list(notes));
+        }
+        for grid in [tables::stages(comparison), tables::operations(comparison)] {
+            let Some(grid) = grid else { continue };
+            if let Some(title) = &grid.title {
+                paragraph(&format!("### {}", escape(title)));
+            }
+            paragraph(&table(&grid));
+        }
+    }
+    paragraph("## Systems");
+    let systems = report.header.systems.iter().map(|system| {
+        let (line, details) = words::system(system);
+        let details = details.iter().map(|detail| format!("\n  - {}", escape(detail)));
+        format!("{}{}", escape(&line), details.collect::<String>())
+    });
+    paragraph(&list(systems));
+    format!("{}\n", page.trim_end())
+}
+
+fn list(items: impl IntoIterator<Item = String>) -> String {
+    items.into_iter().map(|item| format!("- {item}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A pipe table; of a heading with several lines, all stand in one.
+fn table(of: &Table) -> String {
+    let columns = || of.groups.iter().flatten();
+    let head = columns().map(|column| format!(" {} |", escape(&column.head.join(" "))));
+    let mut lines = vec![format!("| {} |{}", escape(&of.corner), head.collect::<String>())];
+    lines.push(format!("| --- |{}", columns().map(|_| " ---: |").collect::<String>()));
+    for (row, label) in of.labels.iter().enumerate() {
+        let cells = columns().map(|column| format!(" {} |", escape(&column.cells[row])));
+        lines.push(format!("| {} |{}", escape(label), cells.collect::<String>()));
+    }
+    lines.join("\n")
+}
+
+/// A text on one line that means nothing to Markdown.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' => {
+                escaped.push('\\');
+                escaped.push(char);
+            }
+            // Escaped with a backslash this would still begin HTML for some readers.
+            '<' => escaped.push_str("&lt;"),
+            '&' => escaped.push_str("&amp;"),
+            char if char.is_control() => escaped.push(' '),
+            char => escaped.push(char),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn what_others_wrote_is_text_and_nothing_else() {
+        assert_eq!(escape("a|b\nc"), "a\\|b c");
+        assert_eq!(escape("<img src=x>"), "&lt;img src=x>");
+        assert_eq!(escape("`*[x](y)*`"), "\\`\\*\\[x\\](y)\\*\\`");
+    }
+}

@@ -1,0 +1,105 @@
+//! From a record to what people and programs read: a terminal's text, Markdown, JSON.
+//!
+//! Pure functions, so that a record can be rendered again years later. [`Report::new`] computes
+//! once all that is shown; the renderers arrange it and compute nothing of their own, so that they
+//! cannot contradict each other. An invalid trial is shown and never used, "not checked" is never
+//! shown as a pass, a latency of more than an hour never as a number, and no percentile is ever an
+//! average of percentiles.
+//!
+//! Not here: how trials are combined and compared (`stats`), files and colours' occasion (the
+//! binary).
+
+mod comparison;
+mod figures;
+mod json;
+mod markdown;
+mod tables;
+mod terminal;
+mod words;
+
+pub use json::{FORMAT, json};
+pub use markdown::markdown;
+pub use terminal::terminal;
+
+use crate::record::{Outcome, Record, RunHeader};
+use comparison::Comparison;
+
+/// All that a report shows, computed once from a record.
+#[derive(Debug, Clone)]
+pub struct Report {
+    header: RunHeader,
+    /// When the run ended by itself, in UTC.
+    ended: Option<String>,
+    /// Whether every trial of the order was run to its end.
+    complete: bool,
+    trials_run: usize,
+    comparisons: Vec<Comparison>,
+    sentences: Vec<String>,
+    sentence: String,
+    findings: Vec<String>,
+}
+
+/// How a terminal's text is to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the terminal; `None` when it is none: then lines are as long as they are.
+    pub width: Option<u16>,
+    /// Whether escape codes may be used.
+    pub colour: bool,
+}
+
+impl Report {
+    /// Computes everything. A record without trials yields a report that says so.
+    pub fn new(record: &Record) -> Report {
+        let comparisons = Comparison::all(record);
+        let sentences: Vec<String> = comparisons.iter().filter_map(Comparison::sentence).collect();
+        let mut findings: Vec<String> = incomplete(record).into_iter().collect();
+        findings.extend(comparisons.iter().flat_map(Comparison::findings));
+        let mut sentence = if sentences.is_empty() {
+            "nothing was measured.".to_owned()
+        } else {
+            sentences.iter().map(|one| format!("{one}.")).collect::<Vec<_>>().join(" ")
+        };
+        if let Some(scale) = words::scale(&record.header.study) {
+            sentence = format!("With counts {scale}: {sentence}");
+        }
+        Report {
+            header: record.header.clone(),
+            ended: record.end.as_ref().map(|end| end.ended.clone()),
+            complete: record.is_complete(),
+            trials_run: record.trials.len(),
+            comparisons,
+            sentences,
+            sentence,
+            findings,
+        }
+    }
+
+    /// What was found: one sentence for each workload and load, joined; with the scale, if the
+    /// study was scaled.
+    pub fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    /// What must be known before any figure is read: an incomplete run, systems that mostly failed,
+    /// failed audits, trials that are not valid. Clauses without full stops; usually none.
+    pub fn findings(&self) -> &[String] {
+        &self.findings
+    }
+}
+
+/// What is missing of a run.
+fn incomplete(record: &Record) -> Option<String> {
+    if record.is_complete() {
+        return None;
+    }
+    let (run, all) = (record.trials.len(), comparison::trials_text(record.header.order.len()));
+    let were = if run == 1 { "was" } else { "were" };
+    let interrupted = record.trials.iter().any(|trial| trial.outcome == Outcome::Interrupted);
+    let how = match (interrupted, &record.end) {
+        (true, _) => ", the last of them interrupted",
+        (false, Some(_)) => ", then the run was ended",
+        (false, None) => ", and the run was killed or still goes on",
+    };
+    Some(format!("incomplete: {run} of {all} {were} run{how}"))
+}

@@ -1,0 +1,319 @@
+//! The tables of a comparison, as text in cells: what terminal and Markdown have in common.
+//!
+//! Columns that belong together (a system's, its own and the published) form a group, so that a
+//! narrow terminal can break between groups.
+
+use crate::check::Verdict;
+use crate::measurement::ErrorKind;
+use crate::stats::Figure;
+
+use super::comparison::{Comparison, Contender, share_text};
+use super::figures::{Point, Quantity};
+
+/// What stands in every cell of a system without a valid trial.
+const NOT_VALID: &str = "not valid";
+/// What stands where there is nothing to show.
+const NOTHING: &str = "–";
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    /// What it is, where the section's heading does not say.
+    pub(super) title: Option<String>,
+    /// Heading of the first column.
+    pub(super) corner: String,
+    /// Labels of the rows.
+    pub(super) labels: Vec<String>,
+    /// The other columns.
+    pub(super) groups: Vec<Vec<Column>>,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    /// One or more lines.
+    pub(super) head: Vec<String>,
+    /// As many as the table has rows.
+    pub(super) cells: Vec<String>,
+}
+
+/// One row of the main table.
+enum Row {
+    Of(Quantity),
+    Requests,
+    /// Fewest to most over the trials.
+    Spread(Quantity),
+    Audits,
+    Trials,
+}
+
+impl Row {
+    fn label(&self) -> String {
+        match self {
+            Self::Of(quantity) => quantity.label(),
+            Self::Requests => "requests verified, of all".to_owned(),
+            Self::Spread(quantity) => format!("{}, range", quantity.label()),
+            Self::Audits => "audits".to_owned(),
+            Self::Trials => "trials used, of run".to_owned(),
+        }
+    }
+
+    fn ours(&self, of: &Contender) -> String {
+        let absent = if of.trials.is_empty() { NOTHING } else { NOT_VALID };
+        match self {
+            Self::Trials => trials(of),
+            Self::Audits => audits(of),
+            _ if of.valid_count() == 0 => absent.to_owned(),
+            Self::Of(quantity @ (Quantity::CpuPublished | Quantity::MemoryPublished)) => {
+                quantity.text(Figure::Absent)
+            }
+            Self::Of(Quantity::ThroughputMean) => {
+                let text = Quantity::ThroughputMean.text(of.shown(Quantity::ThroughputMean));
+                match of.errors_worth_saying() {
+                    Some(share) => format!("{text} ({} errors)", share_text(share)),
+                    None => text,
+                }
+            }
+            Self::Of(Quantity::Errors) => {
+                let text = Quantity::Errors.text(of.shown(Quantity::Errors));
+                match of.error_share() {
+                    Some(share) if share > 0.0 => format!("{text} ({})", share_text(share)),
+                    _ => text,
+                }
+            }
+            Self::Of(quantity) => quantity.text(of.shown(*quantity)),
+            Self::Requests => {
+                let text = |quantity: Quantity| quantity.text(of.shown(quantity));
+                format!("{} of {}", text(Quantity::Verified), text(Quantity::Requests))
+            }
+            Self::Spread(quantity) => {
+                let summary = of.summary(*quantity);
+                if summary.trials < 2 {
+                    return NOTHING.to_owned();
+                }
+                format!("{} to {}", quantity.text(summary.min), quantity.text(summary.max))
+            }
+        }
+    }
+
+    fn published(&self, of: &Contender) -> String {
+        let quantity = match self {
+            Self::Of(quantity) => *quantity,
+            Self::Requests => Quantity::Requests,
+            Self::Spread(_) | Self::Audits | Self::Trials => return NOTHING.to_owned(),
+        };
+        quantity.text(of.published.get(&quantity).copied().into())
+    }
+}
+
+fn trials(of: &Contender) -> String {
+    let (used, run) = (of.valid_count(), of.trials.len());
+    if run == of.planned {
+        format!("{used} of {run}")
+    } else {
+        format!("{used} of {run} ({} planned)", of.planned)
+    }
+}
+
+/// What the audits of a system's trials found, in a cell.
+fn audits(of: &Contender) -> String {
+    let verdicts = || of.trials.iter().flat_map(|trial| &trial.audits).map(|audit| &audit.verdict);
+    let without = of.trials.iter().any(|trial| trial.audits.is_empty());
+    if verdicts().any(Verdict::failed) {
+        "FAILED".to_owned()
+    } else if verdicts().next().is_none() {
+        if of.trials.is_empty() { NOTHING.to_owned() } else { "none".to_owned() }
+    } else if verdicts().all(Verdict::passed) && !without {
+        "passed".to_owned()
+    } else if verdicts().any(Verdict::passed) {
+        "partly not checked".to_owned()
+    } else {
+        "not checked".to_owned()
+    }
+}
+
+/// The side-by-side table.
+pub(super) fn main(of: &Comparison) -> Table {
+    let rows = rows(of);
+    let column = |head: Vec<String>, cell: &dyn Fn(&Row) -> String| Column {
+        head,
+        cells: rows.iter().map(cell).collect(),
+    };
+    let any_published = of.contenders.iter().any(|one| !one.published.is_empty());
+    let group = |one: &Contender| {
+        let name = one.system.clone();
+        let head =
+            if any_published { vec![name.clone(), "measured".into()] } else { vec![name.clone()] };
+        let mut columns = vec![column(head, &|row| row.ours(one))];
+        if !one.published.is_empty() {
+            columns.push(column(vec![name, "published".into()], &|row| row.published(one)));
+        }
+        columns
+    };
+    Table {
+        title: None,
+        corner: String::new(),
+        labels: rows.iter().map(Row::label).collect(),
+        groups: of.contenders.iter().map(group).collect(),
+    }
+}
+
+/// The rows that this comparison needs.
+fn rows(of: &Comparison) -> Vec<Row> {
+    let response_p99 = Quantity::Response(Point::P99);
+    let any = |quantity: Quantity| {
+        let more = |figure: Figure| figure.value().is_some_and(|value| value > 0.0);
+        of.contenders.iter().any(|one| more(one.shown(quantity)))
+    };
+    let known = |quantity: Quantity| {
+        let known = |one: &Contender| one.shown(quantity) != Figure::Absent;
+        of.contenders.iter().any(known)
+    };
+    let published =
+        |quantity: Quantity| of.contenders.iter().any(|one| one.published.contains_key(&quantity));
+    let repeated = of.contenders.iter().any(|one| one.valid_count() > 1);
+
+    let mut rows = vec![
+        Row::Of(Quantity::Seconds),
+        Row::Requests,
+        Row::Of(Quantity::ThroughputMax),
+        Row::Of(Quantity::ThroughputMean),
+    ];
+    if repeated {
+        rows.push(Row::Spread(Quantity::ThroughputMean));
+    }
+    rows.push(Row::Of(Quantity::ThroughputMin));
+    for point in Point::ALL {
+        rows.push(Row::Of(Quantity::Response(point)));
+        if point == Point::P99 && repeated {
+            rows.push(Row::Spread(response_p99));
+        }
+    }
+    if of.is_open() {
+        rows.extend([Point::P50, Point::P99].map(|point| Row::Of(Quantity::Service(point))));
+        let slips = [Point::P50, Point::P99, Point::Slowest];
+        rows.extend(slips.map(|point| Row::Of(Quantity::Slip(point))));
+    }
+    if any(Quantity::Beyond) {
+        rows.push(Row::Of(Quantity::Beyond));
+    }
+    rows.push(Row::Of(Quantity::Errors));
+    for kind in ErrorKind::ALL {
+        let quantity = Quantity::ErrorsOf(kind);
+        if any(quantity) || (kind == ErrorKind::Unsent && of.is_open()) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    if of.workload.reads == crate::study::ReadConsistency::Stale && of.reads()
+        || any(Quantity::OldReads)
+    {
+        rows.push(Row::Of(Quantity::OldReads));
+    }
+    for quantity in [Quantity::ConnectionErrors, Quantity::Disconnected] {
+        if any(quantity) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    for quantity in [
+        Quantity::CpuNodeMax,
+        Quantity::CpuSum,
+        Quantity::CpuPublished,
+        Quantity::MemoryNodeMax,
+        Quantity::MemorySum,
+        Quantity::MemoryPublished,
+        Quantity::GeneratorCpu,
+    ] {
+        if known(quantity) || published(quantity) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    rows.extend([Row::Audits, Row::Trials]);
+    rows
+}
+
+/// A table of each operation of a mix; `None` where clients do only one thing.
+pub(super) fn operations(of: &Comparison) -> Option<Table> {
+    if of.workload.mix.len() < 2 {
+        return None;
+    }
+    let shown = [
+        (Quantity::Verified, "verified"),
+        (Quantity::Errors, "errors"),
+        (Quantity::Response(Point::Mean), "response time mean"),
+        (Quantity::Response(Point::P50), "response time p50"),
+        (Quantity::Response(Point::P99), "response time p99"),
+    ];
+    let rows: Vec<(&str, Quantity, String)> = of
+        .workload
+        .mix
+        .keys()
+        .flat_map(|op| {
+            let op = op.name();
+            shown.iter().map(move |(quantity, label)| (op, *quantity, format!("{op}: {label}")))
+        })
+        .collect();
+    let cell = |one: &Contender, op: &str, quantity: Quantity| match one.valid_count() {
+        0 if one.trials.is_empty() => NOTHING.to_owned(),
+        0 => NOT_VALID.to_owned(),
+        _ => quantity.text(one.operation(op, quantity)),
+    };
+    let group = |one: &Contender| {
+        let cells = rows.iter().map(|(op, quantity, _)| cell(one, op, *quantity)).collect();
+        vec![Column { head: vec![one.system.clone()], cells }]
+    };
+    Some(Table {
+        title: Some("by operation".to_owned()),
+        corner: String::new(),
+        labels: rows.iter().map(|(_, _, label)| label.clone()).collect(),
+        groups: of.contenders.iter().map(group).collect(),
+    })
+}
+
+/// A table of each stage of a sweep; `None` where there is one stage.
+pub(super) fn stages(of: &Comparison) -> Option<Table> {
+    let load = &of.load;
+    let lists = || std::iter::once(&load.clients).chain(load.clients_for.values());
+    if lists().all(|clients| clients.len() < 2) {
+        return None;
+    }
+    // A sweep may come back to a number of clients; the second time is a stage of its own.
+    let mut stages: Vec<(u32, usize)> = Vec::new();
+    for clients in of.contenders.iter().map(|one| load.clients_on(&one.system)) {
+        for (place, &count) in clients.iter().enumerate() {
+            let nth = clients[..place].iter().filter(|&&before| before == count).count();
+            if !stages.contains(&(count, nth)) {
+                stages.push((count, nth));
+            }
+        }
+    }
+    if !load.clients_for.is_empty() {
+        stages.sort_unstable();
+    }
+    let shown = [
+        (Quantity::ThroughputMean, "mean /s"),
+        (Quantity::Response(Point::P50), "p50"),
+        (Quantity::Response(Point::P99), "p99"),
+        (Quantity::Errors, "errors"),
+    ];
+    let cell = |one: &Contender, (clients, nth): (u32, usize), quantity: Quantity| match one
+        .valid_count()
+    {
+        0 if one.trials.is_empty() => NOTHING.to_owned(),
+        0 => NOT_VALID.to_owned(),
+        _ => quantity.text(one.stage(clients, nth, quantity)),
+    };
+    let column = |one: &Contender, (quantity, label): (Quantity, &str)| Column {
+        head: vec![one.system.clone(), label.to_owned()],
+        cells: stages.iter().map(|&stage| cell(one, stage, quantity)).collect(),
+    };
+    Some(Table {
+        title: Some("by stage: throughput, response time".to_owned()),
+        corner: "clients".to_owned(),
+        labels: stages.iter().map(|(clients, _)| clients.to_string()).collect(),
+        groups: of
+            .contenders
+            .iter()
+            .map(|one| shown.iter().map(|&what| column(one, what)).collect())
+            .collect(),
+    })
+}

@@ -1,0 +1,227 @@
+//! A report as a terminal shows it, or a file that it is sent to.
+//!
+//! Without a terminal: plain lines as long as they are. In one: nothing wider than it, by breaking
+//! a table's columns over several tables and prose between words. What others wrote (a server's
+//! error, say) passes one place where control characters become visible, so that no record can
+//! send escape codes to a terminal.
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table as Grid};
+
+use super::tables::{self, Column, Table};
+use super::{Report, Style, words};
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "31";
+/// Words that a table's cells have in red.
+const ALARMING: [&str; 2] = ["not valid", "FAILED"];
+/// What a grid adds to the text of a cell.
+const PADDING: usize = 2;
+
+/// The whole report as text, ending in a newline.
+pub fn terminal(report: &Report, style: &Style) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    let study = &report.header.study;
+    page.line(Some(BOLD), &words::title(study));
+    page.line(Some(DIM), &words::provenance(report));
+    page.line(Some(DIM), &format!("machine: {}", words::machine(&report.header.environment)));
+    if !report.findings.is_empty() {
+        page.gap();
+        for finding in &report.findings {
+            page.item(Some(RED), "! ", finding);
+        }
+    }
+    page.gap();
+    for system in &report.header.systems {
+        let (line, details) = words::system(system);
+        page.line(None, &line);
+        for detail in details {
+            page.item(Some(DIM), "  ", &detail);
+        }
+    }
+    for comparison in &report.comparisons {
+        page.gap();
+        page.line(Some(BOLD), &words::heading(study, comparison));
+        page.line(Some(DIM), &words::workload(comparison));
+        if comparison.contenders.iter().all(|one| one.trials.is_empty()) {
+            page.line(Some(RED), "no trial was run");
+            continue;
+        }
+        if let Some(combination) = words::combination(comparison) {
+            page.line(Some(DIM), &combination);
+        }
+        page.table(&tables::main(comparison));
+        for line in words::published(report, comparison) {
+            page.item(Some(DIM), "", &line);
+        }
+        for line in words::invalid(comparison) {
+            page.item(Some(RED), "", &line);
+        }
+        for line in words::audits(comparison) {
+            let colour = line.contains("FAILED").then_some(RED);
+            page.item(colour, "audit: ", &line);
+        }
+        for line in words::unchecked(comparison) {
+            page.item(None, "", &line);
+        }
+        for line in words::errors(comparison) {
+            page.item(Some(DIM), "error: ", &line);
+        }
+        for table in [tables::stages(comparison), tables::operations(comparison)] {
+            let Some(table) = table else { continue };
+            page.gap();
+            page.table(&table);
+        }
+    }
+    page.gap();
+    page.line(Some(BOLD), report.sentence());
+    page.text
+}
+
+/// The text so far.
+struct Page {
+    style: Style,
+    text: String,
+}
+
+impl Page {
+    fn width(&self) -> usize {
+        self.style.width.map_or(usize::MAX, |width| usize::from(width.max(20)))
+    }
+
+    fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// One line, whose text is made harmless.
+    fn push(&mut self, code: Option<&str>, text: &str) {
+        let text = visible(text);
+        match code.filter(|_| self.style.colour && !text.is_empty()) {
+            Some(code) => self.text.push_str(&format!("\x1b[{code}m{text}\x1b[0m")),
+            None => self.text.push_str(&text),
+        }
+        self.text.push('\n');
+    }
+
+    /// Prose, broken between words.
+    fn line(&mut self, code: Option<&str>, text: &str) {
+        self.item(code, "", text);
+    }
+
+    /// The same behind a mark; later lines are indented.
+    fn item(&mut self, code: Option<&str>, mark: &str, text: &str) {
+        let hang = if mark.trim().is_empty() { mark.len() + 2 } else { 2 };
+        let room = self.width().saturating_sub(mark.len().max(hang));
+        for (number, line) in wrap(text, room).into_iter().enumerate() {
+            let before = if number == 0 { mark.to_owned() } else { " ".repeat(hang) };
+            self.push(code, &format!("{before}{line}"));
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        if let Some(title) = &table.title {
+            self.line(Some(BOLD), title);
+        }
+        for columns in parts(table, self.width()) {
+            let text = grid(table, &columns);
+            for line in text.lines() {
+                self.table_line(line.trim_end());
+            }
+        }
+    }
+
+    fn table_line(&mut self, line: &str) {
+        self.push(None, line);
+        if self.style.colour {
+            for word in ALARMING {
+                let start = self.text.len() - visible(line).len() - 1;
+                let coloured =
+                    self.text[start..].replace(word, &format!("\x1b[{RED}m{word}\x1b[0m"));
+                self.text.truncate(start);
+                self.text.push_str(&coloured);
+            }
+        }
+    }
+}
+
+/// The columns of each part of a table that is too wide: as many groups as fit, at least one; the
+/// columns of a group that is too wide alone go as they fit.
+fn parts(table: &Table, width: usize) -> Vec<Vec<&Column>> {
+    let labels = widest(std::iter::once(&table.corner).chain(&table.labels));
+    let room = width.saturating_sub(labels);
+    let wide =
+        |columns: &[&Column]| columns.iter().map(|column| column_width(column)).sum::<usize>();
+    let mut parts: Vec<Vec<&Column>> = Vec::new();
+    for group in &table.groups {
+        let whole: Vec<&Column> = group.iter().collect();
+        let pieces: Vec<Vec<&Column>> = if wide(&whole) <= room {
+            vec![whole]
+        } else {
+            whole.into_iter().map(|column| vec![column]).collect()
+        };
+        for piece in pieces {
+            match parts.last_mut() {
+                Some(part) if wide(part) + wide(&piece) <= room => part.extend(piece),
+                _ => parts.push(piece),
+            }
+        }
+    }
+    parts
+}
+
+fn column_width(column: &Column) -> usize {
+    widest(column.head.iter().chain(&column.cells))
+}
+
+fn widest<'a>(texts: impl Iterator<Item = &'a String>) -> usize {
+    texts.map(|text| visible(text).chars().count()).max().unwrap_or(0) + PADDING
+}
+
+fn grid(table: &Table, columns: &[&Column]) -> String {
+    let mut grid = Grid::new();
+    let line = LineStyle::none().fill('─').junction('─');
+    grid.load_style(UTF8_HORIZONTAL_ONLY.header_separator(line).row_separator(LineStyle::none()));
+    grid.set_content_arrangement(ContentArrangement::Disabled);
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let left = |text: &str| Cell::new(visible(text));
+    let head = |column: &Column| {
+        right(column.head.iter().map(|line| visible(line)).collect::<Vec<_>>().join("\n"))
+    };
+    grid.set_header(
+        std::iter::once(left(&table.corner)).chain(columns.iter().map(|column| head(column))),
+    );
+    for (row, label) in table.labels.iter().enumerate() {
+        let cells = columns.iter().map(|column| right(visible(&column.cells[row])));
+        grid.add_row(std::iter::once(left(label)).chain(cells));
+    }
+    grid.to_string()
+}
+
+/// A text whose control characters can be seen and do nothing.
+fn visible(text: &str) -> String {
+    text.chars()
+        .map(|char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char })
+        .collect()
+}
+
+/// Lines of at most `width` characters, as far as words allow it.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let (mut line, mut long) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let word_long = word.chars().count();
+        if long > 0 && long + 1 + word_long > width {
+            lines.push(std::mem::take(&mut line));
+            long = 0;
+        }
+        if long > 0 {
+            line.push(' ');
+            long += 1;
+        }
+        line.push_str(word);
+        long += word_long;
+    }
+    lines.push(line);
+    lines
+}

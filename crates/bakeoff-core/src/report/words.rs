@@ -1,0 +1,348 @@
+//! The parts of a report that are words: what was asked, on what, of whom, and what was checked.
+//!
+//! Not here: tables (`tables`), the sentence (`stats`).
+
+use std::time::Duration;
+
+use crate::check::{Audit, Verdict};
+use crate::measurement::ErrorKind;
+use crate::plan;
+use crate::record::{Environment, SystemRecord};
+use crate::stats::and;
+use crate::study::{Arrivals, KeyOrder, Load, Stop, Study, Targets};
+use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text};
+
+use super::Report;
+use super::comparison::{Comparison, Contender, TrialFigures, not_checked, trials_text};
+use super::figures::Quantity;
+
+/// How many digits of a SHA-256 are shown to people.
+const SHA_SHOWN: usize = 12;
+
+/// `scaled to 0.01 of the study's`; `None` for a study as it stands.
+pub(super) fn scale(study: &Study) -> Option<String> {
+    ((study.scale - 1.0).abs() > 1e-9)
+        .then(|| format!("scaled to {} of the study's", scale_number(study)))
+}
+
+/// The scale without the noise of binary fractions.
+fn scale_number(study: &Study) -> String {
+    let text = format!("{:.9}", study.scale);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The title, and what kind of shadow of the study this is.
+pub(super) fn title(study: &Study) -> String {
+    match scale(study) {
+        Some(scale) => format!("{} ({scale} counts)", study.title),
+        None => study.title.clone(),
+    }
+}
+
+/// When, by what, from which seed.
+pub(super) fn provenance(report: &Report) -> String {
+    let header = &report.header;
+    let ended = report.ended.as_ref().map_or(String::new(), |ended| format!(" to {ended}"));
+    format!(
+        "study {}, {}{ended}, bakeoff {}, seed {}",
+        header.study.name, header.started, header.bakeoff, header.seed
+    )
+}
+
+/// The machine in a line.
+pub(super) fn machine(of: &Environment) -> String {
+    let mut parts = vec![
+        of.cpu_model.clone(),
+        if of.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", of.cpus) },
+        format!("{} memory", ByteCount(of.memory_bytes)),
+        of.kernel.clone(),
+        of.file_system.clone(),
+    ];
+    parts.push(match (of.disk_sync_median_us, of.disk_sync_p99_us) {
+        (None, _) => "time to sync 1 KiB to disk not measured".to_owned(),
+        (Some(median), p99) => {
+            let p99 = p99.map_or(String::new(), |p99| format!(" (p99 {})", micros(p99)));
+            format!("1 KiB synced to disk in {}{p99}", micros(median))
+        }
+    });
+    parts.push(match of.generator_threads {
+        1 => "1 generator thread".to_owned(),
+        threads => format!("{threads} generator threads"),
+    });
+    if of.shared_with_servers {
+        parts.push("generator and servers share the CPUs".to_owned());
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}
+
+fn micros(micros: f64) -> String {
+    Duration::try_from_secs_f64(micros / 1e6).map_or_else(|_| "–".to_owned(), latency_text)
+}
+
+/// A system in a line, and what is to be known of it.
+pub(super) fn system(of: &SystemRecord) -> (String, Vec<String>) {
+    let version = of.version.as_deref().unwrap_or("of unknown version");
+    let nodes = if of.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", of.nodes) };
+    let mut parts = vec![format!("{} {version}", of.kind), nodes];
+    if of.already_running {
+        parts.push("already running, not started by bakeoff".to_owned());
+    }
+    parts.extend(of.source.clone());
+    parts.extend(of.date.as_ref().map(|date| format!("built {date}")));
+    if let Some(sha256) = &of.sha256 {
+        let prefix: String = sha256.chars().take(SHA_SHOWN).collect();
+        parts.push(format!("sha256 {prefix}…"));
+    }
+    let promises = [
+        ("replication", &of.promises.replication),
+        ("acknowledged", &of.promises.acknowledged),
+        ("reads", &of.promises.reads),
+    ];
+    let said = |text: &str| if text.is_empty() { "not said".to_owned() } else { text.to_owned() };
+    let mut lines: Vec<String> =
+        promises.iter().map(|(name, text)| format!("{name}: {}", said(text))).collect();
+    let setting = |set: &crate::record::Setting| {
+        let reason = if set.reason.is_empty() { "no reason given" } else { &set.reason };
+        format!("set {} = {}: {reason}", set.name, set.value)
+    };
+    lines.extend(of.settings.iter().map(setting));
+    (format!("{}: {}", of.name, parts.join(", ")), lines)
+}
+
+/// `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.
+pub(super) fn heading(study: &Study, of: &Comparison) -> String {
+    let scaled =
+        scale(study).map_or(String::new(), |_| format!(" (scaled to {})", scale_number(study)));
+    format!("{} under {}{scaled}: {}", of.workload.name, of.load.name, load(&of.load))
+}
+
+fn load(load: &Load) -> String {
+    let mut parts = vec![format!("{} load", plan::load_kind(load))];
+    match load.arrivals {
+        Arrivals::Closed => {}
+        Arrivals::Constant { rate } => {
+            parts.push(format!("{} at equal distances", rate_text(rate)))
+        }
+        Arrivals::Poisson { rate } => {
+            parts.push(format!("{} with Poisson arrivals", rate_text(rate)))
+        }
+    }
+    let general = (!load.clients.is_empty()).then(|| clients(&load.clients));
+    let own: Vec<String> =
+        load.clients_for.iter().map(|(name, own)| format!("{} for {name}", clients(own))).collect();
+    parts.extend(general);
+    if !own.is_empty() {
+        parts.push(format!("but {}", and(&own)));
+    }
+    if load.in_flight > 1 {
+        parts.push(format!("{} operations in flight each", load.in_flight));
+    }
+    parts.push(match load.stop {
+        Stop::After(time) => duration_text(time),
+        Stop::Operations(1) => "1 operation".to_owned(),
+        Stop::Operations(count) => format!("{} operations", count_text(count)),
+    });
+    parts.join(", ")
+}
+
+fn clients(stages: &[u32]) -> String {
+    match stages {
+        [1] => "1 client".to_owned(),
+        [only] => format!("{only} clients"),
+        stages => {
+            let least = stages.iter().min().copied().unwrap_or_default();
+            let most = stages.iter().max().copied().unwrap_or_default();
+            format!("{least} to {most} clients")
+        }
+    }
+}
+
+/// What clients do, in a line.
+pub(super) fn workload(of: &Comparison) -> String {
+    let (work, load) = (&of.workload, &of.load);
+    let all: u64 = work.mix.values().map(|&weight| u64::from(weight)).sum();
+    let share = |weight: u32| {
+        let text = format!("{:.1}", f64::from(weight) * 100.0 / all.max(1) as f64);
+        text.trim_end_matches(".0").to_owned()
+    };
+    let mix: Vec<String> = match work.mix.len() {
+        1 => work.mix.keys().map(|op| op.name().to_owned()).collect(),
+        _ => work.mix.iter().map(|(op, &weight)| format!("{} % {op}", share(weight))).collect(),
+    };
+    let order = match work.keys.order {
+        KeyOrder::Sequential => "in sequence".to_owned(),
+        KeyOrder::Unique => "each once".to_owned(),
+        KeyOrder::Uniform => "uniformly chosen".to_owned(),
+        KeyOrder::Zipfian { exponent } => format!("zipfian ({exponent})"),
+        KeyOrder::Same => "always the first".to_owned(),
+    };
+    let keys = if work.keys.count == 1 { "key" } else { "keys" };
+    let mut parts = vec![
+        and(&mix),
+        format!("{} {keys} of {} B, {order}", count_text(work.keys.count), work.keys.size),
+        format!("values of {}", ByteCount(work.value_size)),
+    ];
+    if of.reads() {
+        parts.push(format!("{} reads", work.reads));
+    }
+    if work.fill {
+        parts.push("all keys written beforehand".to_owned());
+    }
+    if !load.warmup.is_zero() {
+        parts.push(format!("after {} of warm-up", duration_text(load.warmup)));
+    }
+    parts.push(format!("operations time out after {}", duration_text(load.timeout)));
+    match load.targets {
+        Targets::All => {}
+        Targets::Leader => parts.push("sent to the leader only".to_owned()),
+        Targets::Followers => parts.push("sent to the followers only".to_owned()),
+    }
+    parts.join("; ")
+}
+
+/// How the figures of the table came about; `None` for one trial each.
+pub(super) fn combination(of: &Comparison) -> Option<String> {
+    let counts: Vec<usize> =
+        of.contenders.iter().map(Contender::valid_count).filter(|&count| count > 0).collect();
+    let (least, most) = (counts.iter().min()?, counts.iter().max()?);
+    if *most < 2 {
+        return None;
+    }
+    let trials = match least == most {
+        true => trials_text(*most),
+        false => format!("{least} to {most} valid trials"),
+    };
+    Some(format!("median of {trials}; errors and other mishaps: sum of all of them"))
+}
+
+/// Where the published figures come from; empty where there are none.
+pub(super) fn published(report: &Report, of: &Comparison) -> Vec<String> {
+    if of.contenders.iter().all(|one| one.published.is_empty()) {
+        return Vec::new();
+    }
+    let mut lines = vec![match &report.header.study.publication {
+        None => "published figures: the study does not say where they come from".to_owned(),
+        Some(from) => {
+            let versions =
+                from.versions.as_ref().map_or(String::new(), |versions| format!("; {versions}"));
+            format!("published figures: {}, on {}{versions}", from.title, from.hardware)
+        }
+    }];
+    if scale(&report.header.study).is_some() {
+        lines.push("published figures are at the study's full counts".to_owned());
+    }
+    let notes = of.contenders.iter().filter(|one| !one.notes.is_empty());
+    lines
+        .extend(notes.map(|one| format!("published for {}: {}", one.system, one.notes.join("; "))));
+    lines
+}
+
+/// The trials that are not used, with their reasons.
+pub(super) fn invalid(of: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    for contender in &of.contenders {
+        for trial in contender.trials.iter().filter(|trial| !trial.valid()) {
+            let measured = if trial.interrupted { until_then(trial) } else { None };
+            lines.push(format!(
+                "not valid: trial {:02} ({}, round {}): {}{}",
+                trial.number,
+                contender.system,
+                trial.round,
+                trial.invalid_because.join("; "),
+                measured.unwrap_or_default(),
+            ));
+        }
+    }
+    lines
+}
+
+/// What an interrupted trial had measured.
+fn until_then(trial: &TrialFigures) -> Option<String> {
+    let text = |quantity: Quantity| quantity.text(trial.get(quantity));
+    trial.get(Quantity::Verified).value()?;
+    let (verified, seconds) = (text(Quantity::Verified), text(Quantity::Seconds));
+    Some(format!(" ({verified} operations verified in {seconds} s by then)"))
+}
+
+/// What auditing found, for each system and moment.
+pub(super) fn audits(of: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    for contender in &of.contenders {
+        let name = &contender.system;
+        let mut moments: Vec<&str> = Vec::new();
+        for audit in contender.trials.iter().flat_map(|trial| &trial.audits) {
+            if !moments.contains(&audit.when.as_str()) {
+                moments.push(&audit.when);
+            }
+        }
+        for when in moments {
+            let here = |audit: &&Audit| audit.when == when;
+            let audits = || {
+                contender.trials.iter().flat_map(move |trial| {
+                    trial.audits.iter().filter(here).map(move |audit| (trial.number, audit))
+                })
+            };
+            let passed: Vec<&Audit> =
+                audits().map(|(_, audit)| audit).filter(|audit| audit.verdict.passed()).collect();
+            if !passed.is_empty() {
+                let sum = |count: fn(&Audit) -> u64| {
+                    count_text(passed.iter().map(|audit| count(audit)).sum())
+                };
+                let (read, all) = (sum(|audit| audit.read), sum(|audit| audit.acknowledged));
+                let of = trials_text(passed.len());
+                lines.push(format!(
+                    "{name}: {read} of {all} acknowledged keys read back {when} ({of})"
+                ));
+            }
+            for (number, audit) in audits() {
+                if let Verdict::Failed(why) = &audit.verdict {
+                    lines.push(format!("{name}: FAILED {when} (trial {number:02}): {why}"));
+                }
+            }
+        }
+        if contender.trials.iter().any(|trial| trial.audits.is_empty()) && of.writes() {
+            let without = contender.trials.iter().filter(|trial| trial.audits.is_empty()).count();
+            let of = trials_text(without);
+            lines.push(format!("{name}: not checked: no audit took place in {of}"));
+        }
+    }
+    lines
+}
+
+/// All that could not be checked, with why.
+pub(super) fn unchecked(of: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    for contender in &of.contenders {
+        for (what, why, count) in not_checked(&contender.trials) {
+            let of = trials_text(count);
+            lines.push(format!("{}: not checked: {what}: {why} ({of})", contender.system));
+        }
+    }
+    lines
+}
+
+/// The first error of each kind, for each system.
+pub(super) fn errors(of: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    for contender in &of.contenders {
+        let mut seen: Vec<Option<ErrorKind>> = Vec::new();
+        for (kind, example) in contender.trials.iter().flat_map(|trial| &trial.examples) {
+            if seen.contains(kind) {
+                continue;
+            }
+            seen.push(*kind);
+            let kind = kind.map_or("connection lost", ErrorKind::name);
+            let asked = if example.node.is_empty() {
+                String::new()
+            } else {
+                format!(" by {}", example.node)
+            };
+            lines.push(format!(
+                "{}: first {kind}{asked} after {:.1} s: {}",
+                contender.system, example.at_seconds, example.what
+            ));
+        }
+    }
+    lines
+}
