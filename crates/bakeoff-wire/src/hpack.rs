@@ -635,6 +635,30 @@ mod tests {
 
     proptest! {
         #[test]
+        fn the_table_holds_the_newest_fields_that_fit(
+            values in proptest::collection::vec("[a-z]{0,40}", 1..60), limit in 40usize..300,
+        ) {
+            let mut decoder = Decoder::new(limit, 100_000);
+            let mut held: Vec<String> = Vec::new();
+            for value in values {
+                let mut block = Vec::new();
+                literal(&mut block, 0x40, 6, b"x", value.as_bytes());
+                prop_assert!(decode(&mut decoder, &block).is_ok());
+                held.insert(0, value);
+                let mut size = 0;
+                let fits = |value: &String| {
+                    size += 1 + value.len() + ENTRY_OVERHEAD;
+                    size <= limit
+                };
+                held = held.into_iter().take_while(fits).collect();
+                let indices: Vec<u8> = (0..held.len()).map(|at| 0x80 | (62 + at) as u8).collect();
+                let fields = decode(&mut decoder, &indices).unwrap();
+                prop_assert!(fields.iter().map(|(_, value)| value).eq(&held));
+                prop_assert!(decode(&mut decoder, &[0x80 | (62 + held.len()) as u8]).is_err());
+            }
+        }
+
+        #[test]
         fn huffman_text_decodes_to_itself(text: Vec<u8>) {
             let mut coded = Vec::new();
             huffman_encode(&text, &mut coded);

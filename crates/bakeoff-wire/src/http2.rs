@@ -1491,6 +1491,24 @@ mod tests {
     }
 
     #[test]
+    fn small_bodies_use_up_the_connection_window_too() {
+        let mut connection = Connection::new(Settings::default());
+        let mut out = Vec::new();
+        let post = connection.prepare(&[(":method", "POST")]);
+        for _ in 0..70 {
+            connection.request(post, &[&[b'x'; 1000]], &mut out).unwrap();
+        }
+        let sent = |out: &[u8]| -> usize {
+            let data = frames(out).into_iter().filter(|frame| frame.0 == DATA);
+            data.map(|frame| frame.3.len()).sum()
+        };
+        assert_eq!(sent(&out), FIRST_WINDOW as usize);
+        let update = Peer::new(&[]).window_update(0, 10_000);
+        receive(&mut connection, &update.bytes, &mut out).unwrap();
+        assert_eq!(sent(&out), 70_000);
+    }
+
+    #[test]
     fn capacity_follows_the_peer_and_places_are_found_beside_a_long_stream() {
         let settings = Settings { max_streams: 4, ..Settings::default() };
         let mut connection = Connection::new(settings);
