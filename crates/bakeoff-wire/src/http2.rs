@@ -1198,11 +1198,17 @@ mod tests {
     }
 
     /// The frames in what we wrote: type, flags, stream, payload.
-    fn frames(mut out: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
+    fn frames(out: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
+        frames_up_to(out, LEAST_FRAME_SIZE as usize)
+    }
+
+    fn frames_up_to(mut out: &[u8], size: usize) -> Vec<(u8, u8, u32, Vec<u8>)> {
         out = out.strip_prefix(PREFACE).unwrap_or(out);
         let mut frames = Vec::new();
         while !out.is_empty() {
-            let (whole, rest) = out.split_at(FRAME_HEADER + frame_length(out).unwrap());
+            let length = u32::from_be_bytes([0, out[0], out[1], out[2]]) as usize;
+            assert!(length <= size);
+            let (whole, rest) = out.split_at(FRAME_HEADER + length);
             let frame = Frame::new(whole);
             frames.push((frame.kind, frame.flags, frame.stream, frame.payload.to_vec()));
             out = rest;
@@ -1421,6 +1427,40 @@ mod tests {
         let peer = Peer::new(&[]).headers(3, 0, fields).frame(DATA, END_STREAM, 3, b"late");
         let peer = peer.headers(1, END_STREAM, OK);
         assert_eq!(receive(&mut connection, &peer.bytes, &mut out).unwrap(), ["1: 200 ``"]);
+    }
+
+    #[test]
+    fn headers_of_a_cancelled_request_still_count_for_the_table() {
+        let mut connection = with_three_requests();
+        let mut out = Vec::new();
+        connection.cancel(StreamId(3), &mut out);
+        let mut encoder = Encoder::new(4096);
+        let mut blocks = [Vec::new(), Vec::new()];
+        for block in &mut blocks {
+            encoder.encode(b":status", b"299", block);
+        }
+        assert_eq!(blocks[1].len(), 1);
+        let flags = END_STREAM | END_HEADERS;
+        let peer = Peer::new(&[]).frame(HEADERS, flags, 3, &blocks[0]);
+        let peer = peer.frame(HEADERS, flags, 1, &blocks[1]);
+        assert_eq!(receive(&mut connection, &peer.bytes, &mut out).unwrap(), ["1: 299 ``"]);
+    }
+
+    #[test]
+    fn the_peers_sizes_of_table_and_frame_are_obeyed() {
+        let mut connection = Connection::new(Settings::default());
+        let mut out = Vec::new();
+        receive(&mut connection, &Peer::new(&[(1, 0), (5, 20_000)]).bytes, &mut out).unwrap();
+        let post = connection.prepare(&[(":method", "POST"), ("a", "b")]);
+        let mut blocks = Vec::new();
+        for _ in 0..2 {
+            out.clear();
+            connection.request(post, &[&[b'x'; 18_000]], &mut out).unwrap();
+            let frames = frames_up_to(&out, 20_000);
+            assert_eq!(frames.len(), 2);
+            blocks.push(frames[0].3.clone());
+        }
+        assert_eq!(blocks, [b"\x20\x83\x00\x01a\x01b".to_vec(), b"\x83\x00\x01a\x01b".to_vec()]);
     }
 
     #[test]
