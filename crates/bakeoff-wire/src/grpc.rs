@@ -382,6 +382,30 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_written_as_grpc_has_it() {
+        let mut client = Client::new("localhost:1", false, &[("token", "secret")]);
+        let mut out = Vec::new();
+        let method = client.method("/service/Method");
+        client.call(method, b"message", &mut out).unwrap();
+        let (headers, data) = out.split_at(9 + usize::from(out[2]));
+        let mut fields = crate::hpack::HeaderBlock::new();
+        crate::hpack::Decoder::new(4096, 1000).decode(&headers[9..], &mut fields).unwrap();
+        let expected: Fields<'_> = &[
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", "/service/Method"),
+            (":authority", "localhost:1"),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+            ("user-agent", concat!("bakeoff/", env!("CARGO_PKG_VERSION"))),
+            ("token", "secret"),
+        ];
+        let expected = expected.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        assert!(fields.view().iter().eq(expected));
+        assert_eq!(data, b"\0\0\x0c\0\x01\0\0\0\x01\0\0\0\0\x07message");
+    }
+
+    #[test]
     fn a_reset_call_has_the_status_of_its_cause() {
         for (http2_code, code) in [(7, 14), (8, 1), (11, 8), (12, 7), (2, 13)] {
             let mut client = Client::new("localhost", true, &[]);

@@ -812,6 +812,56 @@ mod tests {
         assert_eq!(session.resumption().unwrap().session_id, 7);
     }
 
+    fn check_request(request: Request<'_>, expected: &str) {
+        let mut session = Session::new(10_000);
+        receive(&mut session, &frames(&[CONNECTED])).unwrap();
+        let mut out = Vec::new();
+        session.request(request, &mut out).unwrap();
+        assert_eq!(out, frames(&[&format!("00000001 {expected}")]));
+    }
+
+    #[test]
+    fn requests_are_written_as_the_server_reads_them() {
+        let (path, data) = ("/a", &b"b"[..]);
+        let acl = "00000001 0000001f 00000005 776f726c64 00000006 616e796f6e65";
+        // The flags of `CreateMode`: 1 is ephemeral, 2 is sequential.
+        for (mode, flags) in [
+            (CreateMode::Persistent, 0),
+            (CreateMode::Ephemeral, 1),
+            (CreateMode::PersistentSequential, 2),
+            (CreateMode::EphemeralSequential, 3),
+        ] {
+            let expected = format!("00000001 00000002 2f61 00000001 62 {acl} {flags:08x}");
+            check_request(Request::Create { path, data, mode }, &expected);
+        }
+        check_request(Request::Delete { path, version: None }, "00000002 00000002 2f61 ffffffff");
+        check_request(Request::Exists { path }, "00000003 00000002 2f61 00");
+        check_request(Request::GetData { path }, "00000004 00000002 2f61 00");
+        check_request(
+            Request::SetData { path, data, version: Some(7) },
+            "00000005 00000002 2f61 00000001 62 00000007",
+        );
+        check_request(Request::GetChildren { path }, "00000008 00000002 2f61 00");
+        check_request(Request::Sync { path }, "00000009 00000002 2f61");
+        check_request(Request::Close, "fffffff5");
+    }
+
+    #[test]
+    fn a_session_is_resumed_with_the_last_change_it_saw() {
+        let mut session = with_requests();
+        let replies = [
+            "00000001 0000000000000009 00000000 00000002 2f61",
+            "00000002 ffffffffffffffff ffffff9b",
+        ];
+        receive(&mut session, &frames(&replies)).unwrap();
+        let mut session = Session::resume(1000, session.resumption().unwrap());
+        let mut out = Vec::new();
+        session.open(&mut out);
+        let expected = "00000000 0000000000000009 000003e8 0000000000000007 \
+                        00000010 000102030405060708090a0b0c0d0e0f 00";
+        assert_eq!(out, frames(&[expected]));
+    }
+
     #[test]
     fn a_timeout_of_0_means_that_the_session_is_gone() {
         let gone = "00000000 00000000 0000000000000000 00000010 \
