@@ -79,10 +79,7 @@ fn report_run(args: &ReportArgs, messages: &mut Messages) -> Result<(), Failure>
     messages.output(&match if args.json { Format::Json } else { args.format } {
         Format::Json => format!("{:#}", report::json(&report)),
         Format::Markdown => report::markdown(&report),
-        Format::Terminal => {
-            let tables = report::terminal(&report, &messages::style());
-            format!("{tables}\n{}", report.sentence())
-        }
+        Format::Terminal => report::terminal(&report, &messages::style()),
     });
     Ok(())
 }

@@ -16,6 +16,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::engine::Live;
 
+/// Seconds of load between two lines of progress where there is no terminal.
+const PLAIN_LINE_EVERY: u32 = 10;
+
 /// Prints, to the right place, in the right form.
 pub(crate) struct Messages {
     bar: Option<ProgressBar>,
@@ -69,9 +72,8 @@ impl Messages {
 
     /// A trial's clients work.
     pub(crate) fn loading(&mut self, clients: u32, live: Option<&Live>) {
-        let Some(bar) = &self.bar else { return };
         let clients_text = if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
-        let live = live.map(|live| {
+        let said = live.map(|live| {
             let p99 = live.p99.map_or_else(|| "–".to_owned(), latency_text);
             let errors = match live.errors {
                 0 => String::new(),
@@ -79,7 +81,15 @@ impl Messages {
             };
             format!(", {} s: {}/s, p99 {p99}{errors}", live.second + 1, count_text(live.verified))
         });
-        bar.set_message(format!("{}: {clients_text}{}", self.prefix, live.unwrap_or_default()));
+        let said = format!("{clients_text}{}", said.unwrap_or_default());
+        match &self.bar {
+            Some(bar) => bar.set_message(format!("{}: {said}", self.prefix)),
+            // Long stages show that they live, and how they go, without filling a log.
+            None if live.is_some_and(|live| (live.second + 1) % PLAIN_LINE_EVERY == 0) => {
+                self.line(&format!("      {said}"));
+            }
+            None => {}
+        }
     }
 
     /// A trial has ended.

@@ -80,7 +80,7 @@ fn conclude(folder: &RunFolder, json: bool, messages: &Messages) -> Result<ExitC
         messages.output(&format!("{:#}", report::json(&report)));
     } else {
         messages.output(&report::terminal(&report, &messages::style()));
-        messages.output(&format!("\n{}\n\nRun: {}", report.sentence(), folder.path.display()));
+        messages.output(&format!("\nRun: {}", folder.path.display()));
     }
     let any_invalid = record.trials.iter().any(|trial| !trial.invalid_because().is_empty());
     Ok(match record.is_complete() {

@@ -15,8 +15,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::failure::Failure;
 
-/// The client's side of TLS as a study asks for it.
-pub(crate) fn client_config(tls: Option<&Tls>) -> Result<Arc<ClientConfig>, Failure> {
+/// The client's side of TLS as a study asks for it, offering the protocols `alpn`.
+pub(crate) fn client_config(
+    tls: Option<&Tls>,
+    alpn: &[&[u8]],
+) -> Result<Arc<ClientConfig>, Failure> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -49,7 +52,7 @@ pub(crate) fn client_config(tls: Option<&Tls>) -> Result<Arc<ClientConfig>, Fail
                 .map_err(|error| unusable(key, &error.to_string()))?
         }
     };
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

@@ -25,7 +25,7 @@ use bakeoff_core::schedule::{OpenSchedule, Share};
 use bakeoff_core::study::{Arrivals, Stop};
 
 pub(crate) use collector::Live;
-use collector::{Collector, Message, Slice};
+use collector::{Collector, Message};
 use transport::Target;
 use work::Work;
 use worker::{Part, Shared, Worker};

@@ -75,9 +75,11 @@ impl<M: Mapping> KvSession for HttpSession<M> {
         }
         self.head.extend_from_slice(b"\r\n");
         self.head.extend_from_slice(request.value);
-        self.connection.send_raw(false, &self.head, out);
-        self.under_way = Some((tag, request.operation));
-        true
+        let sent = self.connection.send_raw(false, &self.head, out).is_ok();
+        if sent {
+            self.under_way = Some((tag, request.operation));
+        }
+        sent
     }
 
     fn receive(
@@ -142,7 +144,7 @@ pub(crate) fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, Str
     head.extend_from_slice(b"\r\n");
     let mut out = Vec::new();
     let mut connection = Connection::new(Limits::default());
-    connection.send_raw(method == "HEAD", &head, &mut out);
+    connection.send_raw(method == "HEAD", &head, &mut out).map_err(|busy| busy.to_string())?;
     let mut question = Question { connection, answer: None };
     talk(node, PATIENCE, out, &mut question)?;
     question.answer.ok_or_else(|| format!("`{}` hung up without an answer", node.name))

@@ -56,6 +56,11 @@ pub(crate) trait System: Sync {
     /// What it promises under these options.
     fn promises(&self, asked: &study::System) -> Promises;
 
+    /// The protocols to offer when its nodes are spoken to over TLS (RFC 7301); none by default.
+    fn alpn(&self) -> &'static [&'static [u8]] {
+        &[]
+    }
+
     /// Whether reads of this kind may return something older than was acknowledged.
     fn may_be_old(&self, reads: ReadConsistency) -> bool;
 

@@ -11,6 +11,7 @@ use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
+use rustix::process::{Resource, getrlimit};
 
 use super::http::{HttpSession, Mapping, ask};
 use super::{ASKED, Access, Asked, Description, KvLoad, System, View, setting};
@@ -56,6 +57,10 @@ impl System for Consul {
         }
     }
 
+    fn alpn(&self) -> &'static [&'static [u8]] {
+        &[b"http/1.1"]
+    }
+
     fn may_be_old(&self, reads: ReadConsistency) -> bool {
         reads == ReadConsistency::Stale
     }
@@ -68,10 +73,11 @@ impl System for Consul {
         }
         let joins: Vec<String> =
             nodes.iter().map(|(_, _, serf, _, _)| format!("127.0.0.1:{serf}")).collect();
+        let connections = connections_max();
         let mut settings = vec![
             setting(
                 "limits.http_max_conns_per_client",
-                100_000,
+                connections,
                 "all clients come from one address, and 200 of one is the default limit",
             ),
             setting("disable_update_check", true, "bakeoff's servers talk to this machine only"),
@@ -102,7 +108,7 @@ impl System for Consul {
                 "retry_join": joins,
                 "retry_interval": "1s",
                 "disable_update_check": true,
-                "limits": {"http_max_conns_per_client": 100_000},
+                "limits": {"http_max_conns_per_client": connections},
                 "performance": performance,
             });
             NodeSpec {
@@ -161,6 +167,16 @@ impl System for Consul {
         load.over(|node| HttpSession::new(node, KvApi))
     }
 }
+
+/// How many connections a server is told to accept from one address. Consul refuses to start with
+/// more than the files that it may open, and it inherits that limit from us.
+fn connections_max() -> u64 {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    files.saturating_sub(FILES_OF_ITS_OWN).clamp(200, 100_000)
+}
+
+/// Files that a server may want for itself.
+const FILES_OF_ITS_OWN: u64 = 500;
 
 /// Consul's key-value API, `/v1/kv`.
 #[derive(Debug, Clone, Copy)]

@@ -76,6 +76,10 @@ impl System for Etcd {
         }
     }
 
+    fn alpn(&self) -> &'static [&'static [u8]] {
+        &[b"h2"]
+    }
+
     fn may_be_old(&self, reads: ReadConsistency) -> bool {
         reads == ReadConsistency::Stale
     }
@@ -156,7 +160,8 @@ impl System for Etcd {
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        load.over(EtcdSession::new)
+        let in_flight = load.drive.in_flight;
+        load.over(move |node| EtcdSession::new(node, in_flight))
     }
 }
 

@@ -4,6 +4,7 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{CallId, Client, MethodId, Status};
+use bakeoff_wire::http2::Settings;
 
 use super::super::Access;
 use super::messages;
@@ -22,8 +23,11 @@ pub(crate) struct EtcdSession {
 }
 
 impl EtcdSession {
-    pub(super) fn new(node: &Access) -> Self {
-        let mut client = Client::new(&node.authority, node.target.tls.is_some(), &[]);
+    /// A session with at most `in_flight` calls under way: memory is set aside for each.
+    pub(super) fn new(node: &Access, in_flight: u32) -> Self {
+        let settings = Settings { max_streams: in_flight, ..Settings::default() };
+        let tls = node.target.tls.is_some();
+        let mut client = Client::with_settings(&node.authority, tls, &[], settings);
         Self {
             put: client.method(messages::PUT),
             range: client.method(messages::RANGE),
