@@ -292,7 +292,8 @@ pub fn write_line(line: &Line) -> String {
 /// Reads a record as far as it can be read. Without a first line that makes sense nothing can.
 pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     let mut lines = (1..).zip(text.split_inclusive('\n'));
-    let (_, first) = lines.next().ok_or(Complaint { line: 1, what: "the record is empty".into() })?;
+    let (_, first) =
+        lines.next().ok_or(Complaint { line: 1, what: "the record is empty".into() })?;
     let header = read_header(first).map_err(|what| Complaint { line: 1, what })?;
     let mut record = Record { header, trials: Vec::new(), end: None };
     let mut complaints = Vec::new();
@@ -301,7 +302,11 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
         match serde_json::from_str(line) {
             Ok(Line::Trial(trial)) => record.trials.push(trial),
             Ok(Line::End(end)) => record.end = Some(end),
-            Ok(Line::Run(_)) => complaints.push(complaint("a second run begins here; ignored".into())),
+            Ok(Line::Run(_)) => {
+                // Its trials are not this run's.
+                complaints.push(complaint("a second run begins here; the rest is ignored".into()));
+                break;
+            }
             Err(_) if !line.ends_with('\n') => {
                 complaints.push(complaint("torn: the run was killed while it was written".into()));
             }

@@ -217,9 +217,7 @@ fn compared(all: &[&Contender], operations: &str, place: &str) -> Vec<String> {
             Pair::Apart { ratio, least, most } => {
                 compared.push(other);
                 let range = format!("{} to {}", ratio_text(least), ratio_text(most));
-                let explained = if apart.is_empty() { " over all pairs of trials" } else { "" };
-                let ratio = ratio_text(ratio);
-                apart.push(format!("{ratio} times {}'s ({range}{explained})", other.name));
+                apart.push((ratio_text(ratio), range, &other.name));
             }
             Pair::Overlap => rest.push((false, *other)),
             Pair::TooFew => rest.push((true, *other)),
@@ -228,10 +226,21 @@ fn compared(all: &[&Contender], operations: &str, place: &str) -> Vec<String> {
     let mut clauses = Vec::new();
     if !apart.is_empty() {
         let medians: Vec<String> = compared.iter().map(|one| median(one)).collect();
+        let (times, pairs) = match apart.as_slice() {
+            [(ratio, range, other)] => {
+                (format!("{ratio} times {other}'s"), format!("{range} over all pairs of trials"))
+            }
+            several => {
+                let times = several
+                    .iter()
+                    .map(|(ratio, range, other)| format!("{ratio} times {other}'s ({range})"));
+                let pairs = "ranges are over all pairs of trials".to_owned();
+                (and(&times.collect::<Vec<_>>()), pairs)
+            }
+        };
         clauses.push(format!(
-            "{} sustained {} {operations} per second under {place} (medians {} {})",
+            "{} sustained {times} {operations} per second under {place} (medians {} {}; {pairs})",
             best.name,
-            and(&apart),
             and(&medians),
             in_trials(&compared),
         ));
@@ -364,8 +373,8 @@ mod tests {
     fn a_difference_needs_three_trials_each_that_do_not_overlap() {
         check(
             &[did("zookeeper", LOW), did("etcd", HIGH)],
-            "etcd sustained 1.73 times zookeeper's (1.67 to 1.79 over all pairs of trials) puts per \
-             second under create/steady (medians 5,100 and 2,950 in 3 trials each)",
+            "etcd sustained 1.73 times zookeeper's puts per second under create/steady (medians \
+             5,100 and 2,950 in 3 trials each; 1.67 to 1.79 over all pairs of trials)",
         );
         check(
             &[did("etcd", HIGH), did("zookeeper", &[5150.0, 5900.0, 5800.0])],
@@ -388,16 +397,16 @@ mod tests {
     fn the_best_is_compared_with_each_of_the_others() {
         check(
             &[did("consul", &[1000.0; 3]), did("etcd", HIGH), did("zookeeper", &[5150.0; 3])],
-            "zookeeper sustained 5.15 times consul's (5.15 to 5.15 over all pairs of trials) puts \
-             per second under create/steady (medians 5,150 and 1,000 in 3 trials each); no \
+            "zookeeper sustained 5.15 times consul's puts per second under create/steady (medians \
+             5,150 and 1,000 in 3 trials each; 5.15 to 5.15 over all pairs of trials); no \
              difference shown between zookeeper and etcd (their trials overlap: 5,150 to 5,150 and \
              5,000 to 5,200)",
         );
         check(
             &[did("consul", &[1000.0; 3]), did("etcd", HIGH), did("zookeeper", LOW)],
-            "etcd sustained 1.73 times zookeeper's (1.67 to 1.79 over all pairs of trials) and 5.10 \
-             times consul's (5.00 to 5.20) puts per second under create/steady (medians 5,100, \
-             2,950 and 1,000 in 3 trials each)",
+            "etcd sustained 1.73 times zookeeper's (1.67 to 1.79) and 5.10 times consul's (5.00 to \
+             5.20) puts per second under create/steady (medians 5,100, 2,950 and 1,000 in 3 trials \
+             each; ranges are over all pairs of trials)",
         );
     }
 
@@ -407,8 +416,8 @@ mod tests {
         let etcd = Contender { caveats, p99: Some("12.0 ms".into()), ..did("etcd", HIGH) };
         check(
             &[etcd, did("zookeeper", LOW)],
-            "etcd sustained 1.73 times zookeeper's (1.67 to 1.79 over all pairs of trials) puts per \
-             second under create/steady (medians 5,100 and 2,950 in 3 trials each); but 5.2 % of \
+            "etcd sustained 1.73 times zookeeper's puts per second under create/steady (medians \
+             5,100 and 2,950 in 3 trials each; 1.67 to 1.79 over all pairs of trials); but 5.2 % of \
              etcd's operations failed; p99 response time: etcd 12.0 ms",
         );
     }

@@ -188,6 +188,13 @@ impl Contender {
         self.error_share().filter(|&share| share >= MOSTLY_ERRORS)
     }
 
+    /// What became of the operations that were no successes.
+    fn failed(&self) -> &'static str {
+        let unsent = Quantity::ErrorsOf(ErrorKind::Unsent);
+        let any = self.trials.iter().any(|trial| trial.number_of(unsent) > 0.0);
+        if any { "failed or were never sent" } else { "failed" }
+    }
+
     /// How many of its trials failed an audit.
     pub(super) fn audits_failed(&self) -> usize {
         let failed = |trial: &&TrialFigures| trial.audits.iter().any(|a| a.verdict.failed());
@@ -209,7 +216,8 @@ impl Contender {
             self.valid().filter_map(|t| t.get(Quantity::ThroughputMean).value()).collect();
         let mut caveats = Vec::new();
         if let Some(share) = self.errors_worth_saying() {
-            caveats.push(format!("{} of {name}'s operations failed", share_text(share)));
+            let failed = self.failed();
+            caveats.push(format!("{} of {name}'s operations {failed}", share_text(share)));
         }
         let (failed, run) = (self.audits_failed(), self.trials.len());
         if failed > 0 {
@@ -245,7 +253,8 @@ impl Contender {
         }
         if let Some(share) = self.mostly_errors() {
             let share = share_text(share);
-            return Some(format!("{name} is not ranked, as {share} of its operations failed"));
+            let failed = self.failed();
+            return Some(format!("{name} is not ranked, as {share} of its operations {failed}"));
         }
         no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
     }
@@ -255,9 +264,9 @@ impl Contender {
         let name = &self.system;
         let mut findings = Vec::new();
         if let Some(share) = self.mostly_errors() {
-            let share = share_text(share);
+            let (share, failed) = (share_text(share), self.failed());
             findings.push(format!(
-                "most operations of {name} under {place} failed ({share}): its throughput is no success"
+                "most operations of {name} under {place} {failed} ({share}): its throughput is no success"
             ));
         }
         let (failed, run) = (self.audits_failed(), self.trials.len());

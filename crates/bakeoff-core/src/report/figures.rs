@@ -128,6 +128,8 @@ pub(super) enum Quantity {
     CpuNodeMax,
     /// The nodes' own maxima added up: at least what all used at any one time.
     CpuSum,
+    /// The nodes' mean CPU added up.
+    CpuMeanSum,
     /// What the literature calls the server's CPU.
     CpuPublished,
     /// The largest node's most resident memory.
@@ -136,6 +138,8 @@ pub(super) enum Quantity {
     MemorySum,
     /// What the literature calls the server's memory.
     MemoryPublished,
+    /// What all nodes wrote to disk.
+    WrittenSum,
     /// The generator's mean CPU.
     GeneratorCpu,
 }
@@ -181,10 +185,12 @@ impl Quantity {
             Self::Disconnected => "client time disconnected",
             Self::CpuNodeMax => "server CPU max, one node",
             Self::CpuSum => "server CPU max, nodes' sum",
+            Self::CpuMeanSum => "server CPU mean, nodes' sum",
             Self::CpuPublished => "server CPU max, as published",
             Self::MemoryNodeMax => "memory max, one node",
             Self::MemorySum => "memory max, nodes' sum",
             Self::MemoryPublished => "memory max, as published",
+            Self::WrittenSum => "written to disk, nodes' sum",
             Self::GeneratorCpu => "generator CPU mean",
         };
         fixed.to_owned()
@@ -210,10 +216,12 @@ impl Quantity {
             Self::Disconnected => "disconnected_seconds",
             Self::CpuNodeMax => "server_cpu_max_of_one_node_percent",
             Self::CpuSum => "server_cpu_max_sum_of_nodes_percent",
+            Self::CpuMeanSum => "server_cpu_mean_sum_of_nodes_percent",
             Self::CpuPublished => "server_cpu_max_as_published_percent",
             Self::MemoryNodeMax => "server_memory_max_of_one_node_bytes",
             Self::MemorySum => "server_memory_max_sum_of_nodes_bytes",
             Self::MemoryPublished => "server_memory_max_as_published_bytes",
+            Self::WrittenSum => "server_written_sum_of_nodes_bytes",
             Self::GeneratorCpu => "generator_cpu_mean_percent",
         };
         fixed.to_owned()
@@ -237,10 +245,14 @@ impl Quantity {
             Self::Seconds | Self::Disconnected => Unit::Seconds,
             Self::ThroughputMax | Self::ThroughputMean | Self::ThroughputMin => Unit::PerSecond,
             Self::Response(_) | Self::Service(_) | Self::Slip(_) => Unit::Milliseconds,
-            Self::CpuNodeMax | Self::CpuSum | Self::CpuPublished | Self::GeneratorCpu => {
-                Unit::Percent
+            Self::CpuNodeMax
+            | Self::CpuSum
+            | Self::CpuMeanSum
+            | Self::CpuPublished
+            | Self::GeneratorCpu => Unit::Percent,
+            Self::MemoryNodeMax | Self::MemorySum | Self::MemoryPublished | Self::WrittenSum => {
+                Unit::Bytes
             }
-            Self::MemoryNodeMax | Self::MemorySum | Self::MemoryPublished => Unit::Bytes,
             _ => Unit::Count,
         }
     }
@@ -259,6 +271,10 @@ impl Quantity {
                 Err(_) => "–".to_owned(),
             },
             Unit::Bytes => ByteCount(value as u64).to_string(),
+            _ if self == Self::Disconnected && value > 0.0 => {
+                Quantity::Response(Point::Mean).text(Figure::Value(value * 1e3))
+            }
+            _ if self == Self::Disconnected => "0 s".to_owned(),
             Unit::Percent => format!("{} %", count_text(value.round() as u64)),
             Unit::Count | Unit::PerSecond if whole => count_text(value as u64),
             Unit::Seconds if value >= 99.95 => format!("{value:.1}"),
@@ -362,6 +378,8 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     figures.extend([
         (Quantity::CpuNodeMax, over_nodes(cpu, f64::max)),
         (Quantity::CpuSum, over_nodes(cpu, add)),
+        (Quantity::CpuMeanSum, over_nodes(|usage| usage.cpu_mean_percent, add)),
+        (Quantity::WrittenSum, over_nodes(|usage| usage.written_bytes as f64, add)),
         (Quantity::MemoryNodeMax, over_nodes(memory, f64::max)),
         (Quantity::MemorySum, over_nodes(memory, add)),
         (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),

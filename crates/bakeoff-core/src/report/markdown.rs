@@ -38,6 +38,7 @@ pub fn markdown(report: &Report) -> String {
         let errors = words::errors(comparison).into_iter().map(|line| format!("error: {line}"));
         let notes: Vec<String> = words::published(report, comparison)
             .into_iter()
+            .chain(words::latencies(comparison))
             .chain(words::invalid(comparison))
             .chain(audits)
             .chain(words::unchecked(comparison))

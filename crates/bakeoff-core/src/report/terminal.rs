@@ -5,8 +5,8 @@
 //! error, say) passes one place where control characters become visible, so that no record can
 //! send escape codes to a terminal.
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table as Grid};
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table as Grid};
 
 use super::tables::{self, Column, Table};
 use super::{Report, Style, words};
@@ -54,6 +54,9 @@ pub fn terminal(report: &Report, style: &Style) -> String {
         page.table(&tables::main(comparison));
         for line in words::published(report, comparison) {
             page.item(Some(DIM), "", &line);
+        }
+        if let Some(line) = words::latencies(comparison) {
+            page.line(None, &line);
         }
         for line in words::invalid(comparison) {
             page.item(Some(RED), "", &line);
@@ -124,24 +127,31 @@ impl Page {
             self.line(Some(BOLD), title);
         }
         for columns in parts(table, self.width()) {
-            let text = grid(table, &columns);
-            for line in text.lines() {
-                self.table_line(line.trim_end());
+            let text = grid(table, &columns).to_string();
+            let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+            let wide = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+            let rule = "─".repeat(wide);
+            let head = columns.iter().map(|column| column.head.len()).max().unwrap_or(0).max(1);
+            self.table_line(&rule);
+            for (number, line) in lines.into_iter().enumerate() {
+                if number == head {
+                    self.table_line(&rule);
+                }
+                self.table_line(line);
             }
+            self.table_line(&rule);
         }
     }
 
     fn table_line(&mut self, line: &str) {
-        self.push(None, line);
+        let mut text = visible(line);
         if self.style.colour {
             for word in ALARMING {
-                let start = self.text.len() - visible(line).len() - 1;
-                let coloured =
-                    self.text[start..].replace(word, &format!("\x1b[{RED}m{word}\x1b[0m"));
-                self.text.truncate(start);
-                self.text.push_str(&coloured);
+                text = text.replace(word, &format!("\x1b[{RED}m{word}\x1b[0m"));
             }
         }
+        self.text.push_str(&text);
+        self.text.push('\n');
     }
 }
 
@@ -178,10 +188,11 @@ fn widest<'a>(texts: impl Iterator<Item = &'a String>) -> usize {
     texts.map(|text| visible(text).chars().count()).max().unwrap_or(0) + PADDING
 }
 
-fn grid(table: &Table, columns: &[&Column]) -> String {
+/// The cells of some of the columns, aligned; no rules, as comfy-table cannot draw them without
+/// widening what is between two columns.
+fn grid(table: &Table, columns: &[&Column]) -> Grid {
     let mut grid = Grid::new();
-    let line = LineStyle::none().fill('─').junction('─');
-    grid.load_style(UTF8_HORIZONTAL_ONLY.header_separator(line).row_separator(LineStyle::none()));
+    grid.load_style(NOTHING);
     grid.set_content_arrangement(ContentArrangement::Disabled);
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     let left = |text: &str| Cell::new(visible(text));
@@ -195,7 +206,7 @@ fn grid(table: &Table, columns: &[&Column]) -> String {
         let cells = columns.iter().map(|column| right(visible(&column.cells[row])));
         grid.add_row(std::iter::once(left(label)).chain(cells));
     }
-    grid.to_string()
+    grid
 }
 
 /// A text whose control characters can be seen and do nothing.

@@ -9,7 +9,7 @@ use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::record::{Environment, SystemRecord};
 use crate::stats::and;
-use crate::study::{Arrivals, KeyOrder, Load, Stop, Study, Targets};
+use crate::study::{Arrivals, KeyOrder, Load, Stop, Study, System, Targets};
 use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text};
 
 use super::Report;
@@ -114,10 +114,10 @@ pub(super) fn system(of: &SystemRecord) -> (String, Vec<String>) {
 pub(super) fn heading(study: &Study, of: &Comparison) -> String {
     let scaled =
         scale(study).map_or(String::new(), |_| format!(" (scaled to {})", scale_number(study)));
-    format!("{} under {}{scaled}: {}", of.workload.name, of.load.name, load(&of.load))
+    format!("{} under {}{scaled}: {}", of.workload.name, of.load.name, load(study, &of.load))
 }
 
-fn load(load: &Load) -> String {
+fn load(study: &Study, load: &Load) -> String {
     let mut parts = vec![format!("{} load", plan::load_kind(load))];
     match load.arrivals {
         Arrivals::Closed => {}
@@ -128,13 +128,15 @@ fn load(load: &Load) -> String {
             parts.push(format!("{} with Poisson arrivals", rate_text(rate)))
         }
     }
-    let general = (!load.clients.is_empty()).then(|| clients(&load.clients));
-    let own: Vec<String> =
-        load.clients_for.iter().map(|(name, own)| format!("{} for {name}", clients(own))).collect();
-    parts.extend(general);
-    if !own.is_empty() {
-        parts.push(format!("but {}", and(&own)));
+    // What a system has of its own is said where it differs.
+    let own = |system: &&System| load.clients_on(&system.name) != load.clients.as_slice();
+    let (own, general): (Vec<&System>, Vec<&System>) = study.systems.iter().partition(own);
+    if !general.is_empty() {
+        parts.push(clients(&load.clients));
     }
+    parts.extend(
+        own.iter().map(|one| format!("{} for {}", clients(load.clients_on(&one.name)), one.name)),
+    );
     if load.in_flight > 1 {
         parts.push(format!("{} operations in flight each", load.in_flight));
     }
@@ -238,6 +240,17 @@ pub(super) fn published(report: &Report, of: &Comparison) -> Vec<String> {
     lines
 }
 
+/// What a reader would otherwise take the latencies for, where many operations failed.
+pub(super) fn latencies(of: &Comparison) -> Option<String> {
+    let failing = |one: &&Contender| one.valid_count() > 0 && one.errors_worth_saying().is_some();
+    let names: Vec<&str> =
+        of.contenders.iter().filter(failing).map(|one| one.system.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let whose = and(&names);
+        format!("latencies are those of verified operations and timeouts: other failures of {whose} are not among them")
+    })
+}
+
 /// The trials that are not used, with their reasons.
 pub(super) fn invalid(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
@@ -265,6 +278,9 @@ fn until_then(trial: &TrialFigures) -> Option<String> {
     Some(format!(" ({verified} operations verified in {seconds} s by then)"))
 }
 
+/// Keys read back, keys acknowledged, and the trials whose audit held.
+type Held = (u64, u64, usize);
+
 /// What auditing found, for each system and moment.
 pub(super) fn audits(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
@@ -276,6 +292,9 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
                 moments.push(&audit.when);
             }
         }
+        // What held, and when: mostly the same at each moment, and then said once.
+        let mut held: Vec<(Held, Vec<&str>)> = Vec::new();
+        let mut failed = Vec::new();
         for when in moments {
             let here = |audit: &&Audit| audit.when == when;
             let audits = || {
@@ -286,21 +305,27 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
             let passed: Vec<&Audit> =
                 audits().map(|(_, audit)| audit).filter(|audit| audit.verdict.passed()).collect();
             if !passed.is_empty() {
-                let sum = |count: fn(&Audit) -> u64| {
-                    count_text(passed.iter().map(|audit| count(audit)).sum())
-                };
-                let (read, all) = (sum(|audit| audit.read), sum(|audit| audit.acknowledged));
-                let of = trials_text(passed.len());
-                lines.push(format!(
-                    "{name}: {read} of {all} acknowledged keys read back {when} ({of})"
-                ));
+                let sum = |count: fn(&Audit) -> u64| passed.iter().map(|audit| count(audit)).sum();
+                let found =
+                    (sum(|audit| audit.read), sum(|audit| audit.acknowledged), passed.len());
+                match held.iter_mut().find(|(same, _)| *same == found) {
+                    Some((_, moments)) => moments.push(when),
+                    None => held.push((found, vec![when])),
+                }
             }
             for (number, audit) in audits() {
                 if let Verdict::Failed(why) = &audit.verdict {
-                    lines.push(format!("{name}: FAILED {when} (trial {number:02}): {why}"));
+                    failed.push(format!("{name}: FAILED {when} (trial {number:02}): {why}"));
                 }
             }
         }
+        lines.extend(held.into_iter().map(|((read, all, trials), moments)| {
+            let sample = if read < all { "a sample of " } else { "" };
+            let (read, all, of) = (count_text(read), count_text(all), trials_text(trials));
+            let when = and(&moments);
+            format!("{name}: {sample}{read} of {all} acknowledged keys read back {when} ({of})")
+        }));
+        lines.extend(failed);
         if contender.trials.iter().any(|trial| trial.audits.is_empty()) && of.writes() {
             let without = contender.trials.iter().filter(|trial| trial.audits.is_empty()).count();
             let of = trials_text(without);
@@ -333,13 +358,10 @@ pub(super) fn errors(of: &Comparison) -> Vec<String> {
             }
             seen.push(*kind);
             let kind = kind.map_or("connection lost", ErrorKind::name);
-            let asked = if example.node.is_empty() {
-                String::new()
-            } else {
-                format!(" by {}", example.node)
-            };
+            let asked =
+                if example.node.is_empty() { String::new() } else { format!("{}, ", example.node) };
             lines.push(format!(
-                "{}: first {kind}{asked} after {:.1} s: {}",
+                "{}: first `{kind}` ({asked}after {:.1} s): {}",
                 contender.system, example.at_seconds, example.what
             ));
         }

@@ -1,0 +1,252 @@
+//! Records made by hand, small and always the same.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::histogram::Latencies;
+use bakeoff_core::measurement::{
+    ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
+};
+use bakeoff_core::plan;
+use bakeoff_core::record::{
+    Check, Environment, FORMAT, Outcome, Promises, Record, RunEnd, RunHeader, Setting, StageRecord,
+    SystemRecord, TrialRecord, Usage,
+};
+use bakeoff_core::study::{
+    Arrivals, KeyOrder, Keys, Load, Operation, ReadConsistency, Stop, Study, System, Targets,
+    Workload,
+};
+
+pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
+
+/// A study of these systems under one workload and load.
+pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u32) -> Study {
+    let system = |name: &&str| System {
+        name: (*name).to_owned(),
+        kind: (*name).to_owned(),
+        version: None,
+        program: None,
+        nodes: 3,
+        options: BTreeMap::new(),
+        limits: None,
+        endpoints: Vec::new(),
+        tls: None,
+    };
+    Study {
+        name: "made-up".to_owned(),
+        title: "A made-up comparison".to_owned(),
+        description: None,
+        systems: systems.iter().map(system).collect(),
+        workloads: vec![workload],
+        loads: vec![load],
+        trials,
+        audit_keys: 1000,
+        publication: None,
+        published: Vec::new(),
+        scale: 1.0,
+    }
+}
+
+pub(crate) fn workload(name: &str, mix: &[(Operation, u32)], load: &str) -> Workload {
+    Workload {
+        name: name.to_owned(),
+        mix: mix.iter().copied().collect(),
+        keys: Keys { count: 10_000, size: 256, order: KeyOrder::Unique, per_directory: 0 },
+        value_size: 1024,
+        reads: ReadConsistency::Linearizable,
+        fill: false,
+        loads: vec![load.to_owned()],
+    }
+}
+
+pub(crate) fn closed(name: &str, clients: &[u32], stop: Stop) -> Load {
+    Load {
+        name: name.to_owned(),
+        clients: clients.to_vec(),
+        clients_for: BTreeMap::new(),
+        arrivals: Arrivals::Closed,
+        in_flight: 1,
+        stop,
+        warmup: Duration::from_secs(1),
+        timeout: Duration::from_secs(10),
+        targets: Targets::All,
+    }
+}
+
+/// A record of this study whose trials are yet to come, in a planned order.
+pub(crate) fn record(study: Study) -> Record {
+    let systems = study.systems.iter().map(|system| described(&system.name)).collect();
+    let order = plan::plan(&study, 42);
+    Record {
+        header: RunHeader {
+            format: FORMAT,
+            bakeoff: "0.1.0".to_owned(),
+            started: "2026-11-21T20:24:50Z".to_owned(),
+            study,
+            seed: 42,
+            order,
+            environment: Environment {
+                kernel: "Linux 6.1.0-18-amd64".to_owned(),
+                cpu_model: "Made-up Processor".to_owned(),
+                cpus: 2,
+                memory_bytes: 8 << 30,
+                file_system: "ext4".to_owned(),
+                disk_free_bytes: 100 << 30,
+                disk_sync_median_us: Some(342.0),
+                disk_sync_p99_us: Some(1240.0),
+                open_files_max: 1 << 20,
+                generator_threads: 2,
+                shared_with_servers: true,
+            },
+            systems,
+        },
+        trials: Vec::new(),
+        end: Some(RunEnd { ended: "2026-11-21T20:30:00Z".to_owned(), complete: true }),
+    }
+}
+
+fn described(name: &str) -> SystemRecord {
+    SystemRecord {
+        name: name.to_owned(),
+        kind: name.to_owned(),
+        version: Some("3.6.1".to_owned()),
+        source: Some(format!("Go module {name}.example/server@v3.6.1")),
+        sha256: Some("0123456789abcdef".repeat(4)),
+        date: None,
+        already_running: false,
+        nodes: 3,
+        promises: Promises {
+            replication: "to a majority of 3 nodes".to_owned(),
+            acknowledged: "when it is on the disks of a majority".to_owned(),
+            reads: "linearizable, or stale from one node".to_owned(),
+        },
+        settings: vec![Setting {
+            name: "max-connections".to_owned(),
+            value: "0".to_owned(),
+            reason: "its default of 60 is fewer than the load's clients".to_owned(),
+        }],
+    }
+}
+
+impl Trials for Record {}
+
+/// Adding trials.
+pub(crate) trait Trials: AsRecord {
+    /// Runs the next planned trial of a system, with one stage for each measurement.
+    fn run(&mut self, system: &str, stages: Vec<(u32, Measurement)>) -> &mut TrialRecord {
+        let record = self.record();
+        let done = |number: u32| record.trials.iter().any(|trial| trial.trial.number == number);
+        let next = |trial: &&plan::Trial| trial.system == system && !done(trial.number);
+        let trial =
+            record.header.order.iter().find(next).expect("no such trial is planned").clone();
+        record.trials.push(TrialRecord {
+            trial,
+            started: "2026-11-21T20:25:00Z".to_owned(),
+            ready_after: Duration::from_millis(850),
+            leader: Some(format!("{system}-1")),
+            targets: (1..=3).map(|node| format!("{system}-{node}")).collect(),
+            filled: 0,
+            stages: stages
+                .into_iter()
+                .map(|(clients, measurement)| StageRecord { clients, measurement })
+                .collect(),
+            usage: usage(system),
+            audits: vec![audit("after the load"), audit(KILLED)],
+            checks: vec![Check { name: "limits".to_owned(), verdict: Verdict::Passed }],
+            outcome: Outcome::Completed,
+        });
+        record.trials.last_mut().expect("it was just pushed")
+    }
+}
+
+pub(crate) trait AsRecord {
+    fn record(&mut self) -> &mut Record;
+}
+
+impl AsRecord for Record {
+    fn record(&mut self) -> &mut Record {
+        self
+    }
+}
+
+fn usage(system: &str) -> Vec<Usage> {
+    let node = |number: u32| Usage {
+        name: format!("{system}-{number}"),
+        cpu_mean_percent: 50.0,
+        cpu_max_percent: f64::from(100 + number * 10),
+        rss_max_bytes: u64::from(number) * 100_000_000,
+        written_bytes: 1 << 20,
+    };
+    let generator = Usage { name: "generator".into(), cpu_mean_percent: 31.4, ..node(9) };
+    (1..=3).map(node).chain([generator]).collect()
+}
+
+pub(crate) fn audit(when: &str) -> Audit {
+    Audit {
+        when: when.to_owned(),
+        acknowledged: 10_000,
+        read: 1000,
+        lost: 0,
+        wrong: 0,
+        unreadable: 0,
+        examples: Vec::new(),
+        verdict: Verdict::Passed,
+    }
+}
+
+/// `count` latencies from `least` to about 11 times that, few of them long.
+fn latencies(count: u64, least: Duration) -> Latencies {
+    let mut latencies = Latencies::default();
+    for number in 0..count {
+        let place = (number as f64 + 0.5) / count as f64;
+        latencies.record(least.mul_f64(1.0 + 10.0 * place.powi(8)));
+    }
+    latencies
+}
+
+/// One operation at `rate` per second for `window`.
+pub(crate) fn measured(op: &str, rate: u64, window: Duration, fastest: Duration) -> Measurement {
+    let seconds = window.as_secs_f64().ceil() as u32;
+    let in_second = |second: u32| rate - rate / 10 + u64::from(second % 3) * (rate / 10);
+    let verified = (0..seconds).map(in_second).sum();
+    let latencies = latencies(verified, fastest);
+    let figures = OperationFigures {
+        verified,
+        verified_in_window: verified,
+        response: latencies.clone(),
+        service: latencies.clone(),
+        ..OperationFigures::default()
+    };
+    let slice = |second: u32| Second {
+        second,
+        operations: BTreeMap::from([(
+            op.to_owned(),
+            SecondFigures {
+                verified: in_second(second),
+                errors: 0,
+                response: Latencies::default().pack(),
+                service: Latencies::default().pack(),
+            },
+        )]),
+    };
+    Measurement {
+        window,
+        operations: BTreeMap::from([(op.to_owned(), figures)]),
+        seconds: (0..seconds).map(slice).collect(),
+        generator_threads: 2,
+        ..Measurement::default()
+    }
+}
+
+/// The same with errors of one kind.
+pub(crate) fn failing(mut of: Measurement, op: &str, kind: ErrorKind, count: u64) -> Measurement {
+    let figures = of.operations.get_mut(op).expect("it has this operation");
+    let example = || Example {
+        at_seconds: 1.25,
+        node: "127.0.0.1:2379".to_owned(),
+        what: "answered \u{1b}[31m`busy`|now\u{1b}[0m".to_owned(),
+    };
+    (0..count).for_each(|_| figures.count_error(kind, example));
+    of
+}
