@@ -19,6 +19,9 @@ use crate::units::{ByteCount, count_text, figure_text, latency_text};
 /// What the record calls the load generator among the processes that were watched.
 const GENERATOR: &str = "generator";
 
+/// The part of the measured time that whole seconds must hold for their extremes to be shown.
+const WHOLE_SECONDS: f64 = 0.8;
+
 /// A place in a distribution of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Point {
@@ -257,6 +260,11 @@ impl Quantity {
         }
     }
 
+    /// Whether its values are whole numbers, of one trial or added up.
+    pub(super) fn is_count(self) -> bool {
+        matches!(self.unit(), Unit::Count | Unit::Bytes)
+    }
+
     /// Its value for reading; `–` where there is none.
     pub(super) fn text(self, figure: Figure) -> String {
         let value = match figure {
@@ -349,13 +357,28 @@ fn count_seconds(measurement: &Measurement) -> Figure {
     Figure::Value(measurement.window.as_secs_f64())
 }
 
+/// The fewest and the most verified successes in any whole second of any stage.
+///
+/// By stage, since each may end within a second, and what is left of that one is no second. `None`
+/// when whole seconds hold less than [`WHOLE_SECONDS`] of the measured time, as of stages shorter
+/// than a second: they would not be the extremes of what was measured.
+fn range(trial: &TrialRecord) -> Option<(f64, f64)> {
+    let measured = || trial.stages.iter().map(|stage| &stage.measurement);
+    let all: f64 = measured().map(|of| of.window.as_secs_f64()).sum();
+    let whole: f64 = measured().map(|of| of.window.as_secs_f64().floor()).sum();
+    if whole < all * WHOLE_SECONDS {
+        return None;
+    }
+    measured()
+        .filter_map(Measurement::throughput_range)
+        .map(|(min, max)| (min as f64, max as f64))
+        .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+}
+
 /// A trial's figures over all its stages; `whole` is its measurement with all stages as one.
 pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let mut figures = of_operation(&whole.total());
-    // By stage, since a stage may end within a second, and only whole ones are counted.
-    let ranges = || trial.stages.iter().filter_map(|stage| stage.measurement.throughput_range());
-    let min = ranges().map(|(min, _)| min as f64).reduce(f64::min);
-    let max = ranges().map(|(_, max)| max as f64).reduce(f64::max);
+    let (min, max) = range(trial).unzip();
     figures.extend([
         (Quantity::Seconds, count_seconds(whole)),
         (Quantity::ThroughputMax, max.into()),

@@ -88,9 +88,9 @@ fn combined(of: &Contender) -> Value {
             Combined::Median => "median",
             Combined::Sum => "sum",
         };
-        figure.insert(name.into(), number(of.shown(quantity)));
-        figure.insert("min".into(), number(summary.min));
-        figure.insert("max".into(), number(summary.max));
+        figure.insert(name.into(), number(quantity, of.shown(quantity)));
+        figure.insert("min".into(), number(quantity, summary.min));
+        figure.insert("max".into(), number(quantity, summary.max));
         figure.insert("trials".into(), summary.trials.into());
         let bounds = [(name, of.shown(quantity)), ("min", summary.min), ("max", summary.max)];
         let beyond: Vec<&str> = bounds
@@ -154,7 +154,7 @@ fn audit(of: &Audit) -> Value {
 
 fn figures(of: &Figures) -> Value {
     let mut figures: Map<String, Value> =
-        of.iter().map(|(quantity, figure)| (quantity.name(), number(*figure))).collect();
+        of.iter().map(|(quantity, figure)| (quantity.name(), number(*quantity, *figure))).collect();
     let beyond: Vec<String> = of
         .iter()
         .filter(|(_, figure)| **figure == Figure::Beyond)
@@ -166,6 +166,10 @@ fn figures(of: &Figures) -> Value {
     Value::Object(figures)
 }
 
-fn number(figure: Figure) -> Value {
-    figure.value().map_or(Value::Null, Value::from)
+fn number(quantity: Quantity, figure: Figure) -> Value {
+    match figure.value() {
+        // A median of two counts may lie between them.
+        Some(value) if quantity.is_count() && value.fract() == 0.0 => (value as u64).into(),
+        value => value.map_or(Value::Null, Value::from),
+    }
 }

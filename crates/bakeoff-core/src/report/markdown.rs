@@ -19,7 +19,9 @@ pub fn markdown(report: &Report) -> String {
         let items = report.findings.iter().map(|finding| format!("**{}**", escape(finding)));
         paragraph(&list(items));
     }
-    paragraph(&escape(report.sentence()));
+    for line in words::found(study, &report.sentences) {
+        paragraph(&escape(&line));
+    }
     paragraph(&escape(&words::provenance(report)));
     let machine = words::machine(&report.header.environment);
     paragraph(&format!("Machine: {}", escape(&machine)));
@@ -38,6 +40,7 @@ pub fn markdown(report: &Report) -> String {
         let errors = words::errors(comparison).into_iter().map(|line| format!("error: {line}"));
         let notes: Vec<String> = words::published(report, comparison)
             .into_iter()
+            .chain(words::seconds(comparison))
             .chain(words::latencies(comparison))
             .chain(words::invalid(comparison))
             .chain(audits)

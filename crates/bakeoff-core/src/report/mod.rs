@@ -55,14 +55,7 @@ impl Report {
         let sentences: Vec<String> = comparisons.iter().filter_map(Comparison::sentence).collect();
         let mut findings: Vec<String> = incomplete(record).into_iter().collect();
         findings.extend(comparisons.iter().flat_map(Comparison::findings));
-        let mut sentence = if sentences.is_empty() {
-            "nothing was measured.".to_owned()
-        } else {
-            sentences.iter().map(|one| format!("{one}.")).collect::<Vec<_>>().join(" ")
-        };
-        if let Some(scale) = words::scale(&record.header.study) {
-            sentence = format!("With counts {scale}: {sentence}");
-        }
+        let sentence = words::found(&record.header.study, &sentences).join(" ");
         Report {
             header: record.header.clone(),
             ended: record.end.as_ref().map(|end| end.ended.clone()),

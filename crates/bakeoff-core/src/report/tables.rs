@@ -227,7 +227,11 @@ fn rows(of: &Comparison) -> Vec<Row> {
             rows.push(Row::Of(quantity));
         }
     }
-    rows.extend([Row::Audits, Row::Trials]);
+    let audited = |one: &Contender| one.trials.iter().any(|trial| !trial.audits.is_empty());
+    if of.writes() || of.contenders.iter().any(audited) {
+        rows.push(Row::Audits);
+    }
+    rows.push(Row::Trials);
     rows
 }
 
@@ -313,7 +317,11 @@ pub(super) fn stages(of: &Comparison) -> Option<Table> {
         groups: of
             .contenders
             .iter()
-            .map(|one| shown.iter().map(|&what| column(one, what)).collect())
+            .map(|one| match one.valid_count() {
+                // Once is enough.
+                0 => vec![column(one, (Quantity::ThroughputMean, ""))],
+                _ => shown.iter().map(|&what| column(one, what)).collect(),
+            })
             .collect(),
     })
 }

@@ -55,7 +55,7 @@ pub fn terminal(report: &Report, style: &Style) -> String {
         for line in words::published(report, comparison) {
             page.item(Some(DIM), "", &line);
         }
-        if let Some(line) = words::latencies(comparison) {
+        for line in words::seconds(comparison).into_iter().chain(words::latencies(comparison)) {
             page.line(None, &line);
         }
         for line in words::invalid(comparison) {
@@ -78,7 +78,9 @@ pub fn terminal(report: &Report, style: &Style) -> String {
         }
     }
     page.gap();
-    page.line(Some(BOLD), report.sentence());
+    for line in words::found(study, &report.sentences) {
+        page.line(Some(BOLD), &line);
+    }
     page.text
 }
 

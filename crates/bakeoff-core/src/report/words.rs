@@ -8,7 +8,7 @@ use crate::check::{Audit, Verdict};
 use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::record::{Environment, SystemRecord};
-use crate::stats::and;
+use crate::stats::{Figure, and};
 use crate::study::{Arrivals, KeyOrder, Load, Stop, Study, System, Targets};
 use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text};
 
@@ -37,6 +37,14 @@ pub(super) fn title(study: &Study) -> String {
         Some(scale) => format!("{} ({scale} counts)", study.title),
         None => study.title.clone(),
     }
+}
+
+/// What was found, a paragraph for each workload and load.
+pub(super) fn found(study: &Study, sentences: &[String]) -> Vec<String> {
+    let scale = scale(study).map(|scale| format!("With counts {scale}:"));
+    let nothing = sentences.is_empty().then(|| "nothing was measured.".to_owned());
+    let sentences = sentences.iter().map(|one| format!("{one}."));
+    scale.into_iter().chain(nothing).chain(sentences).collect()
 }
 
 /// When, by what, from which seed.
@@ -240,6 +248,18 @@ pub(super) fn published(report: &Report, of: &Comparison) -> Vec<String> {
     lines
 }
 
+/// Why there are no extremes of throughput.
+pub(super) fn seconds(of: &Comparison) -> Option<String> {
+    let missing = |one: &Contender| {
+        one.valid().any(|trial| trial.get(Quantity::ThroughputMax) == Figure::Absent)
+    };
+    of.contenders.iter().any(missing).then(|| {
+        "throughput max and min are those of whole seconds, and are left out where the parts of \
+         seconds at the ends of stages are more than a fifth of the measured time"
+            .to_owned()
+    })
+}
+
 /// What a reader would otherwise take the latencies for, where many operations failed.
 pub(super) fn latencies(of: &Comparison) -> Option<String> {
     let failing = |one: &&Contender| one.valid_count() > 0 && one.errors_worth_saying().is_some();
@@ -326,8 +346,9 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
             format!("{name}: {sample}{read} of {all} acknowledged keys read back {when} ({of})")
         }));
         lines.extend(failed);
-        if contender.trials.iter().any(|trial| trial.audits.is_empty()) && of.writes() {
-            let without = contender.trials.iter().filter(|trial| trial.audits.is_empty()).count();
+        let missing = |trial: &&TrialFigures| trial.audits.is_empty() && !trial.figures.is_empty();
+        let without = contender.trials.iter().filter(missing).count();
+        if without > 0 && of.writes() {
             let of = trials_text(without);
             lines.push(format!("{name}: not checked: no audit took place in {of}"));
         }

@@ -314,6 +314,31 @@ fn a_median_is_of_trials_and_never_of_buckets() {
 }
 
 #[test]
+fn what_is_left_of_a_second_is_no_slow_second() {
+    let load = closed("sweep", &[1, 10], Stop::Operations(100));
+    let create = workload("create", &[(Operation::Put, 1)], "sweep");
+    let mut record = record(study(&["etcd"], create, load, 1));
+    let stage = |rate| {
+        let mut stage = measured("put", rate, millis(6100), millis(1));
+        // The seventh second was over after a tenth of it.
+        stage.seconds[6].operations.get_mut("put").unwrap().verified = 3;
+        stage
+    };
+    record.run("etcd", vec![(1, stage(100)), (10, stage(200))]);
+    let json = report::json(&Report::new(&record));
+    let figures = &json["comparisons"][0]["systems"][0]["trials"][0]["figures"];
+    assert_eq!(figures["throughput_min_per_second"], 90.0);
+    assert_eq!(figures["throughput_max_per_second"], 220.0);
+
+    // Of stages that hold no whole second nothing is known.
+    record.trials[0].stages[1].measurement.window = millis(900);
+    record.trials[0].stages[0].measurement.window = millis(1900);
+    let json = report::json(&Report::new(&record));
+    let figures = &json["comparisons"][0]["systems"][0]["trials"][0]["figures"];
+    assert_eq!(figures["throughput_max_per_second"], Value::Null);
+}
+
+#[test]
 fn published_figures_stand_beside_ours() {
     let json = report::json(&Report::new(&scaled_sweep()));
     let etcd = &json["comparisons"][0]["systems"][0]["figures"];
