@@ -5,6 +5,7 @@
 
 use crate::check::Verdict;
 use crate::measurement::ErrorKind;
+use crate::plan;
 use crate::stats::Figure;
 
 use super::comparison::{Comparison, Contender, share_text};
@@ -266,7 +267,7 @@ pub(super) fn operations(of: &Comparison) -> Option<Table> {
         vec![Column { head: vec![one.system.clone()], cells }]
     };
     Some(Table {
-        title: Some("by operation".to_owned()),
+        title: Some(format!("by operation, {} load", plan::load_kind(&of.load))),
         corner: String::new(),
         labels: rows.iter().map(|(_, _, label)| label.clone()).collect(),
         groups: of.contenders.iter().map(group).collect(),
@@ -311,7 +312,10 @@ pub(super) fn stages(of: &Comparison) -> Option<Table> {
         cells: stages.iter().map(|&stage| cell(one, stage, quantity)).collect(),
     };
     Some(Table {
-        title: Some("by stage: throughput, response time".to_owned()),
+        title: Some(format!(
+            "by stage, {} load: throughput, response time",
+            plan::load_kind(&of.load)
+        )),
         corner: "clients".to_owned(),
         labels: stages.iter().map(|(clients, _)| clients.to_string()).collect(),
         groups: of
