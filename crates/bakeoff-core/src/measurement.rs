@@ -231,7 +231,7 @@ impl Measurement {
     }
 
     /// The fewest and the most verified successes in any whole second of the window; `None` when it
-    /// holds no whole second.
+    /// holds no whole second. To be asked of one stage: appended ones have broken seconds between.
     pub fn throughput_range(&self) -> Option<(u64, u64)> {
         let whole = self.window.as_secs() as u32;
         let count = |second: u32| {
@@ -249,9 +249,10 @@ impl Measurement {
         total
     }
 
-    /// Appends a stage that ran after this one: windows add up, seconds follow on.
+    /// Appends a stage that ran after this one: windows add up, and seconds follow on, so that a
+    /// stage's last, broken second still counts as one of its own.
     pub fn append(&mut self, later: &Self) {
-        let offset = self.window.as_secs_f64().ceil() as u32;
+        let offset = self.seconds.last().map_or(0, |last| last.second + 1);
         self.seconds.extend(
             later.seconds.iter().map(|s| Second { second: s.second + offset, ..s.clone() }),
         );
