@@ -122,10 +122,7 @@ impl Latencies {
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| format!("not an HdrHistogram: {error}"))?;
         let mut latencies = Self { saturated, ..Self::default() };
-        latencies
-            .histogram
-            .add(&read)
-            .map_err(|error| format!("values out of bounds: {error}"))?;
+        latencies.histogram.add(&read).map_err(|error| format!("values out of bounds: {error}"))?;
         Ok(latencies)
     }
 }

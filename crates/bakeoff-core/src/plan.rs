@@ -73,7 +73,11 @@ pub struct Stage {
 pub fn stages(load: &Load, system: &str) -> Vec<Stage> {
     let clients = load.clients_on(system);
     let stop = |place| load.stop.of_stage(place, clients.len());
-    clients.iter().enumerate().map(|(place, &clients)| Stage { clients, stop: stop(place) }).collect()
+    clients
+        .iter()
+        .enumerate()
+        .map(|(place, &clients)| Stage { clients, stop: stop(place) })
+        .collect()
 }
 
 /// `closed` or `open`, as every table names a load.

@@ -104,7 +104,8 @@ mod tests {
             let dues = dues(Arrivals::Poisson { rate: 1000.0 }, of, 100_000 / of as usize);
             let gaps: Vec<f64> = dues.windows(2).map(|w| (w[1] - w[0]).as_secs_f64()).collect();
             let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-            let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+            let variance =
+                gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
             assert!((mean - 0.001).abs() < 0.000_02, "mean {mean}");
             assert!((variance.sqrt() / mean - 1.0).abs() < 0.03, "of {of}: {variance}");
         }

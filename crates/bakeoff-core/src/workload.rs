@@ -69,10 +69,9 @@ impl KeySpace {
     /// Appends the name of key `index` to `out`. Names sort as their numbers do.
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
         let start = out.len();
-        if self.per_directory == 0 {
-            out.extend_from_slice(KEY_PREFIX.as_bytes());
-        } else {
-            self.write_directory(index / self.per_directory, out);
+        match index.checked_div(self.per_directory) {
+            None => out.extend_from_slice(KEY_PREFIX.as_bytes()),
+            Some(directory) => self.write_directory(directory, out),
         }
         write_hex(index, 16, out);
         out.resize(start + self.size, b'k');
@@ -131,7 +130,9 @@ impl fmt::Display for Corruption {
                 write!(to, "value has {seen} bytes where {expected} were written")
             }
             Self::Foreign => write!(to, "value was not written to this key by this run"),
-            Self::Byte(offset) => write!(to, "value differs from what was written at byte {offset}"),
+            Self::Byte(offset) => {
+                write!(to, "value differs from what was written at byte {offset}")
+            }
         }
     }
 }
@@ -189,7 +190,8 @@ impl Values {
         if read(0, 11) != Some(fingerprint) {
             return Err(Corruption::Foreign);
         }
-        let (Some(writer), Some(sequence), Some(checksum)) = (read(11, 17), read(17, 25), read(25, 36))
+        let (Some(writer), Some(sequence), Some(checksum)) =
+            (read(11, 17), read(17, 25), read(25, 36))
         else {
             return Err(Corruption::Byte(11));
         };
@@ -369,7 +371,9 @@ mod tests {
     #[test]
     fn a_name_that_is_not_ours_has_no_number() {
         let space = KeySpace::new(&keys(10, KeyOrder::Uniform));
-        for name in ["", "x", "bakeoff/000000000000000z", "bakeoff/00000000000000ff", "+00000000000001"] {
+        for name in
+            ["", "x", "bakeoff/000000000000000z", "bakeoff/00000000000000ff", "+00000000000001"]
+        {
             assert_eq!(space.index_of(name.as_bytes()), None, "{name}");
         }
     }

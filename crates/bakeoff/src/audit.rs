@@ -15,8 +15,8 @@ use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::cluster::Ready;
-use crate::engine::transport::Target;
 use crate::engine::Drive;
+use crate::engine::transport::Target;
 use crate::kv::{Findings, Keyed, Reading, Source};
 use crate::systems::{KvLoad, System};
 

@@ -132,7 +132,10 @@ pub(crate) fn install(
         let wanted = version_request(version)?;
         let progress = &mut |line: &str| messages.step(line);
         let found = install::install(recipe, wanted.as_ref(), None, &cache, progress, stop)?;
-        messages.output(&format!("{name} {}, {}\nSHA-256 {}", found.version, found.source, found.sha256));
+        messages.output(&format!(
+            "{name} {}, {}\nSHA-256 {}",
+            found.version, found.source, found.sha256
+        ));
     }
     Ok(())
 }
@@ -172,7 +175,9 @@ pub(crate) fn doctor(asked: &[String], messages: &Messages) -> Result<ExitCode, 
 fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
     let mut missing = Vec::new();
     for system in study.systems.iter().filter(|system| system.endpoints.is_empty()) {
-        let Some(recipe) = systems::by_kind(&system.kind).and_then(System::recipe) else { continue };
+        let Some(recipe) = systems::by_kind(&system.kind).and_then(System::recipe) else {
+            continue;
+        };
         let wanted = version_request(system.version.as_deref())?;
         let own = system.program.as_deref().map(Path::new);
         if let Availability::Missing { reason, remedy, .. } =

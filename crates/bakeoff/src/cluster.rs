@@ -50,8 +50,11 @@ pub(crate) fn launch(
     trial_dir: &Path,
 ) -> Result<Launched, HostError> {
     let host = Host::new(trial_dir)?;
-    let processes =
-        description.nodes.into_iter().map(|spec| host.launch(spec)).collect::<Result<Vec<_>, _>>()?;
+    let processes = description
+        .nodes
+        .into_iter()
+        .map(|spec| host.launch(spec))
+        .collect::<Result<Vec<_>, _>>()?;
     let nodes = processes.iter().map(|process| {
         let port = process.port("client");
         Access {
@@ -89,7 +92,10 @@ pub(crate) fn attach(
     Ok(Launched { system, processes: Vec::new(), nodes: nodes.collect::<Result<_, Failure>>()? })
 }
 
-fn resolve(endpoint: &Endpoint, config: Option<&Arc<rustls::ClientConfig>>) -> Result<Target, String> {
+fn resolve(
+    endpoint: &Endpoint,
+    config: Option<&Arc<rustls::ClientConfig>>,
+) -> Result<Target, String> {
     let mut found = (endpoint.host.as_str(), endpoint.port)
         .to_socket_addrs()
         .map_err(|error| format!("cannot be resolved: {error}"))?;
@@ -162,6 +168,14 @@ impl Ready {
     /// What became of the limits that the study asks for, node by node.
     pub(crate) fn limits(&self) -> Vec<LimitsApplied> {
         self.processes.iter().map(Process::limits).collect()
+    }
+
+    /// Nodes that ended by themselves, each with how.
+    pub(crate) fn died(&self) -> Vec<String> {
+        let ended = self.processes.iter().filter_map(|process| {
+            process.exit().map(|exit| format!("`{}` {exit}", process.name()))
+        });
+        ended.collect()
     }
 
     /// Kills all nodes at once with SIGKILL, starts them again and waits for a leader.

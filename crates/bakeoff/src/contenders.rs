@@ -49,7 +49,14 @@ fn contender<'a>(
     if record.already_running {
         let ready = cluster::attach(system, asked)?.ready(stop)?;
         record.version = ready.view.version;
-        record.source = Some(asked.endpoints.iter().map(|e| format!("{}:{}", e.host, e.port)).collect::<Vec<_>>().join(", "));
+        record.source = Some(
+            asked
+                .endpoints
+                .iter()
+                .map(|e| format!("{}:{}", e.host, e.port))
+                .collect::<Vec<_>>()
+                .join(", "),
+        );
         return Ok(Contender { asked, system, program: None, record });
     }
     let program = match system.recipe() {

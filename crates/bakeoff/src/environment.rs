@@ -32,7 +32,8 @@ pub(crate) fn cpus() -> u32 {
 pub(crate) fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let now = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    let now =
+        if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
     now.unwrap_or(u64::MAX)
 }
 

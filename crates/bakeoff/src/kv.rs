@@ -14,7 +14,9 @@ use bakeoff_core::study::{KeyOrder, Operation, ReadConsistency, Workload};
 use bakeoff_core::workload::{Chooser, KeySpace, Stamp, Values, mix64};
 use bakeoff_wire::ProtocolError;
 
-use crate::engine::work::{Done, Failure, Issued, NotIssued, Pendings, Session, Success, Tag, Work};
+use crate::engine::work::{
+    Done, Failure, Issued, NotIssued, Pendings, Session, Success, Tag, Work,
+};
 
 /// The most keys whose history is kept: of larger key spaces an evenly spaced sample is.
 const TRACKED_MAX: u64 = 1 << 18;
@@ -334,10 +336,10 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     }
 
     fn give_up(&mut self, pending: Pending, outcome: Outcome) {
-        if matches!(pending.operation, Operation::Put | Operation::Delete) {
-            if let Some(mut history) = self.keyed.ledger.history(pending.key) {
-                history.end(outcome);
-            }
+        if matches!(pending.operation, Operation::Put | Operation::Delete)
+            && let Some(mut history) = self.keyed.ledger.history(pending.key)
+        {
+            history.end(outcome);
         }
     }
 }
@@ -346,12 +348,10 @@ impl<S, C> KvWork<S, C> {
     fn judge(&self, pending: &Pending, answer: Answer<'_>) -> Result<Success, Failure> {
         let failure = |kind, what| Err(Failure { kind, what });
         let is_write = matches!(pending.operation, Operation::Put | Operation::Delete);
-        if is_write {
-            if let Some(mut history) = self.keyed.ledger.history(pending.key) {
-                // An error answer does not say that the write did not happen.
-                let acknowledged = !matches!(answer, Answer::Failed(..));
-                history.end(if acknowledged { Outcome::Acknowledged } else { Outcome::Unknown });
-            }
+        if is_write && let Some(mut history) = self.keyed.ledger.history(pending.key) {
+            // An error answer does not say that the write did not happen.
+            let acknowledged = !matches!(answer, Answer::Failed(..));
+            history.end(if acknowledged { Outcome::Acknowledged } else { Outcome::Unknown });
         }
         match (pending.operation, answer) {
             (_, Answer::Failed(kind, what)) => failure(kind, what),
@@ -360,7 +360,9 @@ impl<S, C> KvWork<S, C> {
             (Operation::Get, Answer::Value(value)) => self.judge_value(pending, value),
             (Operation::Get, Answer::Missing) => self.judge_missing(pending),
             (Operation::List, Answer::Names(names)) => self.judge_names(pending.key, names),
-            (Operation::List, Answer::Missing) => self.judge_names(pending.key, &mut std::iter::empty()),
+            (Operation::List, Answer::Missing) => {
+                self.judge_names(pending.key, &mut std::iter::empty())
+            }
             (operation, _) => {
                 let name = operation_name(operation);
                 failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
@@ -391,7 +393,11 @@ impl<S, C> KvWork<S, C> {
         self.conclude(pending, judged)
     }
 
-    fn conclude(&self, pending: &Pending, judged: Result<(), Violation>) -> Result<Success, Failure> {
+    fn conclude(
+        &self,
+        pending: &Pending,
+        judged: Result<(), Violation>,
+    ) -> Result<Success, Failure> {
         let may_be_old = self.reading.may_be_old;
         match judged {
             Ok(()) => {
@@ -402,12 +408,15 @@ impl<S, C> KvWork<S, C> {
             }
             Err(Violation::Stale(..) | Violation::Lost) if may_be_old => Ok(Success { old: true }),
             Err(Violation::Stale(seen, floor)) => {
-                let what = format!("write {seen} of the key was read after write {floor} was acknowledged");
+                let what = format!(
+                    "write {seen} of the key was read after write {floor} was acknowledged"
+                );
                 let what = self.find(pending.key, false, &what);
                 Err(Failure { kind: ErrorKind::StaleValue, what })
             }
             Err(Violation::Lost) => {
-                let what = self.find(pending.key, true, "missing, though a write of it was acknowledged");
+                let what =
+                    self.find(pending.key, true, "missing, though a write of it was acknowledged");
                 Err(Failure { kind: ErrorKind::WrongValue, what })
             }
             Err(Violation::FromTheFuture(seen)) => {
@@ -428,14 +437,16 @@ impl<S, C> KvWork<S, C> {
         let expected = space.per_directory().min(space.count().saturating_sub(first));
         let mut found = 0;
         for name in names {
-            let ours = space.index_of(name).is_some_and(|key| key / space.per_directory() == directory);
+            let ours =
+                space.index_of(name).is_some_and(|key| key / space.per_directory() == directory);
             if !ours {
                 let what = format!("`{}` is no key of directory {directory}", name.escape_ascii());
                 return Err(Failure { kind: ErrorKind::WrongValue, what });
             }
             found += 1;
         }
-        let incomplete = self.reading.lists_are_complete && !self.reading.may_be_old && found < expected;
+        let incomplete =
+            self.reading.lists_are_complete && !self.reading.may_be_old && found < expected;
         if found > expected || incomplete {
             let what = format!("{found} names listed where {expected} keys were written");
             return Err(Failure { kind: ErrorKind::WrongValue, what });

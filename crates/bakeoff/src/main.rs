@@ -41,7 +41,8 @@ fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     let mut messages = Messages::new();
-    let done = catch_signals().and_then(|interrupted| obey(&cli.command, &mut messages, &interrupted));
+    let done =
+        catch_signals().and_then(|interrupted| obey(&cli.command, &mut messages, &interrupted));
     messages.finish();
     done.unwrap_or_else(|failure| {
         messages::failure(&failure.to_string());

@@ -72,7 +72,8 @@ impl Messages {
 
     /// A trial's clients work.
     pub(crate) fn loading(&mut self, clients: u32, live: Option<&Live>) {
-        let clients_text = if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
+        let clients_text =
+            if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
         let said = live.map(|live| {
             let p99 = live.p99.map_or_else(|| "–".to_owned(), latency_text);
             let errors = match live.errors {

@@ -125,10 +125,10 @@ fn study_for(args: &RunArgs) -> Result<Study, Failure> {
 pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
     let kinds = systems::kinds();
     let path = PathBuf::from(asked);
-    if let Some((name, text)) = shipped::shipped().iter().find(|(name, _)| *name == asked) {
-        if !path.is_file() {
-            return Ok(study::parse(name, &format!("studies/{name}.yaml"), text, &kinds)?);
-        }
+    if let Some((name, text)) = shipped::shipped().iter().find(|(name, _)| *name == asked)
+        && !path.is_file()
+    {
+        return Ok(study::parse(name, &format!("studies/{name}.yaml"), text, &kinds)?);
     }
     let bytes = std::fs::read(&path).map_err(|error| {
         let names: Vec<&str> = shipped::shipped().iter().map(|(name, _)| *name).collect();
@@ -137,7 +137,10 @@ pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
     })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::input(format!("study `{asked}` is not UTF-8 at byte {at}"), "studies are YAML text")
+        Failure::input(
+            format!("study `{asked}` is not UTF-8 at byte {at}"),
+            "studies are YAML text",
+        )
     })?;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study");
     Ok(study::parse(stem, asked, &text, &kinds)?)
@@ -145,9 +148,10 @@ pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
 
 /// What the load needs of this machine and can be known before anything is started.
 fn check_machine(study: &Study, open_files: u64) -> Result<(), Failure> {
-    let clients = study.loads.iter().flat_map(|load| {
-        load.clients.iter().chain(load.clients_for.values().flatten()).copied()
-    });
+    let clients = study
+        .loads
+        .iter()
+        .flat_map(|load| load.clients.iter().chain(load.clients_for.values().flatten()).copied());
     let most = u64::from(clients.max().unwrap_or(0));
     let needed = most + 200; // polls, timers, logs, pipes
     if needed > open_files {

@@ -60,9 +60,11 @@ pub(crate) fn run(
         checks: Vec::new(),
         outcome: Outcome::Completed,
     };
-    let name = format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
+    let name =
+        format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
     let dir = stand.run_dir.join("trials").join(name);
-    let ended = Attempt { stand, contender, trial, dir: dir.clone(), record: &mut record, messages }.run();
+    let ended =
+        Attempt { stand, contender, trial, dir: dir.clone(), record: &mut record, messages }.run();
     match ended {
         Ok(()) => {}
         Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,
@@ -85,7 +87,11 @@ enum Ended {
 
 impl From<Failure> for Ended {
     fn from(failure: Failure) -> Self {
-        if failure.exit_code() == 130 { Self::Interrupted } else { Self::Failed(failure.to_string()) }
+        if failure.exit_code() == 130 {
+            Self::Interrupted
+        } else {
+            Self::Failed(failure.to_string())
+        }
     }
 }
 
@@ -152,6 +158,7 @@ impl Attempt<'_, '_> {
         self.record.usage = usage(&sampler.stop().samples);
         self.record.stages = stages?;
         self.record.checks.extend(answer_checks(&self.record.stages));
+        self.record.checks.extend(servers_check(&cluster));
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
         }
@@ -160,7 +167,9 @@ impl Attempt<'_, '_> {
         if asked.endpoints.is_empty() {
             self.messages.phase("stopping");
         } else {
-            system.clear(&cluster.nodes[cluster.view.leader.unwrap_or(0)]).map_err(Ended::Failed)?;
+            system
+                .clear(&cluster.nodes[cluster.view.leader.unwrap_or(0)])
+                .map_err(Ended::Failed)?;
         }
         cluster.stop();
         Ok(())
@@ -259,7 +268,11 @@ fn by_name<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> 
 fn usage(samples: &[Sample]) -> Vec<Usage> {
     let summaries = observe::summarize(samples, Duration::ZERO, Duration::MAX);
     let usage = summaries.into_iter().map(|summary| Usage {
-        name: if &*summary.node == OURSELVES { "generator".into() } else { summary.node.to_string() },
+        name: if &*summary.node == OURSELVES {
+            "generator".into()
+        } else {
+            summary.node.to_string()
+        },
         cpu_mean_percent: summary.cpu_mean_percent,
         cpu_max_percent: summary.cpu_max_percent,
         rss_max_bytes: summary.rss_bytes_max,
@@ -331,6 +344,17 @@ fn limits_check(cluster: &Ready) -> Option<Check> {
     verdict.map(|verdict| Check { name: "limits".into(), verdict })
 }
 
+/// A server that ended while it was loaded answers for nothing that was measured.
+fn servers_check(cluster: &Ready) -> Option<Check> {
+    let died = cluster.died();
+    let verdict = if died.is_empty() {
+        Verdict::Passed
+    } else {
+        Verdict::Failed(format!("{} during the load", died.join(", ")))
+    };
+    (!cluster.processes().is_empty()).then(|| Check { name: "servers".into(), verdict })
+}
+
 /// What the answers themselves prove or disprove.
 fn answer_checks(stages: &[StageRecord]) -> Vec<Check> {
     let count = |kind: ErrorKind| -> u64 {
@@ -358,7 +382,12 @@ fn answer_checks(stages: &[StageRecord]) -> Vec<Check> {
     vec![
         check("answers", answers),
         check("successes", none.then(|| "no operation succeeded".to_owned())),
-        check("keys", exhausted.then(|| "the unique keys ran out before the load's end; raise `keys.count`".to_owned())),
+        check(
+            "keys",
+            exhausted.then(|| {
+                "the unique keys ran out before the load's end; raise `keys.count`".to_owned()
+            }),
+        ),
     ]
 }
 

@@ -32,11 +32,6 @@ pub(crate) enum Durability {
 }
 
 impl Options {
-    /// An honest canary.
-    pub(crate) fn new(listen: SocketAddr, data: PathBuf, durability: Durability) -> Self {
-        Self { listen, data, durability, faults: Faults::default() }
-    }
-
     pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let (mut listen, mut data, mut durability) = (None, None, Durability::SyncEachWrite);
         let mut faults = Faults { delay_share: 1.0, ..Faults::default() };

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +35,6 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct Canary {
     poll: Poll,
     listener: TcpListener,
-    address: SocketAddr,
     waker: Arc<Waker>,
     stop: Arc<AtomicBool>,
     service: Service,
@@ -118,7 +117,6 @@ impl Canary {
         Ok(Self {
             poll,
             listener,
-            address,
             waker,
             stop,
             service,
@@ -132,11 +130,6 @@ impl Canary {
             began,
             accept_error: None,
         })
-    }
-
-    /// Where it listens, with the port that the kernel chose if it was to.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
     }
 
     /// Wakes the loop, so that it sees that it is to stop.

@@ -189,7 +189,8 @@ impl Collector {
     /// The whole, once all workers have ended.
     pub(super) fn finish(mut self, window: &Window) -> Measurement {
         let last_end = self.last_end.unwrap_or(window.measure);
-        let end = if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };
+        let end =
+            if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };
         self.measurement.window = end.saturating_duration_since(window.measure);
         self.measurement.operations = self
             .names

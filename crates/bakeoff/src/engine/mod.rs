@@ -140,7 +140,11 @@ pub(crate) fn drive<W: Work>(
                 Worker::new(work, part(drive, share), &shared, to_collector.clone(), recycled)?;
             let to_collector = to_collector.clone();
             let work_on = move || work_on(worker, &to_collector, &started);
-            workers.push(thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, work_on)?);
+            workers.push(
+                thread::Builder::new()
+                    .name(format!("load-{index}"))
+                    .spawn_scoped(scope, work_on)?,
+            );
             starts.push(start);
             recycle.push(give_back);
         }

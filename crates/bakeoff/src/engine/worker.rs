@@ -305,7 +305,8 @@ impl<'a, W: Work> Worker<'a, W> {
     fn come_up(&mut self, index: usize) {
         let now = clock::now();
         let client = &mut self.clients[index];
-        let connection = std::mem::replace(&mut client.connection, Connection::Down { retry_at: now });
+        let connection =
+            std::mem::replace(&mut client.connection, Connection::Down { retry_at: now });
         if let Connection::Greeting { link, session, .. } = connection {
             client.connection = Connection::Up { link, session };
         }
@@ -316,10 +317,10 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     fn flush(&mut self, index: usize) {
-        if let Some((link, _)) = self.clients[index].link() {
-            if let Err(error) = link.flush() {
-                self.lose(index, ErrorKind::Reset, error.to_string());
-            }
+        if let Some((link, _)) = self.clients[index].link()
+            && let Err(error) = link.flush()
+        {
+            self.lose(index, ErrorKind::Reset, error.to_string());
         }
     }
 
@@ -354,7 +355,11 @@ impl<'a, W: Work> Worker<'a, W> {
                 return self.reconnect(index);
             }
             if count == 0 {
-                return self.lose(index, ErrorKind::Reset, "the server closed the connection".into());
+                return self.lose(
+                    index,
+                    ErrorKind::Reset,
+                    "the server closed the connection".into(),
+                );
             }
             if last {
                 return;
@@ -428,7 +433,11 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         let at_seconds = self.window.seconds_at(now);
         let address = self.shared.targets[node].address;
-        figures.count_error(kind, || Example { at_seconds, node: address.to_string(), what: what() });
+        figures.count_error(kind, || Example {
+            at_seconds,
+            node: address.to_string(),
+            what: what(),
+        });
     }
 
     /// Gives every free slot of a client that is up an operation, as far as any is due.
@@ -473,11 +482,8 @@ impl<'a, W: Work> Worker<'a, W> {
         match self.work.issue(session, client.number, tag, ticket, &mut link.out) {
             Ok(issued) => {
                 client.pendings[tag as usize] = Some(issued.pending);
-                client.slots[tag as usize] = Slot::Busy(Flight {
-                    operation: issued.operation,
-                    due,
-                    sent: now,
-                });
+                client.slots[tag as usize] =
+                    Slot::Busy(Flight { operation: issued.operation, due, sent: now });
                 client.last_sent = now;
                 if self.part.schedule.is_some() {
                     if measured && !self.starved {
@@ -558,13 +564,14 @@ impl<'a, W: Work> Worker<'a, W> {
                 {
                     self.lose(index, ErrorKind::Timeout, "no connection in time".into());
                 }
-                Connection::Up { link, session } => {
-                    if session.keep_alive_every().is_some_and(|every| now > client.last_sent + every)
-                    {
-                        session.keep_alive(&mut link.out);
-                        client.last_sent = now;
-                        self.flush(index);
-                    }
+                Connection::Up { link, session }
+                    if session
+                        .keep_alive_every()
+                        .is_some_and(|every| now > client.last_sent + every) =>
+                {
+                    session.keep_alive(&mut link.out);
+                    client.last_sent = now;
+                    self.flush(index);
                 }
                 _ => {}
             }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use bakeoff_core::study::Limits;
 
 pub(crate) use error::HostError;
-pub(crate) use process::{Exit, Process, Stopped, terminate_all};
+pub(crate) use process::{Exit, Process, terminate_all};
 pub(crate) use ready::{Probe, await_ready};
 
 /// One server process to run, described.
@@ -72,6 +72,7 @@ pub(crate) struct NodeFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileMode {
     /// Its owner only (0600): keys, tokens, passwords.
+    #[cfg_attr(not(test), expect(dead_code, reason = "key-value stores have no secrets"))]
     Private,
     /// Anybody (0644).
     Readable,
@@ -83,6 +84,10 @@ pub(crate) enum LimitsApplied {
     /// The study asks for none.
     NotAsked,
     /// They hold, and were read back.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the confinement that applies limits is yet to come")
+    )]
     Applied {
         /// Where: the path of a cgroup.
         by: String,

@@ -88,6 +88,7 @@ pub(crate) struct Observed {
     /// In order of time; of each node at each time.
     pub(crate) samples: Vec<Sample>,
     /// The CPU time that sampling itself took.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test holds it to its bound"))]
     pub(crate) cost: Duration,
 }
 
@@ -130,8 +131,9 @@ impl Sampler {
         Self { stop, samples, thread }
     }
 
-    /// Every node's newest sample, for showing progress.
-    pub(crate) fn latest(&self) -> Vec<Sample> {
+    /// Every node's newest sample.
+    #[cfg(test)]
+    fn latest(&self) -> Vec<Sample> {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = samples.last().map(|last| last.at);
         samples.iter().rev().take_while(|s| Some(s.at) == newest).cloned().collect()

@@ -8,7 +8,9 @@ use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+#[cfg(test)]
+use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,16 +87,6 @@ impl Process {
         &self.spec.name
     }
 
-    /// As it was described, with its directory made absolute.
-    pub(crate) fn spec(&self) -> &NodeSpec {
-        &self.spec
-    }
-
-    /// The program's absolute path, as it was found.
-    pub(crate) fn program(&self) -> &Path {
-        &self.program
-    }
-
     /// The port for a purpose. Asking for one that the description lacks is a bug.
     pub(crate) fn port(&self, purpose: &str) -> u16 {
         let found = self.spec.ports.iter().find(|(name, _)| name == purpose);
@@ -146,6 +138,7 @@ impl Process {
     }
 
     /// Asks its group to end (`SIGTERM`), waits, and kills what is left after `grace`.
+    #[cfg(test)]
     pub(crate) fn terminate(&self, grace: Duration) -> Stopped {
         self.signal(Signal::TERM);
         self.finish_by(clock::now() + grace)
@@ -168,6 +161,7 @@ impl Process {
     }
 
     /// Where its output goes.
+    #[cfg(test)]
     pub(crate) fn log_path(&self) -> &Path {
         &self.log
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use super::process::Stopped;
 use super::*;
 use crate::engine::clock;
 

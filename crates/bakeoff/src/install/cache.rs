@@ -72,6 +72,7 @@ pub(super) enum Look {
 
 impl Cache {
     /// The cache in the folder given.
+    #[cfg(test)]
     pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
         Cache { root: root.into() }
     }
@@ -98,6 +99,7 @@ impl Cache {
     }
 
     /// The folder itself.
+    #[cfg(test)]
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }

@@ -45,20 +45,6 @@ pub(crate) struct Rung {
     pub(crate) note: String,
 }
 
-/// Looks where the user says, on `PATH` and in the cache; the network is not used.
-///
-/// # Errors
-/// When the user's own program will not do, or there is no Java runtime for a system that needs one.
-pub(crate) fn find(
-    recipe: &Recipe,
-    wanted: Option<&VersionRequest>,
-    own_program: Option<&Path>,
-    cache: &Cache,
-) -> Result<Option<Installed>, InstallError> {
-    let host = Host::from_environment();
-    Search::new(&host, recipe, wanted, cache)?.find(own_program, Look::Hash)
-}
-
 /// Says whether the program is there and, if not, what would bring it. Cached files are looked at
 /// but not hashed, since a listing of all systems should be quick.
 pub(crate) fn describe(

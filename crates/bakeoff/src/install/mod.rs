@@ -36,7 +36,7 @@ use std::time::Duration;
 
 pub(crate) use cache::Cache;
 pub(crate) use error::{InstallError, RungError};
-pub(crate) use find::{Availability, describe, find};
+pub(crate) use find::{Availability, describe};
 pub(crate) use recipe::{Algorithm, Member, Recipe, Shape, Source};
 pub(crate) use version::VersionRequest;
 

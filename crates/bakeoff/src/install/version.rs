@@ -52,11 +52,6 @@ impl fmt::Display for VersionRequest {
 }
 
 impl VersionRequest {
-    /// The text of the request, without a leading `v`.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether the request names one version alone: three numbers, or any pre-release.
     pub(crate) fn is_exact(&self) -> bool {
         self.0.split('.').count() >= 3 || self.0.contains(['-', '+', '~'])

@@ -88,7 +88,9 @@ impl<T: Read + Write> Stream for T {}
 
 fn say_timeout(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::other("no answer in time"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::other("no answer in time")
+        }
         _ => error,
     }
 }

@@ -71,7 +71,9 @@ impl System for Canary {
 
     fn promises(&self, asked: &study::System) -> Promises {
         let acknowledged = match super::option(asked, "sync") {
-            Some("none") => "once the kernel has it: a crash of the program loses nothing, a power cut may",
+            Some("none") => {
+                "once the kernel has it: a crash of the program loses nothing, a power cut may"
+            }
             _ => "after it is synced to disk",
         };
         Promises {

@@ -35,7 +35,11 @@ impl System for Consul {
         Kind {
             name: "consul",
             operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
-            reads: &[ReadConsistency::Linearizable, ReadConsistency::Default, ReadConsistency::Stale],
+            reads: &[
+                ReadConsistency::Linearizable,
+                ReadConsistency::Default,
+                ReadConsistency::Stale,
+            ],
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 512 << 10, // kv_max_value_size
@@ -51,9 +55,10 @@ impl System for Consul {
         Promises {
             replication: "Raft: every server holds all data; a majority must live".into(),
             acknowledged: "after a majority has synced it to disk".into(),
-            reads: "by default from the leader, old only if it was just deposed; linearizable reads \
+            reads:
+                "by default from the leader, old only if it was just deposed; linearizable reads \
                     (`consistent`) ask a majority first; `stale` ones answer from the node asked"
-                .into(),
+                    .into(),
         }
     }
 
@@ -81,7 +86,11 @@ impl System for Consul {
                 "all clients come from one address, and 200 of one is the default limit",
             ),
             setting("disable_update_check", true, "bakeoff's servers talk to this machine only"),
-            setting("ports.dns, serf_wan, grpc_tls", -1, "nobody uses them, and they would need ports"),
+            setting(
+                "ports.dns, serf_wan, grpc_tls",
+                -1,
+                "nobody uses them, and they would need ports",
+            ),
         ];
         let mut performance = serde_json::Map::new();
         if let Some(multiplier) = asked.option("raft-multiplier") {
@@ -146,7 +155,8 @@ impl System for Consul {
             let (status, body) = ask(node, "GET", "/v1/agent/self")?;
             let about: serde_json::Value = serde_json::from_str(&body)
                 .map_err(|_| format!("`{}` answered {status}: {}", node.name, body.trim()))?;
-            if about.pointer("/Stats/consul/leader").and_then(|said| said.as_str()) == Some("true") {
+            if about.pointer("/Stats/consul/leader").and_then(|said| said.as_str()) == Some("true")
+            {
                 view.leader = Some(index);
             }
             if let Some(version) = about.pointer("/Config/Version").and_then(|said| said.as_str()) {

@@ -104,7 +104,9 @@ pub(super) fn read_status(message: &[u8]) -> Result<MemberStatus, ProtocolError>
                     }
                 }
             }
-            (2, content) => status.version = String::from_utf8_lossy(content.as_bytes()).into_owned(),
+            (2, content) => {
+                status.version = String::from_utf8_lossy(content.as_bytes()).into_owned()
+            }
             (4, content) => status.leader = content.as_uint(),
             _ => {}
         }

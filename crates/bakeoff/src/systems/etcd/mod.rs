@@ -56,7 +56,11 @@ impl System for Etcd {
         Kind {
             name: "etcd",
             operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
-            reads: &[ReadConsistency::Linearizable, ReadConsistency::Default, ReadConsistency::Stale],
+            reads: &[
+                ReadConsistency::Linearizable,
+                ReadConsistency::Default,
+                ReadConsistency::Stale,
+            ],
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)
@@ -72,7 +76,9 @@ impl System for Etcd {
         Promises {
             replication: "Raft: every node holds all data; a majority must live".into(),
             acknowledged: "after a majority has synced it to disk".into(),
-            reads: "linearizable by default; `stale` (serializable) reads answer from the node asked".into(),
+            reads:
+                "linearizable by default; `stale` (serializable) reads answer from the node asked"
+                    .into(),
         }
     }
 

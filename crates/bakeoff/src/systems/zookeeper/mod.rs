@@ -32,7 +32,11 @@ const HEAP: &str = "1000m"; // as its own start script has it
 
 const OPTIONS: &[KindOption] = &[
     KindOption { name: "heap", form: OptionForm::Size, meaning: "size of the Java heap" },
-    KindOption { name: "tick-time", form: OptionForm::Duration, meaning: "ZooKeeper's unit of time" },
+    KindOption {
+        name: "tick-time",
+        form: OptionForm::Duration,
+        meaning: "ZooKeeper's unit of time",
+    },
     KindOption {
         name: "sync",
         form: OptionForm::Word(&["each", "none"]),
@@ -45,7 +49,11 @@ impl System for ZooKeeper {
         Kind {
             name: "zookeeper",
             operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
-            reads: &[ReadConsistency::Linearizable, ReadConsistency::Default, ReadConsistency::Stale],
+            reads: &[
+                ReadConsistency::Linearizable,
+                ReadConsistency::Default,
+                ReadConsistency::Stale,
+            ],
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
@@ -65,9 +73,10 @@ impl System for ZooKeeper {
         Promises {
             replication: "Zab: every node holds all data in memory; a majority must live".into(),
             acknowledged: acknowledged.into(),
-            reads: "by default from the node asked, in order but perhaps old; linearizable reads send \
+            reads:
+                "by default from the node asked, in order but perhaps old; linearizable reads send \
                     a `sync` first"
-                .into(),
+                    .into(),
         }
     }
 
@@ -95,9 +104,17 @@ impl System for ZooKeeper {
         let tick = value("tick-time", &OptionForm::Duration, TICK_MS);
         let heap = value("heap", &OptionForm::Size, HEAP);
         let mut settings = vec![
-            setting("maxClientCnxns", 0, "all clients come from one address, and 60 of one is the default limit"),
+            setting(
+                "maxClientCnxns",
+                0,
+                "all clients come from one address, and 60 of one is the default limit",
+            ),
             setting("admin.enableServer", false, "its web server would listen on all addresses"),
-            setting("-Xmx", &heap, if asked.option("heap").is_some() { ASKED } else { "its own start script sets it" }),
+            setting(
+                "-Xmx",
+                &heap,
+                if asked.option("heap").is_some() { ASKED } else { "its own start script sets it" },
+            ),
         ];
         if asked.option("tick-time").is_some() {
             settings.push(setting("tickTime", &tick, ASKED));
