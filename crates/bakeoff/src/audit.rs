@@ -59,7 +59,13 @@ pub(crate) fn judge(
 
     let keys: Arc<[u64]> = keys.into();
     let findings = Arc::new(Mutex::new(Findings::default()));
-    let targets: Vec<Target> = cluster.nodes.iter().map(|node| node.target.clone()).collect();
+    let nodes = cluster.live_nodes();
+    if nodes.is_empty() {
+        audit.unreadable = asked;
+        audit.verdict = Verdict::Failed("no node is left to read from".into());
+        return audit;
+    }
+    let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
     let drive = Drive {
         targets: &targets,
         clients: CLIENTS_MAX.min(asked as u32),
@@ -73,7 +79,7 @@ pub(crate) fn judge(
         first_ticket: 0,
     };
     let driven = system.drive(KvLoad {
-        nodes: &cluster.nodes,
+        nodes: &nodes,
         keyed,
         source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
         reading: Reading {

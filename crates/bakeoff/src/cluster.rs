@@ -147,6 +147,17 @@ impl Ready {
         &self.processes
     }
 
+    /// The nodes that can be asked: all but those that ended by themselves.
+    pub(crate) fn live_nodes(&self) -> Vec<Access> {
+        let dead: Vec<&str> = self
+            .processes
+            .iter()
+            .filter(|process| process.exit().is_some())
+            .map(Process::name)
+            .collect();
+        self.nodes.iter().filter(|node| !dead.contains(&node.name.as_str())).cloned().collect()
+    }
+
     /// The nodes that clients of a load connect to.
     pub(crate) fn targets(&self, targets: Targets) -> Result<Vec<Access>, String> {
         let leader = match (targets, self.view.leader) {
