@@ -1,0 +1,234 @@
+//! Every check catches its canary: a check that has never failed may be one that cannot.
+//!
+//! Each test tells the canary to do one thing wrong, runs a study against it as a user would, and
+//! looks for the fault by its name in what comes out. Bounds are wide: they tell a check that works
+//! from one that does not, on a machine as slow and noisy as may be.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use support::{AUDITS, Bench, Run, array, figure, text};
+
+/// One study at a time: a fault must not hide behind another test's load.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs one trial of a canary with these options.
+fn canary(options: &str, workload: &str, load: &str) -> Run {
+    let _alone = alone();
+    let run = Bench::new(&format!(
+        "title: A canary\n\
+         systems: {{canary: {{kind: canary, options: {{{options}}}}}}}\n\
+         workloads: {{work: {workload}}}\n\
+         loads: {{load: {load}}}\n\
+         trials: 1\n"
+    ))
+    .run();
+    support::nothing_runs_in(run.bench.path());
+    run
+}
+
+const MIXED: &str = "{mix: {put: 50, get: 40, delete: 5, list: 5}, keys: {count: 200, per-directory: 20}}";
+const PUTS: &str = "{mix: {put: 1}, keys: {count: 500}}";
+const GETS: &str = "{mix: {get: 1}, keys: {count: 100}}";
+const UPDATES: &str = "{mix: {put: 50, get: 50}, keys: {count: 50}}";
+const SHORT: &str = "{clients: 4, stop: {operations: 1000}}";
+
+#[test]
+fn an_honest_canary_passes_everything() {
+    let run = canary("", MIXED, SHORT);
+    assert_eq!(run.ran.code, Some(0), "{}", run.ran.stderr);
+    assert_eq!(run.invalid_because(), "");
+    assert_eq!(run.figure("requests_verified"), 1000.0);
+    assert_eq!(run.figure("errors"), 0.0);
+    for when in AUDITS {
+        assert_eq!(run.audit(when), "passed");
+    }
+}
+
+/// The run says that the trial must not be used, and why.
+#[track_caller]
+fn is_invalid(run: &Run, reasons: &[&str]) {
+    assert_eq!(run.ran.code, Some(1), "{}", run.ran.stderr);
+    assert_eq!(run.trial()["valid"], false);
+    let because = run.invalid_because();
+    for reason in reasons {
+        assert!(because.contains(reason), "`{reason}` is not in:\n{because}");
+    }
+}
+
+#[test]
+fn a_lost_write_fails_the_trial() {
+    let run = canary("lose: 2%", PUTS, SHORT);
+    is_invalid(&run, &["after the load: ", "are lost"]);
+    assert_eq!(run.audit(AUDITS[0]), "failed");
+}
+
+#[test]
+fn one_lost_write_among_many_fails_the_trial() {
+    // Each key once, so that no later write hides a lost one.
+    let once = "{mix: {put: 1}, keys: {count: 2000, order: unique}}";
+    let run = canary("lose: 0.1%", once, "{clients: 4, stop: {operations: 2000}}");
+    is_invalid(&run, &["after the load: ", "are lost", "key `bakeoff/"]);
+}
+
+#[test]
+fn a_write_lost_on_restart_fails_the_trial() {
+    let run = canary("lose-on-restart: 5%", PUTS, SHORT);
+    is_invalid(&run, &["after kill -9 and restart of all nodes: ", "lost"]);
+    assert_eq!(run.audit(AUDITS[0]), "passed", "until the restart nothing is wrong");
+    assert_eq!(run.audit(AUDITS[1]), "failed");
+}
+
+#[test]
+fn a_corrupted_value_fails_the_trial_and_counts_as_wrong() {
+    let run = canary("corrupt: 5%", GETS, SHORT);
+    is_invalid(&run, &["answers: ", " wrong and 0 stale"]);
+    assert_eq!(run.figure("requests_verified") + run.figure("errors_wrong_value"), 1000.0);
+    assert!(run.figure("errors_wrong_value") > 5.0);
+}
+
+#[test]
+fn a_stale_read_fails_the_trial_and_counts_as_stale() {
+    let run = canary("stale: 20%", UPDATES, "{clients: 4, stop: {operations: 2000}}");
+    is_invalid(&run, &["answers: ", "stale answers; key `bakeoff/"]);
+    assert!(run.figure("errors_stale_value") > 5.0);
+    assert_eq!(run.figure("errors_wrong_value"), 0.0, "stale is a kind of its own");
+}
+
+#[test]
+fn a_truncated_body_is_no_success() {
+    let run = canary("truncate: 5%", GETS, SHORT);
+    let errors = run.figure("errors");
+    assert!(errors > 5.0, "{}", run.trial());
+    assert_eq!(run.figure("requests_verified") + errors, 1000.0);
+    assert_eq!(run.figure("errors_reset") + run.figure("errors_protocol"), errors);
+    assert!(run.figure("connections_lost") >= errors);
+}
+
+#[test]
+fn refused_requests_count_as_reset() {
+    let run = canary("refuse: 5%", GETS, SHORT);
+    assert!(run.figure("errors_reset") > 5.0, "{}", run.trial());
+    assert_eq!(run.figure("requests_verified") + run.figure("errors_reset"), 1000.0);
+    assert!(run.figure("connections_lost") >= run.figure("errors_reset"));
+}
+
+#[test]
+fn garbage_counts_as_protocol_errors() {
+    let run = canary("garbage: 5%", GETS, SHORT);
+    assert!(run.figure("errors_protocol") > 5.0, "{}", run.trial());
+    assert_eq!(run.figure("requests_verified") + run.figure("errors_protocol"), 1000.0);
+}
+
+#[test]
+fn errors_that_are_answered_quickly_are_no_throughput() {
+    let run = canary("error: 60%", GETS, "{clients: 4, stop: {operations: 2000}}");
+    let (verified, errors) = (run.figure("requests_verified"), run.figure("errors_status"));
+    assert_eq!(verified + errors, 2000.0);
+    assert!((1000.0..1400.0).contains(&errors), "{errors}");
+    let claimed = run.figure("throughput_mean_per_second") * run.figure("seconds");
+    assert!((claimed - verified).abs() < 1.0, "throughput counts {claimed} of {verified} verified");
+    let example = &array(&run.trial()["first_errors"])[0];
+    assert_eq!(text(&example["kind"]), "status");
+    assert!(text(&example["what"]).contains("500"), "{example}");
+}
+
+#[test]
+fn a_canary_that_only_errs_is_not_valid() {
+    let run = canary("error: 100%", PUTS, SHORT);
+    is_invalid(&run, &["successes: no operation succeeded"]);
+}
+
+#[test]
+fn a_stall_of_a_second_shows_in_the_response_time_of_all_that_fell_due_in_it() {
+    let stall = "stall: 1s, stall-after: 2s";
+    let run = canary(stall, GETS, "{clients: 8, rate: 300/s, stop: {after: 4s}}");
+    assert_eq!(run.figure("errors"), 0.0, "{}", run.trial());
+    // 1200 operations; about 300 fell due in the stall, and half of those waited over half of it.
+    let delayed = slower_than(&run, 100.0);
+    assert!(delayed >= 200.0, "only {delayed} operations show the stall");
+    assert!(run.figure("response_max_ms") >= 800.0, "{}", run.trial());
+    // Only as many as there are clients were under way: service time alone would hide the stall.
+    assert!(run.figure("service_p95_ms") < 500.0, "{}", run.trial());
+    assert!(run.figure("response_p90_ms") > 100.0, "{}", run.trial());
+}
+
+/// How many operations of the one trial took longer, from its histograms in the record.
+fn slower_than(run: &Run, milliseconds: f64) -> f64 {
+    use hdrhistogram::Histogram;
+    use hdrhistogram::serialization::Deserializer;
+    let record = run.record();
+    let figures = &record[1]["stages"][0]["measurement"]["operations"]["get"];
+    let hdr = text(&figures["response"]["hdr"]);
+    let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, hdr).unwrap();
+    let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
+    let nanoseconds = (milliseconds * 1e6) as u64;
+    histogram.count_between(nanoseconds, u64::MAX) as f64
+}
+
+#[test]
+fn a_delay_shows_in_latency() {
+    let delay = canary("delay: 50ms", GETS, "{clients: 8, stop: {operations: 200}}");
+    assert_eq!(delay.figure("errors"), 0.0);
+    assert!(delay.figure("response_min_ms") >= 45.0, "{}", delay.trial());
+    assert!(delay.figure("service_p50_ms") >= 45.0);
+    // Closed: eight clients that wait 50 ms each cannot have more than 160 a second.
+    assert!(delay.figure("throughput_mean_per_second") <= 170.0);
+}
+
+#[test]
+fn a_tenth_of_answers_delayed_shows_in_the_tail_alone() {
+    let options = "delay: 300ms, delay-share: 5%";
+    let run = canary(options, GETS, "{clients: 8, stop: {operations: 600}}");
+    assert!(run.figure("response_p99_ms") >= 280.0, "{}", run.trial());
+    assert!(run.figure("response_p50_ms") < 250.0, "{}", run.trial());
+}
+
+#[test]
+fn a_server_that_dies_shows_as_errors_and_as_time_without_connection() {
+    let load = "{clients: 4, stop: {after: 4s}, timeout: 500ms}";
+    let run = canary("die-after: 2s", GETS, load);
+    assert!(run.figure("requests_verified") > 0.0, "{}", run.trial());
+    // Those under way when it died, then those that found nobody to send them to.
+    assert!(run.figure("errors_reset") >= 1.0, "{}", run.trial());
+    assert!(run.figure("errors_refused") >= 4.0, "{}", run.trial());
+    assert!(run.figure("connections_lost") > 4.0, "{}", run.trial());
+    // Four clients, each about two seconds.
+    let disconnected = run.figure("disconnected_seconds");
+    assert!((2.0..17.0).contains(&disconnected), "{disconnected}");
+    // The time is not lost from the picture: the slowest response is a whole timeout.
+    assert!(run.figure("response_max_ms") >= 490.0, "{}", run.trial());
+}
+
+#[test]
+fn what_fell_due_after_an_open_load_lost_its_server_is_counted() {
+    let load = "{clients: 4, rate: 100/s, stop: {after: 4s}, timeout: 500ms}";
+    let run = canary("die-after: 2s", GETS, load);
+    let all = run.figure("requests_verified") + run.figure("errors");
+    assert!((390.0..=401.0).contains(&all), "{all} of 400 are accounted for: {}", run.trial());
+    assert!(run.figure("errors_unsent") > 50.0, "{}", run.trial());
+}
+
+#[test]
+fn an_answer_that_does_not_come_in_time_is_a_timeout() {
+    let options = "delay: 3s, delay-share: 10%";
+    let run = canary(options, GETS, "{clients: 4, stop: {operations: 60}, timeout: 300ms}");
+    assert!(run.figure("errors_timeout") >= 1.0, "{}", run.trial());
+    assert_eq!(run.figure("requests_verified") + run.figure("errors_timeout"), 60.0);
+    assert!(run.figure("response_max_ms") >= 300.0, "a timeout is as slow as it had waited");
+}
+
+#[test]
+fn a_slow_start_is_waited_for_and_noted() {
+    let run = canary("slow-start: 1500ms", GETS, SHORT);
+    assert_eq!(run.ran.code, Some(0), "{}", run.ran.stderr);
+    assert_eq!(figure(run.trial(), "errors"), 0.0);
+    let ready_after = run.record()[1]["ready_after"].as_f64().unwrap();
+    assert!(ready_after >= 1.3, "ready after {ready_after} s");
+}

@@ -1,0 +1,249 @@
+//! Runs the built binary as a user would, and reads what it left.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The audits that a trial with writes must pass.
+pub(crate) const AUDITS: [&str; 2] = ["after the load", "after kill -9 and restart of all nodes"];
+
+/// bakeoff, with nobody at a terminal.
+pub(crate) fn bakeoff() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        Self::from_output(command.output().expect("bakeoff can be started"))
+    }
+
+    pub(crate) fn from_output(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("what is printed is UTF-8");
+        Self {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    /// Fails the test with all that was printed, unless it ended with this code.
+    #[track_caller]
+    pub(crate) fn ends_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Fails the test unless standard error holds each of these.
+    #[track_caller]
+    pub(crate) fn complains(self, parts: &[&str]) -> Self {
+        for part in parts {
+            assert!(self.stderr.contains(part), "`{part}` is not in:\n{}", self.stderr);
+        }
+        self
+    }
+}
+
+/// A folder with a study in it and room for its runs.
+pub(crate) struct Bench {
+    dir: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new(study: &str) -> Self {
+        let dir = tempfile::tempdir().expect("there is room for a test");
+        std::fs::write(dir.path().join("study.yaml"), study).expect("a study can be written");
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn study(&self) -> PathBuf {
+        self.dir.path().join("study.yaml")
+    }
+
+    pub(crate) fn out(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    /// `bakeoff run STUDY --out OUT --seed 7`, to be added to.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = bakeoff();
+        command.arg("run").arg(self.study()).arg("--out").arg(self.out()).args(["--seed", "7"]);
+        command
+    }
+
+    /// Runs the study to its end.
+    pub(crate) fn run(self) -> Run {
+        let ran = Ran::of(self.command().arg("--json"));
+        let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
+            panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
+        });
+        Run { report, ran, bench: self }
+    }
+
+    /// The folders of its runs, oldest first.
+    pub(crate) fn runs(&self) -> Vec<PathBuf> {
+        folders(&self.out())
+    }
+
+    /// The one run's record, line by line.
+    pub(crate) fn record(&self) -> Vec<Value> {
+        let runs = self.runs();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        record(&runs[0])
+    }
+}
+
+/// The folders in a folder, by name; none when it is not there.
+pub(crate) fn folders(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    paths.sort();
+    paths
+}
+
+/// A record, line by line; a torn line is left out.
+pub(crate) fn record(run: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(run.join("record.jsonl")).expect("a run has a record");
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// A study that was run, and what came of it.
+pub(crate) struct Run {
+    pub(crate) report: Value,
+    pub(crate) ran: Ran,
+    pub(crate) bench: Bench,
+}
+
+impl Run {
+    /// Every trial of the report.
+    pub(crate) fn trials(&self) -> Vec<&Value> {
+        let mut trials = Vec::new();
+        for comparison in array(&self.report["comparisons"]) {
+            for system in array(&comparison["systems"]) {
+                trials.extend(array(&system["trials"]));
+            }
+        }
+        trials
+    }
+
+    /// The one trial of a study that has one.
+    #[track_caller]
+    pub(crate) fn trial(&self) -> &Value {
+        let trials = self.trials();
+        assert_eq!(trials.len(), 1, "{}", self.ran.stderr);
+        trials[0]
+    }
+
+    /// Why the one trial is not valid, as one text; empty when it is.
+    #[track_caller]
+    pub(crate) fn invalid_because(&self) -> String {
+        array(&self.trial()["invalid_because"]).iter().map(text).collect::<Vec<_>>().join("\n")
+    }
+
+    /// A figure of the one trial; 0 where there is none.
+    #[track_caller]
+    pub(crate) fn figure(&self, name: &str) -> f64 {
+        figure(self.trial(), name)
+    }
+
+    /// What the one trial's audit found: `passed`, `failed` or `not-checked`.
+    #[track_caller]
+    pub(crate) fn audit(&self, when: &str) -> &str {
+        audit(self.trial(), when)
+    }
+
+    /// The run's record, line by line.
+    pub(crate) fn record(&self) -> Vec<Value> {
+        self.bench.record()
+    }
+}
+
+/// A figure of a trial; 0 where there is none.
+pub(crate) fn figure(trial: &Value, name: &str) -> f64 {
+    trial["figures"][name].as_f64().unwrap_or(0.0)
+}
+
+/// What an audit of a trial found; `absent` when there was none.
+pub(crate) fn audit<'a>(trial: &'a Value, when: &str) -> &'a str {
+    let found = array(&trial["audits"]).iter().find(|audit| audit["when"] == when);
+    found.map_or("absent", |audit| text(&audit["verdict"]["verdict"]))
+}
+
+pub(crate) fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Looks until it holds; fails the test after `within`.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, within: Duration, mut holds: impl FnMut() -> bool) {
+    let give_up = Instant::now() + within;
+    while !holds() {
+        assert!(Instant::now() < give_up, "{what} did not come to be within {within:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Processes that have this folder in their command line or environment, or work in it.
+pub(crate) fn processes_of(dir: &Path) -> Vec<String> {
+    let needle = dir.as_os_str().as_encoded_bytes();
+    let holds = |bytes: &[u8]| bytes.windows(needle.len()).any(|window| window == needle);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("this is Linux").flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        if name.parse::<u32>().is_ok_and(|pid| pid != std::process::id()) {
+            let read = |file: &str| std::fs::read(entry.path().join(file)).unwrap_or_default();
+            let (cmdline, environ) = (read("cmdline"), read("environ"));
+            let cwd = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+            if holds(&cmdline) || holds(&environ) || cwd.starts_with(dir) {
+                let words = String::from_utf8_lossy(&cmdline).replace('\0', " ");
+                found.push(format!("{name}: {words}"));
+            }
+        }
+    }
+    found
+}
+
+/// Fails the test when anything of this folder still runs. A killed process may take a moment to
+/// go, so it looks for a while.
+#[track_caller]
+pub(crate) fn nothing_runs_in(dir: &Path) {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        let left = processes_of(dir);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < give_up, "still running: {left:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether this machine has a program of this name.
+pub(crate) fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
