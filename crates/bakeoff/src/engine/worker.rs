@@ -190,7 +190,7 @@ impl<'a, W: Work> Worker<'a, W> {
             }
             self.poll.poll(&mut events, Some(SCAN_EVERY)).or_else(ignore_interrupt)?;
             for event in &events {
-                self.on_event(event.token());
+                self.on_event(event.token(), event.is_read_closed());
             }
         }
     }
@@ -222,7 +222,7 @@ impl<'a, W: Work> Worker<'a, W> {
             self.poll.poll(&mut events, Some(SCAN_EVERY)).or_else(ignore_interrupt)?;
             for event in &events {
                 if event.token() != TIMER {
-                    self.on_event(event.token());
+                    self.on_event(event.token(), event.is_read_closed());
                 }
             }
             self.serve_due();
@@ -283,7 +283,7 @@ impl<'a, W: Work> Worker<'a, W> {
         self.to_collector.send(Message::Ended { worker: self.part.worker }).ok();
     }
 
-    fn on_event(&mut self, Token(index): Token) {
+    fn on_event(&mut self, Token(index): Token, ended: bool) {
         let client = &mut self.clients[index];
         if let Connection::Connecting { link, .. } = &client.connection {
             match link.is_connected() {
@@ -293,7 +293,7 @@ impl<'a, W: Work> Worker<'a, W> {
             }
         }
         self.flush(index);
-        self.read(index);
+        self.read(index, ended);
         let client = &self.clients[index];
         if matches!(&client.connection, Connection::Greeting { session, .. } if session.is_open()) {
             self.come_up(index);
@@ -324,7 +324,8 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    fn read(&mut self, index: usize) {
+    /// Reads what is there. `ended`: the peer's end is among it, and no event will tell so again.
+    fn read(&mut self, index: usize, ended: bool) {
         loop {
             let client = &mut self.clients[index];
             let pendings = &mut client.pendings;
@@ -344,11 +345,13 @@ impl<'a, W: Work> Worker<'a, W> {
                 let input = &self.buffer[..count];
                 self.work.receive(session, input, &mut link.out, pendings, &mut self.done)
             };
-            let last = count < self.buffer.len() && link.short_read_is_last();
+            let last = count < self.buffer.len() && link.short_read_is_last() && !ended;
             let ending = session.is_ending();
             self.record_done(index);
             if let Err(error) = received {
-                return self.lose(index, ErrorKind::Protocol, error.to_string());
+                // A server that dies in the middle of an answer breaks no protocol.
+                let kind = if count == 0 { ErrorKind::Reset } else { ErrorKind::Protocol };
+                return self.lose(index, kind, error.to_string());
             }
             let quiet = self.clients[index].is_quiet();
             if ending && quiet {
