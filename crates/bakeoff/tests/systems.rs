@@ -1,0 +1,504 @@
+//! The contract of every system: started, loaded, read back, crashed, read back, stopped, gone.
+//!
+//! The cases are held against the folders below `src/systems/`, so that a new system without one
+//! fails by name. Programs are had by `bakeoff install`, the code that users run. What cannot be had
+//! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
+//! unless the machine lacks what the program needs.
+//!
+//! Clusters are started one at a time: they are to be tested, not to compete.
+
+#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use serde_json::{Value, json};
+
+use support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, has, text};
+
+/// A system as it is put under the contract.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    kind: &'static str,
+    /// The version asked for; empty for what is part of bakeoff.
+    version: &'static str,
+    nodes: u32,
+    /// What a study says of it besides.
+    more: &'static str,
+    /// The tools without any of which this machine cannot have it, whatever the network.
+    needs: &'static [&'static str],
+}
+
+const fn case(kind: &'static str, version: &'static str, nodes: u32) -> Case {
+    Case { kind, version, nodes, more: "", needs: &[] }
+}
+
+const ETCD_3_4: Case = Case { needs: &["dpkg-deb"], ..case("etcd", "3.4", 3) };
+const ETCD_3_6: Case = Case { needs: &["go"], ..case("etcd", "3.6", 3) };
+const ETCD_ALONE: Case = Case { nodes: 1, ..ETCD_3_6 };
+const ZOOKEEPER: Case =
+    Case { more: ", options: {heap: 192MiB}", needs: &["java"], ..case("zookeeper", "3.9", 3) };
+const ZOOKEEPER_ALONE: Case = Case { nodes: 1, ..ZOOKEEPER };
+const CONSUL: Case = Case { needs: &["go"], ..case("consul", "1.20.1", 3) };
+const CONSUL_ALONE: Case = Case { nodes: 1, ..CONSUL };
+const CANARY: Case = case("canary", "", 1);
+
+/// Every system, with one node and with several where it has them.
+const CONTRACT: [Case; 8] =
+    [CANARY, ETCD_3_4, ETCD_3_6, ETCD_ALONE, ZOOKEEPER, ZOOKEEPER_ALONE, CONSUL, CONSUL_ALONE];
+
+impl Case {
+    fn name(&self) -> String {
+        let Self { kind, version, nodes, .. } = self;
+        let at = if version.is_empty() { "" } else { "@" };
+        format!("{kind}{at}{version}, {nodes} node{}", if *nodes == 1 { "" } else { "s" })
+    }
+
+    /// `etcd: {kind: etcd, version: "3.6", nodes: 3}`
+    fn in_study(&self) -> String {
+        let Self { kind, version, nodes, more, .. } = self;
+        let version =
+            if version.is_empty() { String::new() } else { format!(", version: \"{version}\"") };
+        format!("{kind}: {{kind: {kind}{version}, nodes: {nodes}{more}}}")
+    }
+
+    /// Has its program fetched; an error says why it cannot be had.
+    fn install(&self) -> Result<(), String> {
+        if self.version.is_empty() {
+            return Ok(());
+        }
+        let ran = Ran::of(bakeoff().args(["install", &format!("{}@{}", self.kind, self.version)]));
+        if ran.code == Some(0) {
+            assert!(ran.stdout.contains("SHA-256 "), "{}", ran.stdout);
+            return Ok(());
+        }
+        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+        let why = ran.stderr.lines().filter(|line| !line.trim().is_empty());
+        Err(format!("{} not found: {}", self.kind, why.collect::<Vec<_>>().join("; ")))
+    }
+}
+
+/// What was skipped, for the last line.
+type Skipped = Arc<Mutex<Vec<String>>>;
+
+/// A test that needs a system's program.
+fn with(what: &str, case: Case, skipped: &Skipped, test: impl Fn(&Case) + Send + 'static) -> Trial {
+    let name = format!("{what} ({})", case.name());
+    let skipped = Arc::clone(skipped);
+    Trial::ignorable_test(name, move || {
+        if let Err(why) = case.install() {
+            let lacking: Vec<&str> =
+                case.needs.iter().copied().filter(|program| !has(program)).collect();
+            let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+            if in_ci && lacking.is_empty() {
+                return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
+            }
+            let why = match lacking.as_slice() {
+                [] => why,
+                lacking => format!("{why} (this machine has no {})", lacking.join(", ")),
+            };
+            skipped.lock().unwrap().push(format!("skipped: {why}"));
+            return Ok(Completion::ignored_with(format!("skipped: {why}")));
+        }
+        test(&case);
+        Ok(Completion::Completed)
+    })
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let skipped = Skipped::default();
+    let mut tests = vec![Trial::test("every_system_has_a_contract_case", || {
+        every_system_has_a_contract_case();
+        Ok(())
+    })];
+    for case in CONTRACT {
+        let kept = "a_system_keeps_its_contract_and_leaves_nothing_running";
+        tests.push(with(kept, case, &skipped, keeps_its_contract));
+    }
+    for case in [ETCD_3_6, ZOOKEEPER, CONSUL] {
+        let name = "reads_are_as_fresh_as_asked_for_from_leader_and_followers";
+        tests.push(with(name, case, &skipped, reads_are_as_fresh_as_asked_for));
+    }
+    let more: [(&str, fn(&Case)); 4] = [
+        ("an_open_load_keeps_its_rate", an_open_load_keeps_its_rate),
+        ("a_client_has_as_many_in_flight_as_asked_for", many_are_in_flight),
+        ("a_system_that_runs_already_is_loaded_and_left_as_it_was", endpoints_are_left_alone),
+        ("a_system_behind_tls_is_verified", tls_is_verified),
+    ];
+    for (name, test) in more {
+        tests.push(with(name, ETCD_ALONE, &skipped, test));
+    }
+    let conclusion = libtest_mimic::run(&arguments, tests);
+    let skipped = skipped.lock().unwrap();
+    for line in &*skipped {
+        println!("{line}");
+    }
+    println!("{} skipped", skipped.len());
+    conclusion.exit_code()
+}
+
+fn every_system_has_a_contract_case() {
+    let covered: BTreeSet<&str> = CONTRACT.iter().map(|case| case.kind).collect();
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/systems");
+    for folder in support::folders(&folders) {
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        assert!(covered.contains(name), "`src/systems/{name}` has no contract case in this file");
+    }
+    let listed = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let listed: BTreeSet<&str> =
+        listed.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
+    assert_eq!(listed, covered, "`bakeoff systems` lists what the contract covers");
+    let many = |kind: &str| CONTRACT.iter().any(|case| case.kind == kind && case.nodes > 1);
+    let systems = Ran::of(bakeoff().arg("systems")).stdout;
+    for block in systems.split("\n\n") {
+        let kind = block.lines().next().unwrap_or_default();
+        let alone = block.lines().any(|line| line.split_whitespace().eq(["nodes", "1"]));
+        assert!(alone || many(kind), "`{kind}` can have several nodes, and no case has");
+    }
+}
+
+/// Runs a study of one system. The workloads and loads are YAML of one line each.
+fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
+    let lines = |lines: &[&str]| lines.iter().map(|line| format!("  {line}\n")).collect::<String>();
+    let run = Bench::new(&format!(
+        "title: A contract\nsystems:\n  {system}\nworkloads:\n{}loads:\n{}trials: 1\n",
+        lines(workloads),
+        lines(loads)
+    ))
+    .run();
+    support::nothing_runs_in(run.bench.path());
+    run
+}
+
+/// All trials are valid, and all that was asked of them succeeded.
+fn all_is_well(run: &Run, operations: f64) {
+    assert_eq!(run.ran.code, Some(0), "{}", run.ran.stderr);
+    assert!(!run.trials().is_empty());
+    for trial in run.trials() {
+        assert_eq!(trial["valid"], true, "{trial}");
+        assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
+        assert_eq!(figure(trial, "requests_verified"), operations, "{trial}");
+    }
+}
+
+fn keeps_its_contract(case: &Case) {
+    const OPERATIONS: u64 = 1200;
+    let run = run(
+        &case.in_study(),
+        &[
+            "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: {count: 300, per-directory: 50}}",
+        ],
+        &[&format!("counted: {{clients: 6, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}")],
+    );
+    all_is_well(&run, OPERATIONS as f64);
+    let trial = run.trial();
+    for operation in ["put", "get", "delete", "list"] {
+        let verified = trial["operations"][operation]["requests_verified"].as_f64();
+        assert!(verified.is_some_and(|count| count > 0.0), "no `{operation}`: {trial}");
+    }
+    for when in AUDITS {
+        assert_eq!(audit(trial, when), "passed", "{trial}");
+        let found = array(&trial["audits"]).iter().find(|audit| audit["when"] == when).unwrap();
+        assert!(found["read"].as_u64().unwrap() > 100, "{found}");
+    }
+    let leader = text(&trial["leader"]);
+    assert!(leader.starts_with(&format!("{}-", case.kind)), "leader `{leader}`");
+
+    let record = run.record();
+    let [header, trial, end] = record.as_slice() else { panic!("{} lines", record.len()) };
+    assert_eq!(end["complete"], true);
+    assert_eq!(trial["filled"], 300);
+    assert_eq!(array(&trial["targets"]).len(), case.nodes as usize);
+    let system = &header["systems"][0];
+    assert_eq!(system["nodes"], case.nodes);
+    assert!(text(&system["version"]).starts_with(case.version), "{system}");
+    assert!(!text(&system["source"]).is_empty(), "{system}");
+    if !case.version.is_empty() {
+        let sha256 = text(&system["sha256"]);
+        assert!(sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_hexdigit()), "{system}");
+    }
+    for setting in array(&system["settings"]) {
+        assert!(!text(&setting["name"]).is_empty(), "{setting}");
+        assert!(text(&setting["reason"]).len() > 10, "a setting without a reason: {setting}");
+    }
+    for promise in ["replication", "acknowledged", "reads"] {
+        assert!(!text(&system["promises"][promise]).is_empty(), "{promise}: {system}");
+    }
+    // Every node and the generator were watched.
+    assert_eq!(array(&trial["usage"]).len(), case.nodes as usize + 1, "{}", trial["usage"]);
+}
+
+fn reads_are_as_fresh_as_asked_for(case: &Case) {
+    const OPERATIONS: u64 = 400;
+    let load = |targets: &str| {
+        format!(
+            "{targets}: {{clients: 4, targets: {targets}, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}"
+        )
+    };
+    let run = run(
+        &case.in_study(),
+        &[
+            "fresh: {mix: {get: 70, put: 30}, keys: {count: 40}, reads: linearizable, loads: [followers]}",
+            "stale: {mix: {get: 1}, keys: {count: 40}, reads: stale, loads: [leader, followers]}",
+        ],
+        &[&load("leader"), &load("followers")],
+    );
+    all_is_well(&run, OPERATIONS as f64);
+    let record = run.record();
+    let trials: Vec<&Value> = record.iter().filter(|line| line["line"] == "trial").collect();
+    assert_eq!(trials.len(), 3);
+    for trial in trials {
+        let leader = text(&trial["leader"]);
+        let targets: Vec<&str> = array(&trial["targets"]).iter().map(text).collect();
+        match text(&trial["trial"]["load"]) {
+            "leader" => assert_eq!(targets, [leader]),
+            _ => assert!(targets.len() == 2 && !targets.contains(&leader), "{targets:?} {leader}"),
+        }
+    }
+}
+
+fn an_open_load_keeps_its_rate(case: &Case) {
+    let load = |name: &str| {
+        let rest = "clients: 16, stop: {after: 3s}, warmup: 500ms";
+        format!("{name}: {{rate: 400/s, arrivals: {name}, {rest}}}")
+    };
+    let run = run(
+        &case.in_study(),
+        &["reads: {mix: {get: 1}, keys: {count: 100}, reads: stale}"],
+        &[&load("constant"), &load("poisson")],
+    );
+    assert_eq!(run.ran.code, Some(0), "{}", run.ran.stderr);
+    assert_eq!(run.trials().len(), 2);
+    for trial in run.trials() {
+        assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
+        // The seed is set, so that even the Poisson arrivals are always the same.
+        let rate = figure(trial, "throughput_mean_per_second");
+        assert!((380.0..=420.0).contains(&rate), "{rate} of 400/s: {trial}");
+        assert!(trial["figures"]["slip_p50_ms"].is_number(), "an open load measures its slip");
+    }
+    let header = &run.record()[0];
+    let loads = header["study"]["loads"].to_string();
+    assert!(loads.contains("oisson") && loads.contains("onstant"), "{loads}");
+}
+
+fn many_are_in_flight(case: &Case) {
+    const OPERATIONS: u64 = 2000;
+    let run = run(
+        &case.in_study(),
+        &["writes: {mix: {put: 1}, keys: {count: 1000}}"],
+        &[&format!("deep: {{clients: 2, in-flight: 8, stop: {{operations: {OPERATIONS}}}}}")],
+    );
+    all_is_well(&run, OPERATIONS as f64);
+    // Little's law: what is under way is throughput by time. Two connections with one operation
+    // each could not have more than two.
+    let trial = run.trial();
+    let under_way =
+        figure(trial, "throughput_mean_per_second") * figure(trial, "service_mean_ms") / 1e3;
+    assert!((4.0..=17.0).contains(&under_way), "{under_way} were under way: {trial}");
+}
+
+/// An etcd that bakeoff knows nothing of.
+struct Etcd {
+    process: Child,
+    port: u16,
+    /// Where it speaks TLS, if it does.
+    tls_port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Etcd {
+    /// With the program that `bakeoff install` put into the cache.
+    fn start(certificate: Option<(&Path, &Path)>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let [port, tls_port, peer] = free_ports();
+        let plain = format!("http://127.0.0.1:{port}");
+        let mut client = plain.clone();
+        let mut command = Command::new(cached_etcd());
+        if let Some((cert, key)) = certificate {
+            client = format!("{plain},https://127.0.0.1:{tls_port}");
+            command.arg("--cert-file").arg(cert).arg("--key-file").arg(key);
+        }
+        let peer = format!("http://127.0.0.1:{peer}");
+        command
+            .arg("--data-dir")
+            .arg(dir.path().join("data"))
+            .args(["--name", "n", "--listen-client-urls", &client])
+            .args(["--advertise-client-urls", &client, "--listen-peer-urls", &peer])
+            .args(["--initial-advertise-peer-urls", &peer, "--initial-cluster"])
+            .arg(format!("n={peer}"));
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let process = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let mut etcd = Self { process, port, tls_port, _dir: dir };
+        support::wait_for("etcd", Duration::from_secs(30), || {
+            assert!(etcd.process.try_wait().unwrap().is_none(), "etcd ended by itself");
+            etcd.try_ask("/v3/kv/range", &json!({"key": STANDARD.encode("a")})).is_some()
+        });
+        etcd
+    }
+
+    fn put(&self, key: &str) {
+        let value = json!({"key": STANDARD.encode(key), "value": STANDARD.encode("mine")});
+        self.try_ask("/v3/kv/put", &value).expect("etcd takes a key");
+    }
+
+    /// All its keys, sorted.
+    fn keys(&self) -> Vec<String> {
+        let all = STANDARD.encode([0]);
+        let body = json!({"key": all, "range_end": all, "keys_only": true});
+        let answer = self.try_ask("/v3/kv/range", &body).expect("etcd answers");
+        let decode = |kv: &Value| STANDARD.decode(text(&kv["key"])).unwrap();
+        let keys = array(&answer["kvs"]).iter().map(decode);
+        keys.map(|key| String::from_utf8(key).unwrap()).collect()
+    }
+
+    /// Over its JSON gateway, so that what is tested does not test itself.
+    fn try_ask(&self, path: &str, body: &Value) -> Option<Value> {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        let body = body.to_string();
+        write!(socket, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+            .ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        head.split(' ').nth(1).filter(|status| *status == "200")?;
+        serde_json::from_str(body).ok()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_ports() -> [u16; 3] {
+    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// Where `bakeoff systems` says that etcd runs from.
+fn cached_etcd() -> PathBuf {
+    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let block = systems.split("\n\n").find(|block| block.starts_with("etcd\n")).unwrap();
+    let runs = block.lines().find_map(|line| line.trim().strip_prefix("runs "));
+    PathBuf::from(runs.expect("etcd was installed").trim())
+}
+
+const CRASH: &str = AUDITS[1];
+const SMALL: &str =
+    "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: {count: 200, per-directory: 50}}";
+const SHORT: &str = "counted: {clients: 4, stop: {operations: 600}}";
+
+fn endpoints_are_left_alone(_: &Case) {
+    let mut etcd = Etcd::start(None);
+    etcd.put("bakeoff/left/by/a/run/that/was/killed");
+    etcd.put("bakeoff-is-no-prefix-of-this");
+    etcd.put("mine");
+    let system =
+        format!("staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{}\"]}}", etcd.port);
+    let run = run(&system, &[SMALL], &[SHORT]);
+    all_is_well(&run, 600.0);
+    assert!(etcd.process.try_wait().unwrap().is_none(), "it still runs");
+    assert_eq!(etcd.keys(), ["bakeoff-is-no-prefix-of-this", "mine"], "all others are gone");
+    let trial = run.trial();
+    assert_eq!(audit(trial, AUDITS[0]), "passed");
+    assert_eq!(audit(trial, CRASH), "not-checked", "nobody crashes a server of somebody else's");
+    let record = run.record();
+    let system = &record[0]["systems"][0];
+    assert_eq!(system["already_running"], true);
+    assert!(text(&system["version"]).starts_with("3."), "{system}");
+    let watched: Vec<&str> = array(&record[1]["usage"]).iter().map(|u| text(&u["name"])).collect();
+    assert_eq!(watched, ["generator"], "no server was started");
+}
+
+/// A certificate authority and a server's certificate for 127.0.0.1, as PEM files.
+struct Certificates {
+    dir: tempfile::TempDir,
+}
+
+impl Certificates {
+    fn new() -> Self {
+        use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+        let dir = tempfile::tempdir().unwrap();
+        let authority = |name: &str| {
+            let key = KeyPair::generate().unwrap();
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.distinguished_name.push(rcgen::DnType::CommonName, name);
+            let certificate = params.self_signed(&key).unwrap();
+            (certificate.pem(), Issuer::new(params, key))
+        };
+        let (ca, issuer) = authority("a test's authority");
+        let (other, _) = authority("somebody else");
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        let files = [
+            ("ca.pem", ca),
+            ("other.pem", other),
+            ("server.pem", certificate.pem()),
+            ("server.key", key.serialize_pem()),
+        ];
+        for (name, pem) in files {
+            std::fs::write(dir.path().join(name), pem).unwrap();
+        }
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+fn tls_is_verified(_: &Case) {
+    let certificates = Certificates::new();
+    let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
+    let etcd = Etcd::start(Some((&cert, &key)));
+    let system = |tls: &str| {
+        let port = etcd.tls_port;
+        format!("staging: {{kind: etcd, endpoints: [\"https://127.0.0.1:{port}\"]{tls}}}")
+    };
+    let trusting = |ca: &str| {
+        let path = certificates.path(ca);
+        system(&format!(", tls: {{ca: \"{}\"}}", path.display()))
+    };
+
+    let good = run(&trusting("ca.pem"), &[SMALL], &[SHORT]);
+    all_is_well(&good, 600.0);
+    assert_eq!(etcd.keys(), [] as [&str; 0], "bakeoff's own keys are gone");
+
+    let insecure = run(&system(", tls: {insecure: true}"), &[SMALL], &[SHORT]);
+    all_is_well(&insecure, 600.0);
+
+    // Whom it does not trust it tells nothing; and no run is begun.
+    let refused = |system: &str, code: i32, parts: &[&str]| {
+        let study = format!(
+            "title: t\nsystems:\n  {system}\nworkloads:\n  {SMALL}\nloads:\n  {SHORT}\ntrials: 1\n"
+        );
+        let bench = Bench::new(&study);
+        Ran::of(&mut bench.command()).ends_with(code).complains(parts);
+    };
+    refused(&trusting("other.pem"), 4, &["error: ", "certificate", "127.0.0.1", "hint: "]);
+    refused(
+        &system(""),
+        2,
+        &["an `https` endpoint needs to know whom to trust", "hint: give `tls: {ca"],
+    );
+    refused(&trusting("server.key"), 2, &["server.key` cannot be used for TLS"]);
+    refused(&trusting("absent.pem"), 2, &["absent.pem` cannot be used for TLS"]);
+}
