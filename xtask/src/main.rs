@@ -1,2 +1,86 @@
-//! placeholder
-fn main() {}
+//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | peers kv`.
+//!
+//! Not here: what continuous integration runs (`.ci/run`, which `ci` calls).
+
+// The tool of a developer prints as it goes and times from outside what it starts; the homes that
+// `clippy.toml` names are bakeoff's own.
+#![allow(clippy::disallowed_macros, clippy::disallowed_methods)]
+
+mod peers;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+cargo xtask CHORE
+
+  ci                everything that must hold before a change is taken (the same as `.ci/run`)
+  tidy              what no compiler checks: headers, registry, layers, lengths
+  bless             write generated files and snapshots anew: look at the diff before you commit it
+  peers kv [--operations N] [--rounds N] [--dry]
+                    etcd's own benchmark tool against bakeoff, side by side; writes
+                    `docs/performance.md` unless `--dry`; fails when a bound is missed";
+
+/// Why a chore failed, in words.
+type Failure = String;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["ci"] => run(Command::new(root().join(".ci/run"))),
+        ["tidy"] => tidy_up(),
+        ["bless"] => bless(),
+        ["peers", "kv", options @ ..] => peers::kv::compare(options),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The checkout.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask is a folder of the checkout").to_owned()
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root());
+    cargo
+}
+
+/// Runs a command with our own output; an exit code other than 0 is a failure.
+fn run(mut command: Command) -> Result<(), Failure> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().map_err(|error| format!("cannot run `{program}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{program}` ended with {status}")) }
+}
+
+fn tidy_up() -> Result<(), Failure> {
+    let complaints = tidy::complaints(&root());
+    if complaints.is_empty() {
+        println!("tidy");
+        return Ok(());
+    }
+    Err(format!("{} things are not tidy\n  {}", complaints.len(), complaints.join("\n  ")))
+}
+
+/// The tests that guard a generated file write it when `BLESS` is set. Those of `tests/` folders
+/// guard none, and some of them start servers.
+fn bless() -> Result<(), Failure> {
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--lib", "--bins", "--quiet"]).env("BLESS", "1");
+    run(tests)?;
+    println!("blessed; `git diff` shows what changed");
+    Ok(())
+}

@@ -1,0 +1,395 @@
+//! `cargo xtask peers kv`: etcd's own benchmark tool against bakeoff, put for put.
+//!
+//! What is compared is the cost of the generator: CPU time, user and system, of the whole process
+//! from start to end, for one put of a 256-byte key and a 1 KiB value over 64 clients. Requests
+//! per second are shown too, and say more of etcd and its disk than of either tool.
+//!
+//! Each run has an etcd of its own, one node, fresh, so that no run inherits another's data. The
+//! runs alternate, and so does who goes first. Where there are two CPUs, etcd has one and the
+//! generator another; Go and bakeoff both fit their threads to the CPUs that they may use.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use bakeoff_core::record;
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use super::etcd::{self, BENCHMARK_VERSION, Etcd};
+use super::measure::{self, Used};
+use super::summary::{Spread, replace_section, table};
+use crate::{Failure, root};
+
+/// bakeoff may use this share of the other tool's CPU time per put.
+const CPU_RATIO_MAX: f64 = 0.5;
+/// bakeoff may use this much memory with [`CLIENTS_MANY`] clients.
+const RSS_BYTES_MAX: u64 = 64 << 20;
+const CLIENTS: u32 = 64;
+const CLIENTS_MANY: u32 = 1000;
+const KEY_SIZE: u32 = 256;
+const VALUE_SIZE: u32 = 1024;
+const ROUNDS_MIN: usize = 5;
+const DOCUMENT: &str = "docs/performance.md";
+
+struct Options {
+    operations: u64,
+    rounds: usize,
+    dry: bool,
+}
+
+impl Options {
+    fn read(words: &[&str]) -> Result<Self, Failure> {
+        let mut options = Self { operations: 100_000, rounds: ROUNDS_MIN, dry: false };
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            let mut number = |least: u64| {
+                let given = words.next().and_then(|text| text.parse().ok());
+                given
+                    .filter(|&given| given >= least)
+                    .ok_or(format!("`{word}` takes a number from {least} on"))
+            };
+            match word {
+                "--operations" => options.operations = number(u64::from(CLIENTS_MANY))?,
+                "--rounds" => options.rounds = number(ROUNDS_MIN as u64)? as usize,
+                "--dry" => options.dry = true,
+                _ => return Err(format!("`peers kv` does not know `{word}`")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Theirs,
+    Ours,
+}
+
+/// One run of one tool.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    used: Used,
+    puts: u64,
+    per_second: f64,
+    /// CPU time while the load ran, without start and end; known of ours only.
+    load_cpu: Option<Duration>,
+}
+
+impl Run {
+    fn cpu_us_per_put(&self) -> f64 {
+        self.used.cpu.as_secs_f64() * 1e6 / self.puts as f64
+    }
+}
+
+/// Everything a run needs.
+struct Stand {
+    benchmark: PathBuf,
+    bakeoff: PathBuf,
+    etcd: PathBuf,
+    scratch: tempfile::TempDir,
+    allowed: CpuSet,
+    /// The server's CPU and the generator's, where there are two.
+    cpus: Option<(usize, usize)>,
+    operations: u64,
+}
+
+pub(crate) fn compare(words: &[&str]) -> Result<(), Failure> {
+    let options = Options::read(words)?;
+    let bakeoff = etcd::bakeoff()?;
+    let benchmark = etcd::benchmark()?;
+    let (etcd, etcd_version) = etcd::server(&bakeoff)?;
+    let allowed = sched_getaffinity(None).map_err(|error| format!("cannot read CPUs: {error}"))?;
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    let cpus = cpus.next().zip(cpus.next());
+    let scratch = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
+    let operations = options.operations;
+    let stand = Stand { benchmark, bakeoff, etcd, scratch, allowed, cpus, operations };
+
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for round in 0..options.rounds {
+        let mut order = [Tool::Theirs, Tool::Ours];
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for tool in order {
+            let run = stand.run(tool, CLIENTS)?;
+            say(&format!("round {}", round + 1), tool, &run);
+            match tool {
+                Tool::Theirs => theirs.push(run),
+                Tool::Ours => ours.push(run),
+            }
+        }
+    }
+    let many = [Tool::Theirs, Tool::Ours].map(|tool| stand.run(tool, CLIENTS_MANY));
+    let [theirs_many, ours_many] = many;
+    let (theirs_many, ours_many) = (theirs_many?, ours_many?);
+    say("1000 clients", Tool::Theirs, &theirs_many);
+    say("1000 clients", Tool::Ours, &ours_many);
+
+    let ratio = ratio(&theirs, &ours);
+    let section = [
+        machine(&stand, &etcd_version)?,
+        results(&theirs, &ours, ratio),
+        memory(&theirs_many, &ours_many),
+    ];
+    let section = section.join("\n\n");
+    println!("\n{section}");
+    if !options.dry {
+        write(&section)?;
+    }
+    let rss = ours_many.used.rss_bytes_max;
+    let mut missed = Vec::new();
+    if ratio.median > CPU_RATIO_MAX {
+        missed.push(format!(
+            "CPU per put is {:.2} of etcd's tool; the bound is {CPU_RATIO_MAX}",
+            ratio.median
+        ));
+    }
+    if rss >= RSS_BYTES_MAX {
+        missed.push(format!(
+            "memory with {CLIENTS_MANY} clients is {} MiB; the bound is 64 MiB",
+            rss >> 20
+        ));
+    }
+    if missed.is_empty() { Ok(()) } else { Err(missed.join("\n  ")) }
+}
+
+fn say(what: &str, tool: Tool, run: &Run) {
+    let name = if tool == Tool::Ours { "bakeoff" } else { "etcd's benchmark" };
+    println!(
+        "{what}: {name}: {:.1} us of CPU per put, {:.0} puts/s, {} MiB",
+        run.cpu_us_per_put(),
+        run.per_second,
+        run.used.rss_bytes_max >> 20,
+    );
+}
+
+/// CPU per put, ours over theirs: of the medians, and the least and most of any one round.
+fn ratio(theirs: &[Run], ours: &[Run]) -> Spread {
+    let of = |runs: &[Run]| Spread::of(runs.iter().map(Run::cpu_us_per_put));
+    let rounds = theirs.iter().zip(ours).map(|(t, o)| o.cpu_us_per_put() / t.cpu_us_per_put());
+    Spread { median: of(ours).median / of(theirs).median, ..Spread::of(rounds) }
+}
+
+impl Stand {
+    /// One run against an etcd of its own. The number of puts is that which both the tool and etcd
+    /// have counted; when they differ from what was asked, the run is a failure.
+    fn run(&self, tool: Tool, clients: u32) -> Result<Run, Failure> {
+        measure::pin(self.cpus.map(|(server, _)| server), &self.allowed)?;
+        let etcd = Etcd::start(&self.etcd)?;
+        let before = etcd.puts()?;
+        measure::pin(self.cpus.map(|(_, generator)| generator), &self.allowed)?;
+        let run = match tool {
+            Tool::Theirs => self.run_theirs(&etcd, clients),
+            Tool::Ours => self.run_ours(&etcd, clients),
+        };
+        measure::pin(None, &self.allowed)?;
+        let run = run?;
+        let counted = etcd.puts()? - before;
+        if run.puts != self.operations || counted != self.operations {
+            return Err(format!(
+                "{} puts were asked for; {tool:?} counts {} and etcd {counted}",
+                self.operations, run.puts
+            ));
+        }
+        Ok(run)
+    }
+
+    fn run_theirs(&self, etcd: &Etcd, clients: u32) -> Result<Run, Failure> {
+        let mut command = Command::new(&self.benchmark);
+        command
+            .arg(format!("--endpoints={}", etcd.client))
+            .arg(format!("--clients={clients}"))
+            .arg(format!("--conns={clients}"))
+            .arg("put")
+            .arg(format!("--key-size={KEY_SIZE}"))
+            .arg(format!("--val-size={VALUE_SIZE}"))
+            .arg(format!("--total={}", self.operations))
+            .arg(format!("--key-space-size={}", self.operations))
+            .arg("--sequential-keys");
+        let (used, output) = measure::run(command, &self.scratch.path().join("theirs.log"))?;
+        let (puts, per_second) = read_theirs(&output)?;
+        Ok(Run { used, puts, per_second, load_cpu: None })
+    }
+
+    fn run_ours(&self, etcd: &Etcd, clients: u32) -> Result<Run, Failure> {
+        let dir = tempfile::tempdir_in(self.scratch.path())
+            .map_err(|error| format!("cannot make a folder: {error}"))?;
+        let study = dir.path().join("peers.yaml");
+        let (client, operations) = (etcd.client, self.operations);
+        let text = format!(
+            "title: etcd's benchmark tool and bakeoff\n\
+             systems:\n  etcd: {{kind: etcd, endpoints: [\"http://{client}\"]}}\n\
+             workloads:\n  create:\n    mix: {{put: 1}}\n    \
+             keys: {{count: {operations}, size: {KEY_SIZE}, order: unique}}\n    \
+             values: {{size: {VALUE_SIZE}}}\n\
+             loads:\n  closed: {{clients: {clients}, stop: {{operations: {operations}}}}}\n\
+             trials: 1\naudit-keys: 1\n"
+        );
+        std::fs::write(&study, text).map_err(|error| format!("cannot write a study: {error}"))?;
+        let runs = dir.path().join("runs");
+        let mut command = Command::new(&self.bakeoff);
+        command.arg("run").arg(&study).arg("--out").arg(&runs);
+        let (used, _) = measure::run(command, &dir.path().join("ours.log"))?;
+        read_ours(&runs, used)
+    }
+}
+
+/// The number of answered puts and their rate, from what etcd's tool prints.
+fn read_theirs(output: &str) -> Result<(u64, f64), Failure> {
+    let unclear = |what: &str| format!("etcd's tool does not tell its {what}\n{output}");
+    if output.contains("Error distribution:") {
+        return Err(format!("etcd's tool saw errors\n{output}"));
+    }
+    let rate = output.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:"));
+    let rate = rate.and_then(|rate| rate.trim().parse().ok()).ok_or_else(|| unclear("rate"))?;
+    // `  0.0123 [456]	|∎∎∎`: a bar of the histogram, and how many answers it stands for.
+    let bars =
+        output.split("Response time histogram:").nth(1).ok_or_else(|| unclear("histogram"))?;
+    let bars = bars.split("Latency distribution:").next().unwrap_or_default();
+    let counts = bars
+        .lines()
+        .filter_map(|line| line.split_once('[')?.1.split_once(']')?.0.parse::<u64>().ok());
+    Ok((counts.sum(), rate))
+}
+
+fn read_ours(runs: &Path, used: Used) -> Result<Run, Failure> {
+    let mut folders = std::fs::read_dir(runs).into_iter().flatten().flatten();
+    let run = folders.next().ok_or("bakeoff left no run")?.path();
+    let text = std::fs::read_to_string(run.join("record.jsonl"))
+        .map_err(|error| format!("cannot read bakeoff's record: {error}"))?;
+    let (record, _) = record::read(&text).map_err(|complaint| complaint.to_string())?;
+    let trial = record.trials.first().ok_or("bakeoff's record has no trial")?;
+    let reasons = trial.invalid_because();
+    if !reasons.is_empty() {
+        return Err(format!("bakeoff's trial is not valid: {}", reasons.join("; ")));
+    }
+    let measurement = trial.measurement().ok_or("bakeoff measured nothing")?;
+    Ok(Run {
+        used,
+        puts: measurement.verified(),
+        per_second: measurement.throughput().ok_or("bakeoff's window is empty")?,
+        load_cpu: Some(measurement.generator_cpu),
+    })
+}
+
+fn results(theirs: &[Run], ours: &[Run], ratio: Spread) -> String {
+    let us = |runs: &[Run]| Spread::of(runs.iter().map(Run::cpu_us_per_put)).text(1);
+    let rate = |runs: &[Run]| Spread::of(runs.iter().map(|run| run.per_second)).text(0);
+    let mib = |runs: &[Run]| {
+        Spread::of(runs.iter().map(|run| run.used.rss_bytes_max as f64 / f64::from(1 << 20)))
+            .text(1)
+    };
+    let load =
+        ours.iter().filter_map(|run| Some(run.load_cpu?.as_secs_f64() * 1e6 / run.puts as f64));
+    let rows = [
+        vec!["CPU per put, whole process, µs".into(), us(theirs), us(ours)],
+        vec![
+            "CPU per put, while the load ran, µs".into(),
+            "not told".into(),
+            Spread::of(load).text(1),
+        ],
+        vec!["puts per second".into(), rate(theirs), rate(ours)],
+        vec!["most memory, MiB".into(), mib(theirs), mib(ours)],
+    ];
+    let verdict = if ratio.median <= CPU_RATIO_MAX { "kept" } else { "**missed**" };
+    format!(
+        "{CLIENTS} clients, {} puts a run, {} runs of each, median (least–most):\n\n{}\n\nbakeoff's CPU \
+         time per put is **{:.2}** of etcd's benchmark tool's (ratio of medians; in single rounds {:.2} \
+         to {:.2}). The bound of {CPU_RATIO_MAX} is {verdict}.",
+        theirs[0].puts,
+        theirs.len(),
+        table(&["", "etcd's benchmark", "bakeoff"], &rows),
+        ratio.median,
+        ratio.min,
+        ratio.max,
+    )
+}
+
+fn memory(theirs: &Run, ours: &Run) -> String {
+    let mib = |run: &Run| run.used.rss_bytes_max as f64 / f64::from(1 << 20);
+    let verdict = if ours.used.rss_bytes_max < RSS_BYTES_MAX { "kept" } else { "**missed**" };
+    format!(
+        "With {CLIENTS_MANY} clients, one run each: bakeoff's memory reached **{:.1} MiB**, etcd's benchmark \
+         tool's {:.1} MiB. The bound of 64 MiB is {verdict}. CPU per put was then {:.1} µs and {:.1} µs.",
+        mib(ours),
+        mib(theirs),
+        ours.cpu_us_per_put(),
+        theirs.cpu_us_per_put(),
+    )
+}
+
+/// When, on what, with which versions: in general words, for the document is public.
+fn machine(stand: &Stand, etcd_version: &str) -> Result<String, Failure> {
+    let say = |program: &str, args: &[&str]| {
+        let output = Command::new(program).args(args).output();
+        let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
+        Ok::<_, Failure>(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let date = say("date", &["-u", "+%Y-%m-%d"])?;
+    let uname = rustix::system::uname();
+    // What follows the second dot names one machine's build.
+    let release = uname.release().to_string_lossy();
+    let kernel: Vec<&str> = release.split('.').take(2).collect();
+    let kernel = kernel.join(".");
+    let arch = uname.machine().to_string_lossy();
+    let bakeoff = say(&stand.bakeoff.to_string_lossy(), &["--version"])?;
+    let go = say("go", &["env", "GOVERSION"])?;
+    let count = (0..CpuSet::MAX_CPU).filter(|&cpu| stand.allowed.is_set(cpu)).count();
+    let pinned = match stand.cpus {
+        Some(_) => "etcd on one, the generator on another",
+        None => "shared by etcd and the generator",
+    };
+    Ok(format!(
+        "Measured on {date} on Linux {kernel}, {arch}, {count} CPUs ({pinned}); {bakeoff}, etcd \
+         {etcd_version} (one node, its own defaults), etcd's benchmark tool {BENCHMARK_VERSION} built \
+         with {go}."
+    ))
+}
+
+fn write(section: &str) -> Result<(), Failure> {
+    let path = root().join(DOCUMENT);
+    let document =
+        std::fs::read_to_string(&path).unwrap_or_else(|_| "# What bakeoff itself costs\n".into());
+    std::fs::write(&path, replace_section(&document, "peers kv", section))
+        .map_err(|error| format!("cannot write {DOCUMENT}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "\nSummary:\n  Total:\t1.2345 secs.\n  Requests/sec:\t8100.4455\n\n\
+        Response time histogram:\n  0.0010 [1]\t|\n  0.0020 [98]\t|∎∎∎\n  0.0030 [1]\t|\n\n\
+        Latency distribution:\n  10% in 0.0012 secs.\n";
+
+    #[test]
+    fn answers_are_counted_from_the_histogram_of_etcds_tool() {
+        assert_eq!(read_theirs(SAID), Ok((100, 8100.4455)));
+    }
+
+    #[test]
+    fn errors_of_etcds_tool_are_a_failure() {
+        assert!(read_theirs(&format!("{SAID}\nError distribution:\n  [1]\tno\n")).is_err());
+        assert!(read_theirs("nothing\n").is_err());
+    }
+
+    #[test]
+    fn fewer_than_five_rounds_are_refused() {
+        assert!(Options::read(&["--rounds", "4"]).is_err());
+        assert_eq!(Options::read(&["--rounds", "7"]).map(|options| options.rounds), Ok(7));
+        assert!(Options::read(&["--fast"]).is_err());
+    }
+
+    #[test]
+    fn the_ratio_is_of_medians_and_its_range_of_rounds() {
+        let run = |us: u64| Run {
+            used: Used { cpu: Duration::from_micros(us), rss_bytes_max: 0 },
+            puts: 1,
+            per_second: 1.0,
+            load_cpu: None,
+        };
+        let ratio = ratio(&[run(10), run(20), run(40)], &[run(5), run(4), run(10)]);
+        assert_eq!(ratio, Spread { median: 0.25, min: 0.2, max: 0.5 });
+    }
+}

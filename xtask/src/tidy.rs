@@ -1,0 +1,303 @@
+//! What no compiler checks: headers, registry, layers, lengths, and what must not be in the tree.
+//!
+//! An ordinary test runs this, so that `cargo test` complains. Sources are searched as text; what
+//! follows a file's `#[cfg(test)]` is left out where a rule is about the program.
+//!
+//! Not here: the table of systems in the documents, which needs the registry itself
+//! (`crates/bakeoff/src/systems/table.rs`).
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The most lines of a file, its tests not counted.
+const LINES_MAX: usize = 700;
+
+/// Files that may be longer, and why.
+const LONG: &[(&str, &str)] = &[
+    (
+        "crates/bakeoff-wire/src/http2.rs",
+        "one state machine: frames, flow control and streams change each other's state",
+    ),
+    (
+        "crates/bakeoff-wire/src/zookeeper.rs",
+        "one session: what a reply means follows from the request, so both stand together",
+    ),
+    (
+        "crates/bakeoff/src/engine/worker.rs",
+        "the one measured loop: what lies between due and done can be read in one place",
+    ),
+];
+
+/// What a part of the tree must not contain, and why. A part is a folder, or a file.
+struct Absence {
+    part: &'static str,
+    /// Files of the part to which it does not apply.
+    except: &'static [&'static str],
+    words: &'static [&'static str],
+    why: &'static str,
+}
+
+const ABSENCES: &[Absence] = &[
+    Absence {
+        part: "crates/bakeoff-core/src/",
+        except: &[],
+        words: &[
+            "std::fs",
+            "std::env",
+            "std::thread",
+            "std::process",
+            "TcpStream",
+            "UdpSocket",
+            "Instant",
+            "SystemTime",
+            "std::io::std",
+        ],
+        why: "core takes values and returns values: no file, socket, thread, clock or environment",
+    },
+    Absence {
+        part: "crates/bakeoff-wire/src/",
+        except: &[],
+        words: &[
+            "std::fs",
+            "std::env",
+            "std::thread",
+            "std::process",
+            "TcpStream",
+            "UdpSocket",
+            "Instant",
+            "SystemTime",
+            "std::io::std",
+        ],
+        why: "a wire session sees bytes only: no socket, file, thread or clock",
+    },
+    Absence {
+        part: "crates/bakeoff/src/systems/",
+        except: &[],
+        words: &["process::Command", "Command::new", ".spawn("],
+        why: "a system describes its processes; a host starts them",
+    },
+    Absence {
+        part: "crates/bakeoff/src/",
+        except: &["crates/bakeoff/src/engine/clock.rs"],
+        words: &["Instant::now"],
+        why: "the monotonic clock is read in `engine/clock.rs` alone",
+    },
+    Absence {
+        part: "crates/bakeoff/src/",
+        except: &["crates/bakeoff/src/environment.rs"],
+        words: &["SystemTime::now", "Timestamp::now", "Zoned::now"],
+        why: "the wall clock is read in `environment.rs` alone",
+    },
+    Absence {
+        part: "crates/bakeoff/src/",
+        except: &[
+            "crates/bakeoff/src/messages.rs",
+            // Programs of their own, which bakeoff starts as such: their output is a log or a pipe.
+            "crates/bakeoff/src/canary/mod.rs",
+            "crates/bakeoff/src/host/hold.rs",
+            "crates/bakeoff/src/host/warden.rs",
+            // Says which test was skipped.
+            "crates/bakeoff/src/install/tests.rs",
+        ],
+        words: &["println!", "eprintln!", "stdout()", "stderr()"],
+        why: "only `messages.rs` prints",
+    },
+];
+
+/// Everything that is not as it should be.
+pub(crate) fn complaints(root: &Path) -> Vec<String> {
+    let files = tracked(root);
+    let mut complaints = Vec::new();
+    for (path, text) in &files {
+        if path.ends_with(".rs") {
+            complaints.extend(header(path, text));
+            complaints.extend(length(path, text));
+            complaints.extend(absences(path, text));
+        }
+        complaints.extend(foreign(path, text));
+    }
+    let text_of = |wanted: &str| {
+        files.iter().find(|(path, _)| path == wanted).map_or("", |(_, text)| text.as_str())
+    };
+    complaints.extend(unregistered(&files, text_of("crates/bakeoff/src/systems/mod.rs")));
+    complaints.extend(lock(text_of("Cargo.lock")));
+    complaints.extend(one_test_command(text_of(".ci/run"), text_of("README.md")));
+    complaints
+}
+
+/// The files that git knows or would add, with their text; binary ones are left out.
+fn tracked(root: &Path) -> Vec<(String, String)> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output();
+    let names = match listed {
+        Ok(output) if output.status.success() => {
+            let names = String::from_utf8_lossy(&output.stdout).into_owned();
+            names.split_terminator('\0').map(str::to_owned).collect()
+        }
+        // An archive of the tree has no git.
+        _ => walk(root, root),
+    };
+    let read = |name: String| Some((name.clone(), fs::read_to_string(root.join(&name)).ok()?));
+    names.into_iter().filter_map(read).collect()
+}
+
+fn walk(root: &Path, dir: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let Ok(entries) = fs::read_dir(dir) else { return names };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() {
+            if !["target", "runs", ".git", "corpus", "artifacts"].iter().any(|skip| name == *skip) {
+                names.extend(walk(root, &path));
+            }
+        } else if let Ok(inside) = path.strip_prefix(root) {
+            names.push(inside.to_string_lossy().into_owned());
+        }
+    }
+    names
+}
+
+/// A file without its tests.
+fn program(text: &str) -> &str {
+    text.find("\n#[cfg(test)]\nmod ").map_or(text, |at| &text[..at])
+}
+
+fn header(path: &str, text: &str) -> Option<String> {
+    let opens = text.starts_with("//! ");
+    (!opens).then(|| format!("{path} does not open with `//!`: what it is, and why it is so"))
+}
+
+fn length(path: &str, text: &str) -> Option<String> {
+    let lines = program(text).lines().count();
+    let excused = LONG.iter().any(|(long, _)| *long == path);
+    (lines > LINES_MAX && !excused).then(|| {
+        format!(
+            "{path} has {lines} lines without its tests: split it, or give the reason in `tidy.rs`"
+        )
+    })
+}
+
+fn absences(path: &str, text: &str) -> Vec<String> {
+    let is_test =
+        path.ends_with("/tests.rs") || path.contains("/tests/") || path.ends_with("/testing.rs");
+    let rules = ABSENCES
+        .iter()
+        .filter(|rule| path.starts_with(rule.part) && !rule.except.contains(&path) && !is_test);
+    let mut complaints = Vec::new();
+    for rule in rules {
+        for (number, line) in (1..).zip(program(text).lines()) {
+            let code = line.split("//").next().unwrap_or_default();
+            if let Some(word) = rule.words.iter().find(|word| code.contains(**word)) {
+                complaints.push(format!("{path}:{number} says `{word}`: {}", rule.why));
+            }
+        }
+    }
+    complaints
+}
+
+/// Paths of somebody's machine. The words are put together here so that this file has none.
+fn foreign(path: &str, text: &str) -> Vec<String> {
+    let homes = ["root", "home", "Users"].map(|home| format!("/{home}/"));
+    let lines = (1..).zip(text.lines());
+    let found = lines.filter(|(_, line)| homes.iter().any(|home| line.contains(home.as_str())));
+    found.map(|(number, _)| format!("{path}:{number} names a path of somebody's machine")).collect()
+}
+
+/// Folders below `systems/` that the registry does not name.
+fn unregistered(files: &[(String, String)], systems: &str) -> Vec<String> {
+    let registry = systems.split("fn registry()").nth(1).and_then(|rest| rest.split('}').next());
+    let Some(registry) = registry else {
+        return vec!["`systems/mod.rs` has no `fn registry()`".to_owned()];
+    };
+    let below =
+        files.iter().filter_map(|(path, _)| path.strip_prefix("crates/bakeoff/src/systems/"));
+    let mut folders: Vec<&str> = below.filter_map(|path| Some(path.split_once('/')?.0)).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    let missing = folders.into_iter().filter(|folder| !registry.contains(&format!("&{folder}::")));
+    missing.map(|folder| format!("`systems/{folder}/` is not in the registry")).collect()
+}
+
+/// Dependencies come from crates.io alone, under its own name.
+fn lock(text: &str) -> Vec<String> {
+    let sources = text.lines().filter_map(|line| line.strip_prefix("source = "));
+    let known = "\"registry+https://github.com/rust-lang/crates.io-index\"";
+    let others = sources.filter(|source| *source != known);
+    others
+        .map(|source| format!("Cargo.lock has a source that is not crates.io: {source}"))
+        .collect()
+}
+
+/// The command that the README tells people is the one that is run for every change.
+fn one_test_command(ci: &str, readme: &str) -> Option<String> {
+    const TESTS: &str = "cargo test --workspace";
+    if !ci.contains(&format!("step \"tests\" {TESTS}\n")) {
+        return Some(format!("`.ci/run` does not run `{TESTS}`"));
+    }
+    let told = readme.is_empty() || readme.contains(TESTS);
+    (!told).then(|| format!("README.md does not name the test command `{TESTS}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_tidy() {
+        let complaints = complaints(&crate::root());
+        assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+    }
+
+    #[test]
+    fn a_core_that_reads_a_clock_is_not_tidy() {
+        let text = "//! Plans.\n\nfn f() { Instant::now(); }\n";
+        let found = absences("crates/bakeoff-core/src/plan.rs", text);
+        assert!(
+            found[0].starts_with("crates/bakeoff-core/src/plan.rs:3 says `Instant`"),
+            "{found:?}"
+        );
+        let tested = format!("//! Plans.\n\n#[cfg(test)]\nmod tests {{\n{text}}}\n");
+        assert!(absences("crates/bakeoff-core/src/plan.rs", &tested).is_empty());
+    }
+
+    #[test]
+    fn a_file_without_a_header_is_not_tidy() {
+        assert!(header("a.rs", "use std::fs;\n").is_some());
+        assert!(header("a.rs", "//! What it is.\n").is_none());
+    }
+
+    #[test]
+    fn a_long_file_needs_a_reason() {
+        let long = "fn f() {}\n".repeat(LINES_MAX + 1);
+        assert!(length("a.rs", &long).is_some());
+        assert!(length(LONG[0].0, &long).is_none());
+        assert!(length("a.rs", "fn f() {}\n").is_none());
+    }
+
+    #[test]
+    fn a_folder_that_the_registry_does_not_name_is_found() {
+        let file = |name: &str| (format!("crates/bakeoff/src/systems/{name}"), String::new());
+        let files = [file("etcd/mod.rs"), file("vault/mod.rs"), file("http.rs")];
+        let systems = "fn registry() -> &'static [&'static dyn System] {\n    &[&etcd::Etcd]\n}\n";
+        assert_eq!(unregistered(&files, systems), ["`systems/vault/` is not in the registry"]);
+    }
+
+    #[test]
+    fn a_path_of_a_machine_and_another_registry_are_found() {
+        let line = format!("see /{}/me/x\n", "home");
+        assert_eq!(foreign("a.md", &line), ["a.md:1 names a path of somebody's machine"]);
+        assert_eq!(lock("source = \"registry+https://example.org/\"\n").len(), 1);
+    }
+
+    #[test]
+    fn one_command_runs_the_tests_everywhere() {
+        let ci = "step \"tests\" cargo test --workspace\n";
+        assert_eq!(one_test_command(ci, "Run `cargo test --workspace`."), None);
+        assert!(one_test_command(ci, "Run `cargo test`.").is_some());
+        assert!(one_test_command("step \"tests\" cargo test\n", "").is_some());
+    }
+}
