@@ -1,0 +1,293 @@
+//! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
+
+use super::*;
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits { max_head: 200, max_body: 100 };
+
+fn describe(response: &Response<'_>) -> String {
+    let body = String::from_utf8_lossy(response.body);
+    format!("{} `{body}`{}", response.status, if response.keep_alive { "" } else { " close" })
+}
+
+/// What comes of an answer in pieces of `size` bytes, after which the peer closes.
+fn outcome(is_head: bool, answer: &[u8], size: usize) -> (Vec<String>, Result<(), String>) {
+    let mut connection = Connection::new(LIMITS);
+    let mut out = Vec::new();
+    connection.send_raw(is_head, b"raw", &mut out).unwrap();
+    let mut seen = Vec::new();
+    let mut on = |response: Response<'_>| seen.push(describe(&response));
+    let mut result = Ok(());
+    for piece in answer.chunks(size) {
+        result = result.and_then(|()| connection.receive(piece, &mut out, &mut on));
+    }
+    let result = result.and_then(|()| connection.closed(&mut on)).map_err(|error| error.what);
+    (seen, result)
+}
+
+fn check_as(is_head: bool, answer: &str, expected: Result<&str, &str>) {
+    for size in (1..=answer.len()).rev() {
+        let (seen, result) = outcome(is_head, answer.as_bytes(), size);
+        match expected {
+            Ok(expected) => assert_eq!((seen, result), (vec![expected.into()], Ok(()))),
+            Err(what) => assert_eq!((seen, result), (vec![], Err(format!("http1: {what}")))),
+        }
+    }
+}
+
+fn check(answer: &str, expected: Result<&str, &str>) {
+    check_as(false, answer, expected);
+}
+
+#[test]
+fn a_body_has_the_length_stated() {
+    check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", Ok("200 `hello`"));
+    check("HTTP/1.1 200 OK\r\ncontent-length:0\r\n\r\n", Ok("200 ``"));
+    check("HTTP/1.1 404 \r\nA: b\r\nContent-Length:  2 \r\n\r\nno", Ok("404 `no`"));
+}
+
+#[test]
+fn a_truncated_body_is_an_error_that_says_how_much_is_missing() {
+    check(
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel",
+        Err("closed with 2 bytes of the body missing"),
+    );
+    check("HTTP/1.1 200 OK\r\nConte", Err("closed after 22 bytes of a head"));
+    assert_eq!(outcome(false, b"", 1).1, Err("http1: closed before any response".into()));
+}
+
+#[test]
+fn chunks_are_joined_and_extensions_and_trailers_dropped() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let check = |rest: &str, expected| check(&format!("{head}{rest}"), expected);
+    check("5\r\nhello\r\n0\r\n\r\n", Ok("200 `hello`"));
+    check(
+        "2;name=value\r\nhe\r\n003 ; x\r\nllo\r\n0;last\r\nTrailer: x\r\nB: c\r\n\r\n",
+        Ok("200 `hello`"),
+    );
+    check("A\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n", Ok("200 `01234567890123456789`"));
+}
+
+#[test]
+fn a_truncated_chunk_is_an_error() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let check = |rest: &str, expected| check(&format!("{head}{rest}"), Err(expected));
+    check("5\r\nhel", "closed with 2 bytes of a chunk missing");
+    check("5\r\nhello\r\n", "closed before the last chunk");
+    check("5\r\nhello\r\n0\r\n", "closed before the last chunk");
+    check("5\r\nhello\r\n0\r\nTrailer: x\r\n", "closed before the last chunk");
+}
+
+#[test]
+fn a_broken_chunk_is_an_error() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let check = |rest: &str, expected| check(&format!("{head}{rest}"), Err(expected));
+    check("\r\n", "a chunk without a size");
+    check("g\r\n", "a chunk without a size");
+    check("5x\r\n", "a chunk size that is no number");
+    check("-1\r\n", "a chunk without a size");
+    check("0000000000005\r\n", "a chunk size of more than 12 digits");
+    check("ffffffffffff\r\n", "a body of more than 100 bytes");
+    check("5\rhello", "a carriage return without a line feed");
+    check("5;\nhello", "a line feed in a chunk extension");
+    check("2\r\nhello\r\n", "a chunk longer than its size");
+    check("0\r\n\rx", "a carriage return without a line feed");
+    check(&format!("1;{}\r\n", "x".repeat(300)), "a chunk extension of more than 200 bytes");
+    check(&format!("0\r\n{}\r\n", "x".repeat(300)), "trailers of more than 200 bytes");
+}
+
+#[test]
+fn some_responses_have_no_body_whatever_they_say() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+    check_as(true, head, Ok("200 ``"));
+    check_as(true, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Ok("200 ``"));
+    check("HTTP/1.1 204 No Content\r\n\r\n", Ok("204 ``"));
+    check("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", Ok("304 ``"));
+}
+
+#[test]
+fn interim_responses_are_skipped() {
+    check(
+        "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n\
+         HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        Ok("200 `ok`"),
+    );
+    check(
+        "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        Err("a switch of protocols that nobody asked for"),
+    );
+}
+
+#[test]
+fn a_body_without_a_length_lasts_until_the_end() {
+    check("HTTP/1.1 200 OK\r\n\r\nall of it", Ok("200 `all of it` close"));
+    check("HTTP/1.0 200 OK\r\n\r\n", Ok("200 `` close"));
+}
+
+#[test]
+fn a_connection_goes_on_unless_it_is_said_to_end() {
+    let length = "Content-Length: 0\r\n\r\n";
+    check(&format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{length}"), Ok("200 `` close"));
+    check(&format!("HTTP/1.1 200 OK\r\nConnection: a, Close\r\n{length}"), Ok("200 `` close"));
+    check(&format!("HTTP/1.0 200 OK\r\n{length}"), Ok("200 `` close"));
+    check(&format!("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n{length}"), Ok("200 ``"));
+}
+
+#[test]
+fn a_dubious_length_is_refused() {
+    let check = |fields: &str, expected| {
+        check(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nhello"), Err(expected));
+    };
+    check("Content-Length: 5\r\nContent-Length: 5", "two fields content-length");
+    check("Content-Length: 5\r\nContent-Length: 6", "two fields content-length");
+    for value in ["5, 5", "+5", "-5", "0x5", "", "9999999999999999999999"] {
+        let field = format!("Content-Length: {value}");
+        check(&field, "a content-length that is no number");
+    }
+    check("Content-Length: 101", "a body of more than 100 bytes");
+    check(
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "both content-length and transfer-encoding",
+    );
+    check("Transfer-Encoding: gzip", "a transfer-encoding other than chunked");
+    check("Transfer-Encoding: gzip, chunked", "a transfer-encoding other than chunked");
+}
+
+#[test]
+fn what_is_not_http_is_refused() {
+    check("SSH-2.0-OpenSSH\r\n", Err("what came is not HTTP/1"));
+    check("\r\nHTTP/1.1 200 OK\r\n\r\n", Err("what came is not HTTP/1"));
+    check("HTTP/2 200\r\n\r\n", Err("what came is not HTTP/1"));
+    check("HTTP/1.1 099 OK\r\n\r\n", Err("a status of 99"));
+    let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "x".repeat(300));
+    check(&long, Err("a head of more than 200 bytes"));
+    for head in ["HTTP/1.1 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n"] {
+        let (seen, result) = outcome(false, head.as_bytes(), 1000);
+        assert!(seen.is_empty() && result.unwrap_err().contains("a malformed head"));
+    }
+}
+
+#[test]
+fn bytes_between_responses_are_an_error() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay";
+    let (seen, result) = outcome(false, answer, 1000);
+    assert_eq!(seen, ["200 `ok`"]);
+    assert_eq!(result, Err("http1: 2 bytes that nobody asked for".into()));
+    let mut connection = Connection::new(LIMITS);
+    assert!(connection.receive(b"x", &mut Vec::new(), &mut |_| {}).is_err());
+    assert!(connection.is_over());
+    assert!(connection.receive(b"", &mut Vec::new(), &mut |_| {}).is_err());
+}
+
+#[test]
+fn one_request_follows_the_response_to_another() {
+    let mut connection = Connection::new(LIMITS);
+    let mut out = Vec::new();
+    for _ in 0..3 {
+        assert!(connection.is_ready());
+        connection.send_raw(false, b"x", &mut out).unwrap();
+        assert_eq!(connection.send_raw(false, b"x", &mut out), Err(Busy));
+        let answer = b"HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 2\r\n\r\nok";
+        let mut values = Vec::new();
+        connection
+            .receive(answer, &mut out, &mut |response| {
+                values.push(response.headers.get("x-a").map(<[u8]>::to_vec));
+            })
+            .unwrap();
+        assert_eq!(values, [Some(b"b".to_vec())]);
+    }
+    assert_eq!(connection.closed(&mut |_| {}), Ok(()));
+}
+
+fn check_request(request: &Request<'_>, expected: &str) {
+    let mut out = Vec::new();
+    Connection::new(LIMITS).request(request, &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+#[test]
+fn a_request_is_written_with_the_length_of_its_body() {
+    let headers = &[("host", "h")];
+    let request = Request { method: "GET", target: "/", headers, ..Request::default() };
+    check_request(&request, "GET / HTTP/1.1\r\nhost: h\r\n\r\n");
+    let request = Request { method: "PUT", ..request };
+    check_request(&request, "PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n");
+    let request = Request { body: b"ab", ..request };
+    check_request(&request, "PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\nab");
+    let headers = &[("Content-Length", "2")];
+    let request = Request { headers, ..request };
+    check_request(&request, "PUT / HTTP/1.1\r\nContent-Length: 2\r\n\r\nab");
+}
+
+#[test]
+fn a_held_body_is_sent_when_wanted() {
+    let request = Request {
+        method: "PUT",
+        target: "/",
+        body: b"ab",
+        expect_continue: true,
+        ..Request::default()
+    };
+    let mut connection = Connection::new(LIMITS);
+    let mut out = Vec::new();
+    for _ in 0..2 {
+        out.clear();
+        connection.request(&request, &mut out).unwrap();
+        assert!(out.ends_with(b"expect: 100-continue\r\n\r\n"));
+        out.clear();
+        connection.receive(b"HTTP/1.1 100 \r\n\r\n", &mut out, &mut |_| {}).unwrap();
+        assert_eq!(out, b"ab");
+        connection.send_held_body(&mut out);
+        assert_eq!(out, b"ab");
+        connection.receive(b"HTTP/1.1 204 \r\n\r\n", &mut out, &mut |_| {}).unwrap();
+    }
+}
+
+#[test]
+fn a_held_body_that_was_not_wanted_ends_the_connection() {
+    let request =
+        Request { method: "PUT", body: b"ab", expect_continue: true, ..Request::default() };
+    let mut connection = Connection::new(LIMITS);
+    let mut out = Vec::new();
+    connection.request(&request, &mut out).unwrap();
+    let mut seen = Vec::new();
+    let answer = b"HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n";
+    connection.receive(answer, &mut out, &mut |r| seen.push(describe(&r))).unwrap();
+    assert_eq!(seen, ["417 `` close"]);
+    assert!(connection.is_over());
+}
+
+proptest! {
+    #[test]
+    fn any_split_of_any_input_gives_the_same_events(
+        parts in proptest::collection::vec(proptest::sample::select(vec![
+            "HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 C\r\n\r\n", "Content-Length: 3\r\n", "\r\n",
+            "Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n", "0\r\n\r\n", "abc", "\n", "\r",
+            "HTTP/1.0 404 N\n", "Connection: close\r\n", ":", "x", " ", "3;x\r\n", "A: b\n",
+        ]), 0..12),
+        size in 1usize..50,
+        is_head: bool,
+    ) {
+        let answer = parts.concat();
+        let whole = outcome(is_head, answer.as_bytes(), 10_000);
+        let (seen, result) = outcome(is_head, answer.as_bytes(), size);
+        prop_assert_eq!(seen, whole.0);
+        // How many bytes nobody asked for depends on how many came at once.
+        let without_digits = |result: Result<(), String>| {
+            result.map_err(|what| what.replace(|c: char| c.is_ascii_digit(), ""))
+        };
+        prop_assert_eq!(without_digits(result), without_digits(whole.1));
+    }
+
+    #[test]
+    fn a_body_in_any_chunks_is_the_body(
+        chunks in proptest::collection::vec("[a-z]{1,9}", 0..9), size in 1usize..50,
+    ) {
+        let coded: Vec<_> =
+            chunks.iter().map(|c| format!("{:x}\r\n{c}\r\n", c.len())).collect();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", coded.concat());
+        let expected = (vec![format!("200 `{}`", chunks.concat())], Ok(()));
+        prop_assert_eq!(outcome(false, answer.as_bytes(), size), expected);
+    }
+}

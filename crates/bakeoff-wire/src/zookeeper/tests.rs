@@ -1,0 +1,240 @@
+//! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Frames, each given as hexadecimal text.
+fn frames(frames: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for frame in frames {
+        let digits: Vec<u8> =
+            frame.chars().filter_map(|c| c.to_digit(16)).map(|d| d as u8).collect();
+        framed(&mut bytes, |out| out.extend(digits.chunks(2).map(|d| d[0] << 4 | d[1])));
+    }
+    bytes
+}
+
+const CONNECTED: &str = "00000000 00002710 0000000000000007 00000010 \
+                         000102030405060708090a0b0c0d0e0f 00";
+
+fn receive(session: &mut Session, input: &[u8]) -> Result<Vec<String>, ProtocolError> {
+    let mut events = Vec::new();
+    session.receive(input, &mut Vec::new(), &mut |event| {
+        events.push(match event {
+            Event::Reply { xid, result: Ok(Reply::Children(names)), .. } => {
+                format!("{} {:?}", xid.number(), names.collect::<Vec<_>>())
+            }
+            Event::Reply { xid, result: Ok(reply), .. } => {
+                format!("{} {reply:?}", xid.number())
+            }
+            Event::Reply { xid, result: Err(error), .. } => format!("{} {error}", xid.number()),
+            event => format!("{event:?}"),
+        });
+    })?;
+    Ok(events)
+}
+
+/// A connected session that has asked for a creation, children, a deletion and its end.
+fn with_requests() -> Session {
+    let mut session = Session::new(10_000);
+    receive(&mut session, &frames(&[CONNECTED])).unwrap();
+    let mut out = Vec::new();
+    let create = Request::Create { path: "/a", data: b"", mode: CreateMode::Ephemeral };
+    for request in [
+        create,
+        Request::GetChildren { path: "/" },
+        Request::Delete { path: "/a", version: None },
+        Request::Close,
+    ] {
+        session.request(request, &mut out).unwrap();
+    }
+    session
+}
+
+fn check(replies: &[&str], expected: Result<&[&str], &str>) {
+    let result = receive(&mut with_requests(), &frames(replies));
+    match (&result, expected) {
+        (Ok(events), Ok(expected)) => assert_eq!(events, expected),
+        (Err(error), Err(expected)) => assert_eq!(error.what, format!("zookeeper: {expected}")),
+        _ => panic!("{result:?}, not {expected:?}"),
+    }
+}
+
+#[test]
+fn a_session_begins_with_what_the_server_granted() {
+    let mut session = Session::new(30_000);
+    let mut out = Vec::new();
+    session.open(&mut out);
+    assert_eq!(out.len(), 4 + 45);
+    assert_eq!(session.request(Request::Close, &mut out), Err(Busy));
+    let events = receive(&mut session, &frames(&[CONNECTED])).unwrap();
+    assert_eq!(events, ["Connected { session_id: 7, timeout_ms: 10000 }"]);
+    assert_eq!(session.capacity(), 1000);
+    assert_eq!(session.resumption().unwrap().session_id, 7);
+}
+
+fn check_request(request: Request<'_>, expected: &str) {
+    let mut session = Session::new(10_000);
+    receive(&mut session, &frames(&[CONNECTED])).unwrap();
+    let mut out = Vec::new();
+    session.request(request, &mut out).unwrap();
+    assert_eq!(out, frames(&[&format!("00000001 {expected}")]));
+}
+
+#[test]
+fn requests_are_written_as_the_server_reads_them() {
+    let (path, data) = ("/a", &b"b"[..]);
+    let acl = "00000001 0000001f 00000005 776f726c64 00000006 616e796f6e65";
+    // The flags of `CreateMode`: 1 is ephemeral, 2 is sequential.
+    for (mode, flags) in [
+        (CreateMode::Persistent, 0),
+        (CreateMode::Ephemeral, 1),
+        (CreateMode::PersistentSequential, 2),
+        (CreateMode::EphemeralSequential, 3),
+    ] {
+        let expected = format!("00000001 00000002 2f61 00000001 62 {acl} {flags:08x}");
+        check_request(Request::Create { path, data, mode }, &expected);
+    }
+    check_request(Request::Delete { path, version: None }, "00000002 00000002 2f61 ffffffff");
+    check_request(Request::Exists { path }, "00000003 00000002 2f61 00");
+    check_request(Request::GetData { path }, "00000004 00000002 2f61 00");
+    check_request(
+        Request::SetData { path, data, version: Some(7) },
+        "00000005 00000002 2f61 00000001 62 00000007",
+    );
+    check_request(Request::GetChildren { path }, "00000008 00000002 2f61 00");
+    check_request(Request::Sync { path }, "00000009 00000002 2f61");
+    check_request(Request::Close, "fffffff5");
+}
+
+#[test]
+fn a_session_is_resumed_with_the_last_change_it_saw() {
+    let mut session = with_requests();
+    let replies =
+        ["00000001 0000000000000009 00000000 00000002 2f61", "00000002 ffffffffffffffff ffffff9b"];
+    receive(&mut session, &frames(&replies)).unwrap();
+    let mut session = Session::resume(1000, session.resumption().unwrap());
+    let mut out = Vec::new();
+    session.open(&mut out);
+    let expected = "00000000 0000000000000009 000003e8 0000000000000007 \
+                    00000010 000102030405060708090a0b0c0d0e0f 00";
+    assert_eq!(out, frames(&[expected]));
+}
+
+#[test]
+fn a_timeout_of_0_means_that_the_session_is_gone() {
+    let gone = "00000000 00000000 0000000000000000 00000010 \
+                00000000000000000000000000000000 00";
+    let mut session =
+        Session::resume(1000, Resumption { session_id: 7, password: [0; 16], last_zxid: 9 });
+    assert_eq!(receive(&mut session, &frames(&[gone])).unwrap(), ["Expired"]);
+    assert_eq!(session.capacity(), 0);
+    assert_eq!(session.resumption(), None);
+}
+
+#[test]
+fn replies_are_read_as_what_was_asked() {
+    check(
+        &[
+            "00000001 0000000000000005 00000000 00000002 2f61",
+            "fffffffe 0000000000000005 00000000",
+            "ffffffff ffffffffffffffff 00000000 00000003 00000003 00000001 2f",
+            "00000002 0000000000000005 00000000 00000002 00000001 61 00000002 6263",
+            "00000003 0000000000000006 ffffff9b",
+            "00000004 0000000000000007 00000000",
+        ],
+        Ok(&["1 Created(\"/a\")", "Pong", "2 [\"a\", \"bc\"]", "3 NoNode (-101)", "4 Closed"]),
+    );
+}
+
+#[test]
+fn replies_out_of_order_or_unasked_are_errors() {
+    check(&["00000002 0000000000000005 00000000"], Err("a reply to 2 where one to 1 was due"));
+    let error = "0000000000000005 ffffff9b";
+    let all: Vec<_> = (1..6).map(|xid| format!("{xid:08x} {error}")).collect();
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    check(&all, Err("a reply to 5, but nothing was asked"));
+}
+
+#[test]
+fn broken_replies_are_errors() {
+    check(&["00000001 0000000000000005"], Err("a truncated reply"));
+    check(&["00000001 0000000000000005 00000000 00000002 2f"], Err("a truncated reply"));
+    check(&["00000001 0000000000000005 00000000 fffffff0"], Err("a negative length"));
+    check(&["00000001 0000000000000005 00000000 00000001 ff"], Err("text that is not UTF-8"));
+    check(
+        &["00000001 0000000000000005 00000000 00000001 2f 00"],
+        Err("a reply that is 1 bytes too long"),
+    );
+    let mut session = with_requests();
+    let error = receive(&mut session, &[0x7f, 0xff, 0xff, 0xff]).unwrap_err();
+    assert_eq!(error.what, "zookeeper: a reply of 2147483647 bytes");
+    let error = receive(&mut session, &[]).unwrap_err();
+    assert_eq!(error.what, "zookeeper: received after an error");
+    let error = receive(&mut with_requests(), &[0x80, 0, 0, 0]).unwrap_err();
+    assert_eq!(error.what, "zookeeper: a reply of -2147483648 bytes");
+}
+
+#[test]
+fn a_list_that_claims_more_names_than_it_has_is_an_error() {
+    check(
+        &[
+            "00000001 0000000000000005 ffffff92",
+            "00000002 0000000000000005 00000000 7fffffff 00000001 61",
+        ],
+        Err("a truncated reply"),
+    );
+}
+
+#[test]
+fn numbers_begin_again_before_they_turn_negative() {
+    let mut session = with_requests();
+    session.next = Xid(i32::MAX);
+    session.oldest = Xid(i32::MAX);
+    session.state = State::Connected;
+    session.in_flight.clear();
+    let mut out = Vec::new();
+    let mut ask = || session.request(Request::Sync { path: "/" }, &mut out).unwrap().number();
+    assert_eq!((ask(), ask()), (i32::MAX, 1));
+    let replies = ["7fffffff 0000000000000005 ffffff9b", "00000001 0000000000000005 ffffff9b"];
+    assert_eq!(receive(&mut session, &frames(&replies)).unwrap().len(), 2);
+}
+
+#[test]
+fn no_more_than_the_limit_is_in_flight() {
+    let limits = Limits { max_in_flight: 2, ..Limits::default() };
+    let mut session = Session::with_limits(1000, None, limits);
+    receive(&mut session, &frames(&[CONNECTED])).unwrap();
+    let mut ask = || session.request(Request::Sync { path: "/" }, &mut Vec::new()).is_ok();
+    assert_eq!([ask(), ask(), ask()], [true, true, false]);
+}
+
+proptest! {
+    #[test]
+    fn any_split_of_any_input_gives_the_same_events(
+        replies in proptest::collection::vec(
+            (0i32..6, any::<bool>(), proptest::collection::vec(0u8..4, 0..40)), 0..8),
+        size in 1usize..50,
+    ) {
+        let mut input = Vec::new();
+        for (number, error, rest) in replies {
+            framed(&mut input, |out| {
+                put_int(out, number);
+                put_long(out, 1);
+                put_int(out, -i32::from(error));
+                out.extend(rest);
+            });
+        }
+        let whole = receive(&mut with_requests(), &input);
+        let mut session = with_requests();
+        let mut events = Ok(Vec::new());
+        for piece in input.chunks(size) {
+            match (receive(&mut session, piece), &mut events) {
+                (Ok(more), Ok(events)) => events.extend(more),
+                (Err(error), _) => { events = Err(error); break }
+                _ => {}
+            }
+        }
+        prop_assert_eq!(events, whole);
+    }
+}
