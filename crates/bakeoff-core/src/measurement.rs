@@ -94,7 +94,8 @@ pub struct Example {
 pub struct OperationFigures {
     /// Verified successes.
     pub verified: u64,
-    /// Of those, how many ended inside the measured window; what throughput is made of.
+    /// Verified successes that ended inside the measured window, also of operations that were due
+    /// before it; what throughput is made of.
     pub verified_in_window: u64,
     /// Of the verified, how many were allowed to be old and were.
     #[serde(default)]
@@ -154,7 +155,7 @@ impl OperationFigures {
 /// One operation in one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondFigures {
-    /// Verified successes that ended in this second.
+    /// Verified successes that ended in this second and inside the measured window.
     pub verified: u64,
     /// Failures that ended in this second.
     pub errors: u64,

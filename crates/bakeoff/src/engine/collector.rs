@@ -110,7 +110,7 @@ impl Collector {
     }
 
     /// Takes a slice; returns the seconds that became complete by it.
-    pub(super) fn take(&mut self, slice: Box<Slice>) -> Vec<Live> {
+    pub(super) fn take(&mut self, mut slice: Box<Slice>) -> Vec<Live> {
         let Slice { worker, second, .. } = *slice;
         let merged = self
             .open
@@ -130,6 +130,7 @@ impl Collector {
         measurement.keys_exhausted |= slice.keys_exhausted;
         self.last_end = self.last_end.max(slice.last_end);
         self.passed[worker] = self.passed[worker].map(|_| second + 1);
+        slice.clear(); // here, where nobody waits for it
         self.recycle[worker].send(slice).ok();
         self.close_seconds()
     }
@@ -164,16 +165,17 @@ impl Collector {
         let (mut verified, mut errors) = (0, 0);
         for ((name, figures), total) in self.names.iter().zip(merged).zip(&mut self.total) {
             total.merge(figures);
-            if figures.verified == 0 && figures.errors.is_empty() {
+            if figures.verified_in_window == 0 && figures.verified == 0 && figures.errors.is_empty()
+            {
                 continue;
             }
             response.merge(&figures.response);
-            verified += figures.verified;
+            verified += figures.verified_in_window;
             errors += figures.error_count();
             closed.operations.insert(
                 (*name).to_owned(),
                 SecondFigures {
-                    verified: figures.verified,
+                    verified: figures.verified_in_window,
                     errors: figures.error_count(),
                     response: figures.response.pack(),
                     service: figures.service.pack(),

@@ -6,6 +6,7 @@
 //! Not here: what an operation is and whether its answer is right (`work`'s implementors), how a
 //! load is asked for (`bakeoff_core::study`).
 
+mod client;
 pub(crate) mod clock;
 mod collector;
 mod timer;
@@ -99,6 +100,11 @@ impl Window {
 
     fn seconds_at(&self, at: Instant) -> f64 {
         at.saturating_duration_since(self.measure).as_secs_f64()
+    }
+
+    /// Whether a moment lies in the measured window.
+    fn holds(&self, at: Instant) -> bool {
+        at >= self.measure && self.end.is_none_or(|end| at <= end)
     }
 
     /// How much of the time between two moments lies in the measured window.

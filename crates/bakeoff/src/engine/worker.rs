@@ -17,10 +17,11 @@ use bakeoff_core::measurement::{ErrorKind, Example};
 use bakeoff_core::schedule::OpenSchedule;
 use mio::{Events, Interest, Poll, Token};
 
+use super::client::{BACKOFF_MAX, BACKOFF_MIN, Client, Connection, Flight, Slot};
 use super::collector::{Message, Slice};
 use super::timer::Timer;
 use super::transport::{Link, Target};
-use super::work::{Done, Failure, NotIssued, Pendings, Session as _, Success, Tag, Work};
+use super::work::{Done, Failure, NotIssued, Session as _, Success, Tag, Work};
 use super::{EngineError, Window, clock};
 
 /// How often timeouts and reconnections are looked after.
@@ -29,8 +30,6 @@ const SCAN_EVERY: Duration = Duration::from_millis(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 /// How long operations under way may take to end once the user has asked for the end.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
-const BACKOFF_MIN: Duration = Duration::from_millis(10);
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
 const READ_BUFFER_SIZE: usize = 64 << 10;
 const TIMER: Token = Token(usize::MAX);
 
@@ -57,46 +56,6 @@ pub(super) struct Part {
     pub(super) schedule: Option<OpenSchedule>,
     /// How many measured operations: of all workers for a closed load, of this one for an open.
     pub(super) budget: Option<u64>,
-}
-
-/// One place for an operation under way.
-enum Slot {
-    Free { since: Instant },
-    Busy(Flight),
-}
-
-struct Flight {
-    operation: usize,
-    due: Instant,
-    sent: Instant,
-}
-
-struct Client<W: Work> {
-    number: u32,
-    node: usize,
-    connection: Connection<W::Session>,
-    slots: Vec<Slot>,
-    /// What the work remembers of each busy slot.
-    pendings: Vec<Option<W::Pending>>,
-    /// Whether it stands in the queue of clients that wait for something to become due.
-    idle: bool,
-    /// When the connection was lost, until there is a new one.
-    lost_at: Option<Instant>,
-    backoff: Duration,
-    last_sent: Instant,
-}
-
-enum Connection<S> {
-    Down { retry_at: Instant },
-    Connecting { link: Link, session: S, deadline: Instant },
-    Greeting { link: Link, session: S, deadline: Instant },
-    Up { link: Link, session: S },
-}
-
-impl<P> Pendings<P> for Vec<Option<P>> {
-    fn take(&mut self, tag: Tag) -> Option<P> {
-        self.get_mut(tag as usize)?.take()
-    }
 }
 
 pub(super) struct Worker<'a, W: Work> {
@@ -135,18 +94,10 @@ impl<'a, W: Work> Worker<'a, W> {
         let poll = Poll::new()?;
         let timer = Timer::new(poll.registry(), TIMER)?;
         let now = clock::now();
-        let in_flight = part.in_flight as usize;
-        let clients = part.clients.iter().map(|&(number, node)| Client {
-            number,
-            node,
-            connection: Connection::Down { retry_at: now },
-            slots: (0..in_flight).map(|_| Slot::Free { since: now }).collect(),
-            pendings: (0..in_flight).map(|_| None).collect(),
-            idle: false,
-            lost_at: None,
-            backoff: BACKOFF_MIN,
-            last_sent: now,
-        });
+        let clients = part
+            .clients
+            .iter()
+            .map(|&(number, node)| Client::new(number, node, part.in_flight, now));
         Ok(Self {
             clients: clients.collect(),
             slice: Box::new(Slice::new(part.worker, work.operations().len())),
@@ -246,6 +197,14 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         self.finish(interrupted_at.is_some());
         Ok(())
+    }
+
+    /// Whether an operation that was due at `due` may still be sent. One of an open load that only
+    /// the timer's slack has brought past the end may; one that waited for a free client may not.
+    fn may_begin(&self, due: Instant, now: Instant) -> bool {
+        let only_just_late = self.part.schedule.is_some() && !self.starved;
+        !self.is_over(now)
+            || (only_just_late && !self.exhausted && self.window.end.is_some_and(|end| due < end))
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -395,16 +354,15 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     fn count_success(&mut self, flight: &Flight, now: Instant, success: &Success) {
+        self.roll_over(now);
+        let figures = &mut self.slice.operations[flight.operation];
+        figures.verified_in_window += u64::from(self.window.holds(now));
         if flight.due < self.window.measure {
             self.slice.warmup_operations += 1;
             return;
         }
-        self.roll_over(now);
-        let in_window = self.window.end.is_none_or(|end| now <= end);
         self.slice.last_end = Some(now);
-        let figures = &mut self.slice.operations[flight.operation];
         figures.verified += 1;
-        figures.verified_in_window += u64::from(in_window);
         figures.old_reads += u64::from(success.old);
         figures.response.record(now.saturating_duration_since(flight.due));
         figures.service.record(now.saturating_duration_since(flight.sent));
@@ -451,9 +409,6 @@ impl<'a, W: Work> Worker<'a, W> {
         for tag in 0..self.clients[index].slots.len() {
             let Slot::Free { since } = self.clients[index].slots[tag] else { continue };
             let now = clock::now();
-            if self.is_over(now) {
-                return;
-            }
             let due = match (&self.part.schedule, self.next_due) {
                 (None, _) => since,
                 (Some(_), Some(due)) if due <= now => due,
@@ -466,7 +421,7 @@ impl<'a, W: Work> Worker<'a, W> {
                     return;
                 }
             };
-            if !self.issue(index, tag as Tag, due, now) {
+            if !self.may_begin(due, now) || !self.issue(index, tag as Tag, due, now) {
                 return;
             }
         }
@@ -535,7 +490,7 @@ impl<'a, W: Work> Worker<'a, W> {
             return;
         }
         let mut now = clock::now();
-        while self.next_due.is_some_and(|due| due <= now) && !self.is_over(now) {
+        while self.next_due.is_some_and(|due| due <= now && self.may_begin(due, now)) {
             let Some(index) = self.idle.pop_front() else {
                 self.starved = true;
                 return;
@@ -718,43 +673,12 @@ impl<'a, W: Work> Worker<'a, W> {
 
     fn send_slice(&mut self) {
         let operations = self.work.operations().len();
-        let mut fresh = self
+        let fresh = self
             .recycled
             .try_recv()
             .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, operations)));
-        fresh.clear();
         let full = std::mem::replace(&mut self.slice, fresh);
         self.to_collector.send(Message::Slice(full)).ok();
-    }
-}
-
-impl<W: Work> Client<W> {
-    fn is_up(&self) -> bool {
-        matches!(self.connection, Connection::Up { .. })
-    }
-
-    fn is_quiet(&self) -> bool {
-        self.slots.iter().all(|slot| matches!(slot, Slot::Free { .. }))
-    }
-
-    fn link(&mut self) -> Option<(&mut Link, &mut W::Session)> {
-        match &mut self.connection {
-            Connection::Greeting { link, session, .. } | Connection::Up { link, session } => {
-                Some((link, session))
-            }
-            Connection::Connecting { .. } | Connection::Down { .. } => None,
-        }
-    }
-
-    fn greet(&mut self) {
-        let retry_at = self.last_sent;
-        let down = Connection::Down { retry_at };
-        if let Connection::Connecting { mut link, mut session, deadline } =
-            std::mem::replace(&mut self.connection, down)
-        {
-            session.open(&mut link.out);
-            self.connection = Connection::Greeting { link, session, deadline };
-        }
     }
 }
 

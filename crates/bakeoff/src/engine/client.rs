@@ -1,0 +1,106 @@
+//! A client of a load: one connection at a time, and the operations that it has under way.
+//!
+//! Not here: what happens to it (`worker`).
+
+use std::time::{Duration, Instant};
+
+use super::transport::Link;
+use super::work::{Pendings, Session as _, Tag, Work};
+
+/// How long a client waits before it tries to connect again, at first.
+pub(super) const BACKOFF_MIN: Duration = Duration::from_millis(10);
+/// How long it waits at most: each failure doubles the wait.
+pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+/// One place for an operation under way.
+pub(super) enum Slot {
+    Free { since: Instant },
+    Busy(Flight),
+}
+
+/// An operation under way.
+pub(super) struct Flight {
+    /// Which of [`Work::operations`].
+    pub(super) operation: usize,
+    pub(super) due: Instant,
+    pub(super) sent: Instant,
+}
+
+/// One client: its connection, and what it has under way.
+pub(super) struct Client<W: Work> {
+    pub(super) number: u32,
+    pub(super) node: usize,
+    pub(super) connection: Connection<W::Session>,
+    pub(super) slots: Vec<Slot>,
+    /// What the work remembers of each busy slot.
+    pub(super) pendings: Vec<Option<W::Pending>>,
+    /// Whether it stands in the queue of clients that wait for something to become due.
+    pub(super) idle: bool,
+    /// When the connection was lost, until there is a new one.
+    pub(super) lost_at: Option<Instant>,
+    pub(super) backoff: Duration,
+    pub(super) last_sent: Instant,
+}
+
+/// How far a client's connection has come.
+pub(super) enum Connection<S> {
+    Down { retry_at: Instant },
+    Connecting { link: Link, session: S, deadline: Instant },
+    Greeting { link: Link, session: S, deadline: Instant },
+    Up { link: Link, session: S },
+}
+
+impl<P> Pendings<P> for Vec<Option<P>> {
+    fn take(&mut self, tag: Tag) -> Option<P> {
+        self.get_mut(tag as usize)?.take()
+    }
+}
+
+impl<W: Work> Client<W> {
+    /// A client that is to connect at once.
+    pub(super) fn new(number: u32, node: usize, in_flight: u32, now: Instant) -> Self {
+        Self {
+            number,
+            node,
+            connection: Connection::Down { retry_at: now },
+            slots: (0..in_flight).map(|_| Slot::Free { since: now }).collect(),
+            pendings: (0..in_flight).map(|_| None).collect(),
+            idle: false,
+            lost_at: None,
+            backoff: BACKOFF_MIN,
+            last_sent: now,
+        }
+    }
+
+    /// Whether operations can be sent.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.connection, Connection::Up { .. })
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.slots.iter().all(|slot| matches!(slot, Slot::Free { .. }))
+    }
+
+    /// The link and its session, once the peer has accepted.
+    pub(super) fn link(&mut self) -> Option<(&mut Link, &mut W::Session)> {
+        match &mut self.connection {
+            Connection::Greeting { link, session, .. } | Connection::Up { link, session } => {
+                Some((link, session))
+            }
+            Connection::Connecting { .. } | Connection::Down { .. } => None,
+        }
+    }
+
+    /// The peer has accepted: say what a new connection says first.
+    pub(super) fn greet(&mut self) {
+        let retry_at = self.last_sent;
+        let down = Connection::Down { retry_at };
+        if let Connection::Connecting { mut link, mut session, deadline } =
+            std::mem::replace(&mut self.connection, down)
+        {
+            session.open(&mut link.out);
+            self.connection = Connection::Greeting { link, session, deadline };
+        }
+    }
+}
