@@ -11,7 +11,6 @@ use bakeoff_core::study::{self, Study, shipped};
 use crate::contenders::version_request;
 use crate::failure::Failure;
 use crate::install::{self, Availability, Cache, Program};
-use crate::kv::operation_name;
 use crate::messages::Messages;
 use crate::run::load_study;
 use crate::systems::{self, System};
@@ -76,7 +75,7 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
             row("mend", &remedy);
         }
     }
-    let operations: Vec<&str> = kind.operations.iter().map(|&o| operation_name(o)).collect();
+    let operations: Vec<&str> = kind.operations.iter().map(|&o| o.name()).collect();
     row("operations", &operations.join(", "));
     let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
     row("nodes", &nodes);

@@ -191,16 +191,6 @@ impl Source {
     }
 }
 
-/// The name of an operation in tables and records.
-pub(crate) fn operation_name(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Put => "put",
-        Operation::Get => "get",
-        Operation::Delete => "delete",
-        Operation::List => "list",
-    }
-}
-
 /// How reads are asked for and judged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
@@ -243,7 +233,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     type Pending = Pending;
 
     fn operations(&self) -> Vec<&'static str> {
-        self.source.operations().iter().map(|&operation| operation_name(operation)).collect()
+        self.source.operations().iter().map(|&operation| operation.name()).collect()
     }
 
     fn session(&mut self, client: u32, node: usize) -> S {
@@ -364,7 +354,7 @@ impl<S, C> KvWork<S, C> {
                 self.judge_names(pending.key, &mut std::iter::empty())
             }
             (operation, _) => {
-                let name = operation_name(operation);
+                let name = operation.name();
                 failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
             }
         }

@@ -56,7 +56,7 @@ impl System for Canary {
     fn kind(&self) -> Kind {
         Kind {
             name: "canary",
-            operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
+            operations: Operation::ALL,
             reads: &[ReadConsistency::Linearizable, ReadConsistency::Default],
             options: OPTIONS,
             nodes_max: 1,

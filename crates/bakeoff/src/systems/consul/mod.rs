@@ -34,12 +34,8 @@ impl System for Consul {
     fn kind(&self) -> Kind {
         Kind {
             name: "consul",
-            operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
-            reads: &[
-                ReadConsistency::Linearizable,
-                ReadConsistency::Default,
-                ReadConsistency::Stale,
-            ],
+            operations: Operation::ALL,
+            reads: ReadConsistency::ALL,
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 512 << 10, // kv_max_value_size

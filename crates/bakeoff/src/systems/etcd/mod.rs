@@ -55,12 +55,8 @@ impl System for Etcd {
     fn kind(&self) -> Kind {
         Kind {
             name: "etcd",
-            operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
-            reads: &[
-                ReadConsistency::Linearizable,
-                ReadConsistency::Default,
-                ReadConsistency::Stale,
-            ],
+            operations: Operation::ALL,
+            reads: ReadConsistency::ALL,
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)

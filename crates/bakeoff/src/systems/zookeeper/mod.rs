@@ -48,12 +48,8 @@ impl System for ZooKeeper {
     fn kind(&self) -> Kind {
         Kind {
             name: "zookeeper",
-            operations: &[Operation::Put, Operation::Get, Operation::Delete, Operation::List],
-            reads: &[
-                ReadConsistency::Linearizable,
-                ReadConsistency::Default,
-                ReadConsistency::Stale,
-            ],
+            operations: Operation::ALL,
+            reads: ReadConsistency::ALL,
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
