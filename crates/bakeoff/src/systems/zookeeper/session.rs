@@ -1,7 +1,8 @@
 //! Key-value operations as ZooKeeper requests.
 //!
 //! ZooKeeper tells creating from updating, so a `put` tries what is likelier first and the other
-//! when that fails; both count as one operation. A linearizable `get` or `list` is a `sync` and the
+//! when that fails, in turn until one succeeds: others may create or delete the key in between. All
+//! tries count as one operation, with one timeout. A linearizable `get` or `list` is a `sync` and the
 //! read, sent together: the server answers them in order.
 
 use std::collections::VecDeque;
@@ -23,7 +24,7 @@ pub(crate) struct ZooKeeperSession {
     session: zookeeper::Session,
     /// What is under way, oldest first: replies come in order.
     steps: VecDeque<(Tag, Step)>,
-    /// Path and value of each `put` under way, for the second try.
+    /// Path and value of each `put` under way, for the next try.
     puts: Vec<Put>,
     /// Memory of past puts.
     spare: Vec<Put>,
@@ -36,9 +37,6 @@ enum Step {
     Sync,
     Create,
     Update,
-    /// The second of two tries.
-    CreateAtLast,
-    UpdateAtLast,
     Read(Operation),
     Delete,
     /// The operation was given up, or failed in an earlier step.
@@ -66,10 +64,10 @@ impl ZooKeeperSession {
     fn send(&mut self, tag: Tag, step: Step, path: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
         use zookeeper::Request as Ask;
         let request = match step {
-            Step::Create | Step::CreateAtLast => {
+            Step::Create => {
                 Ask::Create { path, data: value, mode: CreateMode::Persistent }
             }
-            Step::Update | Step::UpdateAtLast => Ask::SetData { path, data: value, version: None },
+            Step::Update => Ask::SetData { path, data: value, version: None },
             Step::Read(Operation::List) => Ask::GetChildren { path },
             Step::Read(_) => Ask::GetData { path },
             Step::Delete => Ask::Delete { path, version: None },
@@ -82,7 +80,7 @@ impl ZooKeeperSession {
         sent
     }
 
-    /// Sends the second try of puts whose first one met a key that was there, or was not.
+    /// Sends the next try of puts whose last one met a key that was there, or was not.
     fn try_again(&mut self, retries: &[(Tag, Step)], out: &mut Vec<u8>) {
         for &(tag, step) in retries {
             if let Some(place) = self.puts.iter().position(|put| put.tag == tag) {
@@ -199,8 +197,8 @@ fn after(step: Step, result: Result<Reply<'_>, ErrorCode>) -> After<'_> {
     match (step, result) {
         (Step::Ignored, _) | (Step::Sync, Ok(_)) => After::Nothing,
         (Step::Sync, Err(code)) => After::FailedEarly(failed(code)),
-        (Step::Create, Err(ErrorCode::NODE_EXISTS)) => After::Again(Step::UpdateAtLast),
-        (Step::Update, Err(ErrorCode::NO_NODE)) => After::Again(Step::CreateAtLast),
+        (Step::Create, Err(ErrorCode::NODE_EXISTS)) => After::Again(Step::Update),
+        (Step::Update, Err(ErrorCode::NO_NODE)) => After::Again(Step::Create),
         (Step::Read(_) | Step::Delete, Err(ErrorCode::NO_NODE)) => After::Answer(Answer::Missing),
         (_, Err(code)) => After::Answer(failed(code)),
         (Step::Read(_), Ok(Reply::Data { data, .. })) => After::Answer(Answer::Value(data)),
