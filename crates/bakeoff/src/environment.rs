@@ -41,7 +41,7 @@ pub(crate) fn raise_open_files() -> u64 {
 pub(crate) fn describe(dir: &Path, threads: u32, open_files: u64) -> Result<Environment, Failure> {
     let uname = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-    let disk = disk::measure(dir).map_err(Failure::Host)?;
+    let disk = disk::measure(dir)?;
     Ok(Environment {
         kernel: format!("{} {}", word(uname.sysname()), word(uname.release())),
         cpu_model: field_of("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".into()),

@@ -88,7 +88,10 @@ impl From<InstallError> for Failure {
 
 impl From<HostError> for Failure {
     fn from(error: HostError) -> Self {
-        Self::Host(error)
+        match error {
+            HostError::Io { what, path, error } => Self::file(what, &path, &error),
+            error => Self::Host(error),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::failure::{Failure, NOT_VALID};
 use crate::host::ports::Allocator;
 use crate::messages::{self, Messages};
 use crate::run_folder::{self, RunFolder};
-use crate::systems;
+use crate::systems::{self, Asked};
 use crate::trial::{self, Stand};
 
 /// Runs a study and prints what came of it.
@@ -35,6 +35,7 @@ pub(crate) fn run(
     let mut folder = RunFolder::create(&args.out, &study.name)?;
     let contenders = contenders::gather(&study, &folder.path, messages, interrupted)?;
     let threads = args.threads.unwrap_or_else(environment::cpus).max(1);
+    check_ports(args.base_port, &order, &contenders, &folder.path)?;
     let environment = environment::describe(&folder.path, threads, open_files)?;
     check_space(&study, environment.disk_free_bytes)?;
     folder.push(&Line::Run(RunHeader {
@@ -164,6 +165,25 @@ fn check_machine(study: &Study, open_files: u64) -> Result<(), Failure> {
             ),
             "raise the limit (`ulimit -Hn`), or use fewer clients",
         ));
+    }
+    Ok(())
+}
+
+/// Whether the ports that a user chose are free, all of them, before the first trial takes any.
+fn check_ports(
+    base: Option<u16>,
+    order: &[Trial],
+    contenders: &[Contender<'_>],
+    dir: &Path,
+) -> Result<(), Failure> {
+    let Some(base) = base else { return Ok(()) };
+    let mut ports = Allocator::rehearsal(base);
+    for trial in order {
+        let Contender { asked, system, program, .. } = contender_of(contenders, trial);
+        if asked.endpoints.is_empty() {
+            let described = Asked { system: asked, program: program.as_ref(), dir, seed: 0 };
+            system.describe(&described, &mut ports)?;
+        }
     }
     Ok(())
 }

@@ -18,6 +18,8 @@ pub(crate) const RECORD: &str = "record.jsonl";
 pub(crate) struct RunFolder {
     pub(crate) path: PathBuf,
     record: File,
+    /// Whether the record has a first line. A run that never began leaves no folder behind.
+    begun: bool,
 }
 
 impl RunFolder {
@@ -33,7 +35,7 @@ impl RunFolder {
                     let file = path.join(RECORD);
                     let record = OpenOptions::new().create_new(true).append(true).open(&file);
                     let record = record.map_err(|error| Failure::file("make", &file, &error))?;
-                    return Ok(Self { path, record });
+                    return Ok(Self { path, record, begun: false });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(Failure::file("make", &path, &error)),
@@ -46,6 +48,7 @@ impl RunFolder {
     pub(crate) fn push(&mut self, line: &Line) -> Result<(), Failure> {
         let text = record::write_line(line);
         let written = self.record.write_all(text.as_bytes()).and_then(|()| self.record.sync_data());
+        self.begun |= written.is_ok();
         written.map_err(|error| Failure::file("write", &self.path.join(RECORD), &error))
     }
 
@@ -53,6 +56,15 @@ impl RunFolder {
     pub(crate) fn write(&self, name: &str, contents: &str) -> Result<(), Failure> {
         let path = self.path.join(name);
         fs::write(&path, contents).map_err(|error| Failure::file("write", &path, &error))
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if !self.begun {
+            fs::remove_file(self.path.join(RECORD)).ok();
+            fs::remove_dir(&self.path).ok(); // not if anybody put something there
+        }
     }
 }
 

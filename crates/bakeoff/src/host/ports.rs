@@ -22,6 +22,8 @@ pub(crate) struct Allocator {
     /// Whether the user chose where to begin: a port in use is then an error, for a user who
     /// opened ports in a firewall or reads logs by port must get those.
     exact: bool,
+    /// Whether what is found is given out, or only looked at.
+    gives: bool,
     tried: u32,
 }
 
@@ -37,13 +39,18 @@ impl Allocator {
     /// From `base_port` upwards when given, else from a random start.
     pub(crate) fn new(base_port: Option<u16>) -> Self {
         if let Some(base) = base_port {
-            return Self { range: base..=u16::MAX, next: base, exact: true, tried: 0 };
+            return Self { range: base..=u16::MAX, next: base, exact: true, gives: true, tried: 0 };
         }
         let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
         let range = outside_ephemeral(text.as_deref().unwrap_or_default());
         // Two bakeoffs side by side should not walk through the same ports.
         let next = rand::rng().random_range(range.clone());
-        Self { range, next, exact: false, tried: 0 }
+        Self { range, next, exact: false, gives: true, tried: 0 }
+    }
+
+    /// Finds the ports that [`Self::new`] would, and leaves them free to be given out.
+    pub(crate) fn rehearsal(base_port: u16) -> Self {
+        Self { gives: false, ..Self::new(Some(base_port)) }
     }
 
     /// The next port that nobody listens on and that was not given out before.
@@ -53,7 +60,7 @@ impl Allocator {
             let port = self.next;
             self.tried += 1;
             self.next = if port == *self.range.end() { *self.range.start() } else { port + 1 };
-            if !GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+            if self.gives && !GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
                 continue;
             }
             match try_bind(port) {
