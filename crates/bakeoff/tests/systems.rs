@@ -220,7 +220,7 @@ fn keeps_its_contract(case: &Case) {
     let record = run.record();
     let [header, trial, end] = record.as_slice() else { panic!("{} lines", record.len()) };
     assert_eq!(end["complete"], true);
-    assert_eq!(trial["filled"], 300);
+    assert_eq!(trial["filled"], 120);
     assert_eq!(array(&trial["targets"]).len(), case.nodes as usize);
     let system = &header["systems"][0];
     assert_eq!(system["nodes"], case.nodes);

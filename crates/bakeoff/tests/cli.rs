@@ -1,0 +1,701 @@
+//! The command line as users and their scripts meet it: what goes where, which exit code, and what
+//! is left after the worst.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+#![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use support::{Bench, Ran, array, bakeoff, figure, folders, has, record, text, wait_for};
+
+/// What loads a machine goes one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A study of one canary that takes no time to speak of.
+const QUICK: &str = "\
+title: A quick one
+systems:
+  canary: {kind: canary}
+workloads:
+  work: {mix: {put: 50, get: 50}, keys: {count: 100}}
+loads:
+  load: {clients: 2, stop: {operations: 400}}
+trials: 1
+";
+
+/// One that goes on for a minute.
+const LONG: &str = "\
+title: A long one
+systems:
+  canary: {kind: canary, options: {sync: none}}
+workloads:
+  work: {mix: {put: 1}, keys: {count: 1000}}
+loads:
+  load: {clients: 2, rate: 200/s, stop: {after: 60s}}
+trials: 2
+";
+
+fn quick(change: &[(&str, &str)]) -> Bench {
+    let mut study = QUICK.to_owned();
+    for (from, to) in change {
+        assert!(study.contains(from), "`{from}` is in the study");
+        study = study.replace(from, to);
+    }
+    Bench::new(&study)
+}
+
+#[track_caller]
+fn has_no_escape_codes(ran: &Ran) {
+    for text in [&ran.stdout, &ran.stderr] {
+        assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
+    }
+}
+
+#[test]
+fn json_goes_to_standard_output_and_nothing_else_does() {
+    let _alone = alone();
+    let bench = quick(&[]);
+    let ran = Ran::of(bench.command().arg("--json")).ends_with(0);
+    let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
+    assert_eq!(report["format"], 1);
+    assert_eq!(report["complete"], true);
+    assert_eq!(report["seed"], 7);
+    assert!(ran.stderr.contains("[1/1] canary"), "progress goes to standard error: {}", ran.stderr);
+    has_no_escape_codes(&ran);
+}
+
+#[test]
+fn what_is_no_terminal_gets_no_escape_codes() {
+    let _alone = alone();
+    let ran = Ran::of(&mut quick(&[]).command()).ends_with(0);
+    has_no_escape_codes(&ran);
+    for arguments in [&["--help"][..], &["systems"], &["studies"], &["run", "--help"]] {
+        has_no_escape_codes(&Ran::of(bakeoff().args(arguments)).ends_with(0));
+    }
+    // Whatever the user's terminal is said to be.
+    let mut command = quick(&[]).command();
+    command.env("TERM", "xterm-256color").env("CLICOLOR_FORCE", "1");
+    has_no_escape_codes(&Ran::of(&mut command));
+}
+
+#[test]
+fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
+    let _alone = alone();
+    let out = tempfile::tempdir().unwrap();
+    let mut command = bakeoff();
+    command.args(["run", "demo", "--trials", "1", "--out"]).arg(out.path());
+    let ran = Ran::of(&mut command).ends_with(0);
+    let mut lines = ran.stdout.lines().rev();
+    let run = lines.next().and_then(|line| line.strip_prefix("Run: ")).expect("the last line");
+    assert!(Path::new(run).join("record.jsonl").is_file(), "{run}");
+    assert_eq!(lines.next(), Some(""));
+    let sentence = lines.next().unwrap();
+    assert!(sentence.ends_with('.') && sentence.contains("synced"), "{sentence}");
+    assert_eq!(ran.stdout.matches(sentence).count(), 1, "it is said once:\n{}", ran.stdout);
+    for file in ["report.md", "report.json"] {
+        assert!(Path::new(run).join(file).is_file(), "{file}");
+    }
+
+    read_by_another_tool(Path::new(run));
+}
+
+/// A report is a function of the record alone.
+#[test]
+fn a_report_needs_nothing_but_the_record() {
+    let _alone = alone();
+    let bench = quick(&[]);
+    let ran = Ran::of(bench.command().arg("--json")).ends_with(0);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = elsewhere.path().join("kept.jsonl");
+    std::fs::copy(bench.runs()[0].join("record.jsonl"), &file).unwrap();
+    drop(bench);
+    let report = |arguments: &[&str]| Ran::of(bakeoff().arg("report").arg(&file).args(arguments));
+    assert_eq!(report(&["--json"]).ends_with(0).stdout, ran.stdout);
+    assert_eq!(report(&["--format", "json"]).ends_with(0).stdout, ran.stdout);
+    let terminal = report(&[]).ends_with(0);
+    assert!(terminal.stdout.contains("A quick one"), "{}", terminal.stdout);
+    assert!(report(&["--format", "markdown"]).ends_with(0).stdout.contains("| "));
+    assert_eq!(report(&[]).stdout, terminal.stdout, "the same record, the same report");
+}
+
+/// A record of a quick run, to be damaged.
+fn some_record() -> String {
+    let bench = quick(&[("trials: 1", "trials: 2")]);
+    Ran::of(&mut bench.command()).ends_with(0);
+    std::fs::read_to_string(bench.runs()[0].join("record.jsonl")).unwrap()
+}
+
+#[test]
+fn a_damaged_record_is_read_as_far_as_it_goes_and_says_what_is_wrong() {
+    let _alone = alone();
+    let whole = some_record();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("record.jsonl");
+    let report = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        Ran::of(bakeoff().arg("report").arg(&file).arg("--json"))
+    };
+    let trials_of = |ran: &Ran| {
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        (report["trials_run"].as_u64().unwrap(), report["complete"].as_bool().unwrap())
+    };
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    assert_eq!(lines.len(), 4, "the run, two trials, the end");
+
+    // Killed while it wrote the second trial.
+    let torn = format!("{}{}{}", lines[0], lines[1], &lines[2][..lines[2].len() / 2]);
+    let ran = report(&torn).ends_with(0).complains(&["record.jsonl: line 3: torn"]);
+    assert_eq!(trials_of(&ran), (1, false));
+
+    let garbage = format!("{}not JSON\n{}{}", lines[0], lines[1], lines[2]);
+    let ran = report(&garbage).ends_with(0).complains(&["line 2: not a line of a record"]);
+    assert_eq!(trials_of(&ran), (2, true));
+
+    // Nothing can be made of these.
+    let newer = whole.replacen("\"format\":1", "\"format\":999", 1);
+    assert_ne!(newer, whole);
+    report(&newer).ends_with(2).complains(&["format 999", "use a newer bakeoff"]);
+    report("").ends_with(2).complains(&["line 1: the record is empty"]);
+    report("garbage\n").ends_with(2).complains(&["line 1: this is no record of a run"]);
+    report("{}\n").ends_with(2).complains(&["line 1: this is no record of a run"]);
+    report(lines[1]).ends_with(2).complains(&["line 1: ", "hint: a run is a folder"]);
+    std::fs::remove_file(&file).unwrap();
+    Ran::of(bakeoff().arg("report").arg(&file)).ends_with(2).complains(&["cannot read", "hint: "]);
+}
+
+#[test]
+fn an_unknown_study_is_named_with_those_that_there_are() {
+    let ran = Ran::of(bakeoff().args(["run", "quikstart"])).ends_with(2);
+    ran.complains(&["cannot read study `quikstart`", "hint: ", "quickstart", "kv-stores", "demo"]);
+    Ran::of(bakeoff().args(["studies", "nonesuch"]))
+        .ends_with(2)
+        .complains(&["`nonesuch`", "hint: "]);
+}
+
+#[test]
+fn what_is_wrong_with_a_study_is_said_with_file_line_and_column() {
+    let cases: [(&[(&str, &str)], &[&str]); 14] = [
+        (&[("clients: 2", "clinets: 2")], &["unknown field `clinets`", ":7:10", "clients"]),
+        (&[("kind: canary", "kind: etdc")], &["`etdc`", ":3:18", "etcd"]),
+        (&[("{operations: 400}", "{after: 3 parsecs}")], &[":7:", "parsecs"]),
+        (&[("title: A quick one", "title: [")], &["study.yaml:"]),
+        (&[("clients: 2", "clients: 1000")], &["operations", ":7:19", "hint: "]),
+        (&[("{put: 50, get: 50}", "{}")], &["mix", ":5:"]),
+        (&[("{put: 50, get: 50}", "{put: 0}")], &["mix", ":5:"]),
+        (&[("clients: 2", "clients: 2, rate: 0/s")], &["0/s", ":7:"]),
+        (&[("clients: 2", "clients: 0")], &[":7:19"]),
+        (&[("get: 50", "login: 50")], &["`login`", ":5:"]),
+        (&[("{count: 100}}", "{count: 100}, values: {size: 3}}")], &["`3`", ":5:"]),
+        (&[("{count: 100}}", "{count: 100, size: 1}}")], &["`1`", ":5:"]),
+        (&[("{kind: canary}", "{kind: canary, options: {lsoe: 1%}}")], &["`lsoe`", "lose", ":3:"]),
+        (
+            &[("clients: 2", "clients: 2, in-flight: 8")],
+            &["cannot have 8 operations in flight", ":7:"],
+        ),
+    ];
+    for (change, parts) in cases {
+        let bench = quick(change);
+        let ran = Ran::of(&mut bench.command()).ends_with(2);
+        assert_eq!(ran.stdout, "", "{change:?}");
+        assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
+        assert!(ran.stderr.contains("study.yaml:"), "{change:?} is not placed:\n{}", ran.stderr);
+        ran.complains(parts);
+        assert!(bench.runs().is_empty(), "no run was begun: {change:?}");
+    }
+}
+
+#[test]
+fn what_only_a_flag_can_get_wrong_is_bad_input_too() {
+    let bench = quick(&[]);
+    for arguments in [["--scale", "0"], ["--scale", "-1"], ["--trials", "0"], ["--threads", "0"]] {
+        let ran = Ran::of(bench.command().args(arguments)).ends_with(2);
+        assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
+    }
+    Ran::of(bakeoff().arg("rnu")).ends_with(2);
+    Ran::of(bakeoff().args(["install", "etdc"]))
+        .ends_with(2)
+        .complains(&["no system `etdc`", "etcd"]);
+    Ran::of(bakeoff().args(["install", "etcd@new"])).ends_with(2).complains(&["`new`", "hint: "]);
+    assert!(bench.runs().is_empty());
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_ends_the_run_before_anything_is_started() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let bench = quick(&[(
+        "canary: {kind: canary}",
+        &format!(
+            "first: {{kind: canary}}\n  staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{port}\"]}}"
+        ),
+    )]);
+    let ran = Ran::of(&mut bench.command()).ends_with(4);
+    assert!(!ran.stderr.contains("[1/"), "a trial was begun: {}", ran.stderr);
+    ran.complains(&["error: ", &format!("127.0.0.1:{port}"), "refused", "hint: "]);
+}
+
+#[test]
+fn a_port_in_use_is_named_before_anything_is_started() {
+    let _alone = alone();
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = held.local_addr().unwrap().port().to_string();
+    let bench = quick(&[]);
+    let ran = Ran::of(bench.command().args(["--base-port", &port])).ends_with(4);
+    assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
+    assert!(bench.runs().is_empty(), "a run that never began leaves no folder");
+    ran.complains(&[&format!("port {port} on 127.0.0.1"), "hint: ", "--base-port"]);
+}
+
+#[test]
+fn ports_begin_where_asked() {
+    let _alone = alone();
+    // One that was free a moment ago, below those that the kernel gives away.
+    let mut port = 15_000;
+    while TcpListener::bind(("127.0.0.1", port)).is_err() {
+        port += 1;
+    }
+    let bench = quick(&[
+        ("kind: canary", "kind: canary, options: {error: 50%}"),
+        (", get: 50", ""),
+        ("put: 50", "put: 1"),
+    ]);
+    let ran = Ran::of(bench.command().args(["--json", "--base-port", &port.to_string()]));
+    let report: Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
+    let trial = &report["comparisons"][0]["systems"][0]["trials"][0];
+    assert_eq!(text(&trial["first_errors"][0]["node"]), format!("127.0.0.1:{port}"));
+}
+
+#[test]
+fn a_missing_java_runtime_is_said_with_a_hint() {
+    let empty = tempfile::tempdir().unwrap();
+    let bench = quick(&[("canary: {kind: canary}", "zookeeper: {kind: zookeeper}")]);
+    let mut command = bench.command();
+    command.env("PATH", empty.path()).env_remove("JAVA_HOME");
+    let ran = Ran::of(&mut command).ends_with(3);
+    assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
+    ran.complains(&["error: ", "Java", "no `java` on PATH", "hint: "]);
+    let mut doctor = bakeoff();
+    doctor.args(["doctor", "quickstart"]).env("PATH", empty.path()).env_remove("JAVA_HOME");
+    let doctor = Ran::of(&mut doctor).ends_with(3);
+    assert!(
+        doctor.stdout.contains("zookeeper: ") && doctor.stdout.contains("mend: "),
+        "{}",
+        doctor.stdout
+    );
+}
+
+#[test]
+fn a_scaled_study_says_so_in_everything_that_is_printed() {
+    let _alone = alone();
+    let bench = quick(&[("operations: 400", "operations: 40000")]);
+    let ran = Ran::of(bench.command().args(["--scale", "0.01"])).ends_with(0);
+    assert!(ran.stderr.contains("0.01"), "{}", ran.stderr);
+    let said = ran.stdout.lines().filter(|line| line.contains("0.01") || line.contains("scale"));
+    assert!(said.count() >= 2, "the title and the sentence:\n{}", ran.stdout);
+    let run = &bench.runs()[0];
+    let markdown = std::fs::read_to_string(run.join("report.md")).unwrap();
+    assert!(markdown.contains("0.01"), "{markdown}");
+    let json: Value =
+        serde_json::from_str(&std::fs::read_to_string(run.join("report.json")).unwrap()).unwrap();
+    assert_eq!(json["scale"], 0.01);
+    assert!(text(&json["sentence"]).contains("0.01"), "{}", json["sentence"]);
+    assert!(text(&json["title"]).contains("0.01"), "{}", json["title"]);
+    let trial = &json["comparisons"][0]["systems"][0]["trials"][0];
+    assert_eq!(figure(trial, "requests"), 400.0, "a hundredth of 40000");
+    assert_eq!(record(run)[0]["study"]["scale"], 0.01);
+    let again = Ran::of(bakeoff().arg("report").arg(run)).ends_with(0);
+    assert!(again.stdout.contains("0.01"), "{}", again.stdout);
+}
+
+/// A run under way; killed if the test fails.
+struct UnderWay {
+    bakeoff: Child,
+    bench: Bench,
+}
+
+impl UnderWay {
+    /// Starts a study and waits until its first trial is being loaded.
+    fn start(study: &str) -> Self {
+        let bench = Bench::new(study);
+        let stderr = std::fs::File::create(bench.path().join("stderr")).unwrap();
+        let mut command = bench.command();
+        command.arg("--json").stdout(Stdio::piped()).stderr(stderr);
+        let bakeoff = command.spawn().unwrap();
+        let run = Self { bakeoff, bench };
+        wait_for("a server", Duration::from_secs(60), || !run.servers().is_empty());
+        run
+    }
+
+    fn stderr(&self) -> String {
+        std::fs::read_to_string(self.bench.path().join("stderr")).unwrap()
+    }
+
+    /// Processes that work in folders of this run's trials.
+    fn servers(&self) -> Vec<String> {
+        let own = format!("{}:", self.bakeoff.id());
+        let all = support::processes_of(&self.bench.out());
+        all.into_iter().filter(|process| !process.starts_with(&own)).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.bakeoff), signal).unwrap();
+    }
+
+    /// Waits for its end and returns its exit code and standard output.
+    fn ends_within(&mut self, within: Duration) -> (Option<i32>, String) {
+        let mut code = None;
+        wait_for("bakeoff's end", within, || {
+            code = self.bakeoff.try_wait().unwrap();
+            code.is_some()
+        });
+        let mut out = String::new();
+        std::io::Read::read_to_string(self.bakeoff.stdout.as_mut().unwrap(), &mut out).unwrap();
+        (code.and_then(|status| status.code()), out)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let _ = self.bakeoff.kill();
+        let _ = self.bakeoff.wait();
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_running() {
+    let _alone = alone();
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut run = UnderWay::start(LONG);
+        // There is no telling from outside when a whole second was measured: canaries are quick.
+        std::thread::sleep(Duration::from_secs(3));
+        let asked = Instant::now();
+        run.signal(signal);
+        let (code, out) = run.ends_within(Duration::from_secs(15));
+        assert_eq!(code, Some(130), "{}", run.stderr());
+        assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
+        support::nothing_runs_in(run.bench.path());
+        let report: Value = serde_json::from_str(&out).expect("what was measured is reported");
+        assert_eq!(report["complete"], false);
+        assert!(text(&report["findings"][0]).starts_with("incomplete: "), "{}", report["findings"]);
+        let record = run.bench.record();
+        let [header, trial, end] = record.as_slice() else { panic!("{} lines", record.len()) };
+        assert_eq!(array(&header["order"]).len(), 2);
+        assert_eq!(trial["outcome"]["ended"], "interrupted");
+        assert_eq!(end["complete"], false);
+        let measured = &trial["stages"][0]["measurement"];
+        assert_eq!(measured["interrupted"], true);
+        let verified = measured["operations"]["put"]["verified"].as_u64().unwrap();
+        assert!(verified > 50, "{verified} of about 600 were kept");
+        let again = Ran::of(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
+        assert!(again.stdout.contains("incomplete: 1 of 2"), "{}", again.stdout);
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_ends_it_at_once() {
+    let _alone = alone();
+    let mut run = UnderWay::start(LONG);
+    run.signal(Signal::INT);
+    run.signal(Signal::INT);
+    let (code, _) = run.ends_within(Duration::from_secs(5));
+    assert_eq!(code, Some(130));
+    support::nothing_runs_in(run.bench.path());
+}
+
+#[test]
+fn kill_9_of_bakeoff_leaves_no_etcd_and_a_record_that_can_be_read() {
+    let _alone = alone();
+    let installed = Ran::of(bakeoff().args(["install", "etcd"]));
+    if installed.code == Some(3) {
+        println!("skipped: etcd not found: {}", installed.stderr);
+        return;
+    }
+    let study = LONG
+        .replace("canary: {kind: canary, options: {sync: none}}", "etcd: {kind: etcd, nodes: 3}");
+    let mut run = UnderWay::start(&study);
+    wait_for("three etcds", Duration::from_secs(30), || {
+        run.servers().iter().filter(|server| server.contains("--name=etcd-")).count() == 3
+    });
+    run.bakeoff.kill().unwrap();
+    run.bakeoff.wait().unwrap();
+    support::nothing_runs_in(run.bench.path());
+    let ran = Ran::of(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
+    assert!(ran.stdout.contains("incomplete: 0 of 2"), "{}", ran.stdout);
+}
+
+#[test]
+fn each_run_has_a_folder_of_its_own() {
+    let _alone = alone();
+    let bench = quick(&[]);
+    for _ in 0..2 {
+        Ran::of(&mut bench.command()).ends_with(0);
+    }
+    let runs = bench.runs();
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        assert_eq!(record(run).len(), 3, "{}", run.display());
+    }
+    let same = |line: usize, field: &str| {
+        assert_eq!(record(&runs[0])[line][field], record(&runs[1])[line][field], "{field}");
+    };
+    same(0, "seed");
+    same(0, "order");
+}
+
+/// A small file system of its own, gone with the test.
+struct SmallDisk(PathBuf, tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None`: only root may mount, and not everywhere.
+    fn of(size: &str) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::create_dir(&path).unwrap();
+        let options = format!("size={size}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).stderr(Stdio::null());
+        mount.status().is_ok_and(|status| status.success()).then(|| Self(path, dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_without_room_for_servers_is_refused_before_any_is_started() {
+    let Some(disk) = SmallDisk::of("16m") else {
+        println!("skipped: no tmpfs can be mounted here");
+        return;
+    };
+    let bench = quick(&[]);
+    let mut command = bakeoff();
+    command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
+    let ran = Ran::of(&mut command).ends_with(5);
+    assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
+    ran.complains(&["error: only 1", "needed: at least", "hint: `--out DIR`"]);
+}
+
+#[test]
+fn a_disk_that_is_full_is_said_and_no_figure_is_lost_in_silence() {
+    let _alone = alone();
+    let Some(disk) = SmallDisk::of("1m") else {
+        println!("skipped: no tmpfs can be mounted here");
+        return;
+    };
+    // A system that runs already needs no room for its data, but the record does.
+    let canary = Canary::start();
+    let bench = quick(&[(
+        "{kind: canary}",
+        &format!("{{kind: canary, endpoints: [\"http://{}\"]}}", canary.address),
+    )]);
+    let fill = |bytes: usize| {
+        let filler = std::fs::File::create(disk.0.join("filler"));
+        filler.and_then(|mut file| file.write_all(&vec![0; bytes])).ok();
+    };
+    let mut command = bakeoff();
+    command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
+    fill(2 << 20);
+    Ran::of(&mut command).ends_with(5).complains(&[
+        "error: ",
+        "No space left",
+        "hint: the disk is full",
+    ]);
+    assert!(folders(&disk.0).is_empty(), "a run that never began leaves no folder");
+    // Room for the disk to be measured in and for the first line, hardly for more.
+    let page = 4096;
+    for room in [28, 30, 32] {
+        for run in folders(&disk.0) {
+            std::fs::remove_dir_all(run).unwrap();
+        }
+        fill((1 << 20) - room * page);
+        let ran = Ran::of(&mut command);
+        if ran.code != Some(0) {
+            ran.ends_with(5).complains(&[
+                "error: cannot",
+                "No space left",
+                "hint: the disk is full",
+            ]);
+        }
+    }
+}
+
+/// A canary that a test starts itself.
+struct Canary {
+    process: Child,
+    address: String,
+    _data: tempfile::TempDir,
+}
+
+impl Canary {
+    fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut command = bakeoff();
+        command.args(["__canary", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = said.find_map(|line| {
+            line.unwrap().strip_prefix("canary: listening on ").map(str::to_owned)
+        });
+        Self { process, address: address.expect("it says where it listens"), _data: data }
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn completions_are_there_for_the_shells_that_people_use() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = Ran::of(bakeoff().args(["completions", shell])).ends_with(0).stdout;
+        for word in ["run", "report", "studies", "systems", "install", "doctor", "scale"] {
+            assert!(script.contains(word), "{shell} completes no `{word}`");
+        }
+    }
+    if has("bash") {
+        let script = Ran::of(bakeoff().args(["completions", "bash"])).stdout;
+        let mut bash = Command::new("bash");
+        assert!(bash.arg("-nc").arg(script).status().unwrap().success(), "bash reads it");
+    }
+    Ran::of(bakeoff().args(["completions", "tcsh"])).ends_with(2);
+}
+
+#[test]
+fn the_texts_that_explain_hold_what_a_stranger_needs() {
+    let shows = |arguments: &[&str], parts: &[&str]| {
+        let ran = Ran::of(bakeoff().args(arguments)).ends_with(0);
+        assert_eq!(ran.stderr, "", "{arguments:?}");
+        for part in parts {
+            assert!(ran.stdout.contains(part), "{arguments:?} lacks `{part}`:\n{}", ran.stdout);
+        }
+    };
+    shows(
+        &["--help"],
+        &["bakeoff run quickstart", "Exit codes:", "130  interrupted", "completions"],
+    );
+    shows(&["run", "--help"], &["--json", "--scale", "--base-port", "Exit codes:"]);
+    shows(&["--version"], &[concat!("bakeoff ", env!("CARGO_PKG_VERSION"))]);
+    shows(&["studies"], &["quickstart", "kv-stores", "demo", "`bakeoff run NAME`"]);
+    shows(&["studies", "quickstart"], &["systems:", "workloads:", "loads:"]);
+    let systems = ["operations", "replication", "acknowledges", "reads", "option"];
+    shows(&["systems"], &systems);
+    let doctor = Ran::of(bakeoff().args(["doctor", "demo"])).ends_with(0);
+    assert!(doctor.stdout.contains("demo: everything is here"), "{}", doctor.stdout);
+}
+
+#[test]
+fn a_study_that_ships_can_be_copied_changed_and_run() {
+    let _alone = alone();
+    let shipped = Ran::of(bakeoff().args(["studies", "demo"])).ends_with(0).stdout;
+    let short = shipped.replace("after: 2s", "after: 300ms").replace("trials: 3", "trials: 1");
+    assert_ne!(short, shipped);
+    Ran::of(&mut Bench::new(&short).command()).ends_with(0);
+}
+
+/// Compares our reading of a run's histograms with that of HdrHistogram's Go library.
+fn read_by_another_tool(run: &Path) {
+    const PROGRAM: &str = r#"
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		h, err := hdrhistogram.Decode(lines.Bytes())
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(h.TotalCount(), h.ValueAtQuantile(50), h.ValueAtQuantile(99), h.Max())
+	}
+}
+"#;
+    if !has("go") {
+        println!("skipped: histograms_are_read_by_another_tool: there is no Go here");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("main.go"), PROGRAM).unwrap();
+    let go = |arguments: &[&str]| {
+        let mut command = Command::new("go");
+        command.args(arguments).current_dir(dir.path()).env("GOFLAGS", "-mod=mod");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for arguments in
+        [&["mod", "init", "reads"][..], &["get", "github.com/HdrHistogram/hdrhistogram-go@v1.1.2"]]
+    {
+        let ran = Ran::from_output(go(arguments).wait_with_output().unwrap());
+        if ran.code != Some(0) {
+            assert!(arguments[0] == "get" && std::env::var_os("CI").is_none(), "{}", ran.stderr);
+            println!("skipped: the Go library could not be had: {}", ran.stderr);
+            return;
+        }
+    }
+
+    // Ours, from the report that the record yields.
+    let ran = Ran::of(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mut ours = Vec::new();
+    for system in array(&report["comparisons"][0]["systems"]) {
+        for trial in array(&system["trials"]) {
+            ours.push((trial["number"].as_u64().unwrap(), trial.clone()));
+        }
+    }
+    let lines = record(run);
+    let trials = lines.iter().filter(|line| line["line"] == "trial");
+    let hdrs: Vec<(u64, &str)> = trials
+        .map(|line| {
+            let number = line["trial"]["number"].as_u64().unwrap() + 1;
+            let put = &line["stages"][0]["measurement"]["operations"]["put"];
+            (number, text(&put["response"]["hdr"]))
+        })
+        .collect();
+    assert_eq!(hdrs.len(), 2);
+    let mut child = go(&["run", "."]);
+    let input: String = hdrs.iter().map(|(_, hdr)| format!("{hdr}\n")).collect();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let theirs = Ran::from_output(child.wait_with_output().unwrap()).ends_with(0).stdout;
+    assert_eq!(theirs.lines().count(), 2);
+    for ((number, hdr), line) in hdrs.iter().zip(theirs.lines()) {
+        assert!(base64::engine::general_purpose::STANDARD.decode(hdr).is_ok());
+        let read: Vec<f64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+        let (_, trial) = ours.iter().find(|(of, _)| of == number).expect("the same trials");
+        assert_eq!(read[0], figure(trial, "requests_verified"));
+        for (name, nanoseconds) in [
+            ("response_p50_ms", read[1]),
+            ("response_p99_ms", read[2]),
+            ("response_max_ms", read[3]),
+        ] {
+            let (ours, theirs) = (figure(trial, name), nanoseconds / 1e6);
+            assert!((ours - theirs).abs() <= ours / 500.0, "{name}: {ours} and {theirs} ms");
+        }
+    }
+}
