@@ -90,7 +90,7 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
 }
 
 /// A system as a study has it that sets nothing.
-fn plain(kind: &str) -> study::System {
+pub(crate) fn plain(kind: &str) -> study::System {
     study::System {
         name: kind.to_owned(),
         kind: kind.to_owned(),

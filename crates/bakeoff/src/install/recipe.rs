@@ -119,7 +119,7 @@ impl Source {
     }
 
     /// What a reader is told that this source is.
-    pub(super) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match self {
             Source::Debian { packages, .. } => {
                 format!("Debian package {}", packages.first().unwrap_or(&"(none)"))

@@ -9,6 +9,8 @@ pub(crate) mod canary;
 pub(crate) mod consul;
 pub(crate) mod etcd;
 mod http;
+#[cfg(test)]
+mod table;
 pub(crate) mod talk;
 pub(crate) mod zookeeper;
 

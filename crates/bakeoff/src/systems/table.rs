@@ -1,0 +1,117 @@
+//! The table of systems in the documents, derived from the registry and compared with it.
+//!
+//! Any document may hold it, between two marks; `docs/systems.md` must. `BLESS=1` writes it anew
+//! (`cargo xtask bless`).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bakeoff_core::study::{Kind, OptionForm, ReadConsistency};
+
+use super::{System, registry};
+use crate::install::Recipe;
+use crate::kv::operation_name;
+
+const BEGIN: &str = "<!-- systems: begin -->";
+const END: &str = "<!-- systems: end -->";
+
+/// One section a system, in the registry's order.
+fn table() -> String {
+    let mut text = String::new();
+    for system in registry() {
+        section(*system, &mut text);
+    }
+    text
+}
+
+fn section(system: &dyn System, text: &mut String) {
+    let kind = system.kind();
+    let promises = system.promises(&crate::catalogue::plain(kind.name));
+    let operations: Vec<&str> = kind.operations.iter().map(|&o| operation_name(o)).collect();
+    let reads: Vec<&str> = kind.reads.iter().map(|&reads| reads_name(reads)).collect();
+    let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
+    let _ = writeln!(text, "## {}\n\n| | |\n| --- | --- |", kind.name);
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "| {name} | {value} |");
+    };
+    row("replication", &promises.replication);
+    row("acknowledges a write", &promises.acknowledged);
+    row("reads", &promises.reads);
+    row("`reads:` in a study", &reads.join(", "));
+    row("operations", &operations.join(", "));
+    row("nodes", &nodes);
+    row("largest value", &format!("{} bytes", kind.value_size_max));
+    row("operations in flight on one session", &kind.in_flight_max.to_string());
+    row("can come from", &sources(system.recipe()));
+    text.push('\n');
+    options(&kind, text);
+}
+
+fn options(kind: &Kind, text: &mut String) {
+    if kind.options.is_empty() {
+        return;
+    }
+    text.push_str("| option | value | meaning |\n| --- | --- | --- |\n");
+    for option in kind.options {
+        let form = match &option.form {
+            OptionForm::Word(words) => words.join(" or "),
+            OptionForm::Number => "a whole number".into(),
+            OptionForm::Size => "a size: `1GiB`".into(),
+            OptionForm::Duration => "a duration: `500ms`".into(),
+            OptionForm::Share => "a share: `1%`".into(),
+            OptionForm::Text => "text".into(),
+        };
+        let _ = writeln!(text, "| `{}` | {form} | {} |", option.name, option.meaning);
+    }
+    text.push('\n');
+}
+
+fn reads_name(reads: ReadConsistency) -> &'static str {
+    match reads {
+        ReadConsistency::Linearizable => "linearizable",
+        ReadConsistency::Default => "default",
+        ReadConsistency::Stale => "stale",
+    }
+}
+
+fn sources(recipe: Option<&Recipe>) -> String {
+    let Some(recipe) = recipe else { return "it is part of bakeoff".to_owned() };
+    let titles: Vec<String> = recipe.sources.iter().map(|source| source.title()).collect();
+    format!("a path in the study, `PATH`, then: {}", titles.join("; "))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The documents: those of `docs/`, and the README.
+fn documents() -> Vec<PathBuf> {
+    let docs = fs::read_dir(root().join("docs")).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = docs.map(|entry| entry.path()).collect();
+    paths.push(root().join("README.md"));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths
+}
+
+#[test]
+fn the_documents_say_of_systems_what_the_registry_says() {
+    let expected = format!("{BEGIN}\n\n{}\n\n{END}", table().trim());
+    let mut holders = 0;
+    for path in documents() {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let (Some(from), Some(to)) = (text.find(BEGIN), text.find(END)) else { continue };
+        holders += 1;
+        let held = text.get(from..to + END.len()).unwrap_or_default();
+        if held != expected && std::env::var_os("BLESS").is_some() {
+            fs::write(&path, text.replacen(held, &expected, 1)).expect("the document is written");
+            continue;
+        }
+        assert!(
+            held == expected,
+            "{} is not what the registry says; `cargo xtask bless`",
+            path.display()
+        );
+    }
+    assert!(holders > 0, "no document holds the table of systems between `{BEGIN}` and `{END}`");
+}
