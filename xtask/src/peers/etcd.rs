@@ -83,12 +83,12 @@ pub(super) fn bakeoff() -> Result<PathBuf, Failure> {
         return Err("bakeoff does not build".into());
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let programs = messages.lines().filter_map(|line| {
+    let mut programs = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let is_ours = message.pointer("/target/name")? == "bakeoff";
         is_ours.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
     });
-    programs.last().ok_or_else(|| "cargo does not say where bakeoff is".into())
+    programs.next_back().ok_or_else(|| "cargo does not say where bakeoff is".into())
 }
 
 /// The etcd that `bakeoff install etcd@3.6` finds or fetches, and its version.
