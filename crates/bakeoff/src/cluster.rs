@@ -28,6 +28,8 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// Servers that were started and are not known to be ready.
 pub(crate) struct Launched {
+    /// The study's name for it.
+    name: String,
     system: &'static dyn System,
     processes: Vec<Process>,
     nodes: Vec<Access>,
@@ -35,6 +37,7 @@ pub(crate) struct Launched {
 
 /// A cluster that has a leader.
 pub(crate) struct Ready {
+    name: String,
     system: &'static dyn System,
     processes: Vec<Process>,
     pub(crate) nodes: Vec<Access>,
@@ -45,6 +48,7 @@ pub(crate) struct Ready {
 
 /// Starts the nodes of a description on this machine.
 pub(crate) fn launch(
+    name: &str,
     system: &'static dyn System,
     description: Description,
     trial_dir: &Path,
@@ -64,7 +68,7 @@ pub(crate) fn launch(
         }
     });
     let nodes = nodes.collect();
-    Ok(Launched { system, processes, nodes })
+    Ok(Launched { name: name.to_owned(), system, processes, nodes })
 }
 
 /// A system that runs already.
@@ -89,7 +93,8 @@ pub(crate) fn attach(
         };
         Ok(Access { name: authority.clone(), authority, target })
     });
-    Ok(Launched { system, processes: Vec::new(), nodes: nodes.collect::<Result<_, Failure>>()? })
+    let nodes = nodes.collect::<Result<_, Failure>>()?;
+    Ok(Launched { name: asked.name.clone(), system, processes: Vec::new(), nodes })
 }
 
 fn resolve(
@@ -113,7 +118,7 @@ fn resolve(
 impl Launched {
     /// Waits for a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<Ready, Failure> {
-        let Self { system, processes, nodes } = self;
+        let Self { name, system, processes, nodes } = self;
         let within = if processes.is_empty() { ANSWER_WITHIN } else { READY_WITHIN };
         let mut view = View::default();
         let mut seen = String::new();
@@ -128,12 +133,11 @@ impl Launched {
             }
         });
         match looked {
-            Ok(after) => Ok(Ready { system, processes, nodes, view, after }),
+            Ok(after) => Ok(Ready { name, system, processes, nodes, view, after }),
             Err(HostError::NotReady { .. }) if processes.is_empty() => {
                 Err(Failure::Unreachable(format!(
-                    "system `{}` did not answer as a cluster with a leader within {within:?}\n  seen: \
-                     {seen}\nhint: check the endpoints with the system's own client",
-                    system.kind().name
+                    "system `{name}` did not answer as a cluster with a leader within {within:?}\n  \
+                     seen: {seen}\nhint: check the endpoints with the system's own client",
                 )))
             }
             Err(error) => Err(error.into()),
@@ -191,14 +195,14 @@ impl Ready {
 
     /// Kills all nodes at once with SIGKILL, starts them again and waits for a leader.
     pub(crate) fn crash_and_restart(self, stop: &AtomicBool) -> Result<Self, Failure> {
-        let Self { system, processes, nodes, .. } = self;
+        let Self { name, system, processes, nodes, .. } = self;
         for process in &processes {
             process.kill9();
         }
         for process in &processes {
             process.restart()?;
         }
-        Launched { system, processes, nodes }.ready(stop)
+        Launched { name, system, processes, nodes }.ready(stop)
     }
 
     /// Stops what was started. Returns the nodes that had to be killed.

@@ -47,16 +47,12 @@ fn contender<'a>(
         ..SystemRecord::default()
     };
     if record.already_running {
-        let ready = cluster::attach(system, asked)?.ready(stop)?;
-        record.version = ready.view.version;
-        record.source = Some(
-            asked
-                .endpoints
-                .iter()
-                .map(|e| format!("{}:{}", e.host, e.port))
-                .collect::<Vec<_>>()
-                .join(", "),
-        );
+        let endpoints: Vec<String> =
+            asked.endpoints.iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
+        let endpoints = endpoints.join(", ");
+        messages.step(&format!("{}: asking {endpoints}", asked.name));
+        record.version = cluster::attach(system, asked)?.ready(stop)?.view.version;
+        record.source = Some(endpoints);
         return Ok(Contender { asked, system, program: None, record });
     }
     let program = match system.recipe() {

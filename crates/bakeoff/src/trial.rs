@@ -129,7 +129,7 @@ impl Attempt<'_, '_> {
             let described = Asked { system: asked, program, dir, seed: self.trial.seed };
             let description =
                 system.describe(&described, &mut self.stand.ports).map_err(Failure::from)?;
-            cluster::launch(system, description, &self.dir).map_err(Failure::from)?
+            cluster::launch(&asked.name, system, description, &self.dir).map_err(Failure::from)?
         } else {
             cluster::attach(system, asked)?
         };

@@ -107,7 +107,7 @@ impl System for ZooKeeper {
             ),
             setting("admin.enableServer", false, "its web server would listen on all addresses"),
             setting(
-                "-Xmx",
+                "-Xmx, -Xms",
                 &heap,
                 if asked.option("heap").is_some() { ASKED } else { "its own start script sets it" },
             ),

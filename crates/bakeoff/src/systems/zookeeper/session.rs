@@ -64,9 +64,7 @@ impl ZooKeeperSession {
     fn send(&mut self, tag: Tag, step: Step, path: &str, value: &[u8], out: &mut Vec<u8>) -> bool {
         use zookeeper::Request as Ask;
         let request = match step {
-            Step::Create => {
-                Ask::Create { path, data: value, mode: CreateMode::Persistent }
-            }
+            Step::Create => Ask::Create { path, data: value, mode: CreateMode::Persistent },
             Step::Update => Ask::SetData { path, data: value, version: None },
             Step::Read(Operation::List) => Ask::GetChildren { path },
             Step::Read(_) => Ask::GetData { path },
