@@ -166,12 +166,20 @@ fn program(text: &str) -> &str {
     text.find("\n#[cfg(test)]\nmod ").map_or(text, |at| &text[..at])
 }
 
+/// A file with nothing but tests, and what they share.
+fn is_test(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.contains("/tests/") || path.ends_with("/testing.rs")
+}
+
 fn header(path: &str, text: &str) -> Option<String> {
     let opens = text.starts_with("//! ");
     (!opens).then(|| format!("{path} does not open with `//!`: what it is, and why it is so"))
 }
 
 fn length(path: &str, text: &str) -> Option<String> {
+    if is_test(path) {
+        return None;
+    }
     let lines = program(text).lines().count();
     let excused = LONG.iter().any(|(long, _)| *long == path);
     (lines > LINES_MAX && !excused).then(|| {
@@ -182,11 +190,9 @@ fn length(path: &str, text: &str) -> Option<String> {
 }
 
 fn absences(path: &str, text: &str) -> Vec<String> {
-    let is_test =
-        path.ends_with("/tests.rs") || path.contains("/tests/") || path.ends_with("/testing.rs");
-    let rules = ABSENCES
-        .iter()
-        .filter(|rule| path.starts_with(rule.part) && !rule.except.contains(&path) && !is_test);
+    let rules = ABSENCES.iter().filter(|rule| {
+        path.starts_with(rule.part) && !rule.except.contains(&path) && !is_test(path)
+    });
     let mut complaints = Vec::new();
     for rule in rules {
         for (number, line) in (1..).zip(program(text).lines()) {
