@@ -48,7 +48,12 @@ const ETCD_3_4: Case = Case { needs: &["dpkg-deb"], ..case("etcd", "3.4", 3) };
 const ETCD_3_6: Case = Case { needs: &["go"], ..case("etcd", "3.6", 3) };
 const ETCD_ALONE: Case = Case { nodes: 1, ..ETCD_3_6 };
 const ZOOKEEPER: Case =
-    Case { more: ", options: {heap: 192MiB}", needs: &["java"], ..case("zookeeper", "3.9", 3) };
+    // Without Maven there is only the official archive, which a closed network does not reach.
+    Case {
+        more: ", options: {heap: 192MiB}",
+        needs: &["java", "mvn"],
+        ..case("zookeeper", "3.9", 3)
+    };
 const ZOOKEEPER_ALONE: Case = Case { nodes: 1, ..ZOOKEEPER };
 /// Its default Raft timing, five times this, is for slow machines and takes as much longer to elect.
 const CONSUL: Case =

@@ -7,11 +7,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::study::{Kind, OptionForm, ReadConsistency};
+use bakeoff_core::study::{Kind, OptionForm};
 
 use super::{System, registry};
 use crate::install::Recipe;
-use crate::kv::operation_name;
 
 const BEGIN: &str = "<!-- systems: begin -->";
 const END: &str = "<!-- systems: end -->";
@@ -28,8 +27,8 @@ fn table() -> String {
 fn section(system: &dyn System, text: &mut String) {
     let kind = system.kind();
     let promises = system.promises(&crate::catalogue::plain(kind.name));
-    let operations: Vec<&str> = kind.operations.iter().map(|&o| operation_name(o)).collect();
-    let reads: Vec<&str> = kind.reads.iter().map(|&reads| reads_name(reads)).collect();
+    let operations: Vec<&str> = kind.operations.iter().map(|operation| operation.name()).collect();
+    let reads: Vec<&str> = kind.reads.iter().map(|reads| reads.name()).collect();
     let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
     let _ = writeln!(text, "## {}\n\n| | |\n| --- | --- |", kind.name);
     let mut row = |name: &str, value: &str| {
@@ -65,14 +64,6 @@ fn options(kind: &Kind, text: &mut String) {
         let _ = writeln!(text, "| `{}` | {form} | {} |", option.name, option.meaning);
     }
     text.push('\n');
-}
-
-fn reads_name(reads: ReadConsistency) -> &'static str {
-    match reads {
-        ReadConsistency::Linearizable => "linearizable",
-        ReadConsistency::Default => "default",
-        ReadConsistency::Stale => "stale",
-    }
 }
 
 fn sources(recipe: Option<&Recipe>) -> String {
