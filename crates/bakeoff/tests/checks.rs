@@ -36,6 +36,10 @@ fn canary(options: &str, workload: &str, load: &str) -> Run {
 const MIXED: &str =
     "{mix: {put: 50, get: 40, delete: 5, list: 5}, keys: {count: 200, per-directory: 20}}";
 const PUTS: &str = "{mix: {put: 1}, keys: {count: 500}}";
+/// Each key once, so that no later write hides a lost one.
+const ONCE: &str = "{mix: {put: 1}, keys: {count: 2000, order: unique}}";
+/// Each key about a hundred times, so that all are there and some are old.
+const UPDATES_ONLY: &str = "{mix: {put: 1}, keys: {count: 10}}";
 const GETS: &str = "{mix: {get: 1}, keys: {count: 100}}";
 /// Without a fill, which any failure would end.
 const UNFILLED: &str = "{mix: {put: 50, get: 50}, keys: {count: 100}, fill: false}";
@@ -65,27 +69,44 @@ fn is_invalid(run: &Run, reasons: &[&str]) {
     }
 }
 
+/// How many keys an audit of the one trial found to be `lost` or `wrong`.
+#[track_caller]
+fn found(run: &Run, when: &str, what: &str) -> u64 {
+    let audits = array(&run.trial()["audits"]);
+    let audit = audits.iter().find(|audit| audit["when"] == when).expect("there was an audit");
+    audit[what].as_u64().expect("it counts")
+}
+
 #[test]
 fn a_lost_write_fails_the_trial() {
-    let run = canary("lose: 2%", PUTS, SHORT);
-    is_invalid(&run, &["after the load: ", "are lost"]);
+    let run = canary("lose: 2%", ONCE, SHORT);
+    is_invalid(&run, &["after the load: ", " are lost and 0 wrong", "key `bakeoff/"]);
     assert_eq!(run.audit(AUDITS[0]), "failed");
+    assert!(found(&run, AUDITS[0], "lost") > 0);
 }
 
 #[test]
 fn one_lost_write_among_many_fails_the_trial() {
-    // Each key once, so that no later write hides a lost one.
-    let once = "{mix: {put: 1}, keys: {count: 2000, order: unique}}";
-    let run = canary("lose: 0.1%", once, "{clients: 4, stop: {operations: 2000}}");
-    is_invalid(&run, &["after the load: ", "are lost", "key `bakeoff/"]);
+    let load = "{clients: 4, stop: {operations: 2000}}";
+    let run = canary("lose: 0.1%", ONCE, load);
+    is_invalid(&run, &["after the load: ", " are lost and 0 wrong"]);
+    assert!((1..20).contains(&found(&run, AUDITS[0], "lost")));
+}
+
+#[test]
+fn a_lost_update_of_a_key_that_was_there_fails_the_trial() {
+    let run = canary("lose: 20%", UPDATES_ONLY, SHORT);
+    is_invalid(&run, &["after the load: ", "0 are lost and "]);
+    assert!(found(&run, AUDITS[0], "wrong") > 0);
 }
 
 #[test]
 fn a_write_lost_on_restart_fails_the_trial() {
-    let run = canary("lose-on-restart: 5%", PUTS, SHORT);
-    is_invalid(&run, &["after kill -9 and restart of all nodes: ", "lost"]);
+    let run = canary("lose-on-restart: 5%", ONCE, SHORT);
+    is_invalid(&run, &["after kill -9 and restart of all nodes: ", " are lost and 0 wrong"]);
     assert_eq!(run.audit(AUDITS[0]), "passed", "until the restart nothing is wrong");
     assert_eq!(run.audit(AUDITS[1]), "failed");
+    assert!(found(&run, AUDITS[1], "lost") > 0);
 }
 
 #[test]
