@@ -38,8 +38,8 @@ const MIXED: &str =
 const PUTS: &str = "{mix: {put: 1}, keys: {count: 500}}";
 /// Each key once, so that no later write hides a lost one.
 const ONCE: &str = "{mix: {put: 1}, keys: {count: 2000, order: unique}}";
-/// Each key about a hundred times, so that all are there and some are old.
-const UPDATES_ONLY: &str = "{mix: {put: 1}, keys: {count: 10}}";
+/// Each key about twenty times, so that all are there and some are old.
+const UPDATES_ONLY: &str = "{mix: {put: 1}, keys: {count: 50}}";
 const GETS: &str = "{mix: {get: 1}, keys: {count: 100}}";
 /// Without a fill, which any failure would end.
 const UNFILLED: &str = "{mix: {put: 50, get: 50}, keys: {count: 100}, fill: false}";
