@@ -186,7 +186,8 @@ fn an_unknown_study_is_named_with_those_that_there_are() {
 
 #[test]
 fn what_is_wrong_with_a_study_is_said_with_file_line_and_column() {
-    let cases: [(&[(&str, &str)], &[&str]); 14] = [
+    type Changes = &'static [(&'static str, &'static str)];
+    let cases: [(Changes, &[&str]); 14] = [
         (&[("clients: 2", "clinets: 2")], &["unknown field `clinets`", ":7:10", "clients"]),
         (&[("kind: canary", "kind: etdc")], &["`etdc`", ":3:18", "etcd"]),
         (&[("{operations: 400}", "{after: 3 parsecs}")], &[":7:", "parsecs"]),
@@ -454,7 +455,7 @@ fn each_run_has_a_folder_of_its_own() {
 }
 
 /// A small file system of its own, gone with the test.
-struct SmallDisk(PathBuf, tempfile::TempDir);
+struct SmallDisk(PathBuf, #[allow(dead_code, reason = "it is the disk's place")] tempfile::TempDir);
 
 impl SmallDisk {
     /// `None`: only root may mount, and not everywhere.

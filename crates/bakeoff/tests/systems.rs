@@ -139,7 +139,8 @@ fn main() -> ExitCode {
         let name = "reads_are_as_fresh_as_asked_for_from_leader_and_followers";
         tests.push(with(name, case, &skipped, reads_are_as_fresh_as_asked_for));
     }
-    let more: [(&str, fn(&Case)); 4] = [
+    type Test = fn(&Case);
+    let more: [(&str, Test); 4] = [
         ("an_open_load_keeps_its_rate", an_open_load_keeps_its_rate),
         ("a_client_has_as_many_in_flight_as_asked_for", many_are_in_flight),
         ("a_system_that_runs_already_is_loaded_and_left_as_it_was", endpoints_are_left_alone),
