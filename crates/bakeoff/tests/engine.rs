@@ -88,11 +88,10 @@ fn seconds_add_up_to_the_whole_histogram_by_histogram() {
                     sum.add(decode(&of[kind])).unwrap();
                     verified += count(&of["verified"]);
                 }
-                assert_eq!(verified, count(&whole["verified"]), "{name}");
+                assert_eq!(verified, count(&whole["verified_in_window"]), "{name}");
                 assert_eq!(sum, decode(&whole[kind]), "{name} {kind} under {load}");
-                assert_eq!(sum.len(), verified, "one value for each success");
+                assert_eq!(sum.len(), count(&whole["verified"]), "one value for each success");
             }
-            assert!(count(&whole["verified_in_window"]) <= count(&whole["verified"]));
         }
     }
 }

@@ -55,6 +55,9 @@ const ZOOKEEPER: Case =
         ..case("zookeeper", "3.9", 3)
     };
 const ZOOKEEPER_ALONE: Case = Case { nodes: 1, ..ZOOKEEPER };
+/// As Debian has it.
+const ZOOKEEPER_3_8: Case =
+    Case { version: "3.8", needs: &["java", "apt-get", "dpkg-deb"], ..ZOOKEEPER };
 /// Its default Raft timing, five times this, is for slow machines and takes as much longer to elect.
 const CONSUL: Case =
     Case { more: ", options: {raft-multiplier: 1}", needs: &["go"], ..case("consul", "1.20.1", 3) };
@@ -62,8 +65,17 @@ const CONSUL_ALONE: Case = Case { nodes: 1, ..CONSUL };
 const CANARY: Case = case("canary", "", 1);
 
 /// Every system, with one node and with several where it has them.
-const CONTRACT: [Case; 8] =
-    [CANARY, ETCD_3_4, ETCD_3_6, ETCD_ALONE, ZOOKEEPER, ZOOKEEPER_ALONE, CONSUL, CONSUL_ALONE];
+const CONTRACT: [Case; 9] = [
+    CANARY,
+    ETCD_3_4,
+    ETCD_3_6,
+    ETCD_ALONE,
+    ZOOKEEPER,
+    ZOOKEEPER_ALONE,
+    ZOOKEEPER_3_8,
+    CONSUL,
+    CONSUL_ALONE,
+];
 
 impl Case {
     fn name(&self) -> String {
