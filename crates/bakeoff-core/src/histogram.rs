@@ -41,11 +41,16 @@ impl fmt::Debug for Latencies {
 impl Latencies {
     /// Records one latency.
     pub fn record(&mut self, latency: Duration) {
+        self.record_many(latency, 1);
+    }
+
+    /// Records the same latency `count` times.
+    pub fn record_many(&mut self, latency: Duration, count: u64) {
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if nanoseconds > LATENCY_MAX_NS {
-            self.saturated += 1;
+            self.saturated += count;
         }
-        self.histogram.saturating_record(nanoseconds);
+        self.histogram.saturating_record_n(nanoseconds, count);
     }
 
     /// How many were recorded, saturated ones included.

@@ -58,6 +58,14 @@ impl OpenSchedule {
         Some(Self { share, number: 0, distance })
     }
 
+    /// Operations of this share per second, on average.
+    pub fn rate(&self) -> f64 {
+        match self.distance {
+            Distance::Constant(distance) => 1.0 / (distance * f64::from(self.share.of)),
+            Distance::Poisson(mean, ..) => 1.0 / mean,
+        }
+    }
+
     /// When the next operation of this share is due.
     pub fn next_due(&mut self) -> Duration {
         let seconds = match &mut self.distance {
@@ -108,6 +116,14 @@ mod tests {
                 gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
             assert!((mean - 0.001).abs() < 0.000_02, "mean {mean}");
             assert!((variance.sqrt() / mean - 1.0).abs() < 0.03, "of {of}: {variance}");
+        }
+    }
+
+    #[test]
+    fn the_rates_of_shares_add_up() {
+        for arrivals in [Arrivals::Constant { rate: 900.0 }, Arrivals::Poisson { rate: 900.0 }] {
+            let rate = OpenSchedule::new(arrivals, Share { index: 1, of: 3 }, 1).unwrap().rate();
+            assert!((rate - 300.0).abs() < 1e-9, "{rate}");
         }
     }
 

@@ -30,6 +30,9 @@ const SCAN_EVERY: Duration = Duration::from_millis(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 /// How long operations under way may take to end once the user has asked for the end.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
+/// More unsent operations than this are counted by [`UNSENT_PARTS`] of the time they were due in.
+const UNSENT_ONE_BY_ONE: u64 = 100_000;
+const UNSENT_PARTS: u32 = 10_000;
 const READ_BUFFER_SIZE: usize = 64 << 10;
 const TIMER: Token = Token(usize::MAX);
 
@@ -213,17 +216,8 @@ impl<'a, W: Work> Worker<'a, W> {
 
     fn finish(mut self, interrupted: bool) {
         let now = clock::now();
-        // What was due and never sent did not vanish: it waited until now.
         if let (Some(end), false) = (self.window.end, interrupted) {
-            while let Some(due) = self.next_due.filter(|&due| due < end) {
-                let ticket = self.take_ticket();
-                if let Some(operation) = self.work.skip(ticket) {
-                    let node = self.clients[0].node;
-                    let what = || "no client was free before the load ended".to_owned();
-                    self.count_failure(operation, due, now, node, ErrorKind::Unsent, what);
-                }
-                self.advance_schedule();
-            }
+            self.count_unsent(end, now);
         }
         for client in &mut self.clients {
             if let Connection::Up { link, session } = &mut client.connection {
@@ -240,6 +234,36 @@ impl<'a, W: Work> Worker<'a, W> {
         self.slice.interrupted |= interrupted;
         self.send_slice();
         self.to_collector.send(Message::Ended { worker: self.part.worker }).ok();
+    }
+
+    /// What was due and never sent did not vanish: it waited until now. A load far beyond what a
+    /// system can do leaves more of it than can be gone through one by one; then equal parts of the
+    /// time that was left stand for the operations that were due in them.
+    fn count_unsent(&mut self, end: Instant, now: Instant) {
+        let node = self.clients[0].node;
+        let what = || "no client was free before the load ended".to_owned();
+        let rate = self.part.schedule.as_ref().map_or(0.0, OpenSchedule::rate);
+        while let Some(due) = self.next_due.filter(|&due| due < end) {
+            let left = end.duration_since(due);
+            let count = (left.as_secs_f64() * rate) as u64;
+            if count > UNSENT_ONE_BY_ONE {
+                for part in 0..UNSENT_PARTS {
+                    let due = due + left.mul_f64((f64::from(part) + 0.5) / f64::from(UNSENT_PARTS));
+                    let ticket = self.take_ticket();
+                    let Some(operation) = self.work.skip(ticket) else { return };
+                    self.count_failure(operation, due, now, node, ErrorKind::Unsent, what);
+                    let more = count / u64::from(UNSENT_PARTS) - 1;
+                    let figures = &mut self.slice.operations[operation];
+                    figures.response.record_many(now.saturating_duration_since(due), more);
+                    figures.errors.entry(ErrorKind::Unsent).or_default().count += more;
+                }
+                return;
+            }
+            let ticket = self.take_ticket();
+            let Some(operation) = self.work.skip(ticket) else { return };
+            self.count_failure(operation, due, now, node, ErrorKind::Unsent, what);
+            self.advance_schedule();
+        }
     }
 
     fn on_event(&mut self, Token(index): Token, ended: bool) {
