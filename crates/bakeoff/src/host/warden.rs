@@ -98,15 +98,20 @@ fn is_marked(stat: &Stat, marked: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+
     use super::*;
 
     #[test]
     fn a_recycled_process_id_is_never_killed() {
-        let us = procfs::stat(std::process::id() as i32).unwrap();
-        let watched = |start| [(us.group, start)].into();
-        let leader = procfs::stat(us.group).unwrap();
-        assert!(in_a_group(&us, &watched(leader.start_ticks)));
-        assert!(!in_a_group(&us, &watched(leader.start_ticks + 1)));
-        assert!(!in_a_group(&us, &watched(leader.start_ticks.wrapping_sub(1))));
+        // A group of its own: the leader of the one that tests run in may be gone.
+        let mut sleeper = std::process::Command::new("sleep");
+        let mut sleeper = sleeper.arg("60").process_group(0).spawn().unwrap();
+        let leader = procfs::stat(sleeper.id() as i32).unwrap();
+        let in_group_since = |start| in_a_group(&leader, &[(leader.group, start)].into());
+        let start = leader.start_ticks;
+        let found = [start, start + 1, start.wrapping_sub(1)].map(in_group_since);
+        sleeper.kill().and_then(|()| sleeper.wait()).unwrap();
+        assert_eq!(found, [true, false, false]);
     }
 }
