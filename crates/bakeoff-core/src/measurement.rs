@@ -3,8 +3,9 @@
 //! Only operations that were due after warm-up are in a measurement. `response` runs from the
 //! moment an operation was due, `service` from the moment it was sent; both hold the verified
 //! successes, and the operations that timed out with the time they had waited by then, so that a
-//! slow answer cannot leave the picture by being too slow. Other failures are in `failed` alone: an
-//! error answered quickly improves no percentile. Throughput counts verified successes only.
+//! slow answer cannot leave the picture by being too slow; `response` also holds those that found
+//! no connection or were never sent. Other failures are in `failed` alone: an error answered quickly
+//! improves no percentile. Throughput counts verified successes only.
 //!
 //! Not here: who measures (the engine), how it is shown (`report`).
 

@@ -207,10 +207,8 @@ impl Ready {
         Launched { name, system, processes, nodes }.ready(stop)
     }
 
-    /// Stops what was started. Returns the nodes that had to be killed.
-    pub(crate) fn stop(self) -> Vec<String> {
-        let stopped = terminate_all(&self.processes, STOP_GRACE);
-        let forced = self.processes.iter().zip(stopped).filter(|(_, stopped)| stopped.forced);
-        forced.map(|(process, _)| process.name().to_owned()).collect()
+    /// Stops what was started; what does not end when asked is killed.
+    pub(crate) fn stop(self) {
+        terminate_all(&self.processes, STOP_GRACE);
     }
 }

@@ -38,7 +38,13 @@ pub(crate) fn raise_open_files() -> u64 {
 }
 
 /// Describes the machine, and measures the disk that holds `dir`.
-pub(crate) fn describe(dir: &Path, threads: u32, open_files: u64) -> Result<Environment, Failure> {
+/// `shared_with_servers`: whether any are started here; they are not pinned apart.
+pub(crate) fn describe(
+    dir: &Path,
+    threads: u32,
+    open_files: u64,
+    shared_with_servers: bool,
+) -> Result<Environment, Failure> {
     let uname = rustix::system::uname();
     let word = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let disk = disk::measure(dir)?;
@@ -55,7 +61,7 @@ pub(crate) fn describe(dir: &Path, threads: u32, open_files: u64) -> Result<Envi
         disk_sync_p99_us: Some(disk.append.p99.as_secs_f64() * 1e6),
         open_files_max: open_files,
         generator_threads: threads,
-        shared_with_servers: true, // servers run on this machine, and are not pinned apart
+        shared_with_servers,
     })
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(
     let contenders = contenders::gather(&study, &folder.path, messages, interrupted)?;
     let threads = args.threads.unwrap_or_else(environment::cpus).max(1);
     check_ports(args.base_port, &order, &contenders, &folder.path)?;
-    let environment = environment::describe(&folder.path, threads, open_files)?;
+    let environment = environment::describe(&folder.path, threads, open_files, starts_any(&study))?;
     check_space(&study, environment.disk_free_bytes)?;
     folder.push(&Line::Run(RunHeader {
         format: FORMAT,
@@ -191,9 +191,13 @@ fn check_ports(
 /// The least free space with which three servers of any kind start and keep their logs.
 const SPACE_MIN: u64 = 1 << 30;
 
+/// Whether any servers are started on this machine.
+fn starts_any(study: &Study) -> bool {
+    study.systems.iter().any(|system| system.endpoints.is_empty())
+}
+
 fn check_space(study: &Study, free: u64) -> Result<(), Failure> {
-    let starts_any = study.systems.iter().any(|system| system.endpoints.is_empty());
-    if starts_any && free < SPACE_MIN {
+    if starts_any(study) && free < SPACE_MIN {
         let mib = free >> 20;
         return Err(Failure::Machine(format!(
             "only {mib} MiB are free on the disk that would hold the servers' data\n  needed: at least \
