@@ -21,6 +21,8 @@ use crate::tls;
 
 /// How long a fresh cluster may take to elect a leader.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How long a cluster may take that first reads back what it had written before it was killed.
+const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
 /// How long a system that runs already may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long servers may take to end when asked. Their data is thrown away next, so that nothing is
@@ -32,6 +34,8 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct Launched {
     /// The study's name for it.
     name: String,
+    /// How long it may take to have a leader.
+    within: Duration,
     system: &'static dyn System,
     processes: Vec<Process>,
     nodes: Vec<Access>,
@@ -70,7 +74,7 @@ pub(crate) fn launch(
         }
     });
     let nodes = nodes.collect();
-    Ok(Launched { name: name.to_owned(), system, processes, nodes })
+    Ok(Launched { name: name.to_owned(), within: READY_WITHIN, system, processes, nodes })
 }
 
 /// A system that runs already.
@@ -96,7 +100,8 @@ pub(crate) fn attach(
         Ok(Access { name: authority.clone(), authority, target })
     });
     let nodes = nodes.collect::<Result<_, Failure>>()?;
-    Ok(Launched { name: asked.name.clone(), system, processes: Vec::new(), nodes })
+    let name = asked.name.clone();
+    Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes })
 }
 
 fn resolve(
@@ -120,8 +125,7 @@ fn resolve(
 impl Launched {
     /// Waits for a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<Ready, Failure> {
-        let Self { name, system, processes, nodes } = self;
-        let within = if processes.is_empty() { ANSWER_WITHIN } else { READY_WITHIN };
+        let Self { name, within, system, processes, nodes } = self;
         let mut view = View::default();
         let mut seen = String::new();
         let looked = host::await_ready(&processes, within, stop, || match system.look(&nodes) {
@@ -204,7 +208,7 @@ impl Ready {
         for process in &processes {
             process.restart()?;
         }
-        Launched { name, system, processes, nodes }.ready(stop)
+        Launched { name, within: RECOVERED_WITHIN, system, processes, nodes }.ready(stop)
     }
 
     /// Stops what was started; what does not end when asked is killed.
