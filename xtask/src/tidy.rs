@@ -38,37 +38,30 @@ struct Absence {
     why: &'static str,
 }
 
+/// What touches the machine that a program runs on.
+const THE_MACHINE: &[&str] = &[
+    "std::fs",
+    "std::env",
+    "std::thread",
+    "std::process",
+    "TcpStream",
+    "UdpSocket",
+    "Instant",
+    "SystemTime",
+    "std::io::std",
+];
+
 const ABSENCES: &[Absence] = &[
     Absence {
         part: "crates/bakeoff-core/src/",
         except: &[],
-        words: &[
-            "std::fs",
-            "std::env",
-            "std::thread",
-            "std::process",
-            "TcpStream",
-            "UdpSocket",
-            "Instant",
-            "SystemTime",
-            "std::io::std",
-        ],
+        words: THE_MACHINE,
         why: "core takes values and returns values: no file, socket, thread, clock or environment",
     },
     Absence {
         part: "crates/bakeoff-wire/src/",
         except: &[],
-        words: &[
-            "std::fs",
-            "std::env",
-            "std::thread",
-            "std::process",
-            "TcpStream",
-            "UdpSocket",
-            "Instant",
-            "SystemTime",
-            "std::io::std",
-        ],
+        words: THE_MACHINE,
         why: "a wire session sees bytes only: no socket, file, thread or clock",
     },
     Absence {

@@ -5,8 +5,6 @@ use bakeoff_core::report::{self, Report};
 
 use super::{NARROW, check, incomplete};
 
-const FORMAT_1: &str = "../records/format-1.jsonl";
-
 fn text_of(record: &Record) -> String {
     let mut lines = vec![Line::Run(record.header.clone())];
     lines.extend(record.trials.iter().cloned().map(Line::Trial));
@@ -14,15 +12,8 @@ fn text_of(record: &Record) -> String {
     lines.iter().map(record::write_line).collect()
 }
 
-/// Only once for each format: a record that is written anew is no old one.
-#[test]
-#[ignore = "writes a file into the sources; see `an_old_record_loads_and_renders`"]
-fn write_a_record_of_this_format() {
-    let path =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports").join(FORMAT_1);
-    std::fs::write(path, text_of(&incomplete())).unwrap();
-}
-
+/// The record was written when format 1 was new, and is not written anew: then it would be no old
+/// one.
 #[test]
 fn an_old_record_loads_and_renders() {
     let text = include_str!("../records/format-1.jsonl");

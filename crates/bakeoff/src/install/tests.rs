@@ -415,24 +415,3 @@ fn skipped(reason: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
-
-/// Not a test of ours but of the world: fetches what `BAKEOFF_TEST_INSTALL` names
-/// (`etcd@3.6,consul`) into the user's cache, and leaves its story in the cache's logs.
-#[test]
-#[ignore = "fetches real programs; name them in BAKEOFF_TEST_INSTALL"]
-fn the_real_programs_can_be_had() {
-    let named = std::env::var("BAKEOFF_TEST_INSTALL").unwrap_or_default();
-    let cache = Cache::from_environment().unwrap();
-    let mut lines = Vec::new();
-    for name in named.split(',').filter(|name| !name.is_empty()) {
-        let (system, version) = name.split_once('@').map_or((name, None), |(s, v)| (s, Some(v)));
-        let wanted = version.map(|version| version.parse().unwrap());
-        let recipes = [etcd::recipe::RECIPE, zookeeper::recipe::RECIPE, consul::recipe::RECIPE];
-        let recipe = recipes.into_iter().find(|recipe| recipe.system == system).unwrap();
-        let mut progress = |line: &str| lines.push(line.to_owned());
-        let installed =
-            install(&recipe, wanted.as_ref(), None, &cache, &mut progress, &AtomicBool::new(false));
-        lines.push(installed.map_or_else(|e| e.to_string(), |i| format!("{i:#?}")));
-    }
-    fs::write(cache.root().join("logs/test-install.txt"), lines.join("\n")).unwrap();
-}
