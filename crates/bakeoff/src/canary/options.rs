@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bakeoff_core::units;
+
 use super::Faults;
 
 /// What a canary is told at its start.
@@ -96,28 +98,14 @@ fn set<T>(to: &mut T, value: Result<T, String>) -> Result<(), String> {
     Ok(())
 }
 
-/// `1%` or `0.01`.
+/// `1%` or `0.01`, as studies write it.
 fn share(text: &str) -> Result<f64, String> {
-    let (number, scale) = match text.strip_suffix('%') {
-        Some(number) => (number, 100.0),
-        None => (text, 1.0),
-    };
-    let share = number.trim_end().parse::<f64>().map(|n| n / scale).ok();
-    share
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| "is no share: `1%`, or a number from 0 to 1".into())
+    units::parse_share(text).map_err(|_| "is no share: `1%`, or a number from 0 to 1".into())
 }
 
-/// `5ms`, `1.5s`, `200us`, `1m`.
+/// `5ms`, `1.5s`, `1m30s`, as studies write it.
 fn duration(text: &str) -> Result<Duration, String> {
-    let units = [("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("s", 1.0), ("m", 60.0)];
-    units
-        .iter()
-        .find_map(|(unit, seconds)| {
-            let number = text.strip_suffix(unit)?.trim_end().parse::<f64>().ok()?;
-            Duration::try_from_secs_f64(number * seconds).ok()
-        })
-        .ok_or_else(|| "is no duration: `5ms`, `1.5s`".into())
+    units::parse_duration(text).map_err(|_| "is no duration: `5ms`, `1.5s`".into())
 }
 
 #[cfg(test)]
@@ -145,6 +133,8 @@ mod tests {
         assert_eq!(faults.delay, Duration::from_millis(5));
         assert_eq!((faults.stall.as_secs(), faults.stall_after.as_secs()), (1, 2));
         assert_eq!(faults.die_after, Some(Duration::from_millis(1500)));
+        let minutes = parse("--listen [::1]:2 --data=d --delay 1m30s").unwrap().faults.delay;
+        assert_eq!(minutes.as_secs(), 90, "what a study may say");
         assert_eq!((faults.seed, options.durability), (9, Durability::PageCache));
     }
 
