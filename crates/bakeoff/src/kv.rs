@@ -326,24 +326,14 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     }
 
     fn give_up(&mut self, pending: Pending, outcome: Outcome) {
-        if matches!(pending.operation, Operation::Put | Operation::Delete)
-            && let Some(mut history) = self.keyed.ledger.history(pending.key)
-        {
-            history.end(outcome);
-        }
+        self.end_write(&pending, outcome);
     }
 }
 
 impl<S, C> KvWork<S, C> {
     fn judge(&self, pending: &Pending, answer: Answer<'_>) -> Result<Success, Failure> {
         let failure = |kind, what| Err(Failure { kind, what });
-        let is_write = matches!(pending.operation, Operation::Put | Operation::Delete);
-        if is_write && let Some(mut history) = self.keyed.ledger.history(pending.key) {
-            // An error answer does not say that the write did not happen.
-            let acknowledged = !matches!(answer, Answer::Failed(..));
-            history.end(if acknowledged { Outcome::Acknowledged } else { Outcome::Unknown });
-        }
-        match (pending.operation, answer) {
+        let result = match (pending.operation, answer) {
             (_, Answer::Failed(kind, what)) => failure(kind, what),
             (Operation::Put, Answer::Done)
             | (Operation::Delete, Answer::Done | Answer::Missing) => Ok(Success::default()),
@@ -357,6 +347,19 @@ impl<S, C> KvWork<S, C> {
                 let name = operation.name();
                 failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
             }
+        };
+        // An error answer does not say that the write did not happen.
+        let outcome = if result.is_ok() { Outcome::Acknowledged } else { Outcome::Unknown };
+        self.end_write(pending, outcome);
+        result
+    }
+
+    /// Tells the ledger how a write ended; a read ends nothing.
+    fn end_write(&self, pending: &Pending, outcome: Outcome) {
+        if matches!(pending.operation, Operation::Put | Operation::Delete)
+            && let Some(mut history) = self.keyed.ledger.history(pending.key)
+        {
+            history.end(outcome);
         }
     }
 
