@@ -157,6 +157,11 @@ impl Ready {
         &self.processes
     }
 
+    /// The node to ask what any may be asked: the leader where there is one.
+    pub(crate) fn first(&self) -> &Access {
+        &self.nodes[self.view.leader.unwrap_or(0)]
+    }
+
     /// The nodes that can be asked: all but those that ended by themselves.
     pub(crate) fn live_nodes(&self) -> Vec<Access> {
         let dead: Vec<&str> = self

@@ -138,12 +138,25 @@ impl Attempt<'_, '_> {
         self.record.leader = cluster.leader();
         self.record.checks.extend(limits_check(&cluster));
 
-        let keyed = Arc::new(Keyed::new(workload, self.trial.seed));
-        let first = &cluster.nodes[cluster.view.leader.unwrap_or(0)];
-        if !asked.endpoints.is_empty() {
-            system.clear(first).map_err(Ended::Failed)?; // what a run that was killed left there
+        if asked.endpoints.is_empty() {
+            return self.measure(cluster, workload, load);
         }
-        system.prepare(first, &keyed.space).map_err(Ended::Failed)?;
+        // Nothing of ours stays on a system of somebody else's: not what a run that was killed left
+        // there, and not what this trial leaves, however it ends.
+        let node = cluster.first().clone();
+        let clear = || system.clear(&node).map_err(Ended::Failed);
+        clear()?;
+        let ended = self.measure(cluster, workload, load);
+        let cleared = clear();
+        ended.and(cleared)
+    }
+
+    /// Fills, loads and audits a cluster that is ready, and stops it.
+    fn measure(&mut self, cluster: Ready, workload: &Workload, load: &Load) -> Result<(), Ended> {
+        let interrupted = self.stand.interrupted;
+        let keyed = Arc::new(Keyed::new(workload, self.trial.seed));
+        let system = self.contender.system;
+        system.prepare(cluster.first(), &keyed.space).map_err(Ended::Failed)?;
         let nodes = cluster.targets(load.targets).map_err(Ended::Failed)?;
         self.record.targets = nodes.iter().map(|node| node.name.clone()).collect();
         if workload.fill {
@@ -164,13 +177,7 @@ impl Attempt<'_, '_> {
         }
 
         let cluster = self.audit(cluster, &keyed, workload)?;
-        if asked.endpoints.is_empty() {
-            self.messages.phase("stopping");
-        } else {
-            system
-                .clear(&cluster.nodes[cluster.view.leader.unwrap_or(0)])
-                .map_err(Ended::Failed)?;
-        }
+        self.messages.phase("stopping");
         cluster.stop();
         Ok(())
     }

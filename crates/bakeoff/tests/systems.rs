@@ -152,10 +152,11 @@ fn main() -> ExitCode {
         tests.push(with(name, case, &skipped, reads_are_as_fresh_as_asked_for));
     }
     type Test = fn(&Case);
-    let more: [(&str, Test); 4] = [
+    let more: [(&str, Test); 5] = [
         ("an_open_load_keeps_its_rate", an_open_load_keeps_its_rate),
         ("a_client_has_as_many_in_flight_as_asked_for", many_are_in_flight),
         ("a_system_that_runs_already_is_loaded_and_left_as_it_was", endpoints_are_left_alone),
+        ("an_interrupted_load_leaves_no_key_behind", an_interrupted_load_leaves_no_key),
         ("a_system_behind_tls_is_verified", tls_is_verified),
     ];
     for (name, test) in more {
@@ -191,14 +192,17 @@ fn every_system_has_a_contract_case() {
 }
 
 /// Runs a study of one system. The workloads and loads are YAML of one line each.
-fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
+fn bench(system: &str, workloads: &[&str], loads: &[&str]) -> Bench {
     let lines = |lines: &[&str]| lines.iter().map(|line| format!("  {line}\n")).collect::<String>();
-    let run = Bench::new(&format!(
+    Bench::new(&format!(
         "title: A contract\nsystems:\n  {system}\nworkloads:\n{}loads:\n{}trials: 1\n",
         lines(workloads),
         lines(loads)
     ))
-    .run();
+}
+
+fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
+    let run = bench(system, workloads, loads).run();
     support::nothing_runs_in(run.bench.path());
     run
 }
@@ -447,6 +451,21 @@ fn endpoints_are_left_alone(_: &Case) {
     assert!(text(&system["version"]).starts_with("3."), "{system}");
     let watched: Vec<&str> = array(&record[1]["usage"]).iter().map(|u| text(&u["name"])).collect();
     assert_eq!(watched, ["generator"], "no server was started");
+}
+
+fn an_interrupted_load_leaves_no_key(_: &Case) {
+    let etcd = Etcd::start(None);
+    etcd.put("mine");
+    let system =
+        format!("staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{}\"]}}", etcd.port);
+    let bench = bench(&system, &[SMALL], &["long: {clients: 4, stop: {after: 60s}}"]);
+    let quiet = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut bakeoff = quiet.unwrap();
+    support::wait_for("keys of ours", Duration::from_secs(30), || etcd.keys().len() > 100);
+    let pid = rustix::process::Pid::from_child(&bakeoff);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(bakeoff.wait().unwrap().code(), Some(130));
+    assert_eq!(etcd.keys(), ["mine"]);
 }
 
 /// A certificate authority and a server's certificate for 127.0.0.1, as PEM files.
