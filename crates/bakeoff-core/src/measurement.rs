@@ -226,6 +226,18 @@ impl Measurement {
         self.operations.values().map(OperationFigures::error_count).sum()
     }
 
+    /// Failures of one kind, of all operations.
+    pub fn errors_of(&self, kind: ErrorKind) -> u64 {
+        let of = |figures: &OperationFigures| figures.errors.get(&kind).map_or(0, |e| e.count);
+        self.operations.values().map(of).sum()
+    }
+
+    /// The examples of failures, operation by operation and kind by kind.
+    pub fn error_examples(&self) -> impl Iterator<Item = (ErrorKind, &Example)> {
+        let errors = self.operations.values().flat_map(|figures| &figures.errors);
+        errors.flat_map(|(&kind, errors)| errors.examples.iter().map(move |e| (kind, e)))
+    }
+
     /// Verified successes per second over the measured window; `None` for an empty window.
     pub fn throughput(&self) -> Option<f64> {
         let verified: u64 = self.operations.values().map(|f| f.verified_in_window).sum();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::check::{Audit, Verdict};
-use bakeoff_core::study::{Arrivals, ReadConsistency, Stop};
+use bakeoff_core::study::ReadConsistency;
 use bakeoff_core::units::count_text;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
@@ -16,7 +16,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::cluster::Ready;
 use crate::engine::Drive;
-use crate::engine::transport::Target;
 use crate::kv::{Findings, Keyed, Reading, Source};
 use crate::systems::{KvLoad, System};
 
@@ -41,16 +40,7 @@ pub(crate) fn judge(
         keys = keys.partial_shuffle(&mut rng, keys_max as usize).0.to_vec();
         keys.sort_unstable();
     }
-    let mut audit = Audit {
-        when: when.to_owned(),
-        acknowledged,
-        read: 0,
-        lost: 0,
-        wrong: 0,
-        unreadable: 0,
-        examples: Vec::new(),
-        verdict: Verdict::Passed,
-    };
+    let mut audit = Audit { acknowledged, ..Audit::of(when, Verdict::Passed) };
     let asked = keys.len() as u64;
     if asked == 0 {
         audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
@@ -65,19 +55,7 @@ pub(crate) fn judge(
         audit.verdict = Verdict::Failed("no node is left to read from".into());
         return audit;
     }
-    let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
-    let drive = Drive {
-        targets: &targets,
-        clients: CLIENTS_MAX.min(asked as u32),
-        in_flight: 1,
-        arrivals: Arrivals::Closed,
-        warmup: Duration::ZERO,
-        stop: Stop::Operations(asked),
-        timeout: TIMEOUT,
-        threads: 1,
-        seed,
-        first_ticket: 0,
-    };
+    let drive = Drive::once(asked, CLIENTS_MAX, 1, TIMEOUT);
     let driven = system.drive(KvLoad {
         nodes: &nodes,
         keyed,
@@ -116,9 +94,8 @@ pub(crate) fn judge(
             count_text(audit.wrong),
         ));
     } else if audit.unreadable > 0 {
-        let errors = measurement.operations.values().flat_map(|figures| figures.errors.values());
-        let first = errors.flat_map(|errors| &errors.examples).map(|example| example.what.clone());
-        audit.examples.extend(first.take(3));
+        let errors = measurement.error_examples().map(|(_, example)| example.what.clone());
+        audit.examples.extend(errors.take(3));
         audit.verdict = Verdict::Failed(format!(
             "{} of {} acknowledged keys could not be read back",
             count_text(audit.unreadable),

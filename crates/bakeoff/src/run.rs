@@ -76,9 +76,10 @@ fn conclude(folder: &RunFolder, json: bool, messages: &Messages) -> Result<ExitC
     let (record, _) = run_folder::read(&folder.path)?;
     let report = Report::new(&record);
     folder.write("report.md", &report::markdown(&report))?;
-    folder.write("report.json", &format!("{:#}\n", report::json(&report)))?;
+    let report_json = format!("{:#}\n", report::json(&report));
+    folder.write("report.json", &report_json)?;
     if json {
-        messages.output(&format!("{:#}", report::json(&report)));
+        messages.output(&report_json);
     } else {
         messages.output(&report::terminal(&report, &messages::style()));
         messages.output(&format!("\nRun: {}", folder.path.display()));

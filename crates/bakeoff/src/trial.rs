@@ -9,14 +9,13 @@ use bakeoff_core::check::{Audit, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord, Usage};
-use bakeoff_core::study::{Arrivals, Load, Operation, Stop, Study, Workload};
+use bakeoff_core::study::{Load, Operation, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 
 use crate::audit;
 use crate::cluster::{self, Ready};
 use crate::contenders::Contender;
-use crate::engine::transport::Target;
 use crate::engine::{Drive, EngineError, Live, clock};
 use crate::environment::utc_now;
 use crate::failure::Failure;
@@ -27,7 +26,7 @@ use crate::kv::{Keyed, Reading, Source};
 use crate::messages::Messages;
 use crate::systems::{Access, Asked, KvLoad};
 
-const FILL_CLIENTS_MAX: u64 = 64;
+const FILL_CLIENTS_MAX: u32 = 64;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
@@ -192,14 +191,12 @@ impl Attempt<'_, '_> {
     ) -> Result<Vec<StageRecord>, Ended> {
         let system = self.contender.system;
         let seed = self.trial.seed;
-        let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
         let may_be_old = system.may_be_old(workload.reads);
         let lists_are_complete = workload.fill && !workload.mix.contains_key(&Operation::Delete);
         let mut first_ticket = 0;
         let mut stages = Vec::new();
         for stage in plan::stages(load, &self.trial.system) {
             let drive = Drive {
-                targets: &targets,
                 clients: stage.clients,
                 in_flight: load.in_flight,
                 arrivals: load.arrivals,
@@ -257,7 +254,8 @@ impl Attempt<'_, '_> {
         self.record.audits.push(judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";
         if !self.contender.asked.endpoints.is_empty() {
-            self.record.audits.push(not_audited(when, "bakeoff did not start these servers"));
+            let why = Verdict::NotChecked("bakeoff did not start these servers".into());
+            self.record.audits.push(Audit::of(when, why));
             return Ok(cluster);
         }
         self.messages.phase("killing and restarting");
@@ -297,19 +295,7 @@ fn fill(
     workload: &Workload,
 ) -> Result<u64, Ended> {
     let count = workload.keys.count;
-    let targets: Vec<Target> = cluster.nodes.iter().map(|node| node.target.clone()).collect();
-    let drive = Drive {
-        targets: &targets,
-        clients: FILL_CLIENTS_MAX.min(count) as u32,
-        in_flight: 1,
-        arrivals: Arrivals::Closed,
-        warmup: Duration::ZERO,
-        stop: Stop::Operations(count),
-        timeout: FILL_TIMEOUT,
-        threads: stand.threads,
-        seed: 0,
-        first_ticket: 0,
-    };
+    let drive = Drive::once(count, FILL_CLIENTS_MAX, stand.threads, FILL_TIMEOUT);
     let (measurement, _) = contender.system.drive(KvLoad {
         nodes: &cluster.nodes,
         keyed,
@@ -324,19 +310,15 @@ fn fill(
     }
     if measurement.verified() < count {
         let written = count_text(measurement.verified());
-        let first = first_error(&measurement).unwrap_or_default();
+        let first = measurement.error_examples().next();
+        let first = first.map(|(_, example)| format!("{}: {}", example.node, example.what));
+        let first = first.unwrap_or_default();
         return Err(Ended::Failed(format!(
             "only {written} of {} keys could be written before the load: {first}",
             count_text(count)
         )));
     }
     Ok(count)
-}
-
-fn first_error(measurement: &Measurement) -> Option<String> {
-    let mut errors = measurement.operations.values().flat_map(|figures| figures.errors.values());
-    let example = errors.find_map(|errors| errors.examples.first())?;
-    Some(format!("{}: {}", example.node, example.what))
 }
 
 fn limits_check(cluster: &Ready) -> Option<Check> {
@@ -364,28 +346,22 @@ fn servers_check(cluster: &Ready) -> Option<Check> {
 
 /// What the answers themselves prove or disprove.
 fn answer_checks(stages: &[StageRecord]) -> Vec<Check> {
-    let count = |kind: ErrorKind| -> u64 {
-        let operations = stages.iter().flat_map(|stage| stage.measurement.operations.values());
-        operations.filter_map(|figures| figures.errors.get(&kind)).map(|errors| errors.count).sum()
-    };
+    let measured = || stages.iter().map(|stage| &stage.measurement);
+    let count = |kind| measured().map(|stage| stage.errors_of(kind)).sum::<u64>();
     let check = |name: &str, failed: Option<String>| Check {
         name: name.to_owned(),
         verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
     };
     let (wrong, stale) = (count(ErrorKind::WrongValue), count(ErrorKind::StaleValue));
     let answers = (wrong + stale > 0).then(|| {
-        let measured = stages.iter().map(|stage| &stage.measurement);
-        let operations = measured.flat_map(|measurement| measurement.operations.values());
-        let bad = operations.flat_map(|figures| {
-            [ErrorKind::WrongValue, ErrorKind::StaleValue]
-                .into_iter()
-                .filter_map(|kind| figures.errors.get(&kind)?.examples.first())
-        });
-        let first = bad.map(|example| example.what.as_str()).next().unwrap_or_default();
+        let bad = |kind| matches!(kind, ErrorKind::WrongValue | ErrorKind::StaleValue);
+        let mut examples = measured().flat_map(Measurement::error_examples);
+        let first = examples.find(|&(kind, _)| bad(kind));
+        let first = first.map_or("", |(_, example)| &example.what);
         format!("{} wrong and {} stale answers; {first}", count_text(wrong), count_text(stale))
     });
-    let none = stages.iter().all(|stage| stage.measurement.verified() == 0);
-    let exhausted = stages.iter().any(|stage| stage.measurement.keys_exhausted);
+    let none = measured().all(|stage| stage.verified() == 0);
+    let exhausted = measured().any(|stage| stage.keys_exhausted);
     vec![
         check("answers", answers),
         check("successes", none.then(|| "no operation succeeded".to_owned())),
@@ -396,17 +372,4 @@ fn answer_checks(stages: &[StageRecord]) -> Vec<Check> {
             }),
         ),
     ]
-}
-
-fn not_audited(when: &str, why: &str) -> Audit {
-    Audit {
-        when: when.to_owned(),
-        acknowledged: 0,
-        read: 0,
-        lost: 0,
-        wrong: 0,
-        unreadable: 0,
-        examples: Vec::new(),
-        verdict: Verdict::NotChecked(why.to_owned()),
-    }
 }

@@ -36,9 +36,7 @@ const START_DELAY: Duration = Duration::from_millis(5);
 
 /// One stage of a load, ready to be driven.
 #[derive(Debug, Clone)]
-pub(crate) struct Drive<'a> {
-    /// Where clients connect to, in turn.
-    pub(crate) targets: &'a [Target],
+pub(crate) struct Drive {
     pub(crate) clients: u32,
     pub(crate) in_flight: u32,
     pub(crate) arrivals: Arrivals,
@@ -51,6 +49,23 @@ pub(crate) struct Drive<'a> {
     pub(crate) seed: u64,
     /// The number of the load's first operation: a later stage goes on where one ended.
     pub(crate) first_ticket: u64,
+}
+
+impl Drive {
+    /// A closed load of `count` operations, each begun once: a fill, an audit.
+    pub(crate) fn once(count: u64, clients_max: u32, threads: u32, timeout: Duration) -> Self {
+        Self {
+            clients: u64::from(clients_max).min(count) as u32,
+            in_flight: 1,
+            arrivals: Arrivals::Closed,
+            warmup: Duration::ZERO,
+            stop: Stop::Operations(count),
+            timeout,
+            threads,
+            seed: 0, // a closed load has no arrivals to draw
+            first_ticket: 0,
+        }
+    }
 }
 
 /// Why a load could not be driven.
@@ -115,10 +130,11 @@ impl Window {
     }
 }
 
-/// Drives one stage of a load. `works` makes each worker's work; `progress` is called each second.
+/// Drives one stage of a load. Clients connect to `targets` in turn; `works` makes each worker's work; `progress` is called each second.
 /// Returns what was measured and the number of the first operation not begun.
 pub(crate) fn drive<W: Work>(
-    drive: &Drive<'_>,
+    targets: &[Target],
+    drive: &Drive,
     mut works: impl FnMut(Share) -> W,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
@@ -128,7 +144,7 @@ pub(crate) fn drive<W: Work>(
         tickets: AtomicU64::new(drive.first_ticket),
         begun: AtomicU64::new(0),
         interrupted,
-        targets: drive.targets,
+        targets,
     };
     let (to_collector, messages) = mpsc::channel();
     thread::scope(|scope| {
@@ -142,8 +158,13 @@ pub(crate) fn drive<W: Work>(
             let (start, started) = mpsc::channel();
             let work = works(share);
             names = work.operations();
-            let worker =
-                Worker::new(work, part(drive, share), &shared, to_collector.clone(), recycled)?;
+            let worker = Worker::new(
+                work,
+                part(drive, targets.len() as u32, share),
+                &shared,
+                to_collector.clone(),
+                recycled,
+            )?;
             let to_collector = to_collector.clone();
             let work_on = move || work_on(worker, &to_collector, &started);
             workers.push(
@@ -171,8 +192,7 @@ pub(crate) fn drive<W: Work>(
 }
 
 /// The part of a stage that falls to one worker.
-fn part(drive: &Drive<'_>, share: Share) -> Part {
-    let nodes = drive.targets.len() as u32;
+fn part(drive: &Drive, nodes: u32, share: Share) -> Part {
     let clients = (share.index..drive.clients).step_by(share.of as usize);
     let schedule = OpenSchedule::new(drive.arrivals, share, drive.seed);
     let budget = match drive.stop {
@@ -212,7 +232,7 @@ fn work_on<W: Work>(
 /// Waits for all workers to connect, starts them, and adds up until they have ended. `None` when a
 /// worker failed to connect.
 fn collect(
-    drive: &Drive<'_>,
+    drive: &Drive,
     mut collector: Collector,
     messages: &Receiver<Message>,
     starts: &[Sender<Window>],

@@ -169,13 +169,13 @@ pub(crate) struct View {
 
 /// A key-value load for a system to drive.
 pub(crate) struct KvLoad<'a> {
-    /// The nodes that clients connect to; their targets are those of `drive`.
+    /// The nodes that clients connect to, in turn.
     pub(crate) nodes: &'a [Access],
     pub(crate) keyed: &'a Arc<Keyed>,
     /// Where each worker's operations come from.
     pub(crate) source: &'a mut dyn FnMut(Share) -> Source,
     pub(crate) reading: Reading,
-    pub(crate) drive: &'a Drive<'a>,
+    pub(crate) drive: &'a Drive,
     pub(crate) interrupted: &'a AtomicBool,
     pub(crate) progress: &'a mut dyn FnMut(&Live),
 }
@@ -195,6 +195,7 @@ impl KvLoad<'_> {
             let session = move |_client: u32, node: usize| connect(&nodes[node]);
             KvWork::new(keyed.clone(), source(share), reading, session)
         };
-        engine::drive(drive, works, interrupted, progress)
+        let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
+        engine::drive(&targets, drive, works, interrupted, progress)
     }
 }
