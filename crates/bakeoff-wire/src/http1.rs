@@ -1,12 +1,16 @@
-//! The client's side of one HTTP/1.1 connection, one request at a time (RFC 9112).
+//! The client's side of one HTTP/1.1 connection (RFC 9112).
 //!
 //! A response that lies whole in the input, with its length stated, is handed out from where it
-//! lies: nothing is copied or allocated. Anything else is gathered in buffers that are kept.
-//! Where the RFC lets a client guess what a dubious message meant, this one refuses: a
-//! measurement must not rest on a guess.
+//! lies: nothing is copied or allocated. Anything else is gathered in buffers that are kept. A head
+//! that is byte for byte the one before it means the same and is not parsed again: servers repeat
+//! themselves until their clock's next second. Where the RFC lets a client guess what a dubious
+//! message meant, this one refuses: a measurement must not rest on a guess.
 //!
-//! Not here: pipelining (servers answer it badly), trailers (read and dropped), protocol
-//! upgrades, transfer codings other than chunked, content codings (a body is what was sent).
+//! Requests go out one at a time, or as a batch that was rendered together (pipelining, section
+//! 9.3.2), which is for users who ask for it: many servers and proxies answer it badly.
+//!
+//! Not here: trailers (read and dropped), protocol upgrades, transfer codings other than chunked,
+//! content codings (a body is what was sent).
 
 use std::io::Write as _;
 use std::mem::MaybeUninit;
@@ -63,21 +67,26 @@ pub struct Response<'a> {
     pub keep_alive: bool,
 }
 
-/// Header fields of a response.
+/// Header fields of a response; taken apart when they are asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
-    fields: &'a [httparse::Header<'a>],
+    /// A whole head that was found to be one.
+    head: &'a [u8],
 }
 
 impl<'a> Headers<'a> {
     /// The first value of the field `name`, in capitals or not, without blanks around it.
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
-        self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|f| f.value)
+        self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
     /// Names and values in the order received.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
-        self.fields.iter().map(|field| (field.name, field.value))
+        self.head.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            let (name, value) = line.split_at_checked(colon)?;
+            Some((str::from_utf8(name).ok()?, value.get(1..)?.trim_ascii()))
+        })
     }
 }
 
@@ -86,6 +95,8 @@ impl<'a> Headers<'a> {
 pub struct Connection {
     limits: Limits,
     phase: Phase,
+    /// Responses that are due after the one being received.
+    more: u32,
     /// The request was HEAD: what a response says of its body is not followed by one.
     is_head: bool,
     /// A body kept until the server says that it wants it.
@@ -94,6 +105,9 @@ pub struct Connection {
     /// The head of the response, as far as it has arrived, unless it was dealt with in place.
     head: Vec<u8>,
     body: Vec<u8>,
+    /// The last head that was dealt with in place, and what it said; empty when there is none.
+    known_text: Vec<u8>,
+    known: Head,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,19 +174,20 @@ enum Framing {
     UntilClose,
 }
 
-type Fields<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_FIELDS];
-
 impl Connection {
     /// A connection on which nothing has been asked.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
             phase: Phase::Idle,
+            more: 0,
             is_head: false,
             held: Vec::new(),
             holding: false,
             head: Vec::new(),
             body: Vec::new(),
+            known_text: Vec::new(),
+            known: Head { status: 0, framing: Framing::UntilClose, keep_alive: false },
         }
     }
 
@@ -235,11 +250,28 @@ impl Connection {
         Ok(())
     }
 
+    /// Says that `count` requests, one after another, are being written to the peer by the caller:
+    /// so many responses are due. With several of them none may be answered by closing, and all or
+    /// none must be HEAD, which decides whether bodies are expected.
+    ///
+    /// # Errors
+    /// [`Busy`] unless [`Connection::is_ready`], and for a `count` of 0.
+    pub fn expect(&mut self, methods_are_head: bool, count: u32) -> Result<(), Busy> {
+        let more = count.checked_sub(1).ok_or(Busy)?;
+        self.begin(methods_are_head)?;
+        self.more = more;
+        Ok(())
+    }
+
     fn begin(&mut self, is_head: bool) -> Result<(), Busy> {
         if self.phase != Phase::Idle {
             return Err(Busy);
         }
+        if self.is_head != is_head {
+            self.known_text.clear(); // what a head means for the body depends on the method
+        }
         self.phase = Phase::Head;
+        self.more = 0;
         self.is_head = is_head;
         self.holding = false;
         self.head.clear();
@@ -284,7 +316,7 @@ impl Connection {
                 return self.deliver(on).map_err(|what| self.fail(what));
             }
             Phase::Failed => "closed after an error".into(),
-            Phase::Head if self.head.is_empty() => "closed before any response".into(),
+            Phase::Head if self.head.is_empty() => "closed before a response".into(),
             Phase::Head => format!("closed after {} bytes of a head", self.head.len()),
             Phase::Length(missing) => format!("closed with {missing} bytes of the body missing"),
             Phase::Chunked(Chunk::Data { left }) => {
@@ -353,8 +385,13 @@ impl Connection {
         on: &mut impl FnMut(Response<'_>),
     ) -> Result<&'i [u8], String> {
         if self.head.is_empty() {
-            let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-            if let Ok((length, head, headers)) = parse(input, self.is_head, &mut fields)
+            let is_known = !self.known_text.is_empty() && input.starts_with(&self.known_text);
+            let parsed = if is_known {
+                Some((self.known_text.len(), Ok(self.known)))
+            } else {
+                parse(input, self.is_head).ok()
+            };
+            if let Some((length, head)) = parsed
                 && length <= self.limits.max_head
             {
                 let head = head?;
@@ -366,7 +403,13 @@ impl Connection {
                 if let Framing::Length(length) = head.framing {
                     self.check_body(length)?;
                     if let Some((body, rest)) = rest.split_at_checked(length) {
+                        if !is_known {
+                            self.known_text.clear();
+                            self.known_text.extend_from_slice(text);
+                            self.known = head;
+                        }
                         let keep_alive = self.end(&head);
+                        let headers = Headers { head: text };
                         on(Response { status: head.status, headers, body, keep_alive });
                         return Ok(rest);
                     }
@@ -392,8 +435,7 @@ impl Connection {
         let Some(end) = end else { return Ok(&[]) };
         self.head.truncate(end);
         let rest = input.get(end - before..).unwrap_or_default();
-        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-        let (_, head, _) = parse(&self.head, self.is_head, &mut fields)?;
+        let (_, head) = parse(&self.head, self.is_head)?;
         let head = head?;
         if head.status < 200 {
             self.interim(&head, out)?;
@@ -442,17 +484,22 @@ impl Connection {
     fn end(&mut self, head: &Head) -> bool {
         // A body that was announced and never sent leaves the peer waiting for it.
         let keep_alive = head.keep_alive && !self.holding;
-        self.phase = if keep_alive { Phase::Idle } else { Phase::Over };
+        self.phase = match (keep_alive, self.more) {
+            (false, _) => Phase::Over,
+            (true, 0) => Phase::Idle,
+            (true, _) => Phase::Head,
+        };
+        self.more = self.more.saturating_sub(1);
         keep_alive
     }
 
     /// Hands out a response that was gathered.
     fn deliver(&mut self, on: &mut impl FnMut(Response<'_>)) -> Result<(), String> {
         let buffer = std::mem::take(&mut self.head);
-        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
-        let (_, head, headers) = parse(&buffer, self.is_head, &mut fields)?;
+        let (_, head) = parse(&buffer, self.is_head)?;
         let head = head?;
         let keep_alive = self.end(&head);
+        let headers = Headers { head: &buffer };
         on(Response { status: head.status, headers, body: &self.body, keep_alive });
         if self.body.capacity() > KEPT_BUFFER {
             self.body = Vec::new();
@@ -540,33 +587,29 @@ impl Connection {
     }
 }
 
-/// What `parse` finds: the head's length, what it says or why that makes no sense, its fields.
-type Parsed<'a> = (usize, Result<Head, String>, Headers<'a>);
+/// What `parse` finds: the head's length, and what it says or why that makes no sense.
+type Parsed = (usize, Result<Head, String>);
 
 /// Reads a whole head at the beginning of `input`.
 ///
 /// # Errors
 /// When it is not whole or not a head.
-fn parse<'a>(
-    input: &'a [u8],
-    is_head: bool,
-    fields: &'a mut Fields<'a>,
-) -> Result<Parsed<'a>, String> {
+fn parse(input: &[u8], is_head: bool) -> Result<Parsed, String> {
     // The parser itself would skip blank lines in front.
     if !input.starts_with(b"HTTP/1.") {
         return Err("what came is not HTTP/1".into());
     }
     let mut response = httparse::Response::new(&mut []);
+    let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let length = httparse::ParserConfig::default()
-        .parse_response_with_uninit_headers(&mut response, input, fields)
+        .parse_response_with_uninit_headers(&mut response, input, &mut fields)
         .map_err(|error| format!("a malformed head: {error}"))?;
     let httparse::Status::Complete(length) = length else {
         return Err("a malformed head: it ends too early".into());
     };
-    let headers = Headers { fields: response.headers };
     let status = response.code.unwrap_or(0);
     let head = read_head(status, response.version == Some(1), is_head, response.headers);
-    Ok((length, head, headers))
+    Ok((length, head))
 }
 
 /// Where the body ends (RFC 9112 section 6.3), and whether the connection goes on (section 9.3).

@@ -53,7 +53,7 @@ fn a_truncated_body_is_an_error_that_says_how_much_is_missing() {
         Err("closed with 2 bytes of the body missing"),
     );
     check("HTTP/1.1 200 OK\r\nConte", Err("closed after 22 bytes of a head"));
-    assert_eq!(outcome(false, b"", 1).1, Err("http1: closed before any response".into()));
+    assert_eq!(outcome(false, b"", 1).1, Err("http1: closed before a response".into()));
 }
 
 #[test]
@@ -289,5 +289,85 @@ proptest! {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", coded.concat());
         let expected = (vec![format!("200 `{}`", chunks.concat())], Ok(()));
         prop_assert_eq!(outcome(false, answer.as_bytes(), size), expected);
+    }
+}
+
+/// What a connection says of `answers` to `count` requests sent as one, in pieces of `size`.
+fn pipelined(count: u32, answers: &[u8], size: usize) -> (Vec<String>, Result<bool, String>) {
+    let mut connection = Connection::new(LIMITS);
+    connection.expect(false, count).unwrap();
+    let mut seen = Vec::new();
+    let mut on = |response: Response<'_>| seen.push(describe(&response));
+    let mut result = Ok(());
+    for piece in answers.chunks(size) {
+        result = result.and_then(|()| connection.receive(piece, &mut Vec::new(), &mut on));
+    }
+    (seen, result.map(|()| connection.is_ready()).map_err(|error| error.what))
+}
+
+#[test]
+fn a_batch_is_over_with_its_last_response() {
+    let one = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    let other = "HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n";
+    let all = [one, one, other, one].concat();
+    let seen: Vec<String> =
+        ["200 `hi`", "200 `hi`", "404 `no`", "200 `hi`"].map(str::to_owned).into();
+    for size in (1..=all.len()).rev() {
+        assert_eq!(pipelined(4, all.as_bytes(), size), (seen.clone(), Ok(true)), "{size}");
+        assert_eq!(pipelined(5, all.as_bytes(), size), (seen.clone(), Ok(false)), "{size}");
+        assert!(pipelined(3, all.as_bytes(), size).1.is_err(), "{size}");
+    }
+}
+
+#[test]
+fn what_is_due_after_a_close_never_comes() {
+    let all = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n";
+    let (seen, result) = pipelined(2, all.as_bytes(), all.len());
+    assert_eq!(seen, ["200 `` close"]);
+    assert_eq!(result, Err("http1: 17 bytes after the last response".into()));
+}
+
+#[test]
+fn a_head_seen_before_is_told_from_one_that_begins_like_it() {
+    let mut connection = Connection::new(LIMITS);
+    let mut seen = Vec::new();
+    for answer in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb",
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789",
+        "HTTP/1.1 500 OK\r\nContent-Length: 1\r\n\r\nc",
+    ] {
+        connection.expect(false, 1).unwrap();
+        let mut on = |response: Response<'_>| {
+            let length = response.headers.get("content-length").unwrap();
+            seen.push(format!("{} {}", describe(&response), length.escape_ascii()));
+        };
+        connection.receive(answer.as_bytes(), &mut Vec::new(), &mut on).unwrap();
+    }
+    // To HEAD the same head has no body after it.
+    connection.expect(true, 1).unwrap();
+    let head = b"HTTP/1.1 500 OK\r\nContent-Length: 1\r\n\r\n";
+    connection.receive(head, &mut Vec::new(), &mut |r| seen.push(describe(&r))).unwrap();
+    assert_eq!(seen, ["200 `a` 1", "200 `b` 1", "200 `0123456789` 10", "500 `c` 1", "500 ``"]);
+}
+
+proptest! {
+    #[test]
+    fn fields_are_what_httparse_finds(
+        fields in prop::collection::vec(("[a-zA-Z-]{1,12}", "[ -~\t]{0,20}"), 0..10)
+    ) {
+        let fields: Vec<_> =
+            fields.into_iter().filter(|(name, _)| name.to_lowercase() != "content-length").collect();
+        let mut text = "HTTP/1.1 200 OK\r\n".to_owned();
+        for (name, value) in &fields {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += "Content-Length: 0\r\n\r\n";
+        let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut found = httparse::Response::new(&mut room);
+        found.parse(text.as_bytes()).unwrap();
+        let expected: Vec<_> = found.headers.iter().map(|h| (h.name, h.value.trim_ascii())).collect();
+        let ours: Vec<_> = Headers { head: text.as_bytes() }.iter().collect();
+        prop_assert_eq!(ours, expected);
     }
 }
