@@ -207,6 +207,10 @@ pub struct Measurement {
     pub generator_cpu: Duration,
     /// Threads that the generator worked with.
     pub generator_threads: u32,
+    /// Which share of a CPU the busiest of them used while the load ran, 0 to 1; waiting without
+    /// sleeping (`--precision`) is not counted.
+    #[serde(default)]
+    pub generator_busiest: f64,
     /// The load was ended before its time, by the user.
     #[serde(default)]
     pub interrupted: bool,
@@ -282,6 +286,7 @@ impl Measurement {
         self.slip.merge(&later.slip);
         self.generator_cpu += later.generator_cpu;
         self.generator_threads = self.generator_threads.max(later.generator_threads);
+        self.generator_busiest = self.generator_busiest.max(later.generator_busiest);
         self.interrupted |= later.interrupted;
         self.keys_exhausted |= later.keys_exhausted;
     }

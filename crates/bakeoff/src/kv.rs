@@ -232,8 +232,8 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     type Session = S;
     type Pending = Pending;
 
-    fn operations(&self) -> Vec<&'static str> {
-        self.source.operations().iter().map(|&operation| operation.name()).collect()
+    fn operations(&self) -> Vec<String> {
+        self.source.operations().iter().map(|&operation| operation.name().to_owned()).collect()
     }
 
     fn session(&mut self, client: u32, node: usize) -> S {

@@ -16,7 +16,7 @@ use bakeoff_core::workload::mix64;
 use crate::audit;
 use crate::cluster::{self, Ready};
 use crate::contenders::Contender;
-use crate::engine::{Drive, EngineError, Live, clock};
+use crate::engine::{Connections, Drive, EngineError, Live, clock};
 use crate::environment::utc_now;
 use crate::failure::Failure;
 use crate::host::LimitsApplied;
@@ -199,7 +199,9 @@ impl Attempt<'_, '_> {
             let drive = Drive {
                 clients: stage.clients,
                 in_flight: load.in_flight,
+                connections: Connections::Kept,
                 arrivals: load.arrivals,
+                spin: Duration::ZERO,
                 warmup: load.warmup,
                 stop: stage.stop,
                 timeout: load.timeout,

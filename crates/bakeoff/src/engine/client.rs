@@ -15,6 +15,8 @@ pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// One place for an operation under way.
 pub(super) enum Slot {
     Free { since: Instant },
+    /// An operation is due at `due`, and its connection was begun at `sent`.
+    Dialing { due: Instant, sent: Instant },
     Busy(Flight),
 }
 
@@ -44,6 +46,8 @@ pub(super) struct Client<W: Work> {
 
 /// How far a client's connection has come.
 pub(super) enum Connection<S> {
+    /// There is none on purpose: each operation has one of its own.
+    Resting,
     Down { retry_at: Instant },
     Connecting { link: Link, session: S, deadline: Instant },
     Greeting { link: Link, session: S, deadline: Instant },
@@ -88,7 +92,7 @@ impl<W: Work> Client<W> {
             Connection::Greeting { link, session, .. } | Connection::Up { link, session } => {
                 Some((link, session))
             }
-            Connection::Connecting { .. } | Connection::Down { .. } => None,
+            Connection::Connecting { .. } | Connection::Down { .. } | Connection::Resting => None,
         }
     }
 

@@ -12,6 +12,12 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// CPU time that the calling thread has used so far, user and system.
+pub(crate) fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
+}
+
 /// CPU time that this process has used so far, user and system, all threads.
 pub(crate) fn process_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

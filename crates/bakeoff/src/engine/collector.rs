@@ -66,8 +66,8 @@ pub(super) enum Message {
     NotConnected,
     /// A second is past.
     Slice(Box<Slice>),
-    /// The worker has ended; its last slice came before.
-    Ended { worker: usize },
+    /// The worker has ended; its last slice came before. `busy`: which share of a CPU it used.
+    Ended { worker: usize, busy: f64 },
 }
 
 /// How a load is going, each second.
@@ -79,13 +79,17 @@ pub(crate) struct Live {
     pub(crate) verified: u64,
     /// Failures in the last second.
     pub(crate) errors: u64,
+    /// Median of the response time in the last second.
+    pub(crate) p50: Option<Duration>,
     /// 99th percentile of the response time in the last second.
     pub(crate) p99: Option<Duration>,
+    /// Which share of the CPUs that its threads could use the generator used since the last second.
+    pub(crate) busy: f64,
 }
 
 /// Adds slices up.
 pub(super) struct Collector {
-    names: Vec<&'static str>,
+    names: Vec<String>,
     /// Merged slices of seconds that not all workers have passed.
     open: BTreeMap<u32, Vec<OperationFigures>>,
     /// The last second that each worker has handed over; `None` once it has ended.
@@ -97,7 +101,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new(names: Vec<&'static str>, recycle: Vec<Sender<Box<Slice>>>) -> Self {
+    pub(super) fn new(names: Vec<String>, recycle: Vec<Sender<Box<Slice>>>) -> Self {
         Self {
             total: vec![OperationFigures::default(); names.len()],
             names,
@@ -136,8 +140,10 @@ impl Collector {
     }
 
     /// Notes that a worker has ended; returns the seconds that became complete by it.
-    pub(super) fn ended(&mut self, worker: usize) -> Vec<Live> {
+    pub(super) fn ended(&mut self, worker: usize, busy: f64) -> Vec<Live> {
         self.passed[worker] = None;
+        let busiest = &mut self.measurement.generator_busiest;
+        *busiest = busiest.max(busy);
         self.close_seconds()
     }
 
@@ -173,7 +179,7 @@ impl Collector {
             verified += figures.verified_in_window;
             errors += figures.error_count();
             closed.operations.insert(
-                (*name).to_owned(),
+                name.clone(),
                 SecondFigures {
                     verified: figures.verified_in_window,
                     errors: figures.error_count(),
@@ -185,7 +191,14 @@ impl Collector {
         if !closed.operations.is_empty() {
             self.measurement.seconds.push(closed);
         }
-        Live { second, verified, errors, p99: response.quantile(0.99) }
+        Live {
+            second,
+            verified,
+            errors,
+            p50: response.quantile(0.5),
+            p99: response.quantile(0.99),
+            busy: 0.0, // known to whoever reads the clock
+        }
     }
 
     /// The whole, once all workers have ended.
@@ -196,9 +209,8 @@ impl Collector {
         self.measurement.window = end.saturating_duration_since(window.measure);
         self.measurement.operations = self
             .names
-            .iter()
+            .into_iter()
             .zip(self.total)
-            .map(|(name, figures)| ((*name).to_owned(), figures))
             .collect();
         self.measurement
     }

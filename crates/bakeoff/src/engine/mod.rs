@@ -34,12 +34,26 @@ use worker::{Part, Shared, Worker};
 /// How long after the last client has connected the load begins.
 const START_DELAY: Duration = Duration::from_millis(5);
 
+/// Which connections operations use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connections {
+    /// Each client keeps one; all are there before the load begins.
+    Kept,
+    /// Each operation begins with one of its own, which its times include.
+    OneEach,
+}
+
 /// One stage of a load, ready to be driven.
 #[derive(Debug, Clone)]
 pub(crate) struct Drive {
     pub(crate) clients: u32,
+    /// Operations that a client has under way at most; 1 with [`Connections::OneEach`].
     pub(crate) in_flight: u32,
+    pub(crate) connections: Connections,
     pub(crate) arrivals: Arrivals,
+    /// How long before an operation of an open load is due a thread begins to wait for it without
+    /// sleeping. Zero leaves it to the kernel's timer.
+    pub(crate) spin: Duration,
     pub(crate) warmup: Duration,
     pub(crate) stop: Stop,
     pub(crate) timeout: Duration,
@@ -57,7 +71,9 @@ impl Drive {
         Self {
             clients: u64::from(clients_max).min(count) as u32,
             in_flight: 1,
+            connections: Connections::Kept,
             arrivals: Arrivals::Closed,
+            spin: Duration::ZERO,
             warmup: Duration::ZERO,
             stop: Stop::Operations(count),
             timeout,
@@ -143,6 +159,7 @@ pub(crate) fn drive<W: Work>(
     let shared = Shared {
         tickets: AtomicU64::new(drive.first_ticket),
         begun: AtomicU64::new(0),
+        aborted: AtomicBool::new(false),
         interrupted,
         targets,
     };
@@ -207,6 +224,8 @@ fn part(drive: &Drive, nodes: u32, share: Share) -> Part {
         worker: share.index as usize,
         clients: clients.map(|client| (client, (client % nodes) as usize)).collect(),
         in_flight: drive.in_flight,
+        connections: drive.connections,
+        spin: drive.spin,
         timeout: drive.timeout,
         schedule,
         budget,
@@ -252,17 +271,25 @@ fn collect(
     };
     let window = Window { start, measure, end };
     let cpu_before = clock::process_cpu();
+    let mut seen = (start, cpu_before);
     for start in starts {
         start.send(window).ok()?;
     }
     while !collector.is_done() {
         let complete = match messages.recv() {
             Ok(Message::Slice(slice)) => collector.take(slice),
-            Ok(Message::Ended { worker }) => collector.ended(worker),
+            Ok(Message::Ended { worker, busy }) => collector.ended(worker, busy),
             Ok(Message::Connected | Message::NotConnected) => Vec::new(),
             Err(_) => break,
         };
-        complete.iter().for_each(&mut *progress);
+        if complete.is_empty() {
+            continue;
+        }
+        let now = (clock::now(), clock::process_cpu());
+        let could = (now.0 - seen.0).as_secs_f64() * starts.len() as f64;
+        let busy = (now.1.saturating_sub(seen.1)).as_secs_f64() / could.max(f64::MIN_POSITIVE);
+        seen = now;
+        complete.into_iter().for_each(|live| progress(&Live { busy, ..live }));
     }
     let mut measurement = collector.finish(&window);
     measurement.generator_cpu = clock::process_cpu().saturating_sub(cpu_before);

@@ -63,6 +63,11 @@ impl Link {
         }
     }
 
+    /// Whether there may be anything to send.
+    pub(crate) fn wants_flush(&self) -> bool {
+        !self.out.is_empty() || self.tls.is_some()
+    }
+
     /// Sends as much as the socket takes now.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else {

@@ -4,7 +4,7 @@
 //! does, and judges the answers, so that a key-value load, a plain HTTP load and an audit share
 //! every line of the loop.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::Outcome;
 use bakeoff_core::measurement::ErrorKind;
@@ -63,6 +63,19 @@ pub(crate) enum NotIssued {
     Busy,
     /// There is nothing more to do, ever.
     Exhausted,
+    /// The whole load is to end, on every worker. The work keeps why.
+    Abort,
+}
+
+/// The moments of an operation that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moments {
+    /// When it was due.
+    pub(crate) due: Instant,
+    /// When it was sent, or a connection for it was begun.
+    pub(crate) sent: Instant,
+    /// When its end was seen.
+    pub(crate) done: Instant,
 }
 
 /// An operation that ended with an answer.
@@ -96,7 +109,7 @@ pub(crate) trait Work: Send {
     type Pending: Send;
 
     /// The names of its operations; tables have one row each.
-    fn operations(&self) -> Vec<&'static str>;
+    fn operations(&self) -> Vec<String>;
 
     /// A session for a fresh connection of `client` to node `node`.
     fn session(&mut self, client: u32, node: usize) -> Self::Session;
@@ -140,4 +153,23 @@ pub(crate) trait Work: Send {
     fn give_up(&mut self, pending: Self::Pending, outcome: Outcome) {
         let _ = (pending, outcome);
     }
+
+    /// How long `client`, of a closed load, rests before its next operation.
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        let _ = (client, now);
+        Duration::ZERO
+    }
+
+    /// An operation ended with an answer, in the order of what [`Self::receive`] put into `done`.
+    fn answered(&mut self, client: u32, moments: &Moments) {
+        let _ = (client, moments);
+    }
+
+    /// Time has passed; called every few milliseconds once the load has begun.
+    fn tick(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// The worker has ended.
+    fn ended(&mut self) {}
 }

@@ -4,9 +4,13 @@
 //! schedule and the stop that are passed in; plain and TLS only in the link; protocols only in the
 //! session. Where a moment matters the clock is read there and the reading handed on.
 //!
-//! Not here: adding up what workers measured (`collector`), what an operation is (`work`).
+//! Not here: connections that come and go (`connecting`), adding up what workers measured
+//! (`collector`), what an operation is (`work`).
 
-use std::collections::VecDeque;
+mod connecting;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -15,14 +19,14 @@ use std::time::{Duration, Instant};
 use bakeoff_core::ledger::Outcome;
 use bakeoff_core::measurement::{ErrorKind, Example};
 use bakeoff_core::schedule::OpenSchedule;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Poll, Token};
 
-use super::client::{BACKOFF_MAX, BACKOFF_MIN, Client, Connection, Flight, Slot};
+use super::client::{Client, Connection, Flight, Slot};
 use super::collector::{Message, Slice};
 use super::timer::Timer;
-use super::transport::{Link, Target};
-use super::work::{Done, Failure, NotIssued, Session as _, Success, Tag, Work};
-use super::{EngineError, Window, clock};
+use super::transport::Target;
+use super::work::{Done, Failure, Moments, NotIssued, Session as _, Success, Tag, Work};
+use super::{Connections, EngineError, Window, clock};
 
 /// How often timeouts and reconnections are looked after.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
@@ -42,6 +46,8 @@ pub(super) struct Shared<'a> {
     pub(super) tickets: AtomicU64,
     /// Counts measured operations of a closed load that stops by count.
     pub(super) begun: AtomicU64,
+    /// A worker has asked for the end of the load.
+    pub(super) aborted: AtomicBool,
     /// The user has asked for the end.
     pub(super) interrupted: &'a AtomicBool,
     /// Where clients connect to, by node.
@@ -54,6 +60,8 @@ pub(super) struct Part {
     /// Number and node of each of its clients.
     pub(super) clients: Vec<(u32, usize)>,
     pub(super) in_flight: u32,
+    pub(super) connections: Connections,
+    pub(super) spin: Duration,
     pub(super) timeout: Duration,
     /// `None` for a closed load.
     pub(super) schedule: Option<OpenSchedule>,
@@ -70,6 +78,8 @@ pub(super) struct Worker<'a, W: Work> {
     clients: Vec<Client<W>>,
     /// Clients of an open load with a free slot and nothing due.
     idle: VecDeque<usize>,
+    /// Clients of a closed load that rest, and until when.
+    resting: BinaryHeap<Reverse<(Instant, usize)>>,
     next_due: Option<Instant>,
     /// Whether an operation is due that no client is free for.
     starved: bool,
@@ -79,7 +89,14 @@ pub(super) struct Worker<'a, W: Work> {
     spare_ticket: Option<u64>,
     begun: u64,
     window: Window,
+    /// When the second that is being recorded ends.
+    second_ends: Instant,
+    /// Time spent waiting without sleeping.
+    spun: Duration,
+    /// Which share of a CPU was used while the load ran; known once it is over.
+    busy: Option<f64>,
     slice: Box<Slice>,
+    operations: usize,
     to_collector: Sender<Message>,
     recycled: Receiver<Box<Slice>>,
     buffer: Vec<u8>,
@@ -101,15 +118,18 @@ impl<'a, W: Work> Worker<'a, W> {
             .clients
             .iter()
             .map(|&(number, node)| Client::new(number, node, part.in_flight, now));
+        let operations = work.operations().len();
         Ok(Self {
             clients: clients.collect(),
-            slice: Box::new(Slice::new(part.worker, work.operations().len())),
+            slice: Box::new(Slice::new(part.worker, operations)),
+            operations,
             work,
             part,
             shared,
             poll,
             timer,
             idle: VecDeque::new(),
+            resting: BinaryHeap::new(),
             next_due: None,
             starved: false,
             begun_load: false,
@@ -117,6 +137,9 @@ impl<'a, W: Work> Worker<'a, W> {
             spare_ticket: None,
             begun: 0,
             window: Window { start: now, measure: now, end: None },
+            second_ends: now,
+            spun: Duration::ZERO,
+            busy: None,
             to_collector,
             recycled,
             buffer: vec![0; READ_BUFFER_SIZE],
@@ -124,8 +147,14 @@ impl<'a, W: Work> Worker<'a, W> {
         })
     }
 
-    /// Connects all clients. An error names the node that could not be had.
+    /// Connects all clients that keep a connection. An error names the node that could not be had.
     pub(super) fn connect(&mut self) -> Result<(), EngineError> {
+        if self.part.connections == Connections::OneEach {
+            for client in &mut self.clients {
+                client.connection = Connection::Resting;
+            }
+            return Ok(());
+        }
         let give_up_at = clock::now() + CONNECT_WITHIN;
         let mut events = Events::with_capacity(1024);
         loop {
@@ -153,18 +182,21 @@ impl<'a, W: Work> Worker<'a, W> {
     pub(super) fn run(mut self, window: Window) -> Result<(), EngineError> {
         self.slice.clear();
         self.window = window;
+        self.second_ends = window.measure + Duration::from_secs(1);
         self.advance_schedule();
-        for client in &mut self.clients {
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
             client.lost_at = client.lost_at.map(|_| window.start);
-            for slot in &mut client.slots {
-                *slot = Slot::Free { since: window.start };
+            for tag in 0..client.slots.len() {
+                self.free(index, tag, window.start);
             }
         }
         let wait = window.start.saturating_duration_since(clock::now());
         std::thread::sleep(wait);
         self.begun_load = true;
+        let begun = (clock::now(), clock::thread_cpu());
         for index in 0..self.clients.len() {
-            self.refill(index);
+            self.refill(index, clock::now());
             self.flush(index);
         }
 
@@ -172,8 +204,12 @@ impl<'a, W: Work> Worker<'a, W> {
         let mut scan_at = clock::now() + SCAN_EVERY;
         let mut interrupted_at = None;
         loop {
-            self.set_timer()?;
-            self.poll.poll(&mut events, Some(SCAN_EVERY)).or_else(ignore_interrupt)?;
+            let spins_from = self.set_timer()?;
+            let wait = if spins_from.is_some() { Duration::ZERO } else { SCAN_EVERY };
+            self.poll.poll(&mut events, Some(wait)).or_else(ignore_interrupt)?;
+            if let Some(from) = spins_from.filter(|_| events.is_empty()) {
+                self.spun += clock::now() - from;
+            }
             for event in &events {
                 if event.token() != TIMER {
                     self.on_event(event.token(), event.is_read_closed());
@@ -188,6 +224,12 @@ impl<'a, W: Work> Worker<'a, W> {
             self.look_after_connections(now);
             self.look_after_timeouts(now);
             self.roll_over(now);
+            self.work.tick(now);
+            self.exhausted |= self.shared.aborted.load(Ordering::Relaxed);
+            if self.busy.is_none() && self.is_over(now) {
+                let used = clock::thread_cpu().saturating_sub(begun.1).saturating_sub(self.spun);
+                self.busy = Some(used.as_secs_f64() / (now - begun.0).as_secs_f64());
+            }
             if self.shared.interrupted.load(Ordering::Relaxed) {
                 self.exhausted = true;
                 if now > *interrupted_at.get_or_insert(now) + INTERRUPT_GRACE {
@@ -233,7 +275,9 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         self.slice.interrupted |= interrupted;
         self.send_slice();
-        self.to_collector.send(Message::Ended { worker: self.part.worker }).ok();
+        self.work.ended();
+        let busy = self.busy.unwrap_or_default();
+        self.to_collector.send(Message::Ended { worker: self.part.worker, busy }).ok();
     }
 
     /// What was due and never sent did not vanish: it waited until now. A load far beyond what a
@@ -276,31 +320,18 @@ impl<'a, W: Work> Worker<'a, W> {
             }
         }
         self.flush(index);
-        self.read(index, ended);
+        let read_at = self.read(index, ended);
         let client = &self.clients[index];
         if matches!(&client.connection, Connection::Greeting { session, .. } if session.is_open()) {
             self.come_up(index);
         }
-        self.refill(index);
+        self.refill(index, read_at.unwrap_or_else(clock::now));
         self.flush(index);
-    }
-
-    fn come_up(&mut self, index: usize) {
-        let now = clock::now();
-        let client = &mut self.clients[index];
-        let connection =
-            std::mem::replace(&mut client.connection, Connection::Down { retry_at: now });
-        if let Connection::Greeting { link, session, .. } = connection {
-            client.connection = Connection::Up { link, session };
-        }
-        client.backoff = BACKOFF_MIN;
-        if let Some(lost_at) = client.lost_at.take() {
-            self.slice.disconnected += self.window.overlap(lost_at, now);
-        }
     }
 
     fn flush(&mut self, index: usize) {
         if let Some((link, _)) = self.clients[index].link()
+            && link.wants_flush()
             && let Err(error) = link.flush()
         {
             self.lose(index, ErrorKind::Reset, error.to_string());
@@ -308,65 +339,73 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     /// Reads what is there. `ended`: the peer's end is among it, and no event will tell so again.
-    fn read(&mut self, index: usize, ended: bool) {
+    /// Returns when the last of it was there.
+    fn read(&mut self, index: usize, ended: bool) -> Option<Instant> {
+        let mut read_at = None;
         loop {
             let client = &mut self.clients[index];
             let pendings = &mut client.pendings;
             let (Connection::Greeting { link, session, .. } | Connection::Up { link, session }) =
                 &mut client.connection
             else {
-                return;
+                return read_at;
             };
             let count = match link.read(&mut self.buffer) {
                 Ok(Some(count)) => count,
-                Ok(None) => return,
-                Err(error) => return self.lose(index, ErrorKind::Reset, error.to_string()),
+                Ok(None) => return read_at,
+                Err(error) => {
+                    self.lose(index, ErrorKind::Reset, error.to_string());
+                    return read_at;
+                }
             };
+            let now = clock::now();
+            read_at = Some(now);
             let received = if count == 0 {
                 self.work.receive_end(session, pendings, &mut self.done)
             } else {
                 let input = &self.buffer[..count];
                 self.work.receive(session, input, &mut link.out, pendings, &mut self.done)
             };
+            // A read that did not fill the buffer has emptied the socket; what comes later is a new
+            // event, and the peer's end is asked for once more only if it was announced.
             let last = count < self.buffer.len() && link.short_read_is_last() && !ended;
             let ending = session.is_ending();
-            self.record_done(index);
+            self.record_done(index, now);
             if let Err(error) = received {
                 // A server that dies in the middle of an answer breaks no protocol.
                 let kind = if count == 0 { ErrorKind::Reset } else { ErrorKind::Protocol };
-                return self.lose(index, kind, error.to_string());
+                self.lose(index, kind, error.to_string());
+                return read_at;
             }
-            let quiet = self.clients[index].is_quiet();
-            if ending && quiet {
-                return self.reconnect(index);
+            if ending && self.clients[index].is_quiet() {
+                self.reconnect(index);
+                return read_at;
             }
             if count == 0 {
-                return self.lose(
-                    index,
-                    ErrorKind::Reset,
-                    "the server closed the connection".into(),
-                );
+                self.lose(index, ErrorKind::Reset, "the server closed the connection".into());
+                return read_at;
             }
             if last {
-                return;
+                return read_at;
             }
         }
     }
 
     /// Records the operations that have just ended on this client.
-    fn record_done(&mut self, index: usize) {
+    fn record_done(&mut self, index: usize, now: Instant) {
         if self.done.is_empty() {
             return;
         }
-        let now = clock::now();
         let mut done = std::mem::take(&mut self.done);
         for Done { tag, result } in done.drain(..) {
             let client = &mut self.clients[index];
-            let node = client.node;
+            let (node, number) = (client.node, client.number);
             let slot = &mut client.slots[tag as usize];
             let Slot::Busy(flight) = std::mem::replace(slot, Slot::Free { since: now }) else {
                 continue;
             };
+            self.work.answered(number, &Moments { due: flight.due, sent: flight.sent, done: now });
+            self.free(index, tag as usize, now);
             match result {
                 Ok(success) => self.count_success(&flight, now, &success),
                 Err(Failure { kind, what }) => {
@@ -375,6 +414,20 @@ impl<'a, W: Work> Worker<'a, W> {
             }
         }
         self.done = done;
+    }
+
+    /// A slot has become free: a closed load's next operation on it is due at once, or after a rest.
+    fn free(&mut self, index: usize, tag: usize, now: Instant) {
+        let client = &mut self.clients[index];
+        let mut since = now;
+        if self.part.schedule.is_none() {
+            let pause = self.work.pause(client.number, now);
+            if !pause.is_zero() {
+                since += pause;
+                self.resting.push(Reverse((since, index)));
+            }
+        }
+        client.slots[tag] = Slot::Free { since };
     }
 
     fn count_success(&mut self, flight: &Flight, now: Instant, success: &Success) {
@@ -426,15 +479,25 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     /// Gives every free slot of a client that is up an operation, as far as any is due.
-    fn refill(&mut self, index: usize) {
-        if !self.begun_load || !self.clients[index].is_up() {
+    fn refill(&mut self, index: usize, now: Instant) {
+        let client = &self.clients[index];
+        let rests = matches!(client.connection, Connection::Resting);
+        if !self.begun_load || !(rests || client.is_up()) {
             return;
         }
-        for tag in 0..self.clients[index].slots.len() {
-            let Slot::Free { since } = self.clients[index].slots[tag] else { continue };
-            let now = clock::now();
+        let mut now = now;
+        for tag in 0..client.slots.len() {
+            let since = match self.clients[index].slots[tag] {
+                Slot::Free { since } => since,
+                Slot::Dialing { due, sent } if !rests => {
+                    self.send(index, tag as Tag, due, sent);
+                    continue;
+                }
+                _ => continue,
+            };
             let due = match (&self.part.schedule, self.next_due) {
-                (None, _) => since,
+                (None, _) if since <= now => since,
+                (None, _) => continue, // it rests
                 (Some(_), Some(due)) if due <= now => due,
                 (Some(_), _) => {
                     self.starved = false;
@@ -445,34 +508,51 @@ impl<'a, W: Work> Worker<'a, W> {
                     return;
                 }
             };
-            if !self.may_begin(due, now) || !self.issue(index, tag as Tag, due, now) {
+            if !self.may_begin(due, now) || !self.begin(index, tag as Tag, due, now) {
                 return;
+            }
+            if rests {
+                return self.begin_to_connect(index);
+            }
+            if self.part.schedule.is_some() {
+                now = clock::now();
             }
         }
     }
 
-    /// Sends one operation. `false`: none was sent.
-    fn issue(&mut self, index: usize, tag: Tag, due: Instant, now: Instant) -> bool {
+    /// Begins an operation that is due: sends it, or notes that it waits for its own connection.
+    /// `false`: there is none to begin.
+    fn begin(&mut self, index: usize, tag: Tag, due: Instant, now: Instant) -> bool {
         let measured = due >= self.window.measure;
         if measured && self.spare_ticket.is_none() && !self.draw_on_budget() {
             self.exhausted = true;
             return false;
         }
+        if matches!(self.clients[index].connection, Connection::Resting) {
+            self.clients[index].slots[tag as usize] = Slot::Dialing { due, sent: now };
+        } else if !self.send(index, tag, due, now) {
+            return false;
+        }
+        if self.part.schedule.is_some() {
+            if measured && !self.starved {
+                self.slice.slip.record(now.saturating_duration_since(due));
+            }
+            self.advance_schedule();
+        }
+        true
+    }
+
+    /// Sends an operation. `false`: none was sent.
+    fn send(&mut self, index: usize, tag: Tag, due: Instant, sent: Instant) -> bool {
         let ticket = self.take_ticket();
         let client = &mut self.clients[index];
         let Connection::Up { link, session } = &mut client.connection else { return false };
         match self.work.issue(session, client.number, tag, ticket, &mut link.out) {
             Ok(issued) => {
                 client.pendings[tag as usize] = Some(issued.pending);
-                client.slots[tag as usize] =
-                    Slot::Busy(Flight { operation: issued.operation, due, sent: now });
-                client.last_sent = now;
-                if self.part.schedule.is_some() {
-                    if measured && !self.starved {
-                        self.slice.slip.record(now.saturating_duration_since(due));
-                    }
-                    self.advance_schedule();
-                }
+                let operation = issued.operation;
+                client.slots[tag as usize] = Slot::Busy(Flight { operation, due, sent });
+                client.last_sent = sent;
                 true
             }
             Err(NotIssued::Busy) => {
@@ -482,6 +562,13 @@ impl<'a, W: Work> Worker<'a, W> {
             Err(NotIssued::Exhausted) => {
                 self.exhausted = true;
                 self.slice.keys_exhausted = true;
+                client.slots[tag as usize] = Slot::Free { since: sent };
+                false
+            }
+            Err(NotIssued::Abort) => {
+                self.exhausted = true;
+                self.shared.aborted.store(true, Ordering::Relaxed);
+                client.slots[tag as usize] = Slot::Free { since: sent };
                 false
             }
         }
@@ -511,7 +598,7 @@ impl<'a, W: Work> Worker<'a, W> {
     /// Sends what has become due to clients that were waiting for it.
     fn serve_due(&mut self) {
         if self.part.schedule.is_none() {
-            return;
+            return self.wake_resting();
         }
         let mut now = clock::now();
         while self.next_due.is_some_and(|due| due <= now && self.may_begin(due, now)) {
@@ -520,187 +607,59 @@ impl<'a, W: Work> Worker<'a, W> {
                 return;
             };
             self.clients[index].idle = false;
-            self.refill(index);
+            self.refill(index, now);
             self.flush(index);
             now = clock::now();
         }
     }
 
-    fn set_timer(&self) -> io::Result<()> {
-        if let Some(due) = self.next_due.filter(|_| !self.starved) {
-            let wait = due.saturating_duration_since(clock::now());
-            if wait < SCAN_EVERY {
-                self.timer.set(wait)?;
+    /// Goes on with clients of a closed load that have rested.
+    fn wake_resting(&mut self) {
+        while let Some(&Reverse((until, index))) = self.resting.peek() {
+            let now = clock::now();
+            if until > now {
+                return;
             }
-        }
-        Ok(())
-    }
-
-    fn look_after_connections(&mut self, now: Instant) {
-        for index in 0..self.clients.len() {
-            let client = &mut self.clients[index];
-            match &mut client.connection {
-                Connection::Down { retry_at } if *retry_at <= now => self.begin_to_connect(index),
-                Connection::Connecting { deadline, .. } | Connection::Greeting { deadline, .. }
-                    if *deadline <= now =>
-                {
-                    self.lose(index, ErrorKind::Timeout, "no connection in time".into());
-                }
-                Connection::Up { link, session }
-                    if session
-                        .keep_alive_every()
-                        .is_some_and(|every| now > client.last_sent + every) =>
-                {
-                    session.keep_alive(&mut link.out);
-                    client.last_sent = now;
-                    self.flush(index);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn begin_to_connect(&mut self, index: usize) {
-        let client = &mut self.clients[index];
-        let session = self.work.session(client.number, client.node);
-        let link = Link::connect(&self.shared.targets[client.node]).and_then(|mut link| {
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut link.stream, Token(index), interest)?;
-            Ok(link)
-        });
-        match link {
-            Ok(link) => {
-                let deadline = clock::now() + self.part.timeout;
-                client.connection = Connection::Connecting { link, session, deadline };
-            }
-            Err(error) => self.lose(index, ErrorKind::Refused, error.to_string()),
-        }
-    }
-
-    fn look_after_timeouts(&mut self, now: Instant) {
-        let timeout = self.part.timeout;
-        for index in 0..self.clients.len() {
-            for tag in 0..self.clients[index].slots.len() {
-                match &self.clients[index].slots[tag] {
-                    Slot::Busy(flight) if now > flight.sent + timeout => {
-                        self.time_out(index, tag, now);
-                    }
-                    // A closed client that has no connection has an operation due all the same.
-                    Slot::Free { since }
-                        if self.part.schedule.is_none()
-                            && now > *since + timeout
-                            && !self.clients[index].is_up()
-                            && !self.is_over(now) =>
-                    {
-                        self.refuse(index, tag, *since, now);
-                    }
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    fn time_out(&mut self, index: usize, tag: usize, now: Instant) {
-        let client = &mut self.clients[index];
-        let node = client.node;
-        let slot = &mut client.slots[tag];
-        let Slot::Busy(flight) = std::mem::replace(slot, Slot::Free { since: now }) else { return };
-        if let Some(pending) = client.pendings[tag].take() {
-            self.work.give_up(pending, Outcome::Unknown);
-        }
-        let usable = match &mut client.connection {
-            Connection::Up { link, session } => session.abandon(tag as Tag, &mut link.out),
-            _ => false,
-        };
-        let timeout = self.part.timeout;
-        let what = || format!("no answer after {timeout:?}");
-        self.count_failure(flight.operation, flight.due, now, node, ErrorKind::Timeout, what);
-        if flight.due >= self.window.measure {
-            let waited = now.saturating_duration_since(flight.sent);
-            self.slice.operations[flight.operation].service.record(waited);
-        }
-        if usable {
-            self.refill(index);
+            self.resting.pop();
+            self.refill(index, now);
             self.flush(index);
-        } else {
-            self.lose(index, ErrorKind::Timeout, "given up after an operation timed out".into());
         }
     }
 
-    fn refuse(&mut self, index: usize, tag: usize, since: Instant, now: Instant) {
-        if since >= self.window.measure && !self.draw_on_budget() {
-            self.exhausted = true;
-            return;
-        }
-        let ticket = self.take_ticket();
-        let client = &mut self.clients[index];
-        client.slots[tag] = Slot::Free { since: now };
-        let node = client.node;
-        if let Some(operation) = self.work.skip(ticket) {
-            let timeout = self.part.timeout;
-            let what = || format!("no connection for {timeout:?}");
-            self.count_failure(operation, since, now, node, ErrorKind::Refused, what);
-        }
-    }
-
-    /// The connection is gone, or never came about: what was under way has failed; connect again,
-    /// soon at first and then ever later.
-    fn lose(&mut self, index: usize, kind: ErrorKind, why: String) {
+    /// Sets the timer for what is due next. When that is so soon that sleeping is not wanted, the
+    /// time now.
+    fn set_timer(&mut self) -> io::Result<Option<Instant>> {
+        let next_rested = self.resting.peek().map(|Reverse((until, _))| *until);
+        let Some(due) = self.next_due.filter(|_| !self.starved).or(next_rested) else {
+            return Ok(None);
+        };
         let now = clock::now();
-        let client = &mut self.clients[index];
-        let was_up = client.is_up();
-        let node = client.node;
-        let retry_at = if was_up { now } else { now + client.backoff };
-        if !was_up {
-            client.backoff = (client.backoff * 2).min(BACKOFF_MAX);
+        let wait = due.saturating_duration_since(now);
+        if wait <= self.part.spin && !self.part.spin.is_zero() {
+            return Ok(Some(now));
         }
-        client.connection = Connection::Down { retry_at };
-        client.lost_at.get_or_insert(now);
-        for tag in 0..client.slots.len() {
-            let client = &mut self.clients[index];
-            let slot = &mut client.slots[tag];
-            if !matches!(slot, Slot::Busy(_)) {
-                continue;
-            }
-            let flight = std::mem::replace(slot, Slot::Free { since: now });
-            if let Some(pending) = client.pendings[tag].take() {
-                self.work.give_up(pending, Outcome::Unknown);
-            }
-            if let Slot::Busy(flight) = flight {
-                let kind = if kind == ErrorKind::Protocol { kind } else { ErrorKind::Reset };
-                self.count_failure(flight.operation, flight.due, now, node, kind, || why.clone());
-            }
+        if wait < SCAN_EVERY {
+            self.timer.set(wait.saturating_sub(self.part.spin))?;
         }
-        let errors = &mut self.slice.connection_errors;
-        errors.count += 1;
-        if errors.examples.len() < bakeoff_core::measurement::EXAMPLES_MAX {
-            let node = self.shared.targets[node].address.to_string();
-            let at_seconds = self.window.seconds_at(now);
-            errors.examples.push(Example { at_seconds, node, what: why });
-        }
-    }
-
-    /// The peer ended the connection as announced: nothing failed, connect again at once.
-    fn reconnect(&mut self, index: usize) {
-        self.clients[index].connection = Connection::Down { retry_at: clock::now() };
-        self.begin_to_connect(index);
+        Ok(None)
     }
 
     /// Hands the figures of past seconds over when a new one has begun.
     fn roll_over(&mut self, now: Instant) {
-        let second = self.window.second_of(now);
-        if second != self.slice.second {
-            self.send_slice();
-            self.slice.second = second;
+        if now < self.second_ends {
+            return;
         }
+        let second = self.window.second_of(now);
+        self.send_slice();
+        self.slice.second = second;
+        self.second_ends = self.window.measure + Duration::from_secs(u64::from(second) + 1);
     }
 
     fn send_slice(&mut self) {
-        let operations = self.work.operations().len();
         let fresh = self
             .recycled
             .try_recv()
-            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, operations)));
+            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, self.operations)));
         let full = std::mem::replace(&mut self.slice, fresh);
         self.to_collector.send(Message::Slice(full)).ok();
     }

@@ -1,0 +1,206 @@
+//! Connections of a worker's clients: how they come about, are lost and had again.
+//!
+//! Not here: what goes over them (`worker`), the bytes (`transport`).
+
+use std::time::Instant;
+
+use bakeoff_core::ledger::Outcome;
+use bakeoff_core::measurement::{ErrorKind, Example};
+use mio::{Interest, Token};
+
+use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Slot};
+use super::super::transport::Link;
+use super::super::work::{Session as _, Tag, Work};
+use super::super::{Connections, clock};
+use super::Worker;
+
+impl<W: Work> Worker<'_, W> {
+    pub(super) fn come_up(&mut self, index: usize) {
+        let now = clock::now();
+        let client = &mut self.clients[index];
+        let connection =
+            std::mem::replace(&mut client.connection, Connection::Down { retry_at: now });
+        if let Connection::Greeting { link, session, .. } = connection {
+            client.connection = Connection::Up { link, session };
+        }
+        client.backoff = BACKOFF_MIN;
+        if let Some(lost_at) = client.lost_at.take() {
+            self.slice.disconnected += self.window.overlap(lost_at, now);
+        }
+    }
+
+    pub(super) fn look_after_connections(&mut self, now: Instant) {
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            match &mut client.connection {
+                Connection::Down { retry_at } if *retry_at <= now => self.begin_to_connect(index),
+                // One whose connection could not be had is ready for another operation.
+                Connection::Resting if !client.idle => self.refill(index, now),
+                Connection::Connecting { deadline, .. } | Connection::Greeting { deadline, .. }
+                    if *deadline <= now =>
+                {
+                    self.lose(index, ErrorKind::Timeout, "no connection in time".into());
+                }
+                Connection::Up { link, session }
+                    if session
+                        .keep_alive_every()
+                        .is_some_and(|every| now > client.last_sent + every) =>
+                {
+                    session.keep_alive(&mut link.out);
+                    client.last_sent = now;
+                    self.flush(index);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn begin_to_connect(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let session = self.work.session(client.number, client.node);
+        let link = Link::connect(&self.shared.targets[client.node]).and_then(|mut link| {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll.registry().register(&mut link.stream, Token(index), interest)?;
+            Ok(link)
+        });
+        match link {
+            Ok(link) => {
+                let deadline = clock::now() + self.part.timeout;
+                client.connection = Connection::Connecting { link, session, deadline };
+            }
+            Err(error) => self.lose(index, ErrorKind::Refused, error.to_string()),
+        }
+    }
+
+    pub(super) fn look_after_timeouts(&mut self, now: Instant) {
+        let timeout = self.part.timeout;
+        for index in 0..self.clients.len() {
+            for tag in 0..self.clients[index].slots.len() {
+                match &self.clients[index].slots[tag] {
+                    Slot::Busy(flight) if now > flight.sent + timeout => {
+                        self.time_out(index, tag, now);
+                    }
+                    // A closed client that has no connection has an operation due all the same.
+                    Slot::Free { since }
+                        if self.part.schedule.is_none()
+                            && now > *since + timeout
+                            && !self.clients[index].is_up()
+                            && !self.is_over(now) =>
+                    {
+                        self.refuse(index, tag, *since, now);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    pub(super) fn time_out(&mut self, index: usize, tag: usize, now: Instant) {
+        let client = &mut self.clients[index];
+        let node = client.node;
+        let slot = &mut client.slots[tag];
+        let Slot::Busy(flight) = std::mem::replace(slot, Slot::Free { since: now }) else { return };
+        if let Some(pending) = client.pendings[tag].take() {
+            self.work.give_up(pending, Outcome::Unknown);
+        }
+        let usable = match &mut client.connection {
+            Connection::Up { link, session } => session.abandon(tag as Tag, &mut link.out),
+            _ => false,
+        };
+        let timeout = self.part.timeout;
+        let what = || format!("no answer after {timeout:?}");
+        self.count_failure(flight.operation, flight.due, now, node, ErrorKind::Timeout, what);
+        if flight.due >= self.window.measure {
+            let waited = now.saturating_duration_since(flight.sent);
+            self.slice.operations[flight.operation].service.record(waited);
+        }
+        if usable {
+            self.refill(index, now);
+            self.flush(index);
+        } else {
+            self.lose(index, ErrorKind::Timeout, "given up after an operation timed out".into());
+        }
+    }
+
+    pub(super) fn refuse(&mut self, index: usize, tag: usize, since: Instant, now: Instant) {
+        if since >= self.window.measure && !self.draw_on_budget() {
+            self.exhausted = true;
+            return;
+        }
+        let ticket = self.take_ticket();
+        let client = &mut self.clients[index];
+        client.slots[tag] = Slot::Free { since: now };
+        let node = client.node;
+        if let Some(operation) = self.work.skip(ticket) {
+            let timeout = self.part.timeout;
+            let what = || format!("no connection for {timeout:?}");
+            self.count_failure(operation, since, now, node, ErrorKind::Refused, what);
+        }
+    }
+
+    /// The connection is gone, or never came about: what was under way has failed; connect again,
+    /// soon at first and then ever later.
+    pub(super) fn lose(&mut self, index: usize, kind: ErrorKind, why: String) {
+        let now = clock::now();
+        let client = &mut self.clients[index];
+        let was_up = client.is_up();
+        let node = client.node;
+        let retry_at = if was_up { now } else { now + client.backoff };
+        if !was_up {
+            client.backoff = (client.backoff * 2).min(BACKOFF_MAX);
+        }
+        client.connection = match self.part.connections {
+            Connections::OneEach => Connection::Resting,
+            Connections::Kept => {
+                client.lost_at.get_or_insert(now);
+                Connection::Down { retry_at }
+            }
+        };
+        for tag in 0..client.slots.len() {
+            let client = &mut self.clients[index];
+            let slot = &mut client.slots[tag];
+            if matches!(slot, Slot::Free { .. }) {
+                continue;
+            }
+            let lost = std::mem::replace(slot, Slot::Free { since: now });
+            if let Some(pending) = client.pendings[tag].take() {
+                self.work.give_up(pending, Outcome::Unknown);
+            }
+            match lost {
+                Slot::Busy(flight) => {
+                    let kind = if kind == ErrorKind::Protocol { kind } else { ErrorKind::Reset };
+                    let what = || why.clone();
+                    self.count_failure(flight.operation, flight.due, now, node, kind, what);
+                }
+                Slot::Dialing { due, .. } => {
+                    let kind =
+                        if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
+                    let ticket = self.take_ticket();
+                    if let Some(operation) = self.work.skip(ticket) {
+                        self.count_failure(operation, due, now, node, kind, || why.clone());
+                    }
+                }
+                Slot::Free { .. } => {}
+            }
+        }
+        let errors = &mut self.slice.connection_errors;
+        errors.count += 1;
+        if errors.examples.len() < bakeoff_core::measurement::EXAMPLES_MAX {
+            let node = self.shared.targets[node].address.to_string();
+            let at_seconds = self.window.seconds_at(now);
+            errors.examples.push(Example { at_seconds, node, what: why });
+        }
+    }
+
+    /// The peer ended the connection as announced: nothing failed, connect again at once.
+    pub(super) fn reconnect(&mut self, index: usize) {
+        match self.part.connections {
+            Connections::OneEach => self.clients[index].connection = Connection::Resting,
+            Connections::Kept => {
+                self.clients[index].connection = Connection::Down { retry_at: clock::now() };
+                self.begin_to_connect(index);
+            }
+        }
+    }
+
+}
