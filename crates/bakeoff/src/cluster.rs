@@ -84,7 +84,7 @@ pub(crate) fn attach(
 ) -> Result<Launched, Failure> {
     let config = match &asked.tls {
         _ if !asked.endpoints.iter().any(|endpoint| endpoint.tls) => None,
-        tls => Some(tls::client_config(tls.as_ref(), system.alpn())?),
+        tls => Some(tls::client_config(tls.as_ref(), tls::Trust::Nobody, system.alpn())?),
     };
     let nodes = asked.endpoints.iter().map(|endpoint| {
         let target = resolve(endpoint, config.as_ref()).map_err(|error| {

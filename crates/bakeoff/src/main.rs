@@ -12,6 +12,7 @@ mod engine;
 mod environment;
 mod failure;
 mod host;
+mod http;
 mod install;
 mod kv;
 mod messages;

@@ -1,7 +1,8 @@
 //! Whom a TLS client trusts, and what it shows of itself.
 //!
-//! rustls with ring. With no `ca` given nothing but an `insecure` study trusts anything: bakeoff
-//! carries no list of public authorities, since the systems it loads have private ones.
+//! rustls with ring. A study's systems have private authorities, so with no `ca` given it trusts
+//! nobody unless it says `insecure`. A URL that is loaded may be anybody's: there the machine's own
+//! authorities are trusted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +16,18 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::failure::Failure;
 
-/// The client's side of TLS as a study asks for it, offering the protocols `alpn`.
+/// Whom to trust where nobody is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    Nobody,
+    /// The authorities that this machine trusts.
+    Machine,
+}
+
+/// The client's side of TLS as it is asked for, offering the protocols `alpn`.
 pub(crate) fn client_config(
     tls: Option<&Tls>,
+    otherwise: Trust,
     alpn: &[&[u8]],
 ) -> Result<Arc<ClientConfig>, Failure> {
     let provider = Arc::new(ring::default_provider());
@@ -31,6 +41,15 @@ pub(crate) fn client_config(
         if let Some(path) = tls.and_then(|tls| tls.ca.as_deref()) {
             for certificate in certificates(path)? {
                 roots.add(certificate).map_err(|error| unusable(path, &error.to_string()))?;
+            }
+        } else if otherwise == Trust::Machine {
+            // Machines have certificates among theirs that cannot be used; those are left out.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                return Err(Failure::input(
+                    "this machine has no list of certificate authorities",
+                    "give `--ca FILE`, or `--insecure` to trust anybody",
+                ));
             }
         }
         if roots.is_empty() {

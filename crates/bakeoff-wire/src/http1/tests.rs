@@ -321,7 +321,8 @@ fn a_batch_is_over_with_its_last_response() {
 
 #[test]
 fn what_is_due_after_a_close_never_comes() {
-    let all = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n";
+    let all =
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n";
     let (seen, result) = pipelined(2, all.as_bytes(), all.len());
     assert_eq!(seen, ["200 `` close"]);
     assert_eq!(result, Err("http1: 17 bytes after the last response".into()));

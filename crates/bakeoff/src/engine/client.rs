@@ -14,9 +14,14 @@ pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
 /// One place for an operation under way.
 pub(super) enum Slot {
-    Free { since: Instant },
+    Free {
+        since: Instant,
+    },
     /// An operation is due at `due`, and its connection was begun at `sent`.
-    Dialing { due: Instant, sent: Instant },
+    Dialing {
+        due: Instant,
+        sent: Instant,
+    },
     Busy(Flight),
 }
 
@@ -48,10 +53,23 @@ pub(super) struct Client<W: Work> {
 pub(super) enum Connection<S> {
     /// There is none on purpose: each operation has one of its own.
     Resting,
-    Down { retry_at: Instant },
-    Connecting { link: Link, session: S, deadline: Instant },
-    Greeting { link: Link, session: S, deadline: Instant },
-    Up { link: Link, session: S },
+    Down {
+        retry_at: Instant,
+    },
+    Connecting {
+        link: Link,
+        session: S,
+        deadline: Instant,
+    },
+    Greeting {
+        link: Link,
+        session: S,
+        deadline: Instant,
+    },
+    Up {
+        link: Link,
+        session: S,
+    },
 }
 
 impl<P> Pendings<P> for Vec<Option<P>> {

@@ -207,11 +207,7 @@ impl Collector {
         let end =
             if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };
         self.measurement.window = end.saturating_duration_since(window.measure);
-        self.measurement.operations = self
-            .names
-            .into_iter()
-            .zip(self.total)
-            .collect();
+        self.measurement.operations = self.names.into_iter().zip(self.total).collect();
         self.measurement
     }
 }

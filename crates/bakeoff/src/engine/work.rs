@@ -160,6 +160,11 @@ pub(crate) trait Work: Send {
         Duration::ZERO
     }
 
+    /// The load begins: operations are due from `start` on and measured from `measure` on.
+    fn begin(&mut self, start: Instant, measure: Instant) {
+        let _ = (start, measure);
+    }
+
     /// An operation ended with an answer, in the order of what [`Self::receive`] put into `done`.
     fn answered(&mut self, client: u32, moments: &Moments) {
         let _ = (client, moments);

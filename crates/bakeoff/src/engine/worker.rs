@@ -184,6 +184,7 @@ impl<'a, W: Work> Worker<'a, W> {
         self.window = window;
         self.second_ends = window.measure + Duration::from_secs(1);
         self.advance_schedule();
+        self.work.begin(window.start, window.measure);
         for index in 0..self.clients.len() {
             let client = &mut self.clients[index];
             client.lost_at = client.lost_at.map(|_| window.start);

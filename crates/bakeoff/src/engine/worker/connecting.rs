@@ -173,8 +173,7 @@ impl<W: Work> Worker<'_, W> {
                     self.count_failure(flight.operation, flight.due, now, node, kind, what);
                 }
                 Slot::Dialing { due, .. } => {
-                    let kind =
-                        if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
+                    let kind = if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
                     let ticket = self.take_ticket();
                     if let Some(operation) = self.work.skip(ticket) {
                         self.count_failure(operation, due, now, node, kind, || why.clone());
@@ -202,5 +201,4 @@ impl<W: Work> Worker<'_, W> {
             }
         }
     }
-
 }

@@ -1,0 +1,287 @@
+//! HTTP/1.1 requests as the work of a load.
+//!
+//! Where requests come from and what their responses must be is a [`Source`]'s affair, so that fixed
+//! requests and those that a script makes on the way share all the rest.
+//!
+//! Not here: the wire format (`bakeoff_wire::http1`), requests that are always the same (`fixed`).
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::http1::{Connection, Limits, Response};
+
+use super::answers::{Answers, Tally};
+use crate::engine::work::{
+    Done, Failure, Issued, Moments, NotIssued, Pendings, Session, Success, Tag, Work,
+};
+
+/// Redirects that are followed for one request: what Go's client and browsers settle on.
+const HOPS_MAX: u8 = 10;
+/// Bytes of a response's body that are taken at most.
+const BODY_MAX: usize = 1 << 30;
+
+/// Requests that were appended: whole HTTP/1.1 messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Batch {
+    /// Which of the load's operations.
+    pub(crate) operation: usize,
+    /// How many responses are due: more than one for pipelined requests, never 0.
+    pub(crate) responses: u32,
+    /// Whether the responses have no bodies.
+    pub(crate) is_head: bool,
+}
+
+/// The whole load is to end; the source keeps why.
+#[derive(Debug)]
+pub(crate) struct Abort;
+
+/// What a response was found to be.
+pub(crate) enum Judged {
+    Success,
+    Failure(Failure),
+    /// It says where to go, and is to be followed.
+    Redirect,
+}
+
+/// Where one worker's requests come from, and where its responses go.
+pub(crate) trait Source: Send {
+    /// Appends the next request of `client`, which is connected to `node`, or several at once.
+    fn request(
+        &mut self,
+        client: u32,
+        node: usize,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Batch, Abort>;
+
+    /// Judges a response.
+    fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged;
+
+    /// Appends the request that follows a redirect; only called where [`Self::response`] finds one.
+    /// Returns whether it is a HEAD request; an error says why the redirect cannot be followed.
+    fn follow(
+        &mut self,
+        operation: usize,
+        response: &Response<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, String> {
+        let _ = (operation, response, out);
+        Err("redirects are not followed".into())
+    }
+
+    /// Which operation `ticket` would have been.
+    fn operation(&self, ticket: u64) -> usize {
+        let _ = ticket;
+        0
+    }
+
+    /// How long `client` of a closed load waits before its next request.
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        let _ = (client, now);
+        Duration::ZERO
+    }
+
+    /// The worker has ended.
+    fn ended(&mut self) {}
+}
+
+/// One connection.
+pub(crate) struct OneSession {
+    connection: Connection,
+    node: usize,
+    operation: usize,
+    /// Of a batch that was appended as a whole: operations that the engine has still to begin.
+    unissued: u32,
+    /// The tag of the next response.
+    next_tag: Tag,
+    hops: u8,
+    ending: bool,
+}
+
+/// Requests of a [`Source`], as work.
+pub(crate) struct OneWork<S> {
+    source: S,
+    operations: Vec<String>,
+    keep_alive: bool,
+    follow: Vec<u8>,
+    tally: Tally,
+}
+
+impl<S: Source> OneWork<S> {
+    pub(crate) fn new(
+        source: S,
+        operations: Vec<String>,
+        keep_alive: bool,
+        capture: u64,
+        answers: Arc<Mutex<Answers>>,
+    ) -> Self {
+        let tally = Tally::new(capture, answers);
+        Self { source, operations, keep_alive, follow: Vec::new(), tally }
+    }
+
+    fn deliver(
+        &mut self,
+        session: &mut OneSession,
+        pendings: &mut impl Pendings<()>,
+        done: &mut Vec<Done>,
+        receive: impl FnOnce(&mut Connection, &mut dyn FnMut(Response<'_>)) -> Result<(), ProtocolError>,
+    ) -> Result<Option<bool>, ProtocolError> {
+        let Self { source, keep_alive, follow, tally, .. } = self;
+        let OneSession { connection, operation, next_tag, hops, ending, .. } = session;
+        let mut followed = None;
+        let result = receive(connection, &mut |response| {
+            *ending |= !response.keep_alive || !*keep_alive;
+            let result = match source.response(*operation, &response) {
+                Judged::Success => Ok(Success::default()),
+                Judged::Failure(failure) => Err(failure),
+                Judged::Redirect => {
+                    let next = if *hops == HOPS_MAX {
+                        Err(format!("more than {HOPS_MAX} redirects"))
+                    } else if *ending {
+                        Err("a redirect on a connection that ends".into())
+                    } else {
+                        follow.clear();
+                        source.follow(*operation, &response, follow)
+                    };
+                    match next {
+                        Ok(is_head) => {
+                            *hops += 1;
+                            followed = Some(is_head);
+                            return;
+                        }
+                        Err(what) => Err(Failure {
+                            kind: ErrorKind::Status,
+                            what: format!("status {}: {what}", response.status),
+                        }),
+                    }
+                }
+            };
+            *hops = 0;
+            tally.answer(response.status, response.body.len());
+            let tag = *next_tag;
+            *next_tag += 1;
+            if pendings.take(tag).is_some() {
+                done.push(Done { tag, result });
+            }
+        });
+        result.map(|()| followed)
+    }
+}
+
+impl Session for OneSession {
+    fn open(&mut self, _: &mut Vec<u8>) {}
+
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending
+    }
+}
+
+impl<S: Source> Work for OneWork<S> {
+    type Session = OneSession;
+    type Pending = ();
+
+    fn operations(&self) -> Vec<String> {
+        self.operations.clone()
+    }
+
+    fn session(&mut self, _: u32, node: usize) -> OneSession {
+        OneSession {
+            connection: Connection::new(Limits { max_body: BODY_MAX, ..Limits::default() }),
+            node,
+            operation: 0,
+            unissued: 0,
+            next_tag: 0,
+            hops: 0,
+            ending: false,
+        }
+    }
+
+    fn issue(
+        &mut self,
+        session: &mut OneSession,
+        client: u32,
+        tag: Tag,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Issued<()>, NotIssued> {
+        if session.unissued > 0 {
+            session.unissued -= 1;
+            return Ok(Issued { operation: session.operation, pending: () });
+        }
+        if !session.connection.is_ready() || session.ending {
+            return Err(NotIssued::Busy);
+        }
+        let Ok(batch) = self.source.request(client, session.node, ticket, out) else {
+            return Err(NotIssued::Abort);
+        };
+        if session.connection.expect(batch.is_head, batch.responses).is_err() {
+            return Err(NotIssued::Busy);
+        }
+        session.operation = batch.operation;
+        session.unissued = batch.responses - 1;
+        session.next_tag = tag;
+        Ok(Issued { operation: batch.operation, pending: () })
+    }
+
+    fn skip(&mut self, ticket: u64) -> Option<usize> {
+        Some(self.source.operation(ticket))
+    }
+
+    fn receive(
+        &mut self,
+        session: &mut OneSession,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        pendings: &mut impl Pendings<()>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError> {
+        self.tally.received(input.len());
+        let followed = self.deliver(session, pendings, done, |connection, mut on| {
+            connection.receive(input, out, &mut on)
+        })?;
+        if let Some(is_head) = followed
+            && session.connection.expect(is_head, 1).is_ok()
+        {
+            out.extend_from_slice(&self.follow);
+        }
+        Ok(())
+    }
+
+    fn receive_end(
+        &mut self,
+        session: &mut OneSession,
+        pendings: &mut impl Pendings<()>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError> {
+        self.tally.received(0);
+        self.deliver(session, pendings, done, |connection, mut on| connection.closed(&mut on))?;
+        Ok(())
+    }
+
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        self.source.pause(client, now)
+    }
+
+    fn begin(&mut self, start: Instant, measure: Instant) {
+        self.tally.begin(start, measure);
+    }
+
+    fn answered(&mut self, _: u32, moments: &Moments) {
+        self.tally.answered(moments);
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.tally.tick(now);
+    }
+
+    fn ended(&mut self) {
+        self.source.ended();
+        self.tally.ended();
+    }
+}

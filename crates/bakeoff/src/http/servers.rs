@@ -1,0 +1,85 @@
+//! Which servers a load goes to: addresses that answer, and how they are spoken to over TLS.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_core::study::Tls;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use super::Protocol;
+use super::url::Url;
+use crate::engine::transport::{Target, TlsTarget};
+use crate::failure::Failure;
+use crate::tls;
+
+/// How long a first connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whom a client trusts, and what it shows of itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TlsOptions {
+    /// Authorities to trust, in a PEM file; without it the machine's own.
+    pub(crate) ca: Option<PathBuf>,
+    /// The client's certificate and its key, PEM files.
+    pub(crate) cert: Option<(PathBuf, PathBuf)>,
+    /// Trust anybody.
+    pub(crate) insecure: bool,
+}
+
+impl TlsOptions {
+    pub(super) fn config(&self, protocol: Protocol) -> Result<Arc<ClientConfig>, Failure> {
+        let text = |path: &PathBuf| path.display().to_string();
+        let options = Tls {
+            ca: self.ca.as_ref().map(text),
+            cert: self.cert.as_ref().map(|(cert, _)| text(cert)),
+            key: self.cert.as_ref().map(|(_, key)| text(key)),
+            insecure: self.insecure,
+        };
+        let alpn: &[&[u8]] = match protocol {
+            Protocol::One => &[b"http/1.1"],
+            Protocol::Two => &[b"h2"],
+        };
+        tls::client_config(Some(&options), tls::Trust::Machine, alpn)
+    }
+}
+
+/// Where the server of a URL listens: the first of its addresses that accepts a connection.
+pub(crate) fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Target, Failure> {
+    let authority = format!("{}://{}", url.scheme(), url.authority);
+    let addresses: Vec<SocketAddr> = (&*url.host, url.port)
+        .to_socket_addrs()
+        .map_err(|error| {
+            Failure::Unreachable(format!(
+                "`{}` of `{authority}` has no address: {error}\nhint: is the name right?",
+                url.host
+            ))
+        })?
+        .collect();
+    let mut seen = io::Error::other("the name has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+            Ok(_) => {
+                let tls = tls.filter(|_| url.tls).map(|config| tls_target(url, config));
+                return Ok(Target { address, tls: tls.transpose()? });
+            }
+            Err(error) => {
+                seen = io::Error::new(error.kind(), format!("{address}: {error}"));
+            }
+        }
+    }
+    Err(Failure::Unreachable(format!(
+        "could not connect to `{authority}`: {seen}\nhint: is the server running, and does it \
+         listen there?"
+    )))
+}
+
+fn tls_target(url: &Url, config: &Arc<ClientConfig>) -> Result<TlsTarget, Failure> {
+    let name = ServerName::try_from(url.host.clone()).map_err(|_| {
+        Failure::Input(format!("`{}` is no name that a certificate could have", url.host), None)
+    })?;
+    Ok(TlsTarget { name, config: config.clone() })
+}
