@@ -2,7 +2,8 @@
 //!
 //! A closed load has no schedule: an operation is due when the one before it ended. An open load's
 //! operations are due whether or not anybody is free to send them; that is what makes a stalled
-//! server's waiting clients visible.
+//! server's waiting clients visible. Their rate may change over time: a pace, added up, says how many
+//! have fallen due by a time, and turned round, when the next one is.
 //!
 //! A schedule is made for one *share* of a load. The shares of one load, put together, are exactly
 //! that load, so that threads, and later machines, need not talk to each other while they work.
@@ -26,66 +27,204 @@ pub struct Share {
     pub of: u32,
 }
 
+/// How many operations fall due per second, all shares together, as time goes by. Rates are finite
+/// and not below zero.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Pace {
+    /// The same at all times.
+    Constant {
+        /// Operations per second.
+        rate: f64,
+    },
+    /// Evenly from one rate to another, which then holds. Down to zero: then nothing is due.
+    Ramp {
+        /// Operations per second at the beginning.
+        from: f64,
+        /// Operations per second at the end, and from then on.
+        to: f64,
+        /// How long that takes.
+        over: Duration,
+    },
+    /// One rate after another, each for a time; the last one holds.
+    Steps(Vec<Step>),
+}
+
+/// A part of [`Pace::Steps`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Operations per second.
+    pub rate: f64,
+    /// How long, unless it is the last.
+    pub lasts: Duration,
+}
+
+/// How the operations of a pace are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spacing {
+    /// Each where the pace, added up from the beginning, reaches the next whole number.
+    Constant,
+    /// At random and independently of each other, as calls by many people are.
+    Poisson,
+}
+
 /// The due times of one share of an open load, since the load began.
 #[derive(Debug)]
 pub struct OpenSchedule {
     share: Share,
-    number: u64,
-    distance: Distance,
+    curve: Curve,
+    place: Place,
 }
 
+/// How many operations of the whole load come before the next one of this share.
 #[derive(Debug)]
-enum Distance {
-    /// Seconds between two operations of the whole load.
-    Constant(f64),
-    /// Mean seconds between two of this share; the last one's time; the generator.
-    Poisson(f64, f64, Box<Xoshiro256PlusPlus>),
+enum Place {
+    /// So many of this share came before it.
+    Constant(u64),
+    /// A Poisson process of rate one, at the place that it has reached.
+    Poisson(f64, Box<Xoshiro256PlusPlus>),
 }
 
 impl OpenSchedule {
     /// The share's schedule, or `None` for a closed load. Rates are operations per second, above
     /// zero.
     pub fn new(arrivals: Arrivals, share: Share, seed: u64) -> Option<Self> {
-        let distance = match arrivals {
+        let (rate, spacing) = match arrivals {
             Arrivals::Closed => return None,
-            Arrivals::Constant { rate } => Distance::Constant(1.0 / rate),
-            Arrivals::Poisson { rate } => Distance::Poisson(
-                f64::from(share.of) / rate,
-                0.0,
-                Box::new(Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from(share.index) << 32)),
-            ),
+            Arrivals::Constant { rate } => (rate, Spacing::Constant),
+            Arrivals::Poisson { rate } => (rate, Spacing::Poisson),
         };
-        Some(Self { share, number: 0, distance })
+        Some(Self::paced(&Pace::Constant { rate }, spacing, share, seed))
     }
 
-    /// Operations of this share per second, on average.
-    pub fn rate(&self) -> f64 {
-        match self.distance {
-            Distance::Constant(distance) => 1.0 / (distance * f64::from(self.share.of)),
-            Distance::Poisson(mean, ..) => 1.0 / mean,
-        }
-    }
-
-    /// When the next operation of this share is due.
-    pub fn next_due(&mut self) -> Duration {
-        let seconds = match &mut self.distance {
-            Distance::Constant(distance) => {
-                let place = self.number * u64::from(self.share.of) + u64::from(self.share.index);
-                place as f64 * *distance
+    /// The share's schedule under a pace that may change.
+    pub fn paced(pace: &Pace, spacing: Spacing, share: Share, seed: u64) -> Self {
+        let place = match spacing {
+            Spacing::Constant => Place::Constant(0),
+            Spacing::Poisson => {
+                let seed = seed ^ (u64::from(share.index) << 32);
+                Place::Poisson(0.0, Box::new(Xoshiro256PlusPlus::seed_from_u64(seed)))
             }
-            Distance::Poisson(mean, at, rng) => {
+        };
+        Self { share, curve: Curve::of(pace), place }
+    }
+
+    /// Operations of this share per second in the end, once the pace no longer changes.
+    pub fn rate(&self) -> f64 {
+        self.curve.last.from / f64::from(self.share.of)
+    }
+
+    /// How many operations of this share fall due from one moment to another, on average.
+    pub fn due_between(&self, from: Duration, to: Duration) -> f64 {
+        let count = self.curve.count_until(to) - self.curve.count_until(from);
+        count.max(0.0) / f64::from(self.share.of)
+    }
+
+    /// When the next operation of this share is due; [`Duration::MAX`] when none ever will be.
+    pub fn next_due(&mut self) -> Duration {
+        let count = match &mut self.place {
+            Place::Constant(number) => {
+                let count = *number * u64::from(self.share.of) + u64::from(self.share.index);
+                *number += 1;
+                count as f64
+            }
+            Place::Poisson(at, rng) => {
                 let draw: f64 = Exp1.sample(rng);
-                *at += *mean * draw;
+                *at += draw * f64::from(self.share.of);
                 *at
             }
         };
-        self.number += 1;
+        let seconds = self.curve.time_of(count);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+}
+
+/// A pace added up: how many operations have fallen due by a time, and the other way round. The
+/// rate is linear in each piece, so the count is at most quadratic.
+#[derive(Debug)]
+struct Curve {
+    changing: Vec<Piece>,
+    /// What holds when the others are over.
+    last: Piece,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// Seconds after the beginning of the load.
+    begins: f64,
+    /// Operations due before it.
+    before: f64,
+    /// Operations per second at its beginning.
+    from: f64,
+    /// Half of what the rate gains in each second.
+    bend: f64,
+}
+
+impl Curve {
+    fn of(pace: &Pace) -> Self {
+        let (parts, last) = match pace {
+            Pace::Constant { rate } => (Vec::new(), *rate),
+            Pace::Ramp { from, to, over } => (vec![(*from, *to, *over)], *to),
+            Pace::Steps(steps) => match steps.split_last() {
+                Some((last, steps)) => (
+                    steps.iter().map(|step| (step.rate, step.rate, step.lasts)).collect(),
+                    last.rate,
+                ),
+                None => (Vec::new(), 0.0),
+            },
+        };
+        let (mut begins, mut before) = (0.0, 0.0);
+        let mut changing = Vec::new();
+        for (from, to, over) in parts {
+            let seconds = over.as_secs_f64();
+            if seconds > 0.0 {
+                let bend = (to - from) / (2.0 * seconds);
+                changing.push(Piece { begins, before, from, bend });
+                begins += seconds;
+                before += f64::midpoint(from, to) * seconds;
+            }
+        }
+        Self { changing, last: Piece { begins, before, from: last, bend: 0.0 } }
+    }
+
+    /// The last piece of which this holds: it holds of all before it, and of the first.
+    fn piece(&self, began: impl Fn(&Piece) -> bool) -> &Piece {
+        if began(&self.last) {
+            return &self.last;
+        }
+        let after = self.changing.partition_point(began);
+        self.changing.get(after.saturating_sub(1)).unwrap_or(&self.last)
+    }
+
+    fn count_until(&self, time: Duration) -> f64 {
+        let seconds = time.as_secs_f64();
+        let piece = self.piece(|piece| piece.begins <= seconds);
+        let within = seconds - piece.begins;
+        piece.before + within * (piece.from + piece.bend * within)
+    }
+
+    /// When so many operations have fallen due before; infinite when they never will have.
+    fn time_of(&self, count: f64) -> f64 {
+        let piece = self.piece(|piece| piece.before <= count);
+        let within = (count - piece.before).max(0.0);
+        let rate_then = (piece.from * piece.from + 4.0 * piece.bend * within).max(0.0).sqrt();
+        // Of the two forms of a quadratic's root the one that loses no digits: through the mean of
+        // the rates at the piece's beginning and then.
+        let mean_rate = f64::midpoint(piece.from, rate_then);
+        if mean_rate > 0.0 {
+            piece.begins + within / mean_rate
+        } else if std::ptr::eq(piece, &raw const self.last) {
+            f64::INFINITY
+        } else {
+            // A ramp up from zero, at its very beginning.
+            piece.begins
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn dues(arrivals: Arrivals, of: u32, each: usize) -> Vec<Duration> {
@@ -130,5 +269,132 @@ mod tests {
     #[test]
     fn a_closed_load_has_no_schedule() {
         assert!(OpenSchedule::new(Arrivals::Closed, Share { index: 0, of: 1 }, 1).is_none());
+    }
+
+    const WHOLE: Share = Share { index: 0, of: 1 };
+
+    /// All due times until nothing more is due, or until `end`.
+    fn until(end: Duration, pace: &Pace, spacing: Spacing, share: Share) -> Vec<Duration> {
+        let mut schedule = OpenSchedule::paced(pace, spacing, share, 1);
+        std::iter::repeat_with(|| schedule.next_due()).take_while(|&due| due < end).collect()
+    }
+
+    fn ramp(from: f64, to: f64, seconds: f64) -> Pace {
+        Pace::Ramp { from, to, over: Duration::from_secs_f64(seconds) }
+    }
+
+    fn steps(steps: &[(f64, f64)]) -> Pace {
+        let step = |&(rate, lasts)| Step { rate, lasts: Duration::from_secs_f64(lasts) };
+        Pace::Steps(steps.iter().map(step).collect())
+    }
+
+    #[test]
+    fn a_ramp_puts_each_operation_where_the_rates_add_up_to_its_number() {
+        // From 0 to 200/s in 2 s: after t seconds, 50 t².
+        let dues = until(Duration::from_secs(3), &ramp(0.0, 200.0, 2.0), Spacing::Constant, WHOLE);
+        for (number, seconds) in [(0, 0.0), (50, 1.0), (200, 2.0), (300, 2.5)] {
+            assert_eq!(dues[number], Duration::from_secs_f64(seconds), "number {number}");
+        }
+        assert_eq!(dues.len(), 400);
+    }
+
+    #[test]
+    fn after_a_ramp_down_to_nothing_nothing_is_due() {
+        for spacing in [Spacing::Constant, Spacing::Poisson] {
+            let dues = until(Duration::MAX, &ramp(100.0, 0.0, 2.0), spacing, WHOLE);
+            assert!(
+                dues.iter().all(|due| due.as_secs_f64() < 2.0),
+                "{spacing:?}: {:?}",
+                dues.last()
+            );
+            assert!((60..140).contains(&dues.len()), "{spacing:?}: {}", dues.len());
+            if spacing == Spacing::Constant {
+                assert_eq!(dues.len(), 100, "the area of the triangle");
+            }
+        }
+        for pace in [Pace::Constant { rate: 0.0 }, ramp(0.0, 0.0, 1.0), steps(&[])] {
+            assert_eq!(until(Duration::MAX, &pace, Spacing::Constant, WHOLE), [], "{pace:?}");
+        }
+    }
+
+    #[test]
+    fn steps_follow_each_other_and_the_last_holds() {
+        let pace = steps(&[(100.0, 1.0), (0.0, 1.0), (10.0, 0.5)]);
+        let dues = until(Duration::from_secs(4), &pace, Spacing::Constant, WHOLE);
+        let of_second = |n| dues.iter().filter(|due| due.as_secs() == n).count();
+        assert_eq!([0, 1, 2, 3].map(of_second), [100, 0, 10, 10]);
+        assert_eq!(dues[100], Duration::from_secs(2), "right when the pause ends");
+    }
+
+    #[test]
+    fn poisson_arrivals_follow_a_ramp() {
+        let pace = ramp(1000.0, 9000.0, 10.0);
+        for of in [1, 4] {
+            let shares = (0..of).map(|index| Share { index, of });
+            let end = Duration::from_secs(12);
+            let dues: Vec<Duration> =
+                shares.flat_map(|share| until(end, &pace, Spacing::Poisson, share)).collect();
+            let whole = OpenSchedule::paced(&pace, Spacing::Poisson, WHOLE, 1);
+            for second in 0..12 {
+                let from = Duration::from_secs(second);
+                let expected = whole.due_between(from, from + Duration::from_secs(1));
+                let seen = dues.iter().filter(|due| due.as_secs() == second).count() as f64;
+                // Four standard deviations.
+                let off = (seen - expected).abs() / expected.sqrt();
+                assert!(off < 4.0, "of {of}, second {second}: {seen} of {expected}");
+            }
+        }
+    }
+
+    fn paces() -> impl Strategy<Value = Pace> {
+        let rate = || prop_oneof![Just(0.0), 0.1..2000.0_f64];
+        let time = || prop_oneof![Just(0.0), 0.001..3.0_f64];
+        prop_oneof![
+            rate().prop_map(|rate| Pace::Constant { rate }),
+            (rate(), rate(), time()).prop_map(|(from, to, over)| ramp(from, to, over)),
+            prop::collection::vec((rate(), time()), 0..5).prop_map(|parts| steps(&parts)),
+        ]
+    }
+
+    const END: Duration = Duration::from_secs(4);
+
+    proptest! {
+        #[test]
+        fn shares_of_any_pace_add_up_to_the_whole(pace in paces(), of in 1..5u32) {
+            let shares = (0..of).map(|index| Share { index, of });
+            let mut all: Vec<Duration> =
+                shares.flat_map(|share| until(END, &pace, Spacing::Constant, share)).collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, until(END, &pace, Spacing::Constant, WHOLE));
+        }
+
+        #[test]
+        fn due_times_never_go_back(pace in paces(), poisson in any::<bool>()) {
+            let spacing = if poisson { Spacing::Poisson } else { Spacing::Constant };
+            prop_assert!(until(END, &pace, spacing, WHOLE).is_sorted());
+        }
+
+        #[test]
+        fn as_many_are_due_between_two_moments_as_it_says(
+            pace in paces(), a in 0.0..4.0_f64, b in 0.0..4.0_f64, of in 1..5u32,
+        ) {
+            let (a, b) = (Duration::from_secs_f64(a.min(b)), Duration::from_secs_f64(a.max(b)));
+            let mut said = 0.0;
+            for index in 0..of {
+                let share = Share { index, of };
+                said += OpenSchedule::paced(&pace, Spacing::Constant, share, 1).due_between(a, b);
+            }
+            let dues = until(b, &pace, Spacing::Constant, WHOLE);
+            let seen = dues.iter().filter(|&&due| due >= a).count() as f64;
+            prop_assert!((seen - said).abs() <= 1.001, "{} seen, {} said", seen, said);
+        }
+
+        #[test]
+        fn in_the_end_a_pace_has_the_rate_that_it_says(pace in paces()) {
+            let schedule = OpenSchedule::paced(&pace, Spacing::Constant, WHOLE, 1);
+            let late = Duration::from_secs(1000);
+            let said = schedule.due_between(late, late + Duration::from_secs(1));
+            prop_assert!((said - schedule.rate()).abs() < 1e-6, "{} and {}", said, schedule.rate());
+        }
     }
 }
