@@ -106,6 +106,14 @@ impl Latencies {
         self.quantile(1.0)
     }
 
+    /// Every latency that was recorded and how often, in rising order, within the histogram's
+    /// precision; what is saturated counts at the longest.
+    pub fn recorded(&self) -> impl Iterator<Item = (Duration, u64)> {
+        self.histogram.iter_recorded().map(|step| {
+            (Duration::from_nanos(step.value_iterated_to()), step.count_since_last_iteration())
+        })
+    }
+
     /// The V2 encoding, deflated, in base64: what `HistogramLogProcessor` and its kin read.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
@@ -210,6 +218,18 @@ mod tests {
         assert_eq!(latencies.quantile(0.5), Some(Duration::from_nanos(1000)));
         assert_eq!(latencies.max(), None);
         assert_eq!(latencies.mean(), None);
+    }
+
+    #[test]
+    fn what_was_recorded_comes_back_in_rising_order() {
+        let latencies = of(&[3_000_000, 1000, 1000]);
+        let steps: Vec<(Duration, u64)> = latencies.recorded().collect();
+        let counts: Vec<u64> = steps.iter().map(|&(_, count)| count).collect();
+        assert_eq!(counts, [2, 1]);
+        assert_eq!(steps[0].0, Duration::from_nanos(1000));
+        let off = steps[1].0.as_secs_f64() / 0.003 - 1.0;
+        assert!(off.abs() < 0.001, "{off}");
+        assert_eq!(Latencies::default().recorded().count(), 0);
     }
 
     #[test]
