@@ -7,6 +7,7 @@ mod canary;
 mod catalogue;
 mod cli;
 mod cluster;
+mod compat;
 mod contenders;
 mod engine;
 mod environment;

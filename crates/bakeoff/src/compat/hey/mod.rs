@@ -1,0 +1,1 @@
+//! `bakeoff hey`: the command line and output of hey.
