@@ -67,6 +67,16 @@ pub enum Spacing {
     Poisson,
 }
 
+/// A study's arrivals as a pace and its spacing; `None` for a closed load. Rates are operations per
+/// second, above zero.
+pub fn paced(arrivals: Arrivals) -> Option<(Pace, Spacing)> {
+    match arrivals {
+        Arrivals::Closed => None,
+        Arrivals::Constant { rate } => Some((Pace::Constant { rate }, Spacing::Constant)),
+        Arrivals::Poisson { rate } => Some((Pace::Constant { rate }, Spacing::Poisson)),
+    }
+}
+
 /// The due times of one share of an open load, since the load began.
 #[derive(Debug)]
 pub struct OpenSchedule {
@@ -88,12 +98,8 @@ impl OpenSchedule {
     /// The share's schedule, or `None` for a closed load. Rates are operations per second, above
     /// zero.
     pub fn new(arrivals: Arrivals, share: Share, seed: u64) -> Option<Self> {
-        let (rate, spacing) = match arrivals {
-            Arrivals::Closed => return None,
-            Arrivals::Constant { rate } => (rate, Spacing::Constant),
-            Arrivals::Poisson { rate } => (rate, Spacing::Poisson),
-        };
-        Some(Self::paced(&Pace::Constant { rate }, spacing, share, seed))
+        let (pace, spacing) = paced(arrivals)?;
+        Some(Self::paced(&pace, spacing, share, seed))
     }
 
     /// The share's schedule under a pace that may change.

@@ -14,6 +14,7 @@ mod environment;
 mod failure;
 mod host;
 mod http;
+mod http;
 mod install;
 mod kv;
 mod messages;

@@ -9,6 +9,7 @@ use bakeoff_core::check::{Audit, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord, Usage};
+use bakeoff_core::schedule;
 use bakeoff_core::study::{Load, Operation, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
@@ -200,7 +201,7 @@ impl Attempt<'_, '_> {
                 clients: stage.clients,
                 in_flight: load.in_flight,
                 connections: Connections::Kept,
-                arrivals: load.arrivals,
+                arrivals: schedule::paced(load.arrivals),
                 spin: Duration::ZERO,
                 warmup: load.warmup,
                 stop: stage.stop,

@@ -20,6 +20,9 @@ pub(super) struct Slice {
     pub(super) worker: usize,
     pub(super) second: u32,
     pub(super) operations: Vec<OperationFigures>,
+    /// By operation: times of those that were sent when they were due, as all of a closed load are.
+    /// Both of the operation's distributions have them, and the loop records them once.
+    pub(super) punctual: Vec<Latencies>,
     pub(super) slip: Latencies,
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
@@ -35,6 +38,7 @@ impl Slice {
             worker,
             second: 0,
             operations: vec![OperationFigures::default(); operations],
+            punctual: vec![Latencies::default(); operations],
             slip: Latencies::default(),
             connection_errors: Errors::default(),
             disconnected: Duration::ZERO,
@@ -48,6 +52,7 @@ impl Slice {
     /// Forgets everything; keeps the memory.
     pub(super) fn clear(&mut self) {
         self.operations.iter_mut().for_each(OperationFigures::clear);
+        self.punctual.iter_mut().for_each(Latencies::clear);
         self.slip.clear();
         self.connection_errors = Errors::default();
         self.disconnected = Duration::ZERO;
@@ -122,6 +127,12 @@ impl Collector {
             .or_insert_with(|| vec![OperationFigures::default(); self.names.len()]);
         for (ours, theirs) in merged.iter_mut().zip(&slice.operations) {
             ours.merge(theirs);
+        }
+        for (ours, punctual) in merged.iter_mut().zip(&slice.punctual) {
+            if !punctual.is_empty() {
+                ours.response.merge(punctual);
+                ours.service.merge(punctual);
+            }
         }
         let measurement = &mut self.measurement;
         measurement.slip.merge(&slice.slip);

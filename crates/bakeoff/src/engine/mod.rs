@@ -22,8 +22,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::schedule::{OpenSchedule, Share};
-use bakeoff_core::study::{Arrivals, Stop};
+use bakeoff_core::schedule::{OpenSchedule, Pace, Share, Spacing};
+use bakeoff_core::study::Stop;
 
 pub(crate) use collector::Live;
 use collector::{Collector, Message};
@@ -50,7 +50,8 @@ pub(crate) struct Drive {
     /// Operations that a client has under way at most; 1 with [`Connections::OneEach`].
     pub(crate) in_flight: u32,
     pub(crate) connections: Connections,
-    pub(crate) arrivals: Arrivals,
+    /// When operations are due; `None` for a closed load.
+    pub(crate) arrivals: Option<(Pace, Spacing)>,
     /// How long before an operation of an open load is due a thread begins to wait for it without
     /// sleeping. Zero leaves it to the kernel's timer.
     pub(crate) spin: Duration,
@@ -72,7 +73,7 @@ impl Drive {
             clients: u64::from(clients_max).min(count) as u32,
             in_flight: 1,
             connections: Connections::Kept,
-            arrivals: Arrivals::Closed,
+            arrivals: None,
             spin: Duration::ZERO,
             warmup: Duration::ZERO,
             stop: Stop::Operations(count),
@@ -211,7 +212,9 @@ pub(crate) fn drive<W: Work>(
 /// The part of a stage that falls to one worker.
 fn part(drive: &Drive, nodes: u32, share: Share) -> Part {
     let clients = (share.index..drive.clients).step_by(share.of as usize);
-    let schedule = OpenSchedule::new(drive.arrivals, share, drive.seed);
+    let arrivals = drive.arrivals.as_ref();
+    let schedule =
+        arrivals.map(|(pace, spacing)| OpenSchedule::paced(pace, *spacing, share, drive.seed));
     let budget = match drive.stop {
         Stop::After(_) => None,
         Stop::Operations(count) if schedule.is_some() => {

@@ -1,5 +1,9 @@
 //! A connection's bytes, plain or under TLS: connect, flush, read.
 //!
+//! Plain bytes go to the kernel by `rustix` instead of the standard library: the C library's `send` and
+//! `recv` are points where a thread may be cancelled, which they announce and take back at each
+//! call, and that costs as much as reading the clock.
+//!
 //! Not here: what the bytes mean, and when to connect again.
 
 use std::io::{self, Read as _, Write as _};
@@ -7,6 +11,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
@@ -72,12 +78,12 @@ impl Link {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else {
             while self.sent < self.out.len() {
-                match self.stream.write(&self.out[self.sent..]) {
+                match send(&self.stream, &self.out[self.sent..], SendFlags::NOSIGNAL) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(count) => self.sent += count,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
+                    Err(Errno::AGAIN) => return Ok(()),
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
             self.out.clear();
@@ -107,25 +113,30 @@ impl Link {
     /// Reads what is there: `None` when there is nothing now, 0 when the peer has ended.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
-            let result = match &mut self.tls {
-                None => self.stream.read(buffer),
-                Some(tls) => match tls.reader().read(buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        match tls.read_tls(&mut self.stream) {
-                            Ok(_) => {
-                                let processed = tls.process_new_packets();
-                                if let Err(error) = processed {
-                                    self.flush().ok(); // tell the peer why, if it can be told
-                                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-                                }
-                                self.flush()?;
-                                continue;
+            let Some(tls) = &mut self.tls else {
+                return match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
+                    Ok((count, _)) => Ok(Some(count)),
+                    Err(Errno::AGAIN) => Ok(None),
+                    Err(Errno::INTR) => continue,
+                    Err(error) => Err(error.into()),
+                };
+            };
+            let result = match tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    match tls.read_tls(&mut self.stream) {
+                        Ok(_) => {
+                            let processed = tls.process_new_packets();
+                            if let Err(error) = processed {
+                                self.flush().ok(); // tell the peer why, if it can be told
+                                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                             }
-                            Err(error) => Err(error),
+                            self.flush()?;
+                            continue;
                         }
+                        Err(error) => Err(error),
                     }
-                    result => result,
-                },
+                }
+                result => result,
             };
             return match result {
                 Ok(count) => Ok(Some(count)),

@@ -241,7 +241,8 @@ impl<'a, W: Work> Worker<'a, W> {
                 break;
             }
         }
-        self.finish(interrupted_at.is_some());
+        let aborted = self.shared.aborted.load(Ordering::Relaxed);
+        self.finish(interrupted_at.is_some() || aborted);
         Ok(())
     }
 
@@ -287,10 +288,13 @@ impl<'a, W: Work> Worker<'a, W> {
     fn count_unsent(&mut self, end: Instant, now: Instant) {
         let node = self.clients[0].node;
         let what = || "no client was free before the load ended".to_owned();
-        let rate = self.part.schedule.as_ref().map_or(0.0, OpenSchedule::rate);
+        let start = self.window.start;
+        let due_between = |schedule: &OpenSchedule, from: Instant| {
+            schedule.due_between(from - start, end - start) as u64
+        };
         while let Some(due) = self.next_due.filter(|&due| due < end) {
             let left = end.duration_since(due);
-            let count = (left.as_secs_f64() * rate) as u64;
+            let count = self.part.schedule.as_ref().map_or(0, |open| due_between(open, due));
             if count > UNSENT_ONE_BY_ONE {
                 for part in 0..UNSENT_PARTS {
                     let due = due + left.mul_f64((f64::from(part) + 0.5) / f64::from(UNSENT_PARTS));
@@ -442,8 +446,13 @@ impl<'a, W: Work> Worker<'a, W> {
         self.slice.last_end = Some(now);
         figures.verified += 1;
         figures.old_reads += u64::from(success.old);
-        figures.response.record(now.saturating_duration_since(flight.due));
-        figures.service.record(now.saturating_duration_since(flight.sent));
+        let waited = now.saturating_duration_since(flight.due);
+        if flight.due == flight.sent {
+            self.slice.punctual[flight.operation].record(waited);
+        } else {
+            figures.response.record(waited);
+            figures.service.record(now.saturating_duration_since(flight.sent));
+        }
     }
 
     fn count_failure(
@@ -593,7 +602,10 @@ impl<'a, W: Work> Worker<'a, W> {
 
     fn advance_schedule(&mut self) {
         let start = self.window.start;
-        self.next_due = self.part.schedule.as_mut().map(|schedule| start + schedule.next_due());
+        // A pace that has come down to zero is never due again.
+        let schedule = self.part.schedule.as_mut();
+        self.next_due = schedule.and_then(|schedule| start.checked_add(schedule.next_due()));
+        self.exhausted |= self.part.schedule.is_some() && self.next_due.is_none();
     }
 
     /// Sends what has become due to clients that were waiting for it.
