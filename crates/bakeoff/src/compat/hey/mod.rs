@@ -1,1 +1,5 @@
-//! `bakeoff hey`: the command line and output of hey.
+//! `bakeoff hey`: hey's command line and output.
+#![allow(dead_code)]
+mod flags;
+mod options;
+mod output;
