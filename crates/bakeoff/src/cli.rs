@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and its help.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -50,6 +51,13 @@ pub(crate) enum Command {
     Doctor {
         /// Look at these studies only: names of those that ship, or files
         studies: Vec<String>,
+    },
+    /// Load a URL with hey's command line, and print what hey prints
+    #[command(disable_help_flag = true)]
+    Hey {
+        /// hey's own (`bakeoff hey -h`)
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        args: Vec<OsString>,
     },
     /// Print shell completions
     Completions {

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     if let Some(code) = host::internal_command().or_else(canary::internal_command) {
         return code;
     }
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(compat::arguments(std::env::args_os()));
     let mut messages = Messages::new();
     let done =
         catch_signals().and_then(|interrupted| obey(&cli.command, &mut messages, &interrupted));
@@ -64,6 +64,7 @@ fn obey(
         Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
         Command::Systems => catalogue::systems(messages)?,
         Command::Install { systems } => catalogue::install(systems, messages, interrupted)?,
+        Command::Hey { args } => return compat::hey::run(args, messages, interrupted),
         Command::Doctor { studies } => return catalogue::doctor(studies, messages),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,0 +1,386 @@
+//! `bakeoff hey` as a user of hey runs it, against servers that do what a script says.
+//!
+//! Not here: how flags are read and what the summary looks like to the last blank
+//! (`src/compat/hey`), and hey itself, which is no part of these tests.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::{Ran, bakeoff, wait_for};
+
+/// An HTTP server that answers each request as a function of its number and its head says.
+struct Server {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<String>>>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// `answer` gets a request's number and its text, and says what to write; nothing closes.
+    fn start(answer: impl Fn(usize, &str) -> String + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (seen, opened, answer) = (requests.clone(), connections.clone(), Arc::new(answer));
+        thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let (seen, opened, answer) = (seen.clone(), opened.clone(), answer.clone());
+                thread::spawn(move || serve(socket, &seen, &opened, &*answer));
+            }
+        });
+        Self { address, requests, connections }
+    }
+
+    /// A server that says hello.
+    fn hello() -> Self {
+        Self::start(|_, _| response(200, "hello\n"))
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    fn count(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+
+    fn first(&self) -> String {
+        self.requests.lock().unwrap().first().cloned().expect("a request came")
+    }
+}
+
+/// One connection: whole requests in, what is answered out. A connection counts with its first
+/// request, so that one which was only a look does not.
+fn serve(
+    mut socket: TcpStream,
+    seen: &Mutex<Vec<String>>,
+    opened: &AtomicUsize,
+    answer: &dyn Fn(usize, &str) -> String,
+) {
+    let (mut input, mut first) = (Vec::new(), true);
+    let mut chunk = [0; 4096];
+    loop {
+        while let Some(end) = end_of_request(&input) {
+            let request = String::from_utf8_lossy(&input[..end]).into_owned();
+            input.drain(..end);
+            opened.fetch_add(usize::from(first), Ordering::Relaxed);
+            first = false;
+            let number = {
+                let mut seen = seen.lock().unwrap();
+                seen.push(request.clone());
+                seen.len() - 1
+            };
+            let answered = answer(number, &request);
+            if answered.is_empty() || socket.write_all(answered.as_bytes()).is_err() {
+                return;
+            }
+        }
+        match socket.read(&mut chunk) {
+            Ok(0) | Err(_) => return,
+            Ok(read) => input.extend_from_slice(&chunk[..read]),
+        }
+    }
+}
+
+fn end_of_request(input: &[u8]) -> Option<usize> {
+    let head = input.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let text = String::from_utf8_lossy(&input[..head]).to_ascii_lowercase();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let end = head + length.map_or(0, |length| length.trim().parse().unwrap_or(0));
+    (input.len() >= end).then_some(end)
+}
+
+fn response(status: u16, body: &str) -> String {
+    format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn redirect(to: &str) -> String {
+    format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+}
+
+fn hey(args: &[&str]) -> Ran {
+    Ran::of(bakeoff().arg("hey").args(args))
+}
+
+/// The figure behind a label of the summary.
+#[track_caller]
+fn figure(stdout: &str, label: &str) -> f64 {
+    let line = stdout.lines().find_map(|line| line.strip_prefix(&format!("  {label}:\t")));
+    let line = line.unwrap_or_else(|| panic!("there is no `{label}` in:\n{stdout}"));
+    line.split(' ').find(|word| !word.is_empty()).unwrap().parse().unwrap()
+}
+
+#[track_caller]
+fn holds(ran: &Ran, parts: &[&str]) {
+    for part in parts {
+        assert!(ran.stdout.contains(part), "`{part}` is not in:\n{}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_run_sends_what_was_asked_and_prints_the_summary_of_hey() {
+    let server = Server::hello();
+    let ran = hey(&["-n", "107", "-c=10", &server.url()]).ends_with(0);
+    assert_eq!(server.count(), 107); // hey would have sent 100
+    assert_eq!(server.connections.load(Ordering::Relaxed), 10);
+    let parts = ["[200]\t107 responses", "Total data:\t642 bytes", "Size/request:\t6 bytes"];
+    holds(&ran, &parts);
+    let headings: Vec<&str> = ran.stdout.lines().filter(|line| line.ends_with(':')).collect();
+    assert_eq!(
+        headings,
+        [
+            "Summary:",
+            "Response time histogram:",
+            "Latency distribution:",
+            "Details (average, fastest, slowest):",
+            "Status code distribution:"
+        ]
+    );
+    let stdout = &ran.stdout;
+    let rate = 107.0 / figure(stdout, "Total");
+    let off = figure(stdout, "Requests/sec") / rate - 1.0;
+    assert!(off.abs() < 0.05, "{stdout}");
+    assert!(figure(stdout, "Fastest") <= figure(stdout, "Average"));
+    assert!(figure(stdout, "Average") <= figure(stdout, "Slowest"));
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn a_request_goes_out_as_hey_sends_it() {
+    let server = Server::hello();
+    let url = format!("{}a?b=c", server.url());
+    let args =
+        ["-n", "1", "-c", "1", "-m", "post", "-d", "x=1", "-T", "text/x", "-A", "y", "-a", "u:p"];
+    hey(&[&args[..], &["-host", "example.com", "-H", "x-a: b", &url]].concat()).ends_with(0);
+    let mut lines: Vec<String> = server.first().lines().map(str::to_owned).collect();
+    assert_eq!(lines.remove(0), "POST /a?b=c HTTP/1.1");
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "",
+            "Accept-Encoding: gzip",
+            "Accept: y",
+            "Authorization: Basic dTpw",
+            "Content-Length: 3",
+            "Content-Type: text/x",
+            "Host: example.com",
+            "User-Agent: hey/0.0.1",
+            "X-A: b",
+            "x=1",
+        ]
+    );
+}
+
+#[test]
+fn a_body_is_read_from_a_file_and_a_missing_file_is_bad_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("body");
+    std::fs::write(&file, "from a file").unwrap();
+    let server = Server::hello();
+    let path = file.to_str().unwrap();
+    hey(&["-n", "1", "-c", "1", "-m", "PUT", "-D", path, &server.url()]).ends_with(0);
+    assert!(server.first().ends_with("\r\n\r\nfrom a file"), "{}", server.first());
+    hey(&["-D", "/nowhere/body", &server.url()]).ends_with(2).complains(&["`/nowhere/body`"]);
+}
+
+#[test]
+fn errors_are_no_successes() {
+    let server = Server::start(|number, _| match number % 4 {
+        0 => response(503, "busy"),
+        _ => response(200, "hello\n"),
+    });
+    let ran = hey(&["-n", "100", "-c", "5", &server.url()]).ends_with(0);
+    holds(&ran, &["[200]\t75 responses", "[503]\t25 responses", "Error distribution:", "  [25]\t"]);
+    let share = figure(&ran.stdout, "Requests/sec") / figure(&ran.stdout, "Failures/sec");
+    assert!((share - 3.0).abs() < 0.1, "{}", ran.stdout);
+    assert_eq!(ran.stderr.matches("warning:").count(), 1, "{}", ran.stderr);
+    ran.complains(&["25 of 100 requests failed"]);
+}
+
+#[test]
+fn a_run_of_errors_alone_has_no_rate_and_ends_with_1() {
+    let server = Server::start(|_, _| response(500, "oops"));
+    let ran = hey(&["-n", "50", "-c", "5", &server.url()]).ends_with(1);
+    holds(&ran, &["Requests/sec:\t0.0000\n", "Average:\t NaN secs", "[500]\t50 responses"]);
+    ran.complains(&["50 of 50 requests failed"]);
+}
+
+#[test]
+fn a_server_that_never_answers_costs_the_timeout_and_no_more() {
+    let server = Server::start(|_, _| {
+        thread::sleep(Duration::from_secs(60));
+        String::new()
+    });
+    let begun = Instant::now();
+    let ran = hey(&["-n", "4", "-c", "4", "-t", "1", &server.url()]).ends_with(1);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    holds(&ran, &["  [4]\ttimeout", "50% in 1.0"]); // a timeout is in the percentiles
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_at_once() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ran = hey(&[&format!("http://{free}/")]).ends_with(4);
+    assert_eq!(ran.stdout, "");
+    ran.complains(&["error:", &free.to_string()]);
+}
+
+#[test]
+fn csv_has_a_line_for_each_answer() {
+    let server = Server::start(|number, _| response(if number % 2 == 0 { 200 } else { 404 }, "x"));
+    let ran = hey(&["-n", "30", "-c", "3", "-o", "csv", &server.url()]).ends_with(0);
+    let mut lines = ran.stdout.lines();
+    assert_eq!(
+        lines.next(),
+        Some(
+            "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset"
+        )
+    );
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 30, "{}", ran.stdout);
+    for row in &rows {
+        assert_eq!(row.len(), 8, "{row:?}");
+        let seconds: Vec<f64> = row.iter().map(|cell| cell.parse().unwrap()).collect();
+        let parts: f64 = seconds[1..6].iter().sum();
+        assert!((parts - seconds[0]).abs() < 0.001, "{row:?}"); // each is rounded
+    }
+    assert_eq!(rows.iter().filter(|row| row[6] == "404").count(), 15);
+    ran.complains(&["15 of 30 requests failed", "404"]);
+}
+
+#[test]
+fn a_rate_limit_holds_for_each_worker() {
+    let server = Server::hello();
+    let ran = hey(&["-n", "20", "-c", "2", "-q", "20", &server.url()]).ends_with(0);
+    let total = figure(&ran.stdout, "Total");
+    assert!((0.44..2.0).contains(&total), "{total}"); // ten requests each, 50 ms apart
+    let median = ran.stdout.lines().find_map(|line| line.strip_prefix("  50% in ")).unwrap();
+    let median: f64 = median.strip_suffix(" secs").unwrap().parse().unwrap();
+    assert!(median < 0.025, "{median}: waiting for its turn is no response time");
+}
+
+#[test]
+fn a_run_by_time_goes_on_for_that_time() {
+    let server = Server::hello();
+    let ran = hey(&["-z", "700ms", "-c", "2", &server.url()]).ends_with(0);
+    let total = figure(&ran.stdout, "Total");
+    assert!((0.65..0.9).contains(&total), "{total}");
+    assert!(server.count() > 10);
+}
+
+#[test]
+fn redirects_are_followed_on_the_same_server_unless_forbidden() {
+    let server = Server::start(|_, request| match request {
+        _ if request.starts_with("GET /old ") => redirect("/new"),
+        _ if request.starts_with("GET /away ") => redirect("http://elsewhere.invalid/"),
+        _ if request.starts_with("GET /loop ") => redirect("/loop"),
+        _ => response(200, "hello\n"),
+    });
+    let at = |path: &str| format!("{}{path}", server.url());
+    let ran = hey(&["-n", "10", "-c", "2", &at("old")]).ends_with(0);
+    holds(&ran, &["[200]\t10 responses"]);
+    assert!(!ran.stdout.contains("[302]"), "{}", ran.stdout);
+    assert_eq!(server.count(), 20);
+
+    let ran = hey(&["-n", "10", "-c", "2", "-disable-redirects", &at("old")]).ends_with(0);
+    holds(&ran, &["[302]\t10 responses"]);
+    assert!(figure(&ran.stdout, "Requests/sec") > 0.0);
+
+    let ran = hey(&["-n", "4", "-c", "2", &at("away")]).ends_with(1);
+    holds(&ran, &["Requests/sec:\t0.0000", "  [4]\tstatus", "elsewhere.invalid"]);
+    let ran = hey(&["-n", "4", "-c", "2", &at("loop")]).ends_with(1);
+    holds(&ran, &["Requests/sec:\t0.0000", "  [4]\tstatus"]);
+}
+
+#[test]
+fn a_proxy_gets_the_whole_url_and_https_through_one_is_refused() {
+    let proxy = Server::hello();
+    let address = proxy.address.to_string();
+    let args = ["-n", "4", "-c", "2", "-x", &address, "http://example.invalid:81/a?b"];
+    hey(&args).ends_with(0);
+    let request = proxy.first();
+    assert!(request.starts_with("GET http://example.invalid:81/a?b HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains("\r\nHost: example.invalid:81\r\n"), "{request}");
+    let args = ["-x", &address, "https://example.invalid/"];
+    hey(&args).ends_with(2).complains(&["not supported", "hint:"]);
+}
+
+#[test]
+fn without_keep_alive_each_request_has_a_connection() {
+    let server = Server::start(|_, request| {
+        assert!(request.contains("\r\nConnection: close\r\n"), "{request}");
+        response(200, "x")
+    });
+    hey(&["-n", "20", "-c", "4", "-disable-keepalive", &server.url()]).ends_with(0);
+    assert_eq!(server.connections.load(Ordering::Relaxed), 20);
+}
+
+#[test]
+fn bad_input_is_said_and_ends_with_2() {
+    let cases: [(&[&str], &str); 9] = [
+        (&[], "no URL"),
+        (&["-n", "10", "-c", "20", "http://h/"], "-n cannot be less than -c"),
+        (&["-n", "0", "http://h/"], "-n and -c cannot be smaller than 1"),
+        (&["-foo", "http://h/"], "unknown flag `-foo`"),
+        (&["-H", "foo", "http://h/"], "-H number 1"),
+        (&["-z", "3", "http://h/"], "`3`"),
+        (&["-o", "json", "http://h/"], "csv"),
+        (&["ftp://h/"], "ftp"),
+        (&["http://"], "host"),
+    ];
+    for (args, part) in cases {
+        let ran = hey(args).ends_with(2);
+        assert_eq!(ran.stdout, "");
+        ran.complains(&["error: ", part]);
+    }
+    hey(&["-foo"]).complains(&["Usage: bakeoff hey"]);
+    let ran = hey(&["-h"]).ends_with(0);
+    assert!(ran.stdout.starts_with("Usage: bakeoff hey"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_stands_after_the_url_is_not_read_and_that_is_said() {
+    let server = Server::hello();
+    let ran = hey(&["-n", "4", "-c", "2", &server.url(), "-n", "9"]).ends_with(0);
+    assert_eq!(server.count(), 4);
+    ran.complains(&["warning:", "URL"]);
+}
+
+#[test]
+fn an_interrupted_run_prints_what_was_measured() {
+    let server = Server::hello();
+    let mut command = bakeoff();
+    command.args(["hey", "-z", "60s", "-c", "2", &server.url()]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("a hundred requests", Duration::from_secs(20), || server.count() > 100);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ran = Ran::from_output(child.wait_with_output().unwrap()).ends_with(130);
+    assert!(figure(&ran.stdout, "Requests/sec") > 0.0);
+    assert!(figure(&ran.stdout, "Total") < 30.0);
+    holds(&ran, &["[200]\t"]);
+}
+
+#[test]
+fn a_link_by_the_name_of_hey_is_hey() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("hey");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bakeoff"), &link).unwrap();
+    let server = Server::hello();
+    let mut command = std::process::Command::new(&link);
+    let ran = Ran::of(command.args(["-n", "10", "-c", "2", &server.url()])).ends_with(0);
+    holds(&ran, &["[200]\t10 responses"]);
+    let ran = Ran::of(&mut std::process::Command::new(&link)).ends_with(2);
+    ran.complains(&["no URL"]);
+}
