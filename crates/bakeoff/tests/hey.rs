@@ -7,9 +7,9 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -27,6 +27,31 @@ struct Server {
 impl Server {
     /// `answer` gets a request's number and its text, and says what to write; nothing closes.
     fn start(answer: impl Fn(usize, &str) -> String + Send + Sync + 'static) -> Self {
+        Self::start_with(None, answer)
+    }
+
+    /// The same over TLS, with a certificate that nobody trusts.
+    fn start_tls(
+        alpn: &[u8],
+        answer: impl Fn(usize, &str) -> String + Send + Sync + 'static,
+    ) -> Self {
+        let own = rcgen::generate_simple_self_signed(["elsewhere.invalid".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth();
+        let mut config =
+            config.with_single_cert(vec![own.cert.der().clone()], key.unwrap()).unwrap();
+        config.alpn_protocols = vec![alpn.to_vec()];
+        Self::start_with(Some(Arc::new(config)), answer)
+    }
+
+    fn start_with(
+        tls: Option<Arc<rustls::ServerConfig>>,
+        answer: impl Fn(usize, &str) -> String + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -35,7 +60,15 @@ impl Server {
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 let (seen, opened, answer) = (seen.clone(), opened.clone(), answer.clone());
-                thread::spawn(move || serve(socket, &seen, &opened, &*answer));
+                let tls = tls.clone();
+                thread::spawn(move || match tls {
+                    None => serve(socket, &seen, &opened, &*answer),
+                    Some(config) => {
+                        let session = rustls::ServerConnection::new(config).unwrap();
+                        let link = rustls::StreamOwned::new(session, socket);
+                        serve(link, &seen, &opened, &*answer);
+                    }
+                });
             }
         });
         Self { address, requests, connections }
@@ -62,7 +95,7 @@ impl Server {
 /// One connection: whole requests in, what is answered out. A connection counts with its first
 /// request, so that one which was only a look does not.
 fn serve(
-    mut socket: TcpStream,
+    mut socket: impl Read + Write,
     seen: &Mutex<Vec<String>>,
     opened: &AtomicUsize,
     answer: &dyn Fn(usize, &str) -> String,
@@ -106,6 +139,45 @@ fn response(status: u16, body: &str) -> String {
 
 fn redirect(to: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+}
+
+/// bakeoff's own server, with faults.
+struct Canary {
+    process: Child,
+    address: String,
+    _data: tempfile::TempDir,
+}
+
+impl Canary {
+    fn start(faults: &[&str]) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut command = bakeoff();
+        command.args(["__canary", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+        let mut process = command.args(faults).stderr(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut listening =
+            said.filter_map(|line| line.strip_prefix("canary: listening on ").map(str::to_owned));
+        let address = listening.next().expect("a canary says where it listens");
+        thread::spawn(move || listening.count()); // or it would wait for a reader
+        Self { process, address, _data: data }
+    }
+
+    /// What it has counted itself.
+    fn stats(&self) -> serde_json::Value {
+        let mut socket = std::net::TcpStream::connect(&self.address).unwrap();
+        socket.write_all(b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
 }
 
 fn hey(args: &[&str]) -> Ran {
@@ -214,6 +286,51 @@ fn a_run_of_errors_alone_has_no_rate_and_ends_with_1() {
     let ran = hey(&["-n", "50", "-c", "5", &server.url()]).ends_with(1);
     holds(&ran, &["Requests/sec:\t0.0000\n", "Average:\t NaN secs", "[500]\t50 responses"]);
     ran.complains(&["50 of 50 requests failed"]);
+}
+
+#[test]
+fn what_is_counted_is_what_the_canary_has_counted() {
+    let canary = Canary::start(&["--error=0.2", "--refuse=0.1", "--garbage=0.1", "--seed=7"]);
+    let url = format!("http://{}/kv/a", canary.address);
+    let ran = hey(&["-n", "500", "-c", "8", "-m", "PUT", "-d", "value", &url]).ends_with(0);
+    let stats = canary.stats();
+    let fault = |kind: &str| stats["faults"][kind].as_u64().unwrap();
+    let (errors, refused, garbage) = (fault("errors"), fault("refused"), fault("garbage"));
+    assert!(errors > 0 && refused > 0 && garbage > 0, "{stats}");
+    let failed = errors + refused + garbage;
+    assert_eq!(stats["puts"].as_u64(), Some(500 - failed), "{stats}");
+    holds(
+        &ran,
+        &[
+            &format!("  [204]\t{} responses\n", 500 - failed),
+            &format!("  [500]\t{errors} responses\n"),
+            &format!("  [{errors}]\tstatus 500"),
+            &format!("  [{refused}]\treset: "),
+            &format!("  [{garbage}]\tprotocol: "),
+        ],
+    );
+    ran.complains(&[&format!("{failed} of 500 requests failed")]);
+}
+
+#[test]
+fn no_certificate_is_checked() {
+    let server = Server::start_tls(b"http/1.1", |_, _| response(200, "hello\n"));
+    let url = format!("https://{}/", server.address);
+    let ran = hey(&["-n", "20", "-c", "2", &url]).ends_with(0);
+    holds(&ran, &["[200]\t20 responses"]);
+}
+
+#[test]
+fn http2_is_spoken_over_tls_where_it_is_asked_for() {
+    let server = Server::start_tls(b"h2", |_, _| String::new());
+    let url = format!("https://{}/", server.address);
+    hey(&["-h2", "-n", "1", "-c", "1", &url]).ends_with(1); // the server hangs up at once
+    assert_eq!(server.first(), "PRI * HTTP/2.0\r\n\r\n");
+
+    let plain = Server::hello();
+    let ran = hey(&["-h2", "-n", "2", "-c", "1", &plain.url()]).ends_with(0);
+    assert!(plain.first().starts_with("GET / HTTP/1.1\r\n"));
+    ran.complains(&["-h2", "HTTP/1.1"]);
 }
 
 #[test]
