@@ -14,7 +14,6 @@ mod environment;
 mod failure;
 mod host;
 mod http;
-mod http;
 mod install;
 mod kv;
 mod messages;
