@@ -4,6 +4,7 @@
 //! record, and a report is a pure function of a record.
 
 pub mod check;
+pub mod condition;
 pub mod histogram;
 pub mod ledger;
 pub mod measurement;

@@ -1,0 +1,508 @@
+//! Conditions on the figures of a load: `p99 > 20ms`, `errors > 0.1%`, `throughput < 1000/s`.
+//!
+//! One comparison of one figure with one limit; whoever wants several states several, so that a
+//! message can always name the one that spoke. A figure that does not exist (a percentile of
+//! nothing, a latency beyond what is told apart) makes a condition neither true nor false, and
+//! [`Finding::Unknown`] makes every caller say what follows from that.
+//!
+//! Not here: what a condition is for (`--fail-if`, `--slo`), and the exit code.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::histogram::Latencies;
+use crate::measurement::Measurement;
+use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
+
+const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \
+                       `service p99` or `slip p99`; throughput; errors";
+
+/// One figure compared with one limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    text: String,
+    operator: Operator,
+    limit: Limit,
+}
+
+/// Which figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Metric {
+    Latency(Which, Point),
+    Throughput,
+    Errors,
+}
+
+/// Which of the latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// From due to done.
+    Response,
+    /// From sent to done.
+    Service,
+    /// From due to sent.
+    Slip,
+}
+
+/// Where in a distribution.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Point {
+    /// A quantile, above 0 and below 1.
+    Quantile(f64),
+    Max,
+    Mean,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+}
+
+/// A figure and what it is compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Limit {
+    Latency(Which, Point, Duration),
+    Throughput(f64),
+    Errors(u64),
+    /// Of all operations, 0 to 1.
+    ErrorShare(f64),
+}
+
+/// What a condition is about, of one load.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    response: Latencies,
+    service: Latencies,
+    slip: Latencies,
+    verified: u64,
+    errors: u64,
+    throughput: Option<f64>,
+}
+
+impl Figures {
+    /// All operations of a measurement together.
+    pub fn of(measurement: &Measurement) -> Self {
+        let total = measurement.total();
+        Self {
+            verified: total.verified,
+            errors: total.error_count(),
+            response: total.response,
+            service: total.service,
+            slip: measurement.slip.clone(),
+            throughput: measurement.throughput(),
+        }
+    }
+}
+
+/// Whether a condition holds, each with the figure as it was: `p99 is 23.1 ms`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// It holds.
+    Holds(String),
+    /// It does not.
+    HoldsNot(String),
+    /// There is no such figure, for this reason.
+    Unknown(String),
+}
+
+/// Why a text is no condition: what is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misread {
+    /// The whole text.
+    pub text: String,
+    /// The part that is wrong, in bytes.
+    pub place: Range<usize>,
+    /// What is wrong and what to write in its place.
+    pub what: String,
+}
+
+impl fmt::Display for Misread {
+    /// What is wrong, then the text with the place marked below it.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |text: &str| -> String {
+            text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+        };
+        let columns = |text: &str| text.chars().count();
+        let before = columns(&self.text[..self.place.start]);
+        let marks = columns(&self.text[self.place.clone()]).max(1);
+        write!(to, "{}\n  {}\n  ", self.what, shown(&self.text))?;
+        write!(to, "{}{}", " ".repeat(before), "^".repeat(marks))
+    }
+}
+
+impl std::error::Error for Misread {}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.text)
+    }
+}
+
+impl FromStr for Condition {
+    type Err = Misread;
+
+    fn from_str(text: &str) -> Result<Self, Misread> {
+        let misread = |place: Range<usize>, what: String| Misread {
+            text: text.to_owned(),
+            place: trimmed(text, place),
+            what,
+        };
+        let Some(at) = text.find(['<', '>', '=', '!']) else {
+            let what = "a condition compares a figure with a limit: `p99 > 20ms`";
+            return Err(misread(0..text.len(), format!("`{}`: {what}", units::shown(text.trim()))));
+        };
+        let symbol = text[at..].len() - text[at..].trim_start_matches(['<', '>', '=', '!']).len();
+        let (left, right) = (0..at, at + symbol..text.len());
+        let operator = match &text[at..at + symbol] {
+            "<" => Operator::Below,
+            "<=" => Operator::AtMost,
+            ">" => Operator::Above,
+            ">=" => Operator::AtLeast,
+            other => {
+                let what = "is no comparison; there are `<`, `<=`, `>` and `>=`";
+                let what = format!("`{}` {what}", units::shown(other));
+                return Err(misread(at..at + symbol, what));
+            }
+        };
+        let metric = metric(&text[left.clone()]).map_err(|what| misread(left, what))?;
+        let limit = limit(metric, &text[right.clone()]).map_err(|what| misread(right, what))?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        Ok(Self { text: words.join(" "), operator, limit })
+    }
+}
+
+/// A place without the white space at its ends.
+fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
+    let part = &text[place.clone()];
+    if part.trim().is_empty() {
+        return place.start..place.start;
+    }
+    let start = place.start + part.len() - part.trim_start().len();
+    start..start + part.trim().len()
+}
+
+fn metric(text: &str) -> Result<Metric, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (which, name) = match words[..] {
+        [] => return Err(format!("no figure stands before the comparison; {METRICS}")),
+        ["throughput" | "rate"] => return Ok(Metric::Throughput),
+        ["errors"] => return Ok(Metric::Errors),
+        [name] => (Which::Response, name),
+        ["response", name] => (Which::Response, name),
+        ["service", name] => (Which::Service, name),
+        ["slip", name] => (Which::Slip, name),
+        _ => return Err(format!("`{}` is no figure; {METRICS}", units::shown(text.trim()))),
+    };
+    let point = match name {
+        "max" => Point::Max,
+        "mean" => Point::Mean,
+        _ => Point::Quantile(quantile(name).ok_or_else(|| {
+            let near = nearest(name);
+            format!("`{}` is no figure; {near}{METRICS}", units::shown(name))
+        })?),
+    };
+    Ok(Metric::Latency(which, point))
+}
+
+/// `p99.9` as 0.999.
+fn quantile(name: &str) -> Option<f64> {
+    let digits = name.strip_prefix('p')?;
+    let plain = digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let percent: f64 = digits.parse().ok().filter(|_| plain)?;
+    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+}
+
+fn nearest(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let likely = match lower.as_str() {
+        "rps" | "qps" | "req/s" | "requests/s" => Some("throughput".to_owned()),
+        "error" | "failures" | "errs" => Some("errors".to_owned()),
+        "avg" | "average" => Some("mean".to_owned()),
+        "median" => Some("p50".to_owned()),
+        "p100" | "maximum" => Some("max".to_owned()),
+        "p999" => Some("p99.9".to_owned()),
+        "p9999" => Some("p99.99".to_owned()),
+        _ if quantile(&lower).is_some() => Some(lower),
+        _ => ["throughput", "errors", "mean", "max"]
+            .into_iter()
+            .find(|known| strsim::osa_distance(known, &lower) <= 2)
+            .map(str::to_owned),
+    };
+    likely.map_or_else(String::new, |likely| format!("did you mean `{likely}`? "))
+}
+
+fn limit(metric: Metric, text: &str) -> Result<Limit, String> {
+    let text = text.trim();
+    let of = |error: Unreadable| error.to_string();
+    if text.is_empty() {
+        let example = match metric {
+            Metric::Latency(..) => "20ms",
+            Metric::Throughput => "1000/s",
+            Metric::Errors => "0` or `0.1%",
+        };
+        return Err(format!("no limit stands behind the comparison: write `{example}`"));
+    }
+    match metric {
+        Metric::Latency(which, point) => {
+            units::parse_duration(text).map(|limit| Limit::Latency(which, point, limit)).map_err(of)
+        }
+        Metric::Throughput => units::parse_rate(text).map(Limit::Throughput).map_err(of),
+        Metric::Errors if text.ends_with('%') => {
+            units::parse_share(text).map(Limit::ErrorShare).map_err(of)
+        }
+        Metric::Errors => text.parse().map(Limit::Errors).map_err(|_| {
+            let hint = "write how many, `0`, or their share of all operations, `0.1%`";
+            format!("`{}` is no number of errors; {hint}", units::shown(text))
+        }),
+    }
+}
+
+impl Operator {
+    fn holds<T: PartialOrd>(self, figure: T, limit: T) -> bool {
+        match self {
+            Self::Below => figure < limit,
+            Self::AtMost => figure <= limit,
+            Self::Above => figure > limit,
+            Self::AtLeast => figure >= limit,
+        }
+    }
+}
+
+impl Condition {
+    /// Whether it holds of these figures.
+    pub fn check(&self, figures: &Figures) -> Finding {
+        let unknown = |why: &str| Finding::Unknown(format!("{} is unknown: {why}", self.name()));
+        let (holds, seen) = match self.limit {
+            Limit::Latency(which, point, limit) => match latency(figures, which, point) {
+                Ok(figure) => (self.operator.holds(figure, limit), latency_text(figure)),
+                Err(why) => return unknown(why),
+            },
+            Limit::Throughput(limit) => match figures.throughput {
+                Some(figure) => (self.operator.holds(figure, limit), rate_text(figure)),
+                None => return unknown("no time passed"),
+            },
+            Limit::Errors(limit) => {
+                (self.operator.holds(figures.errors, limit), count_text(figures.errors))
+            }
+            Limit::ErrorShare(limit) => {
+                let all = figures.verified + figures.errors;
+                if all == 0 {
+                    return unknown("nothing ended that they could be a share of");
+                }
+                let share = figures.errors as f64 / all as f64;
+                (self.operator.holds(share, limit), format!("{} %", figure_text(share * 100.0)))
+            }
+        };
+        let seen = format!("{} is {seen}", self.name());
+        if holds { Finding::Holds(seen) } else { Finding::HoldsNot(seen) }
+    }
+
+    /// The figure that it is about, as it is written: `service p99`.
+    pub fn name(&self) -> &str {
+        self.text.split(['<', '>']).next().unwrap_or_default().trim_end()
+    }
+
+    /// The latency that it is about, for a curve; `None` when it is about something else, or when
+    /// there is none.
+    pub fn latency_of(&self, figures: &Figures) -> Option<Duration> {
+        match self.limit {
+            Limit::Latency(which, point, _) => latency(figures, which, point).ok(),
+            _ => None,
+        }
+    }
+
+    /// The latency that it draws the line at; `None` when it is about something else.
+    pub fn latency_limit(&self) -> Option<Duration> {
+        match self.limit {
+            Limit::Latency(_, _, limit) => Some(limit),
+            _ => None,
+        }
+    }
+
+    /// Whether it speaks about errors, so that who asks it has said how many are too many.
+    pub fn is_about_errors(&self) -> bool {
+        matches!(self.limit, Limit::Errors(_) | Limit::ErrorShare(_))
+    }
+}
+
+fn latency(figures: &Figures, which: Which, point: Point) -> Result<Duration, &'static str> {
+    let of = match which {
+        Which::Response => &figures.response,
+        Which::Service => &figures.service,
+        Which::Slip => &figures.slip,
+    };
+    if which != Which::Slip && figures.verified == 0 {
+        return Err("there was no success");
+    }
+    if of.is_empty() {
+        return Err(match which {
+            Which::Slip => "a closed load has no due times to be late for",
+            _ => "nothing was recorded",
+        });
+    }
+    let found = match point {
+        Point::Quantile(quantile) => of.quantile(quantile),
+        Point::Max => of.max(),
+        Point::Mean => of.mean(),
+    };
+    found.ok_or("it is longer than an hour")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::histogram::LATENCY_MAX_NS;
+    use crate::measurement::{ErrorKind, OperationFigures};
+
+    /// A second with responses of 1 to 100 ms, served in a tenth of that, and one error.
+    fn some() -> Figures {
+        let mut figures =
+            OperationFigures { verified: 100, verified_in_window: 100, ..Default::default() };
+        for ms in 1..=100 {
+            figures.response.record(Duration::from_millis(ms));
+            figures.service.record(Duration::from_micros(ms * 100));
+        }
+        figures.errors.entry(ErrorKind::Reset).or_default().count = 25;
+        let mut measurement = Measurement { window: Duration::from_secs(1), ..Default::default() };
+        measurement.operations.insert("GET /".into(), figures);
+        measurement.slip.record(Duration::from_micros(50));
+        Figures::of(&measurement)
+    }
+
+    fn nothing() -> Figures {
+        Figures::of(&Measurement::default())
+    }
+
+    #[track_caller]
+    fn check(text: &str, figures: &Figures, expected: &str) {
+        let found = match text.parse::<Condition>() {
+            Ok(condition) => format!("{:?}", condition.check(figures)),
+            Err(misread) => misread.to_string(),
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn a_figure_is_compared_with_its_limit() {
+        let check = |text, expected| check(text, &some(), expected);
+        check("p50 > 49ms", "Holds(\"p50 is 50.0 ms\")");
+        check("p50 < 49ms", "HoldsNot(\"p50 is 50.0 ms\")");
+        check("p99>90ms", "Holds(\"p99 is 99.0 ms\")");
+        check("  p99.9   <=   1s ", "Holds(\"p99.9 is 100 ms\")");
+        check("max >= 100ms", "Holds(\"max is 100 ms\")");
+        check("service p50 < 5.1ms", "Holds(\"service p50 is 5.00 ms\")");
+        check("response p50 < 5.1ms", "HoldsNot(\"response p50 is 50.0 ms\")");
+        check("slip p99 > 100us", "HoldsNot(\"slip p99 is 50.0 µs\")");
+        check("mean < 60ms", "Holds(\"mean is 50.5 ms\")");
+        check("throughput < 100/s", "HoldsNot(\"throughput is 100/s\")");
+        check("rate <= 100", "Holds(\"rate is 100/s\")");
+        check("errors > 24", "Holds(\"errors is 25\")");
+        check("errors > 20%", "HoldsNot(\"errors is 20.0 %\")");
+        check("errors >= 20 %", "Holds(\"errors is 20.0 %\")");
+    }
+
+    #[test]
+    fn a_figure_that_does_not_exist_makes_nothing_true_or_false() {
+        let check_nothing = |text, expected| check(text, &nothing(), expected);
+        check_nothing("p99 < 1h", "Unknown(\"p99 is unknown: there was no success\")");
+        check_nothing("p99 > 1ns", "Unknown(\"p99 is unknown: there was no success\")");
+        check_nothing("throughput > 1/s", "Unknown(\"throughput is unknown: no time passed\")");
+        check_nothing(
+            "errors < 1%",
+            "Unknown(\"errors is unknown: nothing ended that they could be a share of\")",
+        );
+        check_nothing("errors < 1", "Holds(\"errors is 0\")");
+        let slip =
+            "Unknown(\"slip p99 is unknown: a closed load has no due times to be late for\")";
+        check_nothing("slip p99 < 1ms", slip);
+        let mut saturated = some();
+        saturated.response.record(Duration::from_nanos(LATENCY_MAX_NS * 2));
+        check("max > 1ms", &saturated, "Unknown(\"max is unknown: it is longer than an hour\")");
+        check("p50 > 1ms", &saturated, "Holds(\"p50 is 51.0 ms\")");
+    }
+
+    #[test]
+    fn timeouts_alone_are_no_latency() {
+        let mut figures = nothing();
+        figures.response.record(Duration::from_secs(1)); // what a timeout leaves
+        check("p99 < 2s", &figures, "Unknown(\"p99 is unknown: there was no success\")");
+    }
+
+    #[test]
+    fn what_is_wrong_is_pointed_at() {
+        let check = |text, expected: &str| check(text, &some(), expected);
+        check(
+            "p99 > 20",
+            "`20` is not a duration; it has no unit; did you mean `20s`?\n  p99 > 20\n        ^^",
+        );
+        let figures = |name: &str, hint: &str| format!("`{name}` is no figure; {hint}{METRICS}");
+        check(
+            "p999 > 20ms",
+            &format!("{}\n  p999 > 20ms\n  ^^^^", figures("p999", "did you mean `p99.9`? ")),
+        );
+        check(
+            "P99 > 20ms",
+            &format!("{}\n  P99 > 20ms\n  ^^^", figures("P99", "did you mean `p99`? ")),
+        );
+        check("p0 > 1s", &format!("{}\n  p0 > 1s\n  ^^", figures("p0", "")));
+        check("µ p9 > 1s", &format!("{}\n  µ p9 > 1s\n  ^^^^", figures("µ p9", "")));
+        check(
+            "p99 == 20ms",
+            "`==` is no comparison; there are `<`, `<=`, `>` and `>=`\n  p99 == 20ms\n      ^^",
+        );
+        check(
+            "p99",
+            "`p99`: a condition compares a figure with a limit: `p99 > 20ms`\n  p99\n  ^^^",
+        );
+        check("", "``: a condition compares a figure with a limit: `p99 > 20ms`\n  \n  ^");
+        check(
+            "errors > 0.1",
+            "`0.1` is no number of errors; write how many, `0`, or their share of all operations, \
+             `0.1%`\n  errors > 0.1\n           ^^^",
+        );
+        check(
+            "throughput < 10ms",
+            "`10ms` is not a rate; write operations per second, minute or hour: `1000/s`, `60/m`, \
+             `10/h`\n  throughput < 10ms\n               ^^^^",
+        );
+        check("p99 <", "no limit stands behind the comparison: write `20ms`\n  p99 <\n       ^");
+        check("> 1s", &format!("no figure stands before the comparison; {METRICS}\n  > 1s\n  ^"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_reading_panic(text in "\\PC*") {
+            if let Err(misread) = text.parse::<Condition>() {
+                prop_assert!(misread.to_string().contains('^'));
+            }
+        }
+
+        #[test]
+        fn what_looks_like_a_condition_never_panics(
+            text in "(response |service |slip )?(p[0-9.]{0,8}|max|mean|errors|rate) ?[<>=!]{0,3} ?[0-9.]{0,6} ?(ms|s|%|/s|µs|h)?"
+        ) {
+            if let Ok(condition) = text.parse::<Condition>() {
+                condition.check(&some());
+                condition.check(&nothing());
+                let again: Condition = condition.to_string().parse().unwrap();
+                prop_assert_eq!(again, condition);
+            }
+        }
+
+        #[test]
+        fn the_four_comparisons_divide_the_line(figure in 0u32..5, limit in 0u32..5) {
+            let holds = |operator: Operator| operator.holds(figure, limit);
+            prop_assert_ne!(holds(Operator::Below), holds(Operator::AtLeast));
+            prop_assert_ne!(holds(Operator::Above), holds(Operator::AtMost));
+            prop_assert_eq!(holds(Operator::AtMost) && holds(Operator::AtLeast), figure == limit);
+        }
+    }
+}
