@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_core::study::Tls;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use super::Protocol;
 use super::url::Url;
@@ -62,9 +62,13 @@ pub(crate) fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Targe
     let mut seen = io::Error::other("the name has no address");
     for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
-            Ok(_) => {
+            Ok(socket) => {
                 let tls = tls.filter(|_| url.tls).map(|config| tls_target(url, config));
-                return Ok(Target { address, tls: tls.transpose()? });
+                let target = Target { address, tls: tls.transpose()? };
+                if let Some(tls) = &target.tls {
+                    shake_hands(socket, tls).map_err(|error| no_tls(&authority, &error))?;
+                }
+                return Ok(target);
             }
             Err(error) => {
                 seen = io::Error::new(error.kind(), format!("{address}: {error}"));
@@ -75,6 +79,31 @@ pub(crate) fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Targe
         "could not connect to `{authority}`: {seen}\nhint: is the server running, and does it \
          listen there?"
     )))
+}
+
+/// Does TLS's handshake once, so that a certificate that nobody trusts is told before the load.
+fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<()> {
+    socket.set_read_timeout(Some(CONNECT_WITHIN))?;
+    socket.set_write_timeout(Some(CONNECT_WITHIN))?;
+    let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
+    let mut connection = connection.map_err(io::Error::other)?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket)?;
+    }
+    Ok(())
+}
+
+fn no_tls(authority: &str, error: &io::Error) -> Failure {
+    let hint = match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "`--ca FILE` trusts whom that authority has signed, `--insecure` anybody"
+        }
+        Some(rustls::Error::InvalidMessage(_)) => "does it speak TLS on this port?",
+        _ => "does it want a certificate (`--cert`), or speak TLS at all?",
+    };
+    Failure::Unreachable(format!(
+        "could not agree on TLS with `{authority}`: {error}\nhint: {hint}"
+    ))
 }
 
 fn tls_target(url: &Url, config: &Arc<ClientConfig>) -> Result<TlsTarget, Failure> {
