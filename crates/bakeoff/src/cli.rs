@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::failure::EXIT_CODES;
+use crate::load::LoadArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +33,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a study: start its systems, load them, check them, compare them
     Run(RunArgs),
+    /// Load a URL: closed or at a rate, or search for the highest rate that keeps an objective
+    Load(Box<LoadArgs>),
     /// Render a run again, from its record alone
     Report(ReportArgs),
     /// List the studies that ship, or print one's file

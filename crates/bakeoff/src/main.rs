@@ -16,6 +16,7 @@ mod host;
 mod http;
 mod install;
 mod kv;
+mod load;
 mod messages;
 mod run;
 mod run_folder;
@@ -59,6 +60,7 @@ fn obey(
 ) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => return run::run(args, messages, interrupted),
+        Command::Load(args) => return load::run(args, messages, interrupted),
         Command::Report(args) => report_run(args, messages)?,
         Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
         Command::Systems => catalogue::systems(messages)?,

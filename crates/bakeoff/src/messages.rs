@@ -112,6 +112,52 @@ impl Messages {
         }
     }
 
+    /// Whether there is a line that changes, so that what is done now needs no lines of its own.
+    pub(crate) fn is_live(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// A load of URLs begins.
+    pub(crate) fn load_begins(&mut self, what: &str) {
+        self.prefix = what.to_owned();
+        if let Some(bar) = &self.bar {
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar.set_message(self.prefix.clone());
+        }
+    }
+
+    /// A load of URLs has gone on for another second.
+    pub(crate) fn load_goes_on(&mut self, live: &Live) {
+        let latency = |of: Option<Duration>| of.map_or_else(|| "–".to_owned(), latency_text);
+        let errors = match live.errors {
+            0 => "no errors".to_owned(),
+            errors => format!("{} errors/s", count_text(errors)),
+        };
+        let said = format!(
+            "{} s: {}/s, p50 {}, p99 {}, {errors}, generator at {:.0} % of its CPU",
+            live.second + 1,
+            count_text(live.verified),
+            latency(live.p50),
+            latency(live.p99),
+            live.busy * 100.0
+        );
+        match &self.bar {
+            Some(bar) => bar.set_message(format!("{}: {said}", self.prefix)),
+            None if (live.second + 1).is_multiple_of(PLAIN_LINE_EVERY) => {
+                self.line(&format!("      {said}"))
+            }
+            None => {}
+        }
+    }
+
+    /// A load of URLs has ended.
+    pub(crate) fn load_ended(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.disable_steady_tick();
+            bar.set_message("");
+        }
+    }
+
     /// Something went wrong that does not end the run.
     pub(crate) fn complain(&mut self, what: &str) {
         let mark = if what.starts_with("error: ") { "" } else { "warning: " };

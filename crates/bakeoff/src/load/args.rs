@@ -1,0 +1,208 @@
+//! What `bakeoff load` can be asked, and its help.
+//!
+//! What may hold a secret (URLs, headers) is taken as text here and read in `ask`, since clap
+//! repeats a value that it cannot read.
+//!
+//! Not here: what the flags mean together (`ask`).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bakeoff_core::units;
+use clap::{ArgGroup, Args, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff load http://127.0.0.1:8080/                             closed load: 64 clients, 10 s
+  bakeoff load http://127.0.0.1:8080/ --rate 1000 --for 30s       open load: due times, not turns
+  bakeoff load https://host/ --ca ca.pem -H 'Accept: text/plain'  TLS, a header
+  bakeoff load URL --rate 500 --fail-if 'p99 > 20ms'              a gate for CI
+  bakeoff load URL --steps 500,1000,2000 --for 10s                a row for each rate
+  bakeoff load URL --find-max --slo 'p99 < 20ms'                  the highest rate that keeps it
+  bakeoff load --targets requests.txt                             a file of requests";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done and valid; no `--fail-if` condition holds
+  1    done, and not valid, or a `--fail-if` condition holds or could not be judged,
+       or `--find-max` found no rate
+  2    bad input: a flag, a URL, a file
+  4    the server could not be reached
+  5    this machine refused something: sockets, threads
+  130  interrupted; what was measured by then is printed";
+
+/// `bakeoff load`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(group = ArgGroup::new("open").args(["rate", "ramp", "steps", "find_max"]).multiple(true))]
+pub(crate) struct LoadArgs {
+    /// Where requests go; several URLs are asked in turn
+    #[arg(value_name = "URL", required_unless_present = "targets", conflicts_with = "targets")]
+    pub(super) urls: Vec<String>,
+
+    /// A file of requests: lines of `[WEIGHT] METHOD URL`, below each its `Name: value` headers and
+    /// `@FILE` for its body
+    #[arg(long, value_name = "FILE", help_heading = "Requests")]
+    pub(super) targets: Option<PathBuf>,
+    /// How often each URL is asked beside the others, as `3,1` [default: in turn]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "targets")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Requests")]
+    pub(super) weights: Vec<u32>,
+    /// The method [default: GET, or POST where there is a body]
+    #[arg(long, conflicts_with = "targets", help_heading = "Requests")]
+    pub(super) method: Option<String>,
+    /// A header of each request, `Name: value`; may be given several times
+    #[arg(long, short = 'H', value_name = "HEADER", help_heading = "Requests")]
+    pub(super) header: Vec<String>,
+    /// The body of each request
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["body_file", "targets"])]
+    #[arg(help_heading = "Requests")]
+    pub(super) body: Option<String>,
+    /// A file with the body of each request
+    #[arg(long, value_name = "FILE", conflicts_with = "targets", help_heading = "Requests")]
+    pub(super) body_file: Option<PathBuf>,
+    /// Statuses that are a success: `200`, `2xx`, `200-299,404` [default: 200-399]
+    #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
+    pub(super) expect_status: Option<String>,
+    /// What a success has in its body: a text, or `sha256:HEX` of the whole
+    #[arg(long, value_name = "TEXT", help_heading = "Requests")]
+    pub(super) expect_body: Option<String>,
+
+    /// Clients [default: 64, or 256 where there is a rate; no more than requests]
+    #[arg(long, short, value_name = "N", help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) clients: Option<u32>,
+    /// Threads of the load generator [default: one a core, no more than clients]
+    #[arg(long, short, value_name = "N", help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) threads: Option<u32>,
+    /// How long to measure, or each step of it [default: 10s; 5s for each rate of `--find-max`]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    #[arg(help_heading = "Load")]
+    pub(super) time: Option<Duration>,
+    /// Stop after so many requests rather than after a time
+    #[arg(long, short = 'n', value_name = "N", help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(conflicts_with_all = ["time", "ramp", "steps", "find_max"])]
+    pub(super) requests: Option<u64>,
+    /// Load for so long before measuring, or before each step [default: 0s; 1s with `--find-max`]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
+    pub(super) warmup: Option<Duration>,
+    /// How long to wait for an answer
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero, default_value = "10s")]
+    #[arg(help_heading = "Load")]
+    pub(super) timeout: Duration,
+    /// Requests that a client has under way at once, over HTTP/2 [default: 1]
+    #[arg(long, value_name = "N", requires = "http2", help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) in_flight: Option<u32>,
+    /// What random arrivals follow from [default: a fresh one, printed]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub(super) seed: Option<u64>,
+
+    /// Open load: requests are due at this rate, whoever is free; with `--find-max` the first rate
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Open load")]
+    #[arg(conflicts_with_all = ["ramp", "steps"])]
+    pub(super) rate: Option<f64>,
+    /// From one rate to another, evenly over `--for`
+    #[arg(long, value_name = "FROM..TO", value_parser = ramp, help_heading = "Open load")]
+    #[arg(conflicts_with_all = ["steps", "warmup"])]
+    pub(super) ramp: Option<Ramp>,
+    /// One rate after the other, each for `--for`
+    #[arg(long, value_name = "RATE,…", value_parser = rate, value_delimiter = ',')]
+    #[arg(help_heading = "Open load")]
+    pub(super) steps: Vec<f64>,
+    /// How requests of an open load are spread over time [default: constant]
+    #[arg(long, value_enum, requires = "open", help_heading = "Open load")]
+    pub(super) arrivals: Option<Spread>,
+    /// Wait for due times without sleeping, for at most this long: finer times for more CPU
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero, requires = "open")]
+    #[arg(num_args = 0..=1, default_missing_value = "100us", require_equals = true)]
+    #[arg(help_heading = "Open load")]
+    pub(super) precision: Option<Duration>,
+    /// Search for the highest rate that keeps `--slo`
+    #[arg(long, requires = "slo", conflicts_with_all = ["ramp", "steps", "fail_if"])]
+    #[arg(help_heading = "Open load")]
+    pub(super) find_max: bool,
+    /// What `--find-max` has to keep, `p99 < 20ms`; given several times, all of it
+    #[arg(long, value_name = "CONDITION", requires = "find_max", help_heading = "Open load")]
+    pub(super) slo: Vec<String>,
+
+    /// HTTP/2; without TLS with prior knowledge
+    #[arg(long, conflicts_with = "no_keepalive", help_heading = "Connection")]
+    pub(super) http2: bool,
+    /// A new connection for each request
+    #[arg(long, help_heading = "Connection")]
+    pub(super) no_keepalive: bool,
+    /// Trust certificates that this authority signed, a PEM file [default: this machine's trust]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "Connection")]
+    pub(super) ca: Option<PathBuf>,
+    /// Show this certificate, a PEM file that may hold the key too
+    #[arg(long, value_name = "FILE", help_heading = "Connection")]
+    pub(super) cert: Option<PathBuf>,
+    /// The certificate's key, a PEM file [default: the certificate's file]
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Connection")]
+    pub(super) key: Option<PathBuf>,
+    /// Trust any certificate
+    #[arg(long, help_heading = "Connection")]
+    pub(super) insecure: bool,
+
+    /// End with code 1 if this holds, `p99 > 20ms`; may be given several times
+    #[arg(long, value_name = "CONDITION", help_heading = "Result")]
+    pub(super) fail_if: Vec<String>,
+    /// Print the result as JSON on standard output, and nothing else there
+    #[arg(long, help_heading = "Result")]
+    pub(super) json: bool,
+}
+
+/// How the requests of an open load are spread over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Spread {
+    /// At equal distances
+    Constant,
+    /// At exponentially distributed distances, as independent users arrive
+    Poisson,
+}
+
+/// `--ramp`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ramp {
+    pub(super) from: f64,
+    pub(super) to: f64,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = units::parse_duration(text).map_err(|error| error.to_string())?;
+    if time > LONGEST {
+        return Err("it is longer than a week".to_owned());
+    }
+    Ok(time)
+}
+
+/// What no load lasts longer than, so that sums of times stay times.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+fn time_above_zero(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        Duration::ZERO => Err("it has to be longer than nothing".to_owned()),
+        time => Ok(time),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = units::parse_rate(text).map_err(|error| error.to_string())?;
+    if rate < 1.0 / 3600.0 {
+        return Err("it has to be at least one an hour".to_owned());
+    }
+    if rate > 100e6 {
+        return Err("it is more than 100,000,000 a second".to_owned());
+    }
+    Ok(rate)
+}
+
+fn ramp(text: &str) -> Result<Ramp, String> {
+    let Some((from, to)) = text.split_once("..") else {
+        return Err("write the first and the last rate: `100..2000`".to_owned());
+    };
+    Ok(Ramp { from: rate(from)?, to: rate(to)? })
+}

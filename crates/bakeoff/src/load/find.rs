@@ -1,0 +1,206 @@
+//! `--find-max`: tries rates until it knows the highest that keeps the objective.
+//!
+//! A try keeps it when every condition is known to hold, at least 99 % of what was due was answered
+//! with success in its time, nothing failed (unless the objective itself speaks about errors), and
+//! the try is valid: a generator that could not keep up says nothing about the server.
+//!
+//! Not here: which rate comes next (`search`), the knee (`knee`), how it looks (`curve`).
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use bakeoff_core::condition::{Condition, Figures, Finding};
+use bakeoff_core::schedule::Pace;
+use bakeoff_core::units::{count_text, rate_text};
+
+use super::Loader;
+use super::curve;
+use super::result::{Part, Settings};
+use super::search::{Found, Next, Search};
+use super::text::percent;
+use crate::failure::{Failure, NOT_VALID};
+use crate::messages;
+
+/// How many times as long as a try a confirmation is measured.
+const CONFIRM_TIMES: u32 = 2;
+
+/// What one rate came to.
+#[derive(Debug, Clone)]
+pub(super) struct Try {
+    pub(super) rate: f64,
+    /// The winner's second, longer one.
+    pub(super) confirming: bool,
+    pub(super) part: Part,
+    /// What the objective's first latency was, in seconds; the response's p99 where it names none.
+    pub(super) latency: Option<f64>,
+    /// Why it did not keep the objective; empty when it did.
+    pub(super) broken_by: Vec<String>,
+}
+
+/// What a search came to.
+#[derive(Debug, Clone)]
+pub(super) struct SearchResult {
+    pub(super) settings: Settings,
+    pub(super) objective: Vec<Condition>,
+    pub(super) tries: Vec<Try>,
+    /// `None` when it was interrupted.
+    pub(super) found: Option<Found>,
+}
+
+/// Searches, prints the curve and the answer.
+pub(super) fn run(
+    loader: &mut Loader<'_>,
+    first: f64,
+    objective: &[Condition],
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let mut search = Search::new(first);
+    let mut tries: Vec<Try> = Vec::new();
+    let ended = loop {
+        let (rate, confirming) = match search.next() {
+            Next::Done(found) => break Ok(Some(found)),
+            Next::Try(rate) => (rate, false),
+            Next::Confirm(rate) => (rate, true),
+        };
+        let times = if confirming { CONFIRM_TIMES } else { 1 };
+        let pace = Some(Pace::Constant { rate });
+        let part =
+            match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {
+                Ok(part) => part,
+                Err(Failure::Interrupted) if !tries.is_empty() => break Ok(None),
+                Err(failure) => break Err(failure),
+            };
+        if part.measurement.interrupted || loader.interrupted.load(Ordering::Relaxed) {
+            break Ok(None); // half a try is none
+        }
+        let one = judged(rate, confirming, part, objective);
+        loader.messages.step(&said(&one));
+        search.note(one.broken_by.is_empty());
+        tries.push(one);
+    };
+    loader.messages.finish();
+    let (found, failure) = match ended {
+        Ok(found) => (found, None),
+        Err(failure) if tries.is_empty() => return Err(failure),
+        Err(failure) => (None, Some(failure)),
+    };
+    let (settings, objective) = (loader.asked.settings.clone(), objective.to_vec());
+    let result = SearchResult { settings, objective, tries, found };
+    loader.messages.output(&if json {
+        format!("{:#}", curve::json(&result))
+    } else {
+        curve::text(&result, messages::style())
+    });
+    match (failure, found) {
+        (Some(failure), _) => Err(failure),
+        (None, None) => Ok(ExitCode::from(Failure::Interrupted.exit_code())),
+        (None, Some(Found::Rate(_) | Found::NoLimit(_))) => Ok(ExitCode::SUCCESS),
+        (None, Some(Found::Nothing(_) | Found::Unsteady(_))) => Ok(ExitCode::from(NOT_VALID)),
+    }
+}
+
+/// Holds a try against the objective.
+fn judged(rate: f64, confirming: bool, part: Part, objective: &[Condition]) -> Try {
+    let figures = Figures::of(&part.measurement);
+    let mut broken_by = Vec::new();
+    for condition in objective {
+        match condition.check(&figures) {
+            Finding::Holds(_) => {}
+            Finding::HoldsNot(seen) | Finding::Unknown(seen) => broken_by.push(seen),
+        }
+    }
+    broken_by.extend(part.invalid_because());
+    let errors = part.measurement.error_count();
+    if errors > 0 && !objective.iter().any(Condition::is_about_errors) {
+        broken_by.push(format!("{} failed", count_text(errors)));
+    }
+    if let Some(share) = part.achieved().filter(|_| !part.is_achieved()) {
+        broken_by.push(format!("only {} of the rate was answered with success", percent(share)));
+    }
+    let latency = match objective.iter().find(|condition| condition.latency_limit().is_some()) {
+        Some(condition) => condition.latency_of(&figures),
+        None => {
+            let total = part.measurement.total();
+            total.response.quantile(0.99).filter(|_| total.verified > 0)
+        }
+    };
+    let latency = latency.map(|latency| latency.as_secs_f64());
+    Try { rate, confirming, part, latency, broken_by }
+}
+
+/// A try as progress tells it.
+fn said(one: &Try) -> String {
+    let rate = rate_text(one.rate);
+    let again = if one.confirming { ", again and for longer" } else { "" };
+    match one.broken_by.first() {
+        None => format!("{rate}{again}: kept"),
+        Some(why) => format!("{rate}{again}: broken, {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::measurement::ErrorKind;
+
+    use super::super::testing::{part, with_errors};
+    use super::*;
+
+    #[track_caller]
+    fn check(part: Part, objective: &[&str], expected: &[&str]) {
+        let objective: Vec<Condition> =
+            objective.iter().map(|text| text.parse().unwrap()).collect();
+        let one = judged(part.rate.unwrap(), false, part, &objective);
+        assert_eq!(one.broken_by, expected);
+    }
+
+    #[test]
+    fn a_try_keeps_what_is_known_to_hold() {
+        check(part(1000.0, 11), &["p99 < 20ms", "mean < 7ms"], &[]);
+        check(part(1000.0, 11), &["p99 < 20ms", "mean < 5ms"], &["mean is 6.00 ms"]);
+    }
+
+    #[test]
+    fn a_failure_breaks_every_objective_but_one_that_speaks_of_errors() {
+        let failing = || with_errors(part(1000.0, 11), 5);
+        check(failing(), &["p99 < 20ms"], &["5 failed"]);
+        check(failing(), &["p99 < 20ms", "errors < 1%"], &[]);
+        check(failing(), &["errors < 0.1%"], &["errors is 0.50 %"]);
+    }
+
+    #[test]
+    fn a_rate_that_was_not_answered_is_not_kept_however_fast_the_answers() {
+        let mut slow = part(1000.0, 2);
+        let figures = slow.measurement.operations.values_mut().next().unwrap();
+        figures.verified_in_window = 900; // the others came after the window
+        check(slow, &["p99 < 20ms"], &["only 90.2 % of the rate was answered with success"]);
+        let mut unsent = part(1000.0, 2);
+        let figures = unsent.measurement.operations.values_mut().next().unwrap();
+        figures.errors.entry(ErrorKind::Unsent).or_default().count = 1000;
+        check(
+            unsent,
+            &["p99 < 20ms", "errors < 60%"],
+            &["only 50.0 % of the rate was answered with success"],
+        );
+    }
+
+    #[test]
+    fn an_answer_on_its_way_at_the_end_is_no_backlog() {
+        let mut few = part(10.0, 100);
+        let figures = few.measurement.operations.values_mut().next().unwrap();
+        figures.verified_in_window = 9;
+        check(few, &["p99 < 200ms"], &[]);
+    }
+
+    #[test]
+    fn a_try_that_is_not_valid_keeps_nothing() {
+        let mut busy = part(1000.0, 11);
+        busy.measurement.generator_busiest = 0.97;
+        let objective = ["p99 < 20ms".parse().unwrap()];
+        let one = judged(1000.0, false, busy, &objective);
+        assert!(one.broken_by[0].contains("busiest thread"), "{:?}", one.broken_by);
+        let nothing = Part { rate: Some(5.0), ..Part::default() };
+        let one = judged(5.0, false, nothing, &objective);
+        assert_eq!(one.broken_by[0], "p99 is unknown: there was no success");
+        assert_eq!(one.latency, None);
+    }
+}

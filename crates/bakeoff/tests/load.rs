@@ -1,0 +1,408 @@
+//! `bakeoff load` as users and their scripts meet it, against the canary.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use support::{Ran, array, bakeoff, text};
+
+/// What loads a machine goes one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A canary with the value `value` under `/kv/key`.
+struct Canary {
+    process: Child,
+    address: SocketAddr,
+    dir: TempDir,
+}
+
+impl Canary {
+    fn start(flags: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = bakeoff();
+        command.args(["__canary", "--listen", "127.0.0.1:0", "--sync", "none", "--data"]);
+        command.arg(dir.path()).args(flags.split_whitespace()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = lines.find_map(|line| {
+            line.unwrap().strip_prefix("canary: listening on ").map(|at| at.parse().unwrap())
+        });
+        std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
+        Self { process, address: address.expect("a canary says where it listens"), dir }
+    }
+
+    /// With a value to get.
+    fn with_value(flags: &str) -> Self {
+        let canary = Self::start(flags);
+        let put = "PUT /kv/key HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nvalue";
+        let mut socket = TcpStream::connect(canary.address).unwrap();
+        socket.write_all(put.as_bytes()).unwrap();
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 204");
+        canary
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    fn stat(&self, name: &str) -> u64 {
+        let mut socket = TcpStream::connect(self.address).unwrap();
+        socket.write_all(b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str::<Value>(body).unwrap()[name].as_u64().expect(name)
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+fn load(arguments: &[&str]) -> Ran {
+    Ran::of(bakeoff().arg("load").args(arguments))
+}
+
+/// The result as JSON, and the exit code.
+#[track_caller]
+fn result(arguments: &[&str]) -> (Value, Option<i32>) {
+    let ran = load(&[arguments, &["--json"]].concat());
+    let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
+        panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
+    });
+    (result, ran.code)
+}
+
+/// Slow enough that no generator is the limit.
+const SLOW: &str = "--delay 5ms";
+
+#[test]
+fn a_closed_load_sends_as_many_requests_as_were_asked_for() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let before = canary.stat("gets");
+    let (result, code) = result(&[&canary.url("/kv/key"), "-n", "300", "-c", "4"]);
+    assert_eq!(code, Some(0), "{:#}", result["reasons"]);
+    assert_eq!((&result["requests"], &result["verified"]), (&json!(300), &json!(300)));
+    assert_eq!(canary.stat("gets") - before, 300);
+    assert_eq!(result["statuses"], json!({"200": 300}));
+    assert_eq!(result["body_bytes"], 300 * "value".len());
+    assert_eq!(result["errors"], json!({}));
+    assert_eq!(result["settings"]["clients"], 4);
+    let p50 = result["response"]["p50_us"].as_f64().unwrap();
+    assert!((5000.0..15_000.0).contains(&p50), "{p50} µs of a server that takes 5 ms");
+    let rate = result["requests_per_second"].as_f64().unwrap();
+    assert!((200.0..=800.0).contains(&rate), "{rate}/s");
+    assert!(result["generator"]["peak_rss_bytes"].as_u64() > Some(1 << 20));
+}
+
+#[test]
+fn an_open_load_sends_at_its_rate_and_knows_its_slip() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let (result, _) = result(&[&canary.url("/health"), "--rate", "500", "--for", "2s"]);
+    assert_eq!(result["requests"], 1000, "due in two seconds");
+    assert_eq!(result["slip"]["count"], 1000);
+    assert!(result["slip"]["p50_us"].as_f64() > Some(0.0));
+    assert_eq!(array(&result["seconds"]).len(), 2);
+}
+
+#[test]
+fn a_run_of_errors_is_not_valid_and_its_rate_is_nothing() {
+    let _alone = alone();
+    let canary = Canary::start("--error 100%");
+    let (result, code) = result(&[&canary.url("/kv/key"), "-n", "100", "-c", "2"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(result["requests_per_second"], 0.0);
+    assert_eq!(result["errors"], json!({"status": 100}));
+    assert_eq!(result["statuses"], json!({"500": 100}));
+    assert_eq!(result["response"]["p50_us"], Value::Null);
+    assert!(text(&result["reasons"][0]).contains("most requests failed: 100 of 100"));
+    let shown = load(&[&canary.url("/kv/key"), "-n", "100", "-c", "2"]).ends_with(1).stdout;
+    assert!(shown.contains("\nVerified successes: 0/s (0 of 100"), "{shown}");
+}
+
+#[test]
+fn what_is_no_http_is_counted_as_such() {
+    let _alone = alone();
+    let canary = Canary::start("--garbage 100%");
+    let (result, code) = result(&[&canary.url("/kv/key"), "-n", "20", "-c", "2"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(result["errors"], json!({"protocol": 20}), "{:#}", result["error_examples"]);
+}
+
+#[test]
+fn a_condition_that_holds_ends_with_1_and_one_that_does_not_with_0() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let url = canary.url("/kv/key");
+    let with = |condition: &str| load(&[&url, "-n", "100", "-c", "2", "--fail-if", condition]);
+    let shown = with("p99 > 4ms").ends_with(1).stdout;
+    assert!(shown.contains("\nFAILED: --fail-if `p99 > 4ms`: p99 is "), "{shown}");
+    let shown = with("p99 > 1h").ends_with(0).stdout;
+    assert!(shown.contains("\nvalid\npassed: --fail-if `p99 > 1h`: p99 is "), "{shown}");
+    with("errors > 0").ends_with(0);
+    let shown = with("slip p99 < 1h").ends_with(1).stdout;
+    assert!(shown.contains("slip p99 is unknown"), "no figure, no pass: {shown}");
+}
+
+#[test]
+fn what_a_success_is_can_be_said() {
+    let _alone = alone();
+    let canary = Canary::with_value("");
+    let (key, none) = (canary.url("/kv/key"), canary.url("/kv/none"));
+    let errors = |url: &str, flags: &[&str]| {
+        let (result, _) = result(&[&[url, "-n", "10", "-c", "1"], flags].concat());
+        result["errors"].clone()
+    };
+    assert_eq!(errors(&none, &[]), json!({"status": 10}));
+    assert_eq!(errors(&none, &["--expect-status", "2xx,404"]), json!({}));
+    assert_eq!(errors(&key, &["--expect-status", "404"]), json!({"status": 10}));
+    assert_eq!(errors(&key, &["--expect-body", "alu"]), json!({}));
+    assert_eq!(errors(&key, &["--expect-body", "other"]), json!({"wrong value": 10}));
+    // Of `value`, by sha256sum.
+    let right = "sha256:cd42404d52ad55ccfa9aca4adc828aa5800ad9d385a0671fbcbf724118320619";
+    assert_eq!(errors(&key, &["--expect-body", right]), json!({}));
+    let wrong = right.replace("cd42", "cd43");
+    assert_eq!(errors(&key, &["--expect-body", &wrong]), json!({"wrong value": 10}));
+}
+
+#[test]
+fn a_targets_file_is_asked_by_its_weights() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let body = canary.dir.path().join("body.txt");
+    std::fs::write(&body, "0123456789").unwrap();
+    let targets = canary.dir.path().join("targets.txt");
+    let (put, get) = (canary.url("/kv/a"), canary.url("/health"));
+    let file = format!("PUT {put}\nContent-Type: text/plain\n@{}\n\n3 GET {get}\n", body.display());
+    std::fs::write(&targets, file).unwrap();
+    let (result, _) = result(&["--targets", targets.to_str().unwrap(), "-n", "400", "-c", "1"]);
+    assert_eq!(result["statuses"], json!({"200": 300, "204": 100}));
+    assert_eq!(result["url"], Value::Null);
+    let by_request = array(&result["by_request"]);
+    let requests: Vec<u64> =
+        by_request.iter().map(|one| one["requests"].as_u64().unwrap()).collect();
+    assert_eq!(requests, [100, 300]);
+    assert_eq!(canary.stat("puts"), 100);
+}
+
+#[test]
+fn several_urls_are_asked_in_turn() {
+    let _alone = alone();
+    let canary = Canary::with_value("");
+    let urls = [canary.url("/kv/key"), canary.url("/health")];
+    let shown = load(&[&urls[0], &urls[1], "-n", "100", "-c", "2"]).stdout;
+    for url in &urls {
+        let row = shown.lines().find(|line| line.starts_with(&format!("GET {url} ")));
+        let cells: Vec<&str> = row.unwrap_or(&shown).split_whitespace().collect();
+        assert_eq!(cells[3], "50", "{shown}");
+    }
+}
+
+#[test]
+fn a_connection_for_each_request_is_one() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let before = canary.stat("connections");
+    load(&[&canary.url("/health"), "-n", "50", "-c", "2", "--no-keepalive"]);
+    let connections = canary.stat("connections") - before;
+    assert!((50..60).contains(&connections), "{connections}");
+}
+
+#[test]
+fn steps_and_ramps_have_their_rows() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let url = canary.url("/health");
+    let (stepped, _) = result(&[&url, "--steps", "100,300", "--for", "1s"]);
+    let steps = array(&stepped["steps"]);
+    let counts: Vec<u64> = steps.iter().map(|step| step["requests"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [100, 300]);
+    assert_eq!(stepped["requests"], 400);
+    let (ramped, _) = result(&[&url, "--ramp", "100..300", "--for", "2s"]);
+    let count = ramped["requests"].as_u64().unwrap();
+    assert!((398..=402).contains(&count), "200/s on average for two seconds: {count}");
+    let seconds = array(&ramped["seconds"]);
+    let verified = |second: usize| seconds[second]["verified"].as_u64().unwrap();
+    assert!(verified(0) < 170 && verified(1) > 230, "{seconds:?}");
+}
+
+/// Ten clients and 50 ms an answer make 200 requests a second and no more.
+#[test]
+fn the_highest_rate_that_keeps_an_objective_is_found() {
+    let _alone = alone();
+    let canary = Canary::with_value("--delay 50ms");
+    let url = canary.url("/kv/key");
+    let search = ["--find-max", "--slo", "p90 < 120ms", "--rate", "50", "-c", "10"];
+    let (result, code) =
+        result(&[&[url.as_str()], &search[..], &["--for", "1s", "--warmup", "200ms"]].concat());
+    let found = &result["found"];
+    assert_eq!((code, &found["kind"]), (Some(0), &json!("rate")), "{:#}", found["sentences"]);
+    let rate = found["rate"].as_f64().unwrap();
+    assert!((100.0..=215.0).contains(&rate), "{rate}");
+    let tries = array(&result["tries"]);
+    assert!(tries.iter().any(|one| one["kept"] == false && one["rate"].as_f64() > Some(rate)));
+    assert!(tries.iter().any(|one| one["confirming"] == true && one["kept"] == true));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let began = Instant::now();
+    load(&[&format!("http://ann:hunter2@{address}/"), "-H", "Authorization: hunter2"])
+        .ends_with(4)
+        .complains(&["could not connect to `http://", &address.to_string(), "hint: "])
+        .says_nothing_of("hunter2");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+/// A server that answers `hello` over TLS, and the certificate to trust it by.
+fn tls_server(dir: &Path) -> (SocketAddr, PathBuf) {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let file = dir.join("ca.pem");
+    std::fs::write(&file, cert.pem()).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let config = config.clone();
+            std::thread::spawn(move || {
+                greet(StreamOwned::new(ServerConnection::new(config).unwrap(), socket.unwrap()))
+            });
+        }
+    });
+    (address, file)
+}
+
+/// Answers requests without bodies until the client goes.
+fn greet(mut stream: StreamOwned<ServerConnection, TcpStream>) {
+    let mut received = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        received.extend_from_slice(&buffer[..count]);
+        if received.ends_with(b"\r\n\r\n") {
+            received.clear();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn tls_trusts_whom_it_is_told_to_and_says_at_once_when_it_does_not() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let (address, ca) = tls_server(dir.path());
+    let url = format!("https://{address}/");
+    let asked = |flags: &[&str]| load(&[&[url.as_str(), "-n", "20", "-c", "2"], flags].concat());
+    let hint = "hint: `--ca FILE` trusts whom that authority has signed, `--insecure` anybody";
+    asked(&[]).ends_with(4).complains(&["invalid peer certificate", hint]);
+    for trust in [&["--ca", ca.to_str().unwrap()][..], &["--insecure"]] {
+        let (result, _) = result(&[&[url.as_str(), "-n", "20", "-c", "2"], trust].concat());
+        assert_eq!(result["statuses"], json!({"200": 20}), "{trust:?}");
+    }
+    asked(&["--ca", "/nowhere"]).ends_with(2).complains(&["`/nowhere` cannot be used"]);
+}
+
+#[test]
+fn nothing_secret_is_printed() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let url = format!("http://ann:hunter2@{}/health?token=hunter2", canary.address);
+    for more in [&[][..], &["--json"], &["--expect-status", "404"]] {
+        let ran = load(&[&[url.as_str(), "-n", "5", "-H", "X-Key: hunter2"], more].concat());
+        assert!(ran.stdout.contains("/health?token=***"), "{}", ran.stdout);
+        ran.says_nothing_of("hunter2");
+    }
+}
+
+#[test]
+fn bad_input_ends_with_2_and_says_where() {
+    let url = "http://127.0.0.1:1/";
+    let bad = |arguments: &[&str], said: &[&str]| {
+        load(arguments).ends_with(2).complains(said);
+    };
+    bad(&["ftp://a/"], &["`ftp` is not a scheme"]);
+    bad(&[url, "-c", "10", "-n", "5"], &["10 clients cannot share 5 requests", "hint: "]);
+    bad(&[url, "--fail-if", "p99 > 20"], &["did you mean `20s`?", "\n        ^^"]);
+    bad(&[url, "--arrivals", "poisson"], &["--rate"]);
+    bad(&[url, "--find-max"], &["--slo"]);
+    bad(&[url, "-H", "no colon"], &["`--header`"]);
+    bad(&["--targets", "/nowhere"], &["cannot read the targets file `/nowhere`"]);
+}
+
+#[test]
+fn an_interrupted_load_prints_what_it_measured() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let mut command = bakeoff();
+    command.args(["load", &canary.url("/kv/key"), "-c", "2", "--for", "60s", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let began = Instant::now();
+    let ran = Ran::from_output(child.wait_with_output().unwrap()).ends_with(130);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&result["interrupted"], &result["valid"]), (&json!(true), &json!(false)));
+    assert!(result["verified"].as_u64() > Some(50), "{}", result["verified"]);
+}
+
+#[test]
+fn what_is_no_terminal_gets_plain_lines() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let ran = load(&[&canary.url("/health"), "-n", "10"]);
+    for text in [&ran.stdout, &ran.stderr] {
+        assert!(!text.contains('\x1b') && !text.contains('\r'), "{text:?}");
+    }
+    assert_eq!(ran.stderr.lines().count(), 1, "what is asked: {}", ran.stderr);
+}
+
+impl Ran {
+    /// Fails the test when this is anywhere in what was printed.
+    #[track_caller]
+    fn says_nothing_of(self, secret: &str) -> Self {
+        for text in [&self.stdout, &self.stderr] {
+            assert!(!text.contains(secret), "{text}");
+        }
+        self
+    }
+}
