@@ -204,5 +204,14 @@ fn ramp(text: &str) -> Result<Ramp, String> {
     let Some((from, to)) = text.split_once("..") else {
         return Err("write the first and the last rate: `100..2000`".to_owned());
     };
-    Ok(Ramp { from: rate(from)?, to: rate(to)? })
+    // Down to nothing and up from it is a ramp too, but nothing all the time is none.
+    let end = |text: &str| match units::parse_rate(text) {
+        Ok(0.0) => Ok(0.0),
+        _ => rate(text),
+    };
+    let ramp = Ramp { from: end(from)?, to: end(to)? };
+    if ramp.from.max(ramp.to) == 0.0 {
+        return Err("nothing is ever due at these rates".to_owned());
+    }
+    Ok(ramp)
 }

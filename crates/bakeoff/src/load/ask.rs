@@ -477,6 +477,9 @@ mod tests {
         assert_eq!(ramp.course, Course::Ramp(Ramp { from: 100.0, to: 1000.0 }));
         wrong(&[URL, "--ramp", "5..6", "--warmup", "1s"], &["cannot be used with"]);
         wrong(&[URL, "--steps", "5", "--rate", "5"], &["cannot be used with"]);
+        let from_nothing = asked(&[URL, "--ramp", "0..10"]).course;
+        assert_eq!(from_nothing, Course::Ramp(Ramp { from: 0.0, to: 10.0 }));
+        wrong(&[URL, "--ramp", "0..0"], &["nothing is ever due"]);
         wrong(&[URL, "--ramp", "5..fast"], &["`fast` is not a rate"]);
         wrong(&[URL, "--ramp", "5"], &["the first and the last rate"]);
     }

@@ -52,7 +52,8 @@ pub(super) fn text(result: &LoadResult, style: Style) -> String {
         page.gap();
         page.steps(&result.steps);
     }
-    if let Some(ramp) = result.settings.ramp {
+    let any_second = result.whole.measurement.window.as_secs() > 0;
+    if let Some(ramp) = result.settings.ramp.filter(|_| any_second) {
         page.gap();
         page.ramp(&result.whole, ramp);
     }
@@ -292,8 +293,8 @@ impl Page {
         self.table(&rows);
         if let Some(waited) = part.waited().filter(|&share| share >= 0.01) {
             let text = format!(
-                "{} of requests waited for a free client: their wait is in the response time; more \
-                 `--clients` send them sooner",
+                "{} of requests waited for a free client or a connection: their wait is in the response \
+                 time; more `--clients` may send them sooner",
                 percent(waited)
             );
             self.line(None, &text);
