@@ -483,6 +483,48 @@ fn a_stall_stops_everything_once() {
 }
 
 #[test]
+fn the_truth_told_is_what_a_client_sees_less_its_way() {
+    let dir = temp();
+    let canary = Canary::start(dir.path(), "--truth uniform:2ms,12ms --truth-order cycle");
+    let mut client = canary.connect();
+    let mut seen = Vec::new();
+    for path in ["/truth", "/truth/a/b?c"].repeat(20) {
+        let asked = Instant::now();
+        assert_eq!(client.ask("GET", path, ""), ok("truth\n"));
+        seen.push(asked.elapsed().as_nanos() as u64);
+    }
+    seen.sort_unstable();
+    assert_eq!(canary.stat("/truth/count"), 40);
+    // Not quicker than was intended, and the canary's part of it not longer than the whole; a
+    // histogram's three digits aside.
+    for (rank, pointer) in [(20, "/truth/p50_ns"), (36, "/truth/p90_ns"), (40, "/truth/max_ns")] {
+        let (told, seen) = (canary.stat(pointer), seen[rank - 1]);
+        let intended = 2_000_000 + 10_000_000 / 40 * (rank as u64 - 2);
+        assert!((intended..=seen + seen / 1000).contains(&told), "{pointer}: {told}, {seen}");
+    }
+    assert_eq!(client.ask("PUT", "/truth", "1"), Answer::Whole(405, Vec::new()));
+    assert_eq!(client.ask("GET", "/truths", ""), NOT_FOUND);
+    let canary = Canary::start(temp().path(), "");
+    assert_eq!(canary.ask("GET", "/truth", ""), NOT_FOUND, "not asked for");
+}
+
+#[test]
+fn a_stall_stops_the_truth_too_and_tells_how_long() {
+    let dir = temp();
+    let flags = "--truth constant:300ms --stall 500ms --stall-after 200ms";
+    let canary = Canary::start(dir.path(), flags);
+    // Read before the stall, and due in the middle of it.
+    let asked = Instant::now();
+    assert_eq!(canary.ask("GET", "/truth", ""), ok("truth\n"));
+    assert_eq!(canary.stat("/faults/stalls"), 1);
+    let (stalled, took) = (canary.stat("/faults/stalled_ns"), asked.elapsed().as_nanos() as u64);
+    assert!(stalled >= 500_000_000, "{stalled}");
+    assert!(took >= 500_000_000, "{took}");
+    let given = canary.stat("/truth/max_ns");
+    assert!(given > 301_000_000 && given <= took + took / 1000, "{given}, {took}");
+}
+
+#[test]
 fn a_refused_request_ends_the_connection_unanswered() {
     let dir = temp();
     let canary = Canary::start(dir.path(), "--refuse 100%");

@@ -5,7 +5,7 @@
 //! seed and the same order of requests give the same faults.
 //!
 //! A ground-truth mode (every fault that was injected written down, with its key and time, for a
-//! checker to be compared with) has its place beside [`Tally`].
+//! checker to be compared with) has its place beside [`Tally`]. The truth about latencies is in `truth`.
 
 use std::time::Duration;
 
@@ -82,6 +82,8 @@ pub(super) struct Tally {
     pub(super) garbage: u64,
     pub(super) delayed: u64,
     pub(super) stalls: u64,
+    /// How long they truly took.
+    pub(super) stalled_ns: u64,
 }
 
 impl Faults {

@@ -14,9 +14,10 @@
 //! | `GET /list/PREFIX` | 200 and the names of keys, sorted, one a line |
 //! | `GET /health` | 200 once ready, 503 before |
 //! | `GET /stats` | 200 and counters as JSON, injected faults among them |
+//! | `GET /truth`, `GET /truth/…` | 200 after a delay of a known distribution (`--truth`), else 404 |
 //!
 //! A key is percent-decoded and holds no control characters. Faults touch `/kv` and `/list` alone,
-//! so that readiness and counters can be trusted.
+//! so that readiness and counters can be trusted; a stall stops everything.
 //!
 //! Not here: TLS, several nodes, compaction of the log.
 
@@ -27,6 +28,7 @@ mod options;
 mod server;
 mod service;
 mod store;
+mod truth;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bakeoff_core::units;
 
 use super::Faults;
+use super::truth::{Order, Shape, Truth};
 
 /// What a canary is told at its start.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +23,12 @@ pub(crate) struct Options {
     pub(crate) durability: Durability,
     /// What it does wrong.
     pub(crate) faults: Faults,
+    /// What `/truth` does, if there is one.
+    pub(crate) truth: Option<Truth>,
 }
+
+/// Short enough to cost little, long enough for most machines to wake up in.
+const SPIN: Duration = Duration::from_micros(100);
 
 /// When a write is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +43,7 @@ impl Options {
     pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let (mut listen, mut data, mut durability) = (None, None, Durability::SyncEachWrite);
         let mut faults = Faults { delay_share: 1.0, ..Faults::default() };
+        let (mut shape, mut order, mut spin) = (None, None, None);
         let mut args = args;
         while let Some(arg) = args.next() {
             let arg = arg.into_string().map_err(|arg| format!("unknown option {arg:?}"))?;
@@ -74,13 +81,28 @@ impl Options {
                 "--stall-after" => set(&mut faults.stall_after, duration(text)),
                 "--slow-start" => set(&mut faults.slow_start, duration(text)),
                 "--die-after" => set(&mut faults.die_after, duration(text).map(Some)),
+                "--truth" => set(&mut shape, Shape::parse(text).map(Some)),
+                "--truth-order" => match text {
+                    "random" => set(&mut order, Ok(Some(Order::Random))),
+                    "cycle" => set(&mut order, Ok(Some(Order::Cycle))),
+                    _ => Err("is neither `random` nor `cycle`".into()),
+                },
+                "--truth-spin" => set(&mut spin, duration(text).map(Some)),
                 _ => return Err(format!("unknown option `{name}`")),
             };
             read.map_err(|problem| format!("`{name}`: `{text}` {problem}"))?;
         }
         let listen: SocketAddr = listen.ok_or("`--listen` is missing")?;
         let data = data.ok_or("`--data` is missing")?;
-        let options = Self { listen, data, durability, faults };
+        let truth = shape.map(|shape| Truth {
+            shape,
+            order: order.unwrap_or(Order::Random),
+            spin: spin.unwrap_or(SPIN),
+        });
+        if truth.is_none() && (order.is_some() || spin.is_some()) {
+            return Err("`--truth-order` and `--truth-spin` need `--truth`".into());
+        }
+        let options = Self { listen, data, durability, faults, truth };
         options.check()?;
         Ok(options)
     }
@@ -139,6 +161,17 @@ mod tests {
     }
 
     #[test]
+    fn a_truth_is_random_and_told_with_a_short_spin_unless_told_otherwise() {
+        let truth = |more: &str| parse(&format!("--listen [::1]:2 --data=d {more}")).unwrap().truth;
+        assert_eq!(truth(""), None);
+        let shape = || Shape::Uniform { from: 0.002, to: 0.04 };
+        let plain = Truth { shape: shape(), order: Order::Random, spin: SPIN };
+        assert_eq!(truth("--truth uniform:2ms,40ms"), Some(plain));
+        let told = truth("--truth-order cycle --truth-spin 1ms --truth uniform:2ms,40ms").unwrap();
+        assert_eq!((told.order, told.spin), (Order::Cycle, Duration::from_millis(1)));
+    }
+
+    #[test]
     fn bad_flags_are_refused_by_name() {
         let good = "--listen 127.0.0.1:1 --data d";
         let fails = |more: &str, said: &str| {
@@ -155,6 +188,9 @@ mod tests {
         fails("--listen 192.0.2.1:80", "`192.0.2.1` is not a loopback address");
         fails("--listen 0.0.0.0:80", "is not a loopback address");
         fails("--error 60% --refuse 60%", "add up to 120.0 %");
+        fails("--truth normal:5ms", "`--truth`: `normal:5ms` is no distribution");
+        fails("--truth constant:5ms --truth-order up", "is neither `random` nor `cycle`");
+        fails("--truth-order cycle", "need `--truth`");
         assert!(parse("--data d").unwrap_err().contains("`--listen` is missing"));
     }
 }

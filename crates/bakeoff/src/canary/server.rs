@@ -17,11 +17,14 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::http::{self, Parsed};
 use super::service::{Answer, Service};
+use super::truth::Asked;
 use super::{Options, say};
 use crate::engine::clock;
+use crate::engine::timer::Timer;
 
 const LISTENER: Token = Token(usize::MAX);
 const WAKER: Token = Token(usize::MAX - 1);
+const TIMER: Token = Token(usize::MAX - 2);
 /// Answers that a client does not read pile up to here; then its requests wait.
 const OUTPUT_MAX: usize = 1 << 20;
 /// Bytes read from one connection in one round, so that none starves the others.
@@ -34,6 +37,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// A canary that listens.
 pub(crate) struct Canary {
     poll: Poll,
+    timer: Timer,
+    /// What the timer was last set to.
+    timer_at: Option<Instant>,
     listener: TcpListener,
     waker: Arc<Waker>,
     stop: Arc<AtomicBool>,
@@ -71,6 +77,8 @@ struct Connection {
     written: usize,
     /// An answer that is to go out later; until then nothing is read.
     delayed: Option<Delayed>,
+    /// Of an answer of `/truth` that is going out.
+    asked: Option<Asked>,
     /// Whether the socket may hold bytes: with edge-triggered epoll nobody says so again.
     readable: bool,
     /// Whether whole requests may wait in `input`.
@@ -86,6 +94,8 @@ struct Delayed {
     due: Instant,
     bytes: Vec<u8>,
     after: After,
+    /// When its time is to be told.
+    asked: Option<Asked>,
 }
 
 /// What happens to a connection once its output is out.
@@ -113,9 +123,12 @@ impl Canary {
         let address = listener.local_addr()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let timer = Timer::new(poll.registry(), TIMER)?;
         say(format_args!("listening on {address}"));
         Ok(Self {
             poll,
+            timer,
+            timer_at: None,
             listener,
             waker,
             stop,
@@ -149,11 +162,8 @@ impl Canary {
             if let Some(Reverse((due, ..))) = self.timers.peek() {
                 next = Some(next.map_or(*due, |n| n.min(*due)));
             }
-            let mut timeout = next.map(|at| at.saturating_duration_since(clock::now()));
-            if accepting {
-                timeout = Some(timeout.unwrap_or(Duration::MAX).min(Duration::from_millis(10)));
-            }
-            if !self.again.is_empty() {
+            let mut timeout = accepting.then_some(Duration::from_millis(10));
+            if !self.again.is_empty() || self.is_near(next)? {
                 timeout = Some(Duration::ZERO);
             }
             match self.poll.poll(&mut events, timeout) {
@@ -171,12 +181,13 @@ impl Canary {
             }
             if stall_at.is_some_and(|at| clock::now() >= at) {
                 stall_at = None;
-                self.service.note_stall();
-                let until = clock::now() + faults.stall;
+                let from = clock::now();
+                let until = from + faults.stall;
                 while clock::now() < until && !self.stop.load(Ordering::Relaxed) {
                     let left = until.saturating_duration_since(clock::now());
                     std::thread::sleep(left.min(Duration::from_millis(20)));
                 }
+                self.service.note_stall(clock::now().saturating_duration_since(from));
             }
 
             let mut round = std::mem::take(&mut self.round);
@@ -184,7 +195,7 @@ impl Canary {
             for event in &events {
                 match event.token() {
                     LISTENER => accepting = true,
-                    WAKER => {}
+                    WAKER | TIMER => {}
                     Token(slot) => {
                         if let Some(Some(connection)) = self.connections.get_mut(slot) {
                             connection.readable |= event.is_readable() || event.is_read_closed();
@@ -212,6 +223,22 @@ impl Canary {
                 accepting = self.accept();
             }
         }
+    }
+
+    /// Whether the next moment is so near that sleeping would miss it; otherwise sets the timer.
+    /// `epoll_wait` itself counts in milliseconds.
+    fn is_near(&mut self, next: Option<Instant>) -> io::Result<bool> {
+        let Some(next) = next else { return Ok(false) };
+        let left = next.saturating_duration_since(clock::now());
+        let sleep = left.saturating_sub(self.service.spin());
+        if sleep.is_zero() {
+            return Ok(true);
+        }
+        if self.timer_at != Some(next) {
+            self.timer.set(sleep)?;
+            self.timer_at = Some(next);
+        }
+        Ok(false)
     }
 
     fn wake_due(&mut self, round: &mut Vec<usize>) {
@@ -267,6 +294,7 @@ impl Canary {
                 output: Vec::new(),
                 written: 0,
                 delayed: None,
+                asked: None,
                 readable: false,
                 unparsed: false,
                 ended: false,
@@ -283,6 +311,7 @@ impl Canary {
         if let Some(delayed) = connection.delayed.take_if(|delayed| delayed.due <= clock::now()) {
             connection.output.extend(delayed.bytes);
             connection.after = delayed.after;
+            connection.asked = delayed.asked;
             connection.unparsed = true;
         }
         if connection.may_work() {
@@ -303,6 +332,12 @@ impl Canary {
         connection.in_round = false;
         let open = connection.flush();
         let flushed = connection.output.is_empty();
+        if open
+            && flushed
+            && let Some(asked) = connection.asked.take()
+        {
+            self.service.note_truth(asked, clock::now());
+        }
         if open && flushed && connection.after == After::Linger {
             let until = clock::now() + LINGER;
             connection.after = After::Lingering(until);
@@ -410,11 +445,14 @@ impl Connection {
                 Answer::Whole if head.keep_alive => {}
                 Answer::Whole => self.after = After::Linger,
                 Answer::CutOff => self.after = After::Close,
-                Answer::Delayed(by) => {
-                    let due_at = clock::now() + by;
+                kept @ (Answer::Delayed(by) | Answer::Truth(by)) => {
+                    let at = clock::now();
+                    let due_at = at + by;
+                    let asked =
+                        matches!(kept, Answer::Truth(_)).then_some(Asked { at, due: due_at });
                     let after = if head.keep_alive { After::Keep } else { After::Linger };
                     let bytes = self.output.split_off(start);
-                    self.delayed = Some(Delayed { due: due_at, bytes, after });
+                    self.delayed = Some(Delayed { due: due_at, bytes, after, asked });
                     due = Some(due_at);
                 }
             }

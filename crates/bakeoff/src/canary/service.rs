@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::faults::{Dice, Fate, Faults, Kind, Tally};
 use super::http::{self, Head, Status};
 use super::store::{Logged, Store};
+use super::truth::{self, Asked, Teller, Told};
 use super::{Options, say};
 use crate::engine::clock;
 
@@ -20,6 +21,8 @@ pub(super) enum Answer {
     CutOff,
     /// Send it after this long.
     Delayed(Duration),
+    /// Send it after this long, and [note](Service::note_truth) how long it truly took.
+    Truth(Duration),
 }
 
 /// The store, the faults, and the counters.
@@ -27,6 +30,9 @@ pub(super) struct Service {
     store: Store,
     faults: Faults,
     dice: Dice,
+    teller: Option<Teller>,
+    /// How long before something is due not to sleep any more.
+    spin: Duration,
     counters: Counters,
     /// Until then everything but the counters is 503.
     ready_at: Option<Instant>,
@@ -34,7 +40,7 @@ pub(super) struct Service {
 }
 
 /// What `GET /stats` answers.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Counters {
     connections: u64,
     requests: u64,
@@ -49,11 +55,13 @@ struct Counters {
     log_bytes: u64,
     keys: usize,
     faults: Tally,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truth: Option<Told>,
 }
 
 impl Service {
     pub(super) fn open(options: Options, began: Instant) -> io::Result<Self> {
-        let Options { data, durability, faults, .. } = options;
+        let Options { data, durability, faults, truth, .. } = options;
         let (store, found) = Store::open(&data, durability, faults.stale > 0.0)?;
         say(format_args!("{} records replayed, {} keys", found.records, store.len()));
         if found.torn_bytes > 0 {
@@ -61,7 +69,9 @@ impl Service {
         }
         let ready_at = (!faults.slow_start.is_zero()).then(|| began + faults.slow_start);
         let (dice, counters) = (Dice::new(&faults), Counters::default());
-        Ok(Self { store, faults, dice, counters, ready_at, names: Vec::new() })
+        let spin = truth.as_ref().map_or(Duration::ZERO, |truth| truth.spin);
+        let teller = truth.map(|truth| Teller::new(truth, faults.seed));
+        Ok(Self { store, faults, dice, teller, spin, counters, ready_at, names: Vec::new() })
     }
 
     pub(super) fn faults(&self) -> &Faults {
@@ -76,8 +86,20 @@ impl Service {
         self.counters.bad_requests += 1;
     }
 
-    pub(super) fn note_stall(&mut self) {
+    pub(super) fn note_stall(&mut self, took: Duration) {
         self.counters.faults.stalls += 1;
+        self.counters.faults.stalled_ns += took.as_nanos() as u64;
+    }
+
+    pub(super) fn spin(&self) -> Duration {
+        self.spin
+    }
+
+    /// An answer of `/truth` has gone out.
+    pub(super) fn note_truth(&mut self, asked: Asked, out: Instant) {
+        if let Some(teller) = &mut self.teller {
+            teller.note(asked, out);
+        }
     }
 
     /// Makes the writes of this round durable; no answer may go out before.
@@ -93,6 +115,7 @@ impl Service {
         self.counters.requests += 1;
         if head.path == "/stats" && head.method == "GET" {
             self.counters.keys = self.store.len();
+            self.counters.truth = self.teller.as_ref().map(Teller::told);
             let json = serde_json::to_vec(&self.counters).expect("numbers can be written");
             return whole(out, Status::Ok, &json, head);
         }
@@ -101,6 +124,16 @@ impl Service {
                 return whole(out, Status::Unavailable, b"", head);
             }
             self.ready_at = None;
+        }
+        if let Some(teller) = &mut self.teller
+            && let Some(rest) = head.path.strip_prefix("/truth")
+            && (rest.is_empty() || rest.starts_with('/'))
+        {
+            if head.method != "GET" {
+                return whole(out, Status::MethodNotAllowed, b"", head);
+            }
+            http::answer(out, Status::Ok, truth::BODY, head.keep_alive);
+            return Answer::Truth(teller.delay());
         }
         let (list, name) = if let Some(name) = head.path.strip_prefix("/kv/") {
             (false, name)

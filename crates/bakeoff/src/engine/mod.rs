@@ -9,7 +9,7 @@
 mod client;
 pub(crate) mod clock;
 mod collector;
-mod timer;
+pub(crate) mod timer;
 pub(crate) mod transport;
 pub(crate) mod work;
 mod worker;

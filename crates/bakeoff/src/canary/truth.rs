@@ -1,0 +1,375 @@
+//! Answers after delays of a known distribution, and the record of what was truly given.
+//!
+//! That by which latencies are checked needs a truth from outside. The intended distribution is not
+//! quite it: a machine wakes late, and a stall holds everything back. So each answer's delay is
+//! measured here too, from the moment when its request had been read to the moment when the answer
+//! had been handed to the kernel, and `/stats` tells both.
+//!
+//! A shape is its quantile function. Drawn at random it is met up to sampling; in a cycle, each
+//! [`CYCLE`] requests meet [`CYCLE`] evenly spaced quantiles once each, so that it is met exactly.
+//!
+//! Not here: waiting and sending (`server`).
+
+use std::time::{Duration, Instant};
+
+use bakeoff_core::histogram::{Latencies, PackedLatencies};
+use bakeoff_core::units;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Serialize;
+
+/// What `/truth` answers.
+pub(super) const BODY: &[u8] = b"truth\n";
+/// How many requests make a cycle.
+const CYCLE: u64 = 1000;
+/// Requests of a cycle go through it with this stride: it shares no divisor with [`CYCLE`], and
+/// near the golden ratio any few of them in a row are spread over the whole distribution.
+const STRIDE: u64 = 619;
+/// No answer is held back for longer than this.
+const DELAY_MAX_SECONDS: f64 = 3600.0;
+/// How far a hump reaches from its middle, as a share of that.
+const HUMP_REACH: f64 = 0.25;
+
+/// The delays of `/truth`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Truth {
+    /// How they are distributed.
+    pub(crate) shape: Shape,
+    /// How they follow each other.
+    pub(crate) order: Order,
+    /// How long before an answer is due the canary stops sleeping and looks again and again.
+    pub(crate) spin: Duration,
+}
+
+/// A distribution of delays. Times are in seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Shape {
+    /// Always the same.
+    Constant { delay: f64 },
+    /// All between two alike.
+    Uniform { from: f64, to: f64 },
+    /// Many short, few long.
+    Exponential { mean: f64 },
+    /// Its logarithm has a normal distribution, with `sigma` as its standard deviation.
+    LogNormal { median: f64, sigma: f64 },
+    /// Most around `fast`, a share around `slow`, none between: each hump is a triangle.
+    Humps { fast: f64, slow: f64, slow_share: f64 },
+    /// Given quantiles (share, delay), with straight lines between. The first is 0, the last 1.
+    Points(Vec<(f64, f64)>),
+}
+
+/// How delays follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Independently, from the canary's seed.
+    Random,
+    /// Through evenly spaced quantiles, again and again.
+    Cycle,
+}
+
+impl Shape {
+    /// Reads `constant:5ms`, `uniform:2ms,40ms`, `exponential:MEAN`, `lognormal:MEDIAN,SIGMA`,
+    /// `humps:FAST,SLOW,SHARE` or `points:0%=1ms,50%=2ms,100%=40ms`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (name, values) = text.split_once(':').unwrap_or((text, ""));
+        let values: Vec<&str> = values.split(',').collect();
+        let shape = match (name, &values[..]) {
+            ("constant", [delay]) => Self::Constant { delay: seconds(delay)? },
+            ("uniform", [from, to]) => Self::Uniform { from: seconds(from)?, to: seconds(to)? },
+            ("exponential", [mean]) => Self::Exponential { mean: seconds(mean)? },
+            ("lognormal", [median, sigma]) => {
+                let sigma = sigma.parse().ok().filter(|sigma| (0.0..=5.0).contains(sigma));
+                let sigma = sigma.ok_or("needs a sigma from 0 to 5")?;
+                Self::LogNormal { median: seconds(median)?, sigma }
+            }
+            ("humps", [fast, slow, share]) => Self::Humps {
+                fast: seconds(fast)?,
+                slow: seconds(slow)?,
+                slow_share: units::parse_share(share).map_err(|_| no_share(share))?,
+            },
+            ("points", points) => {
+                let point = |point: &&str| {
+                    let (share, delay) = point.split_once('=').ok_or("needs points `50%=2ms`")?;
+                    let share = units::parse_share(share).map_err(|_| no_share(share))?;
+                    Ok::<_, String>((share, seconds(delay)?))
+                };
+                Self::Points(points.iter().map(point).collect::<Result<_, _>>()?)
+            }
+            _ => {
+                return Err("is no distribution: `constant:5ms`, `uniform:2ms,40ms`, \
+                            `exponential:5ms`, `lognormal:5ms,0.5`, `humps:2ms,20ms,10%`, \
+                            `points:0%=1ms,50%=2ms,100%=40ms`"
+                    .into());
+            }
+        };
+        match &shape {
+            Self::Uniform { from, to } if from > to => Err("ends before it begins".into()),
+            Self::Humps { fast, slow, .. }
+                if fast * (1.0 + HUMP_REACH) > slow * (1.0 - HUMP_REACH) =>
+            {
+                Err("has humps that overlap: each reaches a quarter of its middle to both sides"
+                    .into())
+            }
+            Self::Points(points) => {
+                let rising = |w: &[(f64, f64)]| w[0].0 < w[1].0 && w[0].1 <= w[1].1;
+                let whole = points.len() >= 2
+                    && points[0].0 == 0.0
+                    && points[points.len() - 1].0 == 1.0
+                    && points.windows(2).all(rising);
+                whole.then_some(shape).ok_or("needs rising points from `0%=` to `100%=`".into())
+            }
+            _ => Ok(shape),
+        }
+    }
+
+    /// The delay that a share of `at` (0 to 1) of all delays does not exceed, in seconds.
+    fn quantile(&self, at: f64) -> f64 {
+        match self {
+            Self::Constant { delay } => *delay,
+            Self::Uniform { from, to } => from + (to - from) * at,
+            Self::Exponential { mean } => -mean * (-at).ln_1p(),
+            Self::LogNormal { median, sigma } => median * (sigma * normal_quantile(at)).exp(),
+            Self::Humps { fast, slow, slow_share } => {
+                let fast_share = 1.0 - slow_share;
+                if at < fast_share {
+                    triangle(*fast, at / fast_share)
+                } else {
+                    triangle(*slow, (at - fast_share) / slow_share)
+                }
+            }
+            Self::Points(points) => {
+                let after = points.partition_point(|(share, _)| *share <= at);
+                let after = after.clamp(1, points.len() - 1);
+                let ((left, low), (right, high)) = (points[after - 1], points[after]);
+                low + (high - low) * (at - left) / (right - left)
+            }
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    units::parse_duration(text)
+        .map(|duration| duration.as_secs_f64())
+        .map_err(|_| format!("holds `{text}`, which is no duration: `5ms`, `1.5s`"))
+}
+
+fn no_share(text: &str) -> String {
+    format!("holds `{text}`, which is no share: `1%`, or a number from 0 to 1")
+}
+
+/// The quantile of a triangle around `middle`.
+fn triangle(middle: f64, at: f64) -> f64 {
+    let reach = middle * HUMP_REACH;
+    if at < 0.5 {
+        middle - reach + reach * (2.0 * at).sqrt()
+    } else {
+        middle + reach - reach * (2.0 * (1.0 - at)).max(0.0).sqrt()
+    }
+}
+
+/// The quantile of the standard normal distribution, to seven digits: M. J. Wichura, "Algorithm AS
+/// 241: The Percentage Points of the Normal Distribution", Applied Statistics 37 (1988), PPND7.
+fn normal_quantile(at: f64) -> f64 {
+    let polynomial = |x: f64, of: &[f64]| of.iter().rev().fold(0.0, |sum, c| sum * x + c);
+    let centred = at - 0.5;
+    if centred.abs() <= 0.425 {
+        let r = 0.180_625 - centred * centred;
+        return centred
+            * polynomial(r, &[3.387_132_717_9, 50.434_271_938, 159.291_132_02, 59.109_374_72])
+            / polynomial(r, &[1.0, 17.895_169_469, 78.757_757_664, 67.187_563_6]);
+    }
+    let r = (-at.min(1.0 - at).max(f64::MIN_POSITIVE).ln()).sqrt();
+    let far = if r <= 5.0 {
+        let r = r - 1.6;
+        polynomial(r, &[1.423_437_277_7, 2.756_815_39, 1.306_728_481_6, 0.170_238_211_03])
+            / polynomial(r, &[1.0, 0.737_001_642_5, 0.120_211_329_75])
+    } else {
+        let r = r - 5.0;
+        polynomial(r, &[6.657_905_115, 3.081_226_386, 0.428_682_943_37, 0.017_337_203_997])
+            / polynomial(r, &[1.0, 0.241_978_942_25, 0.012_258_202_635])
+    };
+    far.copysign(centred)
+}
+
+/// Draws delays and remembers what came of them.
+pub(super) struct Teller {
+    truth: Truth,
+    random: Xoshiro256PlusPlus,
+    number: u64,
+    given: Latencies,
+    late: Latencies,
+}
+
+/// When an answer was asked for and when it is to go out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) at: Instant,
+    pub(super) due: Instant,
+}
+
+/// What `/stats` says of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    count: u64,
+    p50_ns: u64,
+    p75_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    p999_ns: u64,
+    max_ns: u64,
+    /// The delays that were truly given.
+    given: PackedLatencies,
+    /// How long after its due time each answer went out.
+    late: PackedLatencies,
+}
+
+impl Teller {
+    pub(super) fn new(truth: Truth, seed: u64) -> Self {
+        Self {
+            truth,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            number: 0,
+            given: Latencies::default(),
+            late: Latencies::default(),
+        }
+    }
+
+    /// How long the next answer is to be held back.
+    pub(super) fn delay(&mut self) -> Duration {
+        let at = match self.truth.order {
+            Order::Random => self.random.random::<f64>(),
+            Order::Cycle => {
+                let place = self.number % CYCLE * STRIDE % CYCLE;
+                self.number += 1;
+                (place as f64 + 0.5) / CYCLE as f64
+            }
+        };
+        let seconds = self.truth.shape.quantile(at).clamp(0.0, DELAY_MAX_SECONDS);
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// An answer has gone out.
+    pub(super) fn note(&mut self, asked: Asked, out: Instant) {
+        self.given.record(out.saturating_duration_since(asked.at));
+        self.late.record(out.saturating_duration_since(asked.due));
+    }
+
+    pub(super) fn told(&self) -> Told {
+        let quantile = |at| self.given.quantile(at).map_or(0, |delay| delay.as_nanos() as u64);
+        Told {
+            count: self.given.count(),
+            p50_ns: quantile(0.5),
+            p75_ns: quantile(0.75),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            max_ns: quantile(1.0),
+            given: self.given.pack(),
+            late: self.late.pack(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPES: [&str; 6] = [
+        "constant:5ms",
+        "uniform:2ms,40ms",
+        "exponential:5ms",
+        "lognormal:5ms,0.8",
+        "humps:2ms,20ms,10%",
+        "points:0%=1ms,75%=2.6ms,90%=10.5ms,99%=40.8ms,100%=60ms",
+    ];
+
+    fn teller(shape: &str, order: Order) -> Teller {
+        let shape = Shape::parse(shape).unwrap();
+        Teller::new(Truth { shape, order, spin: Duration::ZERO }, 1)
+    }
+
+    fn sorted(teller: &mut Teller, count: usize) -> Vec<f64> {
+        let mut delays: Vec<f64> = (0..count).map(|_| teller.delay().as_secs_f64()).collect();
+        delays.sort_unstable_by(f64::total_cmp);
+        delays
+    }
+
+    #[test]
+    fn a_cycle_meets_each_quantile_exactly_once() {
+        for text in SHAPES {
+            let shape = Shape::parse(text).unwrap();
+            for (place, delay) in
+                sorted(&mut teller(text, Order::Cycle), CYCLE as usize).iter().enumerate()
+            {
+                let exact = shape.quantile((place as f64 + 0.5) / CYCLE as f64);
+                assert!((delay - exact).abs() < 2e-9, "{text} at {place}: {delay}, {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn random_delays_have_the_same_distribution() {
+        for text in SHAPES {
+            let shape = Shape::parse(text).unwrap();
+            let delays = sorted(&mut teller(text, Order::Random), 100_000);
+            for at in [0.1, 0.5, 0.75, 0.95, 0.99] {
+                let seen = delays[(at * 100_000.0) as usize];
+                // The share of delays below it is what sampling disturbs: by three deviations.
+                let off = 3.0 * (at * (1.0 - at) / 100_000.0_f64).sqrt();
+                let between = shape.quantile(at - off) - 1e-9..=shape.quantile(at + off) + 1e-9;
+                assert!(between.contains(&seen), "{text} at {at}: {seen} not in {between:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_textbook() {
+        let check = |text: &str, at: f64, milliseconds: f64| {
+            let seen = Shape::parse(text).unwrap().quantile(at) * 1e3;
+            assert!((seen - milliseconds).abs() < 1e-5 * milliseconds, "{text} at {at}: {seen}");
+        };
+        check("constant:5ms", 0.3, 5.0);
+        check("uniform:2ms,40ms", 0.5, 21.0);
+        check("exponential:5ms", 0.5, 5.0 * 2.0_f64.ln());
+        check("lognormal:5ms,0.8", 0.5, 5.0);
+        check("lognormal:1ms,1", 0.975, 1.959_963_985_f64.exp());
+        check("lognormal:1ms,1", 0.001, (-3.090_232_306_f64).exp());
+        check("lognormal:1ms,1", 1e-12, (-7.034_483_82_f64).exp());
+        check("humps:2ms,20ms,10%", 0.45, 2.0);
+        check("humps:2ms,20ms,10%", 0.95, 20.0);
+        check("humps:2ms,20ms,10%", 0.899_999_999, 2.5);
+        check("points:0%=1ms,50%=2ms,100%=40ms", 0.75, 21.0);
+    }
+
+    #[test]
+    fn what_is_no_distribution_is_refused_with_the_reason() {
+        let fails = |text: &str, said: &str| {
+            let error = Shape::parse(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        };
+        fails("normal:5ms", "is no distribution");
+        fails("constant", "holds ``, which is no duration");
+        fails("constant:5", "holds `5`, which is no duration");
+        fails("uniform:5ms", "is no distribution");
+        fails("uniform:5ms,2ms", "ends before it begins");
+        fails("lognormal:5ms,NaN", "needs a sigma");
+        fails("humps:2ms,3ms,10%", "humps that overlap");
+        fails("humps:2ms,30ms,110%", "no share");
+        fails("points:0%=1ms", "from `0%=` to `100%=`");
+        fails("points:0%=2ms,100%=1ms", "rising");
+        fails("points:5ms", "needs points");
+    }
+
+    #[test]
+    fn what_was_given_is_told_with_its_lateness() {
+        let mut teller = teller("constant:5ms", Order::Cycle);
+        let at = crate::engine::clock::now();
+        let due = at + teller.delay();
+        teller.note(Asked { at, due }, due + Duration::from_micros(100));
+        let told = teller.told();
+        assert_eq!(told.count, 1);
+        assert!(told.p50_ns.abs_diff(5_100_000) <= 5100, "{}", told.p50_ns);
+        let late = told.late.unpack().unwrap().max().unwrap();
+        assert!(late.as_nanos().abs_diff(100_000) <= 100, "{late:?}");
+    }
+}
