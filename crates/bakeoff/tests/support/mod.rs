@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
 
+pub(crate) mod hostile;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};

@@ -1,0 +1,229 @@
+//! HTTP servers that misbehave on every connection: what a load tool must survive and count.
+//!
+//! Plain threads and blocking sockets, a thread a connection, so that nothing here shares code or a
+//! cause with what is tested. Not here: wrong answers to single requests, from a seed (the canary).
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What a server does to each request, unless it says "connection".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// Bytes that are no HTTP.
+    Garbage,
+    /// Half of the body that was promised, then the end.
+    TruncatedBody,
+    /// 10 MB of headers, and no end of them.
+    EndlessHeaders,
+    /// The connection is closed as soon as it is there.
+    ClosesAtOnce,
+    /// The connection is closed once a request has come.
+    ClosesUnanswered,
+    /// The connection is reset once a request has come: closed with the request unread.
+    Resets,
+    /// The request is read, and that is all.
+    NeverAnswers,
+    /// 302 to itself.
+    Redirects,
+    /// 302 with nowhere to go.
+    RedirectsNowhere,
+    /// 500.
+    Errors,
+    /// A right answer, a byte every 50 ms: it takes 4 s.
+    Drips,
+    /// A length that is no number.
+    BadLength,
+    /// Chunks whose sizes are no numbers.
+    BadChunks,
+    /// A right answer and one that nobody asked for.
+    AnswersTwice,
+    /// A right answer: for the test of these tests.
+    Honest,
+}
+
+/// A running server; stopped when it is dropped.
+pub(crate) struct Hostile {
+    address: SocketAddr,
+    stop: Arc<Stop>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Stop {
+    asked: AtomicBool,
+    connections: AtomicU64,
+    requests: AtomicU64,
+    open: Mutex<HashMap<u64, TcpStream>>,
+}
+
+impl Hostile {
+    pub(crate) fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port is to be had");
+        let address = listener.local_addr().expect("it is bound");
+        let stop = Arc::new(Stop::default());
+        let shared = Arc::clone(&stop);
+        let acceptor = std::thread::spawn(move || {
+            let mut threads = Vec::new();
+            for socket in listener.incoming().flatten() {
+                let Ok(other) = socket.try_clone() else { continue };
+                let mut open = shared.open.lock().expect("nobody panics");
+                // Asked under the lock: who asks looks at what is open afterwards.
+                if shared.asked.load(Ordering::SeqCst) {
+                    break;
+                }
+                let number = shared.connections.fetch_add(1, Ordering::SeqCst);
+                open.insert(number, other);
+                drop(open);
+                let shared = Arc::clone(&shared);
+                threads.push(std::thread::spawn(move || {
+                    // A broken connection is what it is about.
+                    let _ = serve(&socket, behaviour, address, &shared);
+                    // Closed when both are gone; with a request unread that is a reset.
+                    shared.open.lock().expect("nobody panics").remove(&number);
+                }));
+                threads.retain(|thread| !thread.is_finished());
+            }
+            for thread in threads {
+                let _ = thread.join();
+            }
+        });
+        Self { address, stop, acceptor: Some(acceptor) }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `http://127.0.0.1:PORT/`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// How many connections were accepted so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.stop.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many whole requests it has read so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.stop.requests.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        self.stop.asked.store(true, Ordering::SeqCst);
+        // The acceptor looks when somebody comes.
+        let _ = TcpStream::connect(self.address);
+        for socket in self.stop.open.lock().expect("nobody panics").values() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+fn serve(
+    mut socket: &TcpStream,
+    behaviour: Behaviour,
+    address: SocketAddr,
+    stop: &Stop,
+) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    if behaviour == Behaviour::ClosesAtOnce {
+        return Ok(());
+    }
+    let mut input = Vec::new();
+    loop {
+        if behaviour == Behaviour::Resets {
+            socket.peek(&mut [0])?;
+            return Ok(());
+        }
+        if !read_request(socket, &mut input)? {
+            return Ok(());
+        }
+        stop.requests.fetch_add(1, Ordering::SeqCst);
+        match behaviour {
+            Behaviour::ClosesAtOnce | Behaviour::ClosesUnanswered | Behaviour::Resets => {
+                return Ok(());
+            }
+            Behaviour::Garbage => {
+                return socket.write_all(b"\x16\x03\x01 no HTTP at all \xff\xfe\r\n\r\n");
+            }
+            Behaviour::TruncatedBody => {
+                return socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
+            }
+            Behaviour::EndlessHeaders => {
+                socket.write_all(b"HTTP/1.1 200 OK\r\n")?;
+                let line = format!("X-Filler: {}\r\n", "x".repeat(88));
+                let lines = line.repeat(1000);
+                for _ in 0..100 {
+                    socket.write_all(lines.as_bytes())?;
+                }
+                return Ok(());
+            }
+            Behaviour::NeverAnswers => {}
+            Behaviour::Redirects => {
+                let answer = format!(
+                    "HTTP/1.1 302 Found\r\nLocation: http://{address}/\r\nContent-Length: 0\r\n\r\n"
+                );
+                socket.write_all(answer.as_bytes())?;
+            }
+            Behaviour::RedirectsNowhere => {
+                socket.write_all(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n")?;
+            }
+            Behaviour::Errors => {
+                socket.write_all(
+                    b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\nsorry",
+                )?;
+            }
+            Behaviour::Drips => {
+                let body = "d".repeat(40);
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{body}");
+                for byte in answer.bytes() {
+                    socket.write_all(&[byte])?;
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+            Behaviour::BadLength => {
+                return socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\nhello");
+            }
+            Behaviour::BadChunks => {
+                return socket.write_all(
+                    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
+                );
+            }
+            Behaviour::AnswersTwice => {
+                let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".repeat(2);
+                socket.write_all(answer.as_bytes())?;
+            }
+            Behaviour::Honest => {
+                socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")?;
+            }
+        }
+    }
+}
+
+/// Takes one request without a body off the connection; `false` when it has ended.
+fn read_request(mut socket: &TcpStream, input: &mut Vec<u8>) -> std::io::Result<bool> {
+    const END: &[u8] = b"\r\n\r\n";
+    loop {
+        if let Some(at) = input.windows(END.len()).position(|window| window == END) {
+            input.drain(..at + END.len());
+            return Ok(true);
+        }
+        let mut bytes = [0; 4096];
+        match socket.read(&mut bytes) {
+            Ok(0) => return Ok(false),
+            Ok(n) => input.extend_from_slice(&bytes[..n]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
