@@ -11,7 +11,122 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use support::hostile::{Behaviour, Hostile};
+use support::{Ran, bakeoff};
+
+/// Far more than any of these loads may take; a machine may be busy.
+const ENDED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Loads a server for a second with four clients that wait half a second for an answer.
+fn load(server: &Hostile, more: &[&str]) -> (Value, Ran) {
+    let mut command = bakeoff();
+    command.args(["load", &server.url(), "--clients", "4", "--threads", "2", "--json"]);
+    command.args(["--for", "1s", "--timeout", "500ms"]).args(more);
+    let began = Instant::now();
+    let ran = Ran::of(&mut command);
+    assert!(began.elapsed() < ENDED_WITHIN, "{:?}", began.elapsed());
+    let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
+        panic!("no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
+    });
+    (result, ran)
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+/// Every request failed, in one of these ways, and each was counted once.
+#[track_caller]
+fn fails(behaviour: Behaviour, kinds: &[&str], more: &[&str]) -> Value {
+    let server = Hostile::start(behaviour);
+    let (result, ran) = load(&server, more);
+    let errors = result["errors"].as_object().expect("errors by kind");
+    let of = |kind: &&str| errors.get(*kind).map_or(0, count);
+    let failed: u64 = errors.values().map(count).sum();
+    assert!(failed > 0, "{behaviour:?}: {result:#}");
+    assert_eq!(kinds.iter().map(of).sum::<u64>(), failed, "{behaviour:?}: {errors:?}");
+    assert_eq!(count(&result["requests"]), failed, "{behaviour:?}: each once");
+    assert_eq!(count(&result["verified"]), 0, "{behaviour:?}");
+    assert_eq!(result["requests_per_second"], 0.0, "{behaviour:?}: no rate of successes");
+    assert!(result["response"]["p50_us"].is_null(), "{behaviour:?}: no latency of success");
+    assert_eq!(result["valid"], false, "{behaviour:?}");
+    assert!(!ran.stderr.contains("panicked"), "{behaviour:?}: {}", ran.stderr);
+    ran.ends_with(1);
+    result
+}
+
+#[test]
+fn what_is_no_http_is_a_protocol_error() {
+    for behaviour in
+        [Behaviour::Garbage, Behaviour::EndlessHeaders, Behaviour::BadLength, Behaviour::BadChunks]
+    {
+        fails(behaviour, &["protocol"], &[]);
+    }
+}
+
+#[test]
+fn a_connection_that_ends_early_is_no_success_however_much_came() {
+    fails(Behaviour::TruncatedBody, &["protocol", "reset"], &[]);
+    fails(Behaviour::ClosesUnanswered, &["reset"], &[]);
+    fails(Behaviour::Resets, &["reset"], &[]);
+}
+
+#[test]
+fn what_does_not_answer_in_time_has_timed_out() {
+    for behaviour in [Behaviour::NeverAnswers, Behaviour::Drips] {
+        let result = fails(behaviour, &["timeout"], &[]);
+        let failed = count(&result["requests"]);
+        // Four clients that wait half a second each time, for a second and what is left then.
+        assert!((4..=16).contains(&failed), "{behaviour:?}: {failed}");
+    }
+}
+
+#[test]
+fn error_statuses_are_counted_and_their_rate_is_not_one_of_successes() {
+    let result = fails(Behaviour::Errors, &["status"], &[]);
+    let answered = count(&result["statuses"]["500"]);
+    assert!(answered >= count(&result["requests"]), "{}", result["statuses"]);
+}
+
+#[test]
+fn redirects_are_answers_unless_another_status_is_expected() {
+    for behaviour in [Behaviour::Redirects, Behaviour::RedirectsNowhere] {
+        let server = Hostile::start(behaviour);
+        let (result, ran) = load(&server, &[]);
+        ran.ends_with(0);
+        assert!(count(&result["verified"]) > 0);
+        assert!(count(&result["statuses"]["302"]) >= count(&result["verified"]));
+        fails(behaviour, &["status"], &["--expect-status", "200"]);
+    }
+}
+
+#[test]
+fn a_server_that_closes_every_connection_at_once_is_never_a_success() {
+    let server = Hostile::start(Behaviour::ClosesAtOnce);
+    let (result, ran) = load(&server, &[]);
+    assert_eq!((count(&result["verified"]), &result["valid"]), (0, &Value::Bool(false)));
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+    ran.ends_with(1);
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_nobodys_success() {
+    let server = Hostile::start(Behaviour::AnswersTwice);
+    let (result, _) = load(&server, &[]);
+    let (verified, asked) = (count(&result["verified"]), server.requests());
+    assert!(verified <= asked, "{verified} successes of {asked} requests");
+}
+
+#[test]
+fn an_honest_server_of_the_same_make_is_a_success() {
+    let server = Hostile::start(Behaviour::Honest);
+    let (result, ran) = load(&server, &[]);
+    ran.ends_with(0);
+    assert!(result["errors"].as_object().is_some_and(serde_json::Map::is_empty), "{result:#}");
+    assert!(count(&result["verified"]) > 0 && count(&result["verified"]) <= server.requests());
+}
 
 /// What a naive client gets: all bytes until the end, or until `wait` has passed without any.
 fn ask(server: &Hostile, wait: Duration) -> (Vec<u8>, Option<ErrorKind>) {
