@@ -1,6 +1,46 @@
 //! What checking found. "Not checked" is a finding of its own and never passes for a success.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use crate::measurement::Measurement;
+use crate::units::{figure_text, latency_text};
+
+/// The busiest thread of the generator may use this share of a CPU; above it nobody knows whether
+/// the server or the generator set the pace.
+pub const BUSIEST_MAX: f64 = 0.9;
+/// Loads shorter than this tell nothing of how busy a thread is.
+const BUSY_AFTER: Duration = Duration::from_secs(1);
+/// So late may 1 % of an open load's operations go out, or later where that is at most
+/// [`SLIP_SHARE_MAX`] of what 1 % of the responses take.
+pub const SLIP_MAX: Duration = Duration::from_millis(1);
+/// See [`SLIP_MAX`].
+pub const SLIP_SHARE_MAX: f64 = 0.1;
+
+/// Why a load says more of the generator than of the server; empty when it does not.
+pub fn generator_limits(measurement: &Measurement) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if measurement.generator_busiest > BUSIEST_MAX && measurement.window >= BUSY_AFTER {
+        reasons.push(format!(
+            "the generator's busiest thread used {} % of its CPU: the server might do more, or \
+             answer sooner",
+            figure_text(measurement.generator_busiest * 100.0)
+        ));
+    }
+    // Empty for a closed load, which has no schedule to fall behind.
+    if let Some(slip) = measurement.slip.quantile(0.99) {
+        let response = measurement.total().response.quantile(0.99).unwrap_or_default();
+        if slip > SLIP_MAX.max(response.mul_f64(SLIP_SHARE_MAX)) {
+            reasons.push(format!(
+                "the generator could not keep the schedule: 1 % of operations went out {} late or \
+                 later though a client was free",
+                latency_text(slip)
+            ));
+        }
+    }
+    reasons
+}
 
 /// The outcome of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,5 +100,53 @@ impl Audit {
             examples: Vec::new(),
             verdict,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::Latencies;
+    use crate::measurement::OperationFigures;
+
+    /// An open load of ten seconds whose operations went out `slip` late and took `response`.
+    fn measured(busiest: f64, slip_us: u64, response_us: u64) -> Measurement {
+        let of = |us| {
+            let mut latencies = Latencies::default();
+            latencies.record_many(Duration::from_micros(us), 100);
+            latencies
+        };
+        let figures = OperationFigures { response: of(response_us), ..OperationFigures::default() };
+        Measurement {
+            window: Duration::from_secs(10),
+            generator_busiest: busiest,
+            slip: of(slip_us),
+            operations: [("get".to_owned(), figures)].into(),
+            ..Measurement::default()
+        }
+    }
+
+    fn check(measurement: &Measurement, expected: &[&str]) {
+        let reasons = generator_limits(measurement);
+        assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
+        for (reason, expected) in reasons.iter().zip(expected) {
+            assert!(reason.contains(expected), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_generator_without_room_is_told_from_one_with() {
+        check(&measured(0.9, 10, 100), &[]);
+        check(&measured(0.91, 10, 100), &["91 % of its CPU"]);
+        let short = Measurement { window: Duration::from_millis(900), ..measured(1.0, 10, 100) };
+        check(&short, &[]);
+    }
+
+    #[test]
+    fn a_schedule_that_was_not_kept_is_told_when_it_matters() {
+        check(&measured(0.1, 990, 1_000), &[]);
+        check(&measured(0.1, 1_100, 2_000), &["could not keep the schedule"]);
+        check(&measured(0.1, 1_100, 20_000), &[]);
+        check(&measured(0.95, 5_000, 20_000), &["95 %", "could not keep the schedule"]);
     }
 }

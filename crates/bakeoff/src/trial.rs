@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::check::{self, Audit, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord, Usage};
@@ -363,9 +363,11 @@ fn answer_checks(stages: &[StageRecord]) -> Vec<Check> {
         let first = first.map_or("", |(_, example)| &example.what);
         format!("{} wrong and {} stale answers; {first}", count_text(wrong), count_text(stale))
     });
+    let generator = measured().flat_map(check::generator_limits).next();
     let none = measured().all(|stage| stage.verified() == 0);
     let exhausted = measured().any(|stage| stage.keys_exhausted);
     vec![
+        check("generator", generator),
         check("answers", answers),
         check("successes", none.then(|| "no operation succeeded".to_owned())),
         check(

@@ -188,8 +188,8 @@ impl<'a, W: Work> Worker<'a, W> {
         for index in 0..self.clients.len() {
             let client = &mut self.clients[index];
             client.lost_at = client.lost_at.map(|_| window.start);
-            for tag in 0..client.slots.len() {
-                self.free(index, tag, window.start);
+            for slot in &mut client.slots {
+                *slot = Slot::Free { since: window.start };
             }
         }
         let wait = window.start.saturating_duration_since(clock::now());
@@ -197,7 +197,12 @@ impl<'a, W: Work> Worker<'a, W> {
         self.begun_load = true;
         let begun = (clock::now(), clock::thread_cpu());
         for index in 0..self.clients.len() {
-            self.refill(index, clock::now());
+            let now = clock::now();
+            if self.part.schedule.is_none() {
+                // A closed client is due when its turn to begin has come.
+                (0..self.part.in_flight as usize).for_each(|tag| self.free(index, tag, now));
+            }
+            self.refill(index, now);
             self.flush(index);
         }
 

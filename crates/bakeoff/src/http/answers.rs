@@ -142,7 +142,8 @@ impl Tally {
     pub(super) fn ended(&mut self) {
         // A worker that panicked has left whole numbers behind.
         let mut all = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (status, &count) in (0..).zip(self.statuses.iter()).filter(|(_, count)| **count > 0) {
+        // A stream that was reset has no status and is counted as 0.
+        for (status, &count) in (0..).zip(self.statuses.iter()).skip(1).filter(|(_, n)| **n > 0) {
             *all.statuses.entry(status).or_default() += count;
         }
         all.bytes_received += self.bytes_received;

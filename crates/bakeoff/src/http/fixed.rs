@@ -20,6 +20,8 @@ pub(super) struct Requests {
     pub(super) server_of: Vec<usize>,
     pub(super) keep_alive: bool,
     pub(super) follow_redirects: bool,
+    /// Whether a proxy is asked, which wants whole URLs.
+    pub(super) by_proxy: bool,
     pub(super) pace: Option<Pace>,
 }
 
@@ -143,7 +145,8 @@ impl Source for Fixed {
             request.body.clear();
             request.headers.retain(|(name, _)| !name.to_ascii_lowercase().starts_with("content-"));
         }
-        request.write_http1(None, self.requests.keep_alive, out);
+        let whole = self.requests.by_proxy.then(|| request.url.shown());
+        request.write_http1(whole.as_deref(), self.requests.keep_alive, out);
         Ok(request.is_head())
     }
 

@@ -118,6 +118,7 @@ impl Plan {
             server_of: server_of.clone(),
             keep_alive,
             follow_redirects: self.follow_redirects,
+            by_proxy: self.proxy.is_some(),
             pace: self.pace.clone(),
             all: self.requests.clone(),
         };

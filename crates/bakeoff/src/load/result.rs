@@ -7,17 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bakeoff_core::check;
 use bakeoff_core::condition::{Condition, Figures, Finding};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
-use bakeoff_core::units::{count_text, figure_text, latency_text, rate_text};
+use bakeoff_core::units::{count_text, rate_text};
 
-/// The busiest thread of the generator may use this share of a CPU; above it nobody knows whether
-/// the server or the generator set the pace.
-const BUSIEST_MAX: f64 = 0.9;
-/// So late may 1 % of an open load's requests go out, or later where that is at most a tenth of what
-/// 1 % of the responses take.
-const SLIP_MAX: Duration = Duration::from_millis(1);
-const SLIP_SHARE_MAX: f64 = 0.1;
 /// What of an open load's rate a server has to answer for the rate to count as achieved.
 const ACHIEVED_MIN: f64 = 0.99;
 
@@ -142,30 +136,8 @@ impl Part {
                 count_text(all)
             ));
         }
-        if measurement.generator_busiest > BUSIEST_MAX {
-            reasons.push(format!(
-                "the generator's busiest thread used {} % of its CPU: the server might do more, or \
-                 answer sooner",
-                figure_text(measurement.generator_busiest * 100.0)
-            ));
-        }
-        reasons.extend(self.behind_schedule());
+        reasons.extend(check::generator_limits(measurement));
         reasons
-    }
-
-    /// Whether requests were sent so late though a client was free that it shows in the response
-    /// time.
-    fn behind_schedule(&self) -> Option<String> {
-        self.rate?;
-        let slip = self.measurement.slip.quantile(0.99)?;
-        let response = self.measurement.total().response.quantile(0.99).unwrap_or_default();
-        (slip > SLIP_MAX.max(response.mul_f64(SLIP_SHARE_MAX))).then(|| {
-            format!(
-                "the generator could not keep the schedule: 1 % of requests went out {} late or \
-                 later",
-                latency_text(slip)
-            )
-        })
     }
 
     /// Which share of what was due in the window an open load's server answered with success in its
