@@ -259,9 +259,14 @@ fn the_highest_rate_that_keeps_an_objective_is_found() {
     let (result, code) =
         result(&[&[url.as_str()], &search[..], &["--for", "1s", "--warmup", "200ms"]].concat());
     let found = &result["found"];
-    assert_eq!((code, &found["kind"]), (Some(0), &json!("rate")), "{:#}", found["sentences"]);
-    let rate = found["rate"].as_f64().unwrap();
-    assert!((100.0..=215.0).contains(&rate), "{rate}");
+    let rate = found["rate"].as_f64().expect("a rate");
+    assert!(rate <= 215.0, "{rate}");
+    // A machine that is busy with something else may make the answer a lower bound.
+    match (code, text(&found["kind"])) {
+        (Some(0), "rate") => assert!(rate >= 100.0, "{rate}"),
+        (Some(1), "at-least") => return,
+        other => panic!("{other:?}: {:#}", found["sentences"]),
+    }
     let tries = array(&result["tries"]);
     assert!(tries.iter().any(|one| one["kept"] == false && one["rate"].as_f64() > Some(rate)));
     assert!(tries.iter().any(|one| one["confirming"] == true && one["kept"] == true));

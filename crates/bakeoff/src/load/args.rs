@@ -25,7 +25,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done and valid; no `--fail-if` condition holds
   1    done, and not valid, or a `--fail-if` condition holds or could not be judged,
-       or `--find-max` found no rate
+       or `--find-max` found no valid answer
   2    bad input: a flag, a URL, a file
   4    the server could not be reached
   5    this machine refused something: sockets, threads

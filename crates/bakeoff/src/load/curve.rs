@@ -58,27 +58,24 @@ impl SearchResult {
         };
         match found {
             Found::Rate(rate) => {
+                let known = self.is_answer();
+                let what = if known { "Highest rate that keeps" } else { "A rate that keeps" };
                 let mut lines = vec![format!(
-                    "Highest rate that keeps {objective}: {} (twice, the second time for longer)",
+                    "{what} {objective}: {} (twice, the second time for longer)",
                     rate_text(rate)
                 )];
-                let above = |one: &&Try| one.rate > rate && !one.broken_by.is_empty();
-                let lowest =
-                    self.tries.iter().filter(above).min_by(|a, b| a.rate.total_cmp(&b.rate));
-                if let Some(broken) = lowest {
-                    lines.push(format!(
-                        "{} broke it: {}",
-                        rate_text(broken.rate),
-                        broken.broken_by.join("; ")
-                    ));
-                    if !broken.part.invalid_because().is_empty() {
-                        lines.push(
-                            "that was not a valid try, so the server may be able to do more"
-                                .to_owned(),
-                        );
-                    }
+                if let Some(broken) = self.broken_above(rate) {
+                    let why = broken.broken_by.join("; ");
+                    lines.push(format!("{} broke it: {why}", rate_text(broken.rate)));
                 }
-                (true, lines)
+                if !known {
+                    lines.push(
+                        "that try was not valid, so the server may be able to do more: not a valid \
+                         answer"
+                            .to_owned(),
+                    );
+                }
+                (known, lines)
             }
             Found::NoLimit(rate) => {
                 (true, vec![format!("every rate kept {objective}, up to {}", rate_text(rate))])
@@ -155,7 +152,11 @@ fn table(page: &mut Page, result: &SearchResult) {
         if heads.contains(&name) && !["p50", "p99"].contains(&own) {
             row.push(latency(one.latency.map(Duration::from_secs_f64)));
         }
-        let verdict = if one.broken_by.is_empty() { "kept" } else { "broken" };
+        let verdict = match one.broken_by.is_empty() {
+            true => "kept",
+            false if one.is_void() => "not valid",
+            false => "broken",
+        };
         let again = if one.confirming { " again" } else { "" };
         row.extend([
             latency(measurement.slip.quantile(0.99)),
@@ -229,7 +230,8 @@ fn chart(result: &SearchResult) -> Vec<String> {
 pub(super) fn json(result: &SearchResult) -> Value {
     let mut object = json::opening(&result.settings);
     let (kind, rate) = match result.found {
-        Some(Found::Rate(rate)) => ("rate", Some(rate)),
+        Some(Found::Rate(rate)) if result.is_answer() => ("rate", Some(rate)),
+        Some(Found::Rate(rate)) => ("at-least", Some(rate)),
         Some(Found::NoLimit(rate)) => ("no-limit", Some(rate)),
         Some(Found::Nothing(_)) => ("nothing", None),
         Some(Found::Unsteady(_)) => ("unsteady", None),
@@ -318,7 +320,15 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
         let mut result = search();
         result.tries[4].part.measurement.generator_busiest = 0.99;
         let shown = text(&result, PLAIN);
-        assert!(shown.contains("the server may be able to do more"), "{shown}");
+        assert!(shown.contains("the server may be able to do more: not a valid answer"), "{shown}");
+        assert!(!shown.contains("Highest rate"), "{shown}");
+        assert!(!result.is_answer());
+        assert_eq!(json(&result)["found"]["kind"], "at-least");
+        // Made once more, the try was valid, and that one counts.
+        let mut again = result.tries[4].clone();
+        again.part.measurement.generator_busiest = 0.2;
+        result.tries.push(again);
+        assert!(result.is_answer());
     }
 
     #[test]

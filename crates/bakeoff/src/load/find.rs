@@ -2,7 +2,8 @@
 //!
 //! A try keeps it when every condition is known to hold, at least 99 % of what was due was answered
 //! with success in its time, nothing failed (unless the objective itself speaks about errors), and
-//! the try is valid: a generator that could not keep up says nothing about the server.
+//! the try is valid: a generator that could not keep up says nothing about the server. Such a try is
+//! made once more, and where the search still ends at one, its answer is only a lower bound.
 //!
 //! Not here: which rate comes next (`search`), the knee (`knee`), how it looks (`curve`).
 
@@ -37,6 +38,13 @@ pub(super) struct Try {
     pub(super) broken_by: Vec<String>,
 }
 
+impl Try {
+    /// Whether it broke the objective without saying anything of the server: it was not valid.
+    pub(super) fn is_void(&self) -> bool {
+        !self.broken_by.is_empty() && self.part.is_generators_fault()
+    }
+}
+
 /// What a search came to.
 #[derive(Debug, Clone)]
 pub(super) struct SearchResult {
@@ -45,6 +53,24 @@ pub(super) struct SearchResult {
     pub(super) tries: Vec<Try>,
     /// `None` when it was interrupted.
     pub(super) found: Option<Found>,
+}
+
+impl SearchResult {
+    /// The lowest rate above another that broke the objective, as it was tried last.
+    pub(super) fn broken_above(&self, rate: f64) -> Option<&Try> {
+        let broken = |one: &&Try| one.rate > rate && !one.broken_by.is_empty();
+        // Of equal ones the first: the last of the tries.
+        self.tries.iter().rev().filter(broken).min_by(|a, b| a.rate.total_cmp(&b.rate))
+    }
+
+    /// Whether the server's highest rate is known, or that it is beyond all that was tried.
+    pub(super) fn is_answer(&self) -> bool {
+        match self.found {
+            Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(Try::is_void),
+            Some(Found::NoLimit(_)) => true,
+            Some(Found::Nothing(_) | Found::Unsteady(_)) | None => false,
+        }
+    }
 }
 
 /// Searches, prints the curve and the answer.
@@ -56,6 +82,7 @@ pub(super) fn run(
 ) -> Result<ExitCode, Failure> {
     let mut search = Search::new(first);
     let mut tries: Vec<Try> = Vec::new();
+    let mut again = false;
     let ended = loop {
         let (rate, confirming) = match search.next() {
             Next::Done(found) => break Ok(Some(found)),
@@ -75,7 +102,12 @@ pub(super) fn run(
         }
         let one = judged(rate, confirming, part, objective);
         loader.messages.step(&said(&one));
-        search.note(one.broken_by.is_empty());
+        // This machine may have been busy for a moment: what says nothing of the server is asked
+        // once more.
+        again = !again && one.is_void();
+        if !again {
+            search.note(one.broken_by.is_empty());
+        }
         tries.push(one);
     };
     loader.messages.finish();
@@ -94,8 +126,8 @@ pub(super) fn run(
     match (failure, found) {
         (Some(failure), _) => Err(failure),
         (None, None) => Ok(ExitCode::from(Failure::Interrupted.exit_code())),
-        (None, Some(Found::Rate(_) | Found::NoLimit(_))) => Ok(ExitCode::SUCCESS),
-        (None, Some(Found::Nothing(_) | Found::Unsteady(_))) => Ok(ExitCode::from(NOT_VALID)),
+        (None, Some(_)) if result.is_answer() => Ok(ExitCode::SUCCESS),
+        (None, Some(_)) => Ok(ExitCode::from(NOT_VALID)),
     }
 }
 
@@ -134,6 +166,10 @@ fn said(one: &Try) -> String {
     let again = if one.confirming { ", again and for longer" } else { "" };
     match one.broken_by.first() {
         None => format!("{rate}{again}: kept"),
+        Some(_) if one.is_void() => {
+            let why = one.part.invalid_because().join("; ");
+            format!("{rate}{again}: not valid, {why}")
+        }
         Some(why) => format!("{rate}{again}: broken, {why}"),
     }
 }
