@@ -99,6 +99,11 @@ impl<W: Work> Client<W> {
         matches!(self.connection, Connection::Up { .. })
     }
 
+    /// Whether operations can be sent, or could as soon as a connection is begun.
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.connection, Connection::Up { .. } | Connection::Resting)
+    }
+
     /// Whether nothing is under way.
     pub(super) fn is_quiet(&self) -> bool {
         self.slots.iter().all(|slot| matches!(slot, Slot::Free { .. }))

@@ -140,6 +140,11 @@ impl Part {
         reasons
     }
 
+    /// Whether the generator was in the way: trying again may help.
+    pub(super) fn is_generators_fault(&self) -> bool {
+        !check::generator_limits(&self.measurement).is_empty()
+    }
+
     /// Which share of what was due in the window an open load's server answered with success in its
     /// time. What was rightly under way when the window ended is no backlog: by Little's law the rate
     /// times the median service time, and one more.

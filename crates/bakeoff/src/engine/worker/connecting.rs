@@ -8,7 +8,7 @@ use bakeoff_core::ledger::Outcome;
 use bakeoff_core::measurement::{ErrorKind, Example};
 use mio::{Interest, Token};
 
-use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Slot};
+use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Client, Connection, Slot};
 use super::super::transport::Link;
 use super::super::work::{Session as _, Tag, Work};
 use super::super::{Connections, clock};
@@ -73,6 +73,7 @@ impl<W: Work> Worker<'_, W> {
     }
 
     pub(super) fn look_after_timeouts(&mut self, now: Instant) {
+        self.refuse_due(now);
         let timeout = self.part.timeout;
         for index in 0..self.clients.len() {
             for tag in 0..self.clients[index].slots.len() {
@@ -92,6 +93,29 @@ impl<W: Work> Worker<'_, W> {
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// What was due for as long as the timeout while no client had a connection has failed.
+    fn refuse_due(&mut self, now: Instant) {
+        if self.part.schedule.is_none() || self.clients.iter().any(Client::is_connected) {
+            return;
+        }
+        let (node, timeout) = (self.clients[0].node, self.part.timeout);
+        while let Some(due) = self.next_due.filter(|due| *due + timeout <= now) {
+            let measured = due >= self.window.measure;
+            if self.is_over(now) {
+                return;
+            }
+            if measured && !self.draw_on_budget() {
+                self.exhausted = true;
+                return;
+            }
+            let ticket = self.take_ticket();
+            let Some(operation) = self.work.skip(ticket) else { return };
+            let what = || format!("no connection for {timeout:?}");
+            self.count_failure(operation, due, now, node, ErrorKind::Refused, what);
+            self.advance_schedule();
         }
     }
 
