@@ -70,8 +70,8 @@ pub struct Response<'a> {
 /// Header fields of a response; taken apart when they are asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
-    /// A whole head that was found to be one.
-    head: &'a [u8],
+    /// A whole head that was found to be one, status line included: equal ones say the same.
+    pub head: &'a [u8],
 }
 
 impl<'a> Headers<'a> {
