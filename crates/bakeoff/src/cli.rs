@@ -55,6 +55,13 @@ pub(crate) enum Command {
         /// Look at these studies only: names of those that ship, or files
         studies: Vec<String>,
     },
+    /// Load a URL with wrk's command line and scripts, and print what wrk prints
+    #[command(disable_help_flag = true)]
+    Wrk {
+        /// wrk's own (`bakeoff wrk -h`)
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        args: Vec<OsString>,
+    },
     /// Load a URL with hey's command line, and print what hey prints
     #[command(disable_help_flag = true)]
     Hey {

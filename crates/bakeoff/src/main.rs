@@ -66,6 +66,7 @@ fn obey(
         Command::Systems => catalogue::systems(messages)?,
         Command::Install { systems } => catalogue::install(systems, messages, interrupted)?,
         Command::Hey { args } => return compat::hey::run(args, messages, interrupted),
+        Command::Wrk { args } => return compat::wrk::run(args, messages, interrupted),
         Command::Doctor { studies } => return catalogue::doctor(studies, messages),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -6,6 +6,7 @@
 //! Not here: the load itself (`http`, `engine`). A tool here is its flags, its checks and its output.
 
 pub(crate) mod hey;
+pub(crate) mod wrk;
 
 use std::ffi::OsString;
 use std::path::Path;

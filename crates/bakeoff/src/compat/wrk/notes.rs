@@ -1,0 +1,119 @@
+//! Where ours differs from wrk's, said once a run, on standard error, when it matters to this run.
+//!
+//! wrk mixes computed latencies into measured ones, counts errors as throughput and forgets what
+//! was never answered. Whoever compares our figures with old ones has to know; whoever parses
+//! standard output must not stumble over it.
+
+use std::time::Duration;
+
+use super::options::Options;
+use super::output::Figures;
+
+/// The lines for a run, none where nothing differs. `unsent`: requests of an open load that were
+/// due and that nobody was free to send.
+pub(super) fn notes(options: &Options, figures: &Figures, unsent: u64) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |text: String| notes.push(format!("note: {text}"));
+    if figures.status_errors > 0 {
+        let (good, bad) = (figures.complete - figures.status_errors, figures.status_errors);
+        note(format!(
+            "rate and latencies are of the {good} answers with a status of 2xx or 3xx alone; wrk \
+             counts the {bad} errors as throughput"
+        ));
+    }
+    let timeouts = figures.socket_errors.timeout;
+    if timeouts > 0 {
+        note(format!(
+            "{timeouts} requests had no answer within {}s and are among the latencies with the time \
+             that they waited; wrk leaves them out, and counts only answers that came late",
+            options.timeout.as_secs()
+        ));
+    }
+    if let Some(added) = back_filled(options, figures).filter(|&added| added > 0) {
+        note(format!(
+            "the {} latencies are as measured; wrk would mix {added} computed ones into them",
+            figures.latency.count()
+        ));
+    }
+    if unsent > 0 {
+        note(format!(
+            "{unsent} requests were due and found no free connection before the end: the server \
+             did not keep up with `-R`; they are among the latencies"
+        ));
+    }
+    let opened = options.connections - options.connections % options.threads;
+    if opened < options.connections {
+        note(format!(
+            "{} connections are open; wrk would open {opened}, the same number in each thread",
+            options.connections
+        ));
+    }
+    notes
+}
+
+/// What is said of headers before the run.
+pub(super) fn headers(options: &Options) -> Option<String> {
+    let dropped = &options.headers_wrk_drops;
+    (!dropped.is_empty()).then(|| {
+        format!(
+            "note: sent with a space after the colon, without which wrk drops a header: `{}`",
+            dropped.join("`, `")
+        )
+    })
+}
+
+/// How many latencies wrk would have computed; wrk2, whose load is open, computes none.
+fn back_filled(options: &Options, figures: &Figures) -> Option<u64> {
+    if options.rate.is_some() || figures.runtime == Duration::ZERO {
+        return None;
+    }
+    let of_each = figures.complete / u64::from(options.connections);
+    let interval = (figures.runtime.as_micros() as u64).checked_div(of_each)?;
+    Some(figures.latency.back_fill(interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::super::options::{self, Asked};
+    use super::super::output::SocketErrors;
+    use super::*;
+
+    fn said(command: &str, figures: &Figures, unsent: u64) -> String {
+        match options::parse(command.split_whitespace().map(OsString::from)) {
+            Ok(Asked::Run(options)) => notes(&options, figures, unsent).join("\n"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn figures() -> Figures {
+        Figures {
+            runtime: Duration::from_secs(1),
+            complete: 1000,
+            latency: [(1000, 1000)].into_iter().collect(),
+            ..Figures::default()
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_where_nothing_differs() {
+        assert_eq!(said("-c1 -t1 http://h/", &figures(), 0), "");
+    }
+
+    #[test]
+    fn each_difference_is_said_when_it_applies() {
+        let plain = "-c1 -t1 http://h/";
+        let errors = Figures { status_errors: 400, ..figures() };
+        assert!(said(plain, &errors, 0).contains("the 600 answers"));
+        let timeout = SocketErrors { timeout: 3, ..SocketErrors::default() };
+        let timeouts = Figures { socket_errors: timeout, ..figures() };
+        assert!(said(plain, &timeouts, 0).contains("3 requests had no answer within 2s"));
+        let slow =
+            Figures { latency: [(900, 990), (5_500, 10)].into_iter().collect(), ..figures() };
+        assert!(said(plain, &slow, 0).contains("wrk would mix 40 computed ones"));
+        assert_eq!(said("-c1 -t1 -R10 http://h/", &slow, 0), "", "wrk2 computes none");
+        assert!(said("-c1 -t1 -R10 http://h/", &figures(), 7).contains("7 requests were due"));
+        assert!(said("-c5 -t2 http://h/", &figures(), 0).contains("wrk would open 4"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Looks whether what a script returned is HTTP, and how many requests it is.
+//!
+//! wrk asks `request` once before a run and takes the answer's number of requests for that of all
+//! later ones. So do we, and each later batch is held against it.
+//!
+//! Not here: responses (`bakeoff_wire::http1`).
+
+use std::fmt;
+
+/// More headers than this no request here needs.
+const HEADERS_MAX: usize = 256;
+
+/// Where something stopped being HTTP.
+#[derive(Debug, PartialEq)]
+pub(super) struct Broken {
+    what: String,
+    line: usize,
+    column: usize,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} at {}:{}", self.what, self.line, self.column)
+    }
+}
+
+/// Counts the whole requests in `bytes`; at least one, and nothing else may be there.
+pub(super) fn count(bytes: &[u8]) -> Result<u32, Broken> {
+    let (mut at, mut requests) = (0, 0);
+    loop {
+        at += message(&bytes[at..]).map_err(|what| {
+            let (before, column) = position(&bytes[..at]);
+            Broken { what: what.to_string(), line: before, column }
+        })?;
+        requests += 1;
+        if at == bytes.len() {
+            return Ok(requests);
+        }
+    }
+}
+
+/// Line and column after these bytes, from 1.
+fn position(bytes: &[u8]) -> (usize, usize) {
+    let line = 1 + bytes.iter().filter(|&&byte| byte == b'\n').count();
+    let column = 1 + bytes.iter().rev().take_while(|&&byte| byte != b'\n').count();
+    (line, column)
+}
+
+/// The length of the first request.
+fn message(bytes: &[u8]) -> Result<usize, String> {
+    const INCOMPLETE: &str = "incomplete request";
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    let head = match request.parse(bytes).map_err(|error| error.to_string())? {
+        httparse::Status::Complete(head) => head,
+        httparse::Status::Partial => return Err(INCOMPLETE.into()),
+    };
+    let value = |name: &str| {
+        let header = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        header.map(|header| String::from_utf8_lossy(header.value).into_owned())
+    };
+    if value("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
+        return chunks(&bytes[head..]).map(|length| head + length);
+    }
+    let length = match value("content-length") {
+        Some(text) => text.trim().parse().map_err(|_| format!("a Content-Length of `{text}`"))?,
+        None => 0_usize,
+    };
+    head.checked_add(length).filter(|&end| end <= bytes.len()).ok_or_else(|| {
+        format!("{INCOMPLETE}: a body of {} bytes, {length} announced", bytes.len() - head)
+    })
+}
+
+/// The length of a chunked body without trailers.
+fn chunks(bytes: &[u8]) -> Result<usize, String> {
+    let mut at = 0;
+    loop {
+        match httparse::parse_chunk_size(&bytes[at..]) {
+            Ok(httparse::Status::Complete((start, size))) => {
+                let end =
+                    usize::try_from(size).ok().and_then(|size| at.checked_add(start + size + 2));
+                at = end.filter(|&end| end <= bytes.len()).ok_or("incomplete chunked body")?;
+                if size == 0 {
+                    return Ok(at);
+                }
+            }
+            Ok(httparse::Status::Partial) => return Err("incomplete chunked body".into()),
+            Err(_) => return Err("a chunk without a size".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted() {
+        let check =
+            |text: &str, expected| assert_eq!(count(text.as_bytes()), Ok(expected), "{text}");
+        check("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 1);
+        check("GET / HTTP/1.1\r\nHost: h\r\n\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n", 2);
+        check("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\n\r\n", 2);
+        let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        check(chunked, 1);
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_with_its_place() {
+        let check = |text: &str, said: &str| {
+            let error = count(text.as_bytes()).expect_err(text).to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        };
+        check("", "incomplete request at 1:1");
+        check("GET / HTTP/1.1\r\n", "incomplete request at 1:1");
+        check("hello world", "at 1:1");
+        check("POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nabc", "a body of 3 bytes, 5 announced");
+        check("GET / HTTP/1.1\r\n\r\nrest", "at 3:1");
+        check("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab", "chunked");
+        let huge = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", u64::MAX);
+        check(&huge, "announced");
+    }
+}

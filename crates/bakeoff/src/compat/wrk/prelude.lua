@@ -1,0 +1,124 @@
+-- Begins each Lua state: the table `wrk` that scripts know, and how bakeoff calls what they define.
+--
+-- bakeoff gives what only it can do: looking up addresses, connecting, the URL's parts, the headers
+-- of the command line, a stack traceback and what is known of a function. It gets back functions
+-- that look up the script's at each call, because scripts put others in their place while they run;
+-- looked up here that costs nothing, since LuaJIT compiles it.
+
+local native = ...
+local new_buffer = require("string.buffer").new
+
+wrk = {
+  scheme = native.scheme,
+  host = native.host,
+  port = native.port,
+  path = native.path,
+  method = "GET",
+  headers = native.headers,
+}
+package.loaded.wrk = wrk
+
+-- Modules beside the script, after those below the working directory.
+if native.beside then
+  local beside = native.beside
+  package.path = package.path .. ";" .. beside .. "/?.lua;" .. beside .. "/?/init.lua"
+end
+
+debug = { traceback = native.traceback, getinfo = native.getinfo }
+
+function wrk.lookup(host, service)
+  local addresses, problem = native.lookup(host, service)
+  return addresses or error(problem, 2)
+end
+
+wrk.connect = native.connect
+
+-- Keeps, of the addresses that a host has, those that take a connection.
+function wrk.resolve(host, service)
+  local reachable = {}
+  for _, address in ipairs(wrk.lookup(host, service)) do
+    if wrk.connect(address) then reachable[#reachable + 1] = address end
+  end
+  wrk.addrs = reachable
+end
+
+function wrk.setup(thread)
+  thread.addr = wrk.addrs[1]
+  if type(setup) == "function" then setup(thread) end
+end
+
+function wrk.init(args)
+  if not wrk.headers.Host then
+    local host = wrk.host
+    if host:find(":", 1, true) then host = "[" .. host .. "]" end
+    wrk.headers.Host = wrk.port and host .. ":" .. wrk.port or host
+  end
+  if type(init) == "function" then init(args) end
+  local unchanging = wrk.format()
+  wrk.request = function() return unchanging end
+end
+
+-- What a header may be besides a string or a number.
+local function text(value)
+  local kind = type(value)
+  return (kind == "string" or kind == "number") and value or tostring(value)
+end
+
+-- A request's bytes. As in wrk, the table of headers is completed in place. One buffer serves them
+-- all, so that nothing is allocated but the result.
+local bytes = new_buffer()
+function wrk.format(method, path, headers, body)
+  headers = headers or wrk.headers
+  body = body or wrk.body
+  if not headers.Host then headers.Host = wrk.headers.Host end
+  headers["Content-Length"] = body and string.len(body)
+  bytes:reset()
+  bytes:put(text(method or wrk.method), " ", text(path or wrk.path), " HTTP/1.1\r\n")
+  for name, value in pairs(headers) do
+    bytes:put(text(name), ": ", text(value), "\r\n")
+  end
+  bytes:put("\r\n", body or "")
+  return bytes:tostring()
+end
+
+local known_response
+local known_headers
+local about = require("jit.util").funcinfo
+
+return {
+  request = function()
+    local make = request
+    if type(make) ~= "function" then make = wrk.request end
+    return make()
+  end,
+  -- True: `response` is another than at the last call, or gone; it was not called. bakeoff looks
+  -- what it takes and calls again.
+  response = function(status, headers, body)
+    local take = response
+    if take ~= known_response then
+      known_response = take
+      return true
+    end
+    if take then
+      if headers == true then headers = known_headers() end
+      take(status, headers, body)
+    end
+  end,
+  -- Keeps headers that come again and again as code that makes a fresh table of them: LuaJIT copies
+  -- such a table at once. From then on `true` stands for them.
+  learn = function(headers)
+    local entries = {}
+    for name, value in pairs(headers) do
+      entries[#entries + 1] = ("[%q]=%q"):format(name, value)
+    end
+    known_headers = loadstring("return {" .. table.concat(entries, ",") .. "}", "=wrk")
+  end,
+  -- How many parameters `response` has: the later ones need not be made. Functions in C do not
+  -- tell, and those with `...` may take all.
+  parameters = function()
+    if type(response) ~= "function" then return 0 end
+    local told = about(response)
+    return told.isvararg and 3 or told.params or 3
+  end,
+  delay = function() return delay() end,
+}
