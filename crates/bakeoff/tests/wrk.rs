@@ -1,0 +1,324 @@
+//! `bakeoff wrk` as people and their scripts meet it: the built binary against a canary.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Ran, bakeoff};
+
+/// What loads a machine goes one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A server that can be told to misbehave.
+struct Canary {
+    process: Child,
+    address: SocketAddr,
+    _data: tempfile::TempDir,
+}
+
+impl Canary {
+    fn start(flags: &str) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut command = bakeoff();
+        command.args(["__canary", "--listen", "127.0.0.1:0", "--sync", "none", "--data"]);
+        command.arg(data.path()).args(flags.split_whitespace()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = lines.map_while(Result::ok).find_map(|line| {
+            line.strip_prefix("canary: listening on ").map(|address| address.parse().unwrap())
+        });
+        Self { process, address: address.expect("it says where it listens"), _data: data }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn script(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/wrk").join(name)
+}
+
+/// A script of a few words, on disk as long as the returned folder lives.
+fn small_script(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("small.lua");
+    std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+    (dir, path)
+}
+
+fn wrk(options: &str) -> Command {
+    let mut command = bakeoff();
+    command.arg("wrk").args(options.split_whitespace());
+    command
+}
+
+/// The number in front of which a line holds these words.
+#[track_caller]
+fn number_after(text: &str, words: &str) -> f64 {
+    let rest = text.split(words).nth(1).unwrap_or_else(|| panic!("`{words}` is not in:\n{text}"));
+    let word = rest.split_whitespace().next().unwrap_or_default();
+    word.trim_end_matches(',').parse().unwrap_or_else(|_| panic!("`{words}{word}`:\n{text}"))
+}
+
+/// The number of `  N requests in …`.
+#[track_caller]
+fn requests(text: &str) -> f64 {
+    let line = text.lines().find(|line| line.contains(" requests in "));
+    let line = line.unwrap_or_else(|| panic!("no count in:\n{text}"));
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// A line with its numbers and units taken out: what parsers hold on to.
+fn shape(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| {
+        let numeric = word.starts_with(|c: char| c.is_ascii_digit());
+        if numeric && !word.ends_with("%") { "N" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_plain_run_prints_wrks_lines_and_no_others() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let url = canary.url("/stats");
+    let ran = Ran::of(wrk("-t2 -c4 -d1s --latency").arg(&url)).ends_with(0);
+    let lines: Vec<String> = ran.stdout.lines().map(shape).collect();
+    let within = |line: &String| line.rsplit_once(' ').unwrap().0.to_owned();
+    assert_eq!(
+        lines[..3],
+        [
+            format!("Running N test @ {url}"),
+            "N threads and N connections".into(),
+            "Thread Stats Avg Stdev Max +/- Stdev".into(),
+        ]
+    );
+    assert_eq!(
+        (within(&lines[3]), within(&lines[4])),
+        ("Latency N N N".into(), "Req/Sec N N N".into())
+    );
+    assert_eq!(
+        lines[5..],
+        [
+            "Latency Distribution",
+            "50% N",
+            "75% N",
+            "90% N",
+            "99% N",
+            "N requests in N N read",
+            "Requests/sec: N",
+            "Transfer/sec: N",
+        ]
+    );
+    assert!(requests(&ran.stdout) > 10.0, "{}", ran.stdout);
+    assert!(ran.stdout.contains(" requests in 1.00s, "), "{}", ran.stdout);
+    for line in ran.stderr.lines() {
+        assert!(line.starts_with("note: "), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_script_goes_through_all_its_callbacks_in_order() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let mut command = wrk("-t2 -c2 -d1 -s");
+    command.arg(script("items.lua")).arg(canary.url("/")).args(["--", "two"]);
+    let ran = Ran::of(&mut command).ends_with(0);
+    let out: Vec<&str> = ran.stdout.lines().collect();
+    let address = canary.address;
+    assert_eq!(out[0], format!("thread 1 of two, against {address}"));
+    assert_eq!(out[1], format!("thread 2 of two, against {address}"));
+    assert!(out[2].starts_with("Running 1s test @ "), "{}", ran.stdout);
+    let [.., transfer, done, latency] = &out[..] else { panic!("{}", ran.stdout) };
+    assert!(transfer.starts_with("Transfer/sec:"), "{}", ran.stdout);
+    // Thread 1's first request was the one that wrk makes before the run, and was not sent.
+    assert!(done.contains("done: 21 written, ") && done.contains(", 0 wrong, "), "{done}");
+    let answered = done.rsplit(", ").next().unwrap().trim_end_matches(" answered");
+    assert_eq!(answered.parse::<f64>().unwrap(), requests(&ran.stdout));
+    assert_eq!(*latency, "latency: true");
+}
+
+#[test]
+fn pipelined_requests_are_counted_one_by_one() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let mut command = wrk("-t1 -c2 -d1 -s");
+    let ran = Ran::of(command.arg(script("batch.lua")).arg(canary.url("/"))).ends_with(0);
+    let count = requests(&ran.stdout);
+    assert!(count > 30.0 && !ran.stdout.contains("Socket errors"), "{}", ran.stdout);
+    let answers = number_after(&ran.stdout, "batches: ");
+    assert!(answers % 3.0 == 0.0 && answers >= count && answers <= count + 6.0, "{}", ran.stdout);
+}
+
+#[test]
+fn errors_are_no_throughput() {
+    let _alone = alone();
+    let canary = Canary::start("--error 50%");
+    let ran = Ran::of(wrk("-t1 -c2 -d1").arg(canary.url("/kv/missing"))).ends_with(0);
+    // Half of them fail, and the other half does not find the key.
+    assert_eq!(number_after(&ran.stdout, "Requests/sec:"), 0.0, "{}", ran.stdout);
+    let bad = number_after(&ran.stdout, "Non-2xx or 3xx responses: ");
+    assert_eq!(bad, requests(&ran.stdout));
+    ran.complains(&["rate and latencies are of the 0 answers with a status of 2xx or 3xx alone"]);
+}
+
+#[test]
+fn what_was_never_answered_in_time_is_a_timeout() {
+    let _alone = alone();
+    let canary = Canary::start("--stall 10s --stall-after 300ms");
+    let begun = Instant::now();
+    let ran = Ran::of(wrk("-t1 -c3 -d1 --timeout 1").arg(canary.url("/stats"))).ends_with(0);
+    assert!(begun.elapsed() < Duration::from_secs(6), "it does not wait for ever");
+    assert_eq!(number_after(&ran.stdout, "timeout "), 3.0, "{}", ran.stdout);
+    assert!(number_after(&ran.stdout, "Requests/sec:") > 0.0);
+    ran.complains(&["3 requests had no answer within 1s"]);
+}
+
+#[test]
+fn an_open_load_keeps_its_rate_and_prints_wrk2s_lines() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let ran = Ran::of(wrk("-t2 -c4 -d1 -R 200 -U").arg(canary.url("/stats"))).ends_with(0);
+    assert!((199.0..=200.0).contains(&requests(&ran.stdout)), "{}", ran.stdout);
+    for line in [
+        "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%",
+        "\n  Detailed Percentile spectrum:\n       Value   Percentile   TotalCount 1/(1-Percentile)\n\n",
+        "     1.000000          200          inf\n#[Mean    = ",
+        "  Latency Distribution (HdrHistogram - Uncorrected Latency (",
+    ] {
+        assert!(ran.stdout.contains(line), "`{line}` is not in:\n{}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_script_that_fails_in_the_run_is_told_and_what_was_measured_stays() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    for more in ["-d5", "-d5 -R 400"] {
+        let begun = Instant::now();
+        let mut command = wrk("-t2 -c2 -s");
+        command.arg(script("tired.lua")).args(more.split(' ')).arg(canary.url("/"));
+        let ran = Ran::of(&mut command).ends_with(2);
+        assert!(begun.elapsed() < Duration::from_secs(4), "the run ends when the script does");
+        let count = requests(&ran.stdout);
+        assert!((39.0..=80.0).contains(&count), "{}", ran.stdout);
+        assert!(ran.stdout.ends_with(&format!("done after {count}\n")), "{}", ran.stdout);
+        assert!(
+            !ran.stderr.contains("were due"),
+            "what was not due yet is not missing: {}",
+            ran.stderr
+        );
+        ran.complains(&[
+            "tired.lua` failed in `request`, thread ",
+            "tired.lua:7: attempt to perform arithmetic",
+        ]);
+    }
+}
+
+#[test]
+fn scripts_that_cannot_work_end_before_the_load() {
+    let canary = Canary::start("");
+    for (text, said) in [
+        ("function request(\n", "small.lua:2: "),
+        ("\nerror('no')", "failed in its main chunk, thread 1"),
+        ("function setup() error('no') end", "failed in `setup`"),
+        ("function init() error('no') end", "failed in `init`, thread 1"),
+        ("function request() return 5 end", "it returned integer in place of a request's text"),
+        ("function request() return 'nonsense' end", "incomplete request at 1:1"),
+        ("function request() return wrk.format() .. 'x' end", "incomplete request at 4:1"),
+    ] {
+        let (_dir, path) = small_script(text);
+        let begun = Instant::now();
+        let ran = Ran::of(wrk("-d20 -s").arg(path).arg(canary.url("/"))).ends_with(2);
+        assert!(begun.elapsed() < Duration::from_secs(10), "{text}");
+        assert!(!ran.stdout.contains("Running"), "{text}");
+        if !text.starts_with("\nerror") {
+            ran.complains(&[said]);
+        } else {
+            ran.complains(&["failed in its main chunk", "small.lua:2: no"]);
+        }
+    }
+}
+
+#[test]
+fn a_script_may_end_the_program() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let (_dir, path) = small_script("function done() io.write('bye') os.exit(7) end");
+    let ran = Ran::of(wrk("-t1 -c1 -d1 -s").arg(path).arg(canary.url("/stats"))).ends_with(7);
+    assert!(ran.stdout.ends_with("bye"), "{}", ran.stdout);
+}
+
+#[test]
+fn threads_may_have_servers_of_their_own() {
+    let _alone = alone();
+    let (one, two) = (Canary::start(""), Canary::start("--error 100%"));
+    let mut command = wrk("-t2 -c4 -d1 -s");
+    command.arg(script("two.lua")).env("SECOND_PORT", two.address.port().to_string());
+    let ran = Ran::of(command.arg(one.url("/kv/x"))).ends_with(0);
+    assert!(ran.stdout.starts_with(&format!("to {}\nto {}\n", one.address, two.address)));
+    let bad = number_after(&ran.stdout, "Non-2xx or 3xx responses: ");
+    assert!(bad > 0.0 && bad < requests(&ran.stdout), "{}", ran.stdout);
+}
+
+#[test]
+fn bad_command_lines_print_the_usage_and_end_with_2() {
+    for (options, said) in [
+        ("-d 500ms http://127.0.0.1:1/", "`-d`: `500ms` is no time"),
+        ("-t4 -c2 http://127.0.0.1:1/", "number of connections must be >= threads"),
+        ("nonsense", "invalid URL: nonsense"),
+        ("", "the URL is missing"),
+        ("-s /nowhere/x.lua http://127.0.0.1:1/", "`/nowhere/x.lua` cannot be read"),
+    ] {
+        let ran = Ran::of(&mut wrk(options)).ends_with(2);
+        let usage = ran.stdout.starts_with("Usage: wrk <options> <url>");
+        assert_eq!(usage, !options.starts_with("-s"), "{}", ran.stdout);
+        ran.complains(&[said]);
+    }
+    for options in ["-h", "--help", "-v"] {
+        Ran::of(&mut wrk(options)).ends_with(0);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let ran = Ran::of(&mut wrk(&format!("http://{address}/"))).ends_with(4);
+    ran.complains(&[&format!("unable to connect to {address}: Connection refused")]);
+    let ran = Ran::of(&mut wrk("http://nosuch.invalid/")).ends_with(4);
+    ran.complains(&["error: unable to resolve nosuch.invalid:http "]);
+}
+
+#[test]
+fn an_interrupted_run_prints_what_it_has() {
+    let _alone = alone();
+    let canary = Canary::start("");
+    let mut command = wrk("-t1 -c1 -d60");
+    command.arg(canary.url("/stats")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ran = Ran::from_output(child.wait_with_output().unwrap()).ends_with(130);
+    assert!(requests(&ran.stdout) > 0.0 && ran.stdout.contains("Requests/sec:"), "{}", ran.stdout);
+}

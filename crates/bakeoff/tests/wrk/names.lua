@@ -1,0 +1,4 @@
+-- A module beside the script.
+return {
+  path = function(thread, number) return "/kv/item-" .. thread .. "-" .. number end,
+}
