@@ -1,4 +1,4 @@
-//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | peers kv`.
+//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | peers`.
 //!
 //! Not here: what continuous integration runs (`.ci/run`, which `ci` calls).
 
@@ -20,7 +20,12 @@ cargo xtask CHORE
   bless             write generated files and snapshots anew: look at the diff before you commit it
   peers kv [--operations N] [--rounds N] [--dry]
                     etcd's own benchmark tool against bakeoff, side by side; writes
-                    `docs/performance.md` unless `--dry`; fails when a bound is missed";
+                    `docs/performance.md` unless `--dry`; fails when a bound is missed
+  peers http [--seconds N] [--rounds N] [--only CASE]... [--dry] [--realtime]
+                    wrk, h2load, fortio, oha, hey, vegeta and k6 against bakeoff; writes it too,
+                    unless `--dry` or `--only`; `--realtime` (root): nothing else takes their CPUs
+  peers http --soak [MINUTES] [--dry]
+                    `bakeoff load` at full speed for ten minutes: memory must be flat";
 
 /// Why a chore failed, in words.
 type Failure = String;
@@ -33,6 +38,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy_up(),
         ["bless"] => bless(),
         ["peers", "kv", options @ ..] => peers::kv::compare(options),
+        ["peers", "http", options @ ..] => peers::http::compare(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -4,16 +4,26 @@
 //! fetches the other tool itself, gives both the same work on the same machine in alternating
 //! order, checks by the server's own counters that both did it, and writes down what came out.
 //!
-//! `kv`: etcd's `benchmark put`.
+//! `kv`: etcd's `benchmark put`. `http`: wrk, hey, h2load, vegeta, k6, fortio and oha.
 
-pub(crate) mod etcd;
+mod etcd;
+mod fetch;
+pub(crate) mod http;
 pub(crate) mod kv;
 mod measure;
 mod summary;
 
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::Failure;
+use rustix::thread::CpuSet;
+
+use crate::{Failure, cargo, root};
+
+const DOCUMENT: &str = "docs/performance.md";
 
 /// bakeoff's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
 fn cache() -> Result<PathBuf, Failure> {
@@ -32,4 +42,74 @@ fn cache() -> Result<PathBuf, Failure> {
 fn make_dir(dir: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir)
         .map_err(|error| format!("cannot make `{}`: {error}", dir.display()))
+}
+
+/// A program of this checkout, built for release: `["--bin", "bakeoff"]`, `["--example", "floor"]`.
+fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
+    let name = target[1];
+    println!("building {name}");
+    let mut build = cargo();
+    build.args(["build", "--release", "-p", "bakeoff"]).args(target);
+    build.args(["--message-format", "json-render-diagnostics"]);
+    let output = build
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{name} does not build"));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut programs = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let is_it = message.pointer("/target/name")? == name;
+        is_it.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
+    });
+    programs.next_back().ok_or_else(|| format!("cargo does not say where {name} is"))
+}
+
+fn free_port() -> Result<SocketAddr, Failure> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    address.map_err(|error| format!("no port is free: {error}"))
+}
+
+fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
+    let asked = || {
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    asked().map_err(|error: std::io::Error| format!("GET {path} of {address}: {error}"))
+}
+
+/// What a program prints, trimmed.
+fn said(program: &str, args: &[&str]) -> Result<String, Failure> {
+    let output = Command::new(program).args(args).output();
+    let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// `2026-11-21 on Linux 6.18, x86_64, 2 CPUs`: in general words, for the document is public.
+fn when_and_where(allowed: &CpuSet) -> Result<String, Failure> {
+    let date = said("date", &["-u", "+%Y-%m-%d"])?;
+    let uname = rustix::system::uname();
+    // What follows the second dot names one machine's build.
+    let release = uname.release().to_string_lossy();
+    let kernel: Vec<&str> = release.split('.').take(2).collect();
+    let kernel = kernel.join(".");
+    let arch = uname.machine().to_string_lossy();
+    let count = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).count();
+    Ok(format!("{date} on Linux {kernel}, {arch}, {count} CPUs"))
+}
+
+/// Writes a marked section of the document.
+fn write(name: &str, section: &str) -> Result<(), Failure> {
+    let path = root().join(DOCUMENT);
+    let document =
+        std::fs::read_to_string(&path).unwrap_or_else(|_| "# What bakeoff itself costs\n".into());
+    std::fs::write(&path, summary::replace_section(&document, name, section))
+        .map_err(|error| format!("cannot write {DOCUMENT}: {error}"))
 }

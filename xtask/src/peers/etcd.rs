@@ -1,18 +1,16 @@
 //! etcd's benchmark tool, and one etcd to point it and bakeoff at.
 //!
-//! The tool is built from the Go module proxy's sources by a wrapper module, as bakeoff itself has
-//! its servers: Go's checksum database vouches for them and is never switched off.
+//! The tool is built from the Go module proxy's sources (`fetch`), as bakeoff itself has its servers.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{cache, make_dir};
-use crate::{Failure, cargo, run};
+use super::{cache, fetch, free_port, get};
+use crate::Failure;
 
 const MODULE: &str = "go.etcd.io/etcd/v3";
 const PACKAGE: &str = "go.etcd.io/etcd/v3/tools/benchmark";
@@ -22,73 +20,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// etcd's benchmark tool, built into the cache if it is not there.
 pub(super) fn benchmark() -> Result<PathBuf, Failure> {
-    let peers = cache()?.join("peers");
-    let program = peers.join(format!("etcd-benchmark-{BENCHMARK_VERSION}"));
-    if program.is_file() {
-        return Ok(program);
-    }
-    make_dir(&peers)?;
-    let go = |args: &[&str], dir: &Path| {
-        let mut go = Command::new("go");
-        go.args(args).current_dir(dir);
-        go.env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOFLAGS", "-mod=mod -buildvcs=false");
-        go
-    };
-    let sums = go(&["env", "GOSUMDB"], &peers).output().map_err(|error| {
-        format!("cannot run `go`: {error}\nhint: etcd's benchmark tool is built with Go")
-    })?;
-    if String::from_utf8_lossy(&sums.stdout).trim() == "off" {
-        return Err("GOSUMDB is off: what would be built could not be verified".into());
-    }
-    println!("building etcd's benchmark tool {BENCHMARK_VERSION}");
-    let scratch = tempfile::Builder::new()
-        .prefix(".work-")
-        .tempdir_in(&peers)
-        .map_err(|error| format!("cannot make a folder: {error}"))?;
-    let dir = scratch.path();
-    run(go(&["mod", "init", "wrapper"], dir))?;
-    run(go(&["get", &format!("{PACKAGE}@v{BENCHMARK_VERSION}")], dir))?;
-    run(go(&["build", "-trimpath", "-ldflags", "-s -w", "-o", "benchmark", PACKAGE], dir))?;
-    let built = dir.join("benchmark");
-    let about = go(&["version", "-m", "benchmark"], dir).output();
-    let about = about.map_err(|error| format!("cannot run `go version -m`: {error}"))?;
-    let about = String::from_utf8_lossy(&about.stdout).into_owned();
-    if !about.contains(&format!("{MODULE}\tv{BENCHMARK_VERSION}\t")) {
-        return Err(format!(
-            "what was built does not say that it is {MODULE} v{BENCHMARK_VERSION}"
-        ));
-    }
-    // Renamed into place last, so that a program in the cache is whole.
-    fs::rename(&built, &program).map_err(|error| format!("cannot keep the tool: {error}"))?;
-    Ok(program)
-}
-
-/// bakeoff's own program, built for release.
-pub(super) fn bakeoff() -> Result<PathBuf, Failure> {
-    println!("building bakeoff");
-    let mut build = cargo();
-    build.args([
-        "build",
-        "--release",
-        "-p",
-        "bakeoff",
-        "--message-format",
-        "json-render-diagnostics",
-    ]);
-    let output = build
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !output.status.success() {
-        return Err("bakeoff does not build".into());
-    }
-    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut programs = messages.lines().filter_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let is_ours = message.pointer("/target/name")? == "bakeoff";
-        is_ours.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
-    });
-    programs.next_back().ok_or_else(|| "cargo does not say where bakeoff is".into())
+    let program = fetch::go("etcd-benchmark", MODULE, PACKAGE, BENCHMARK_VERSION)?;
+    Ok(program.path().to_owned())
 }
 
 /// The etcd that `bakeoff install etcd@3.6` finds or fetches, and its version.
@@ -181,22 +114,4 @@ impl Drop for Etcd {
         self.child.kill().ok();
         self.child.wait().ok();
     }
-}
-
-fn free_port() -> Result<SocketAddr, Failure> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.map_err(|error| format!("no port is free: {error}"))
-}
-
-fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
-    let asked = || {
-        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    asked().map_err(|error: std::io::Error| format!("GET {path} of {address}: {error}"))
 }

@@ -16,9 +16,10 @@ use bakeoff_core::record;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::etcd::{self, BENCHMARK_VERSION, Etcd};
-use super::measure::{self, Used};
-use super::summary::{Spread, replace_section, table};
-use crate::{Failure, root};
+use super::measure::{self, Place, Used};
+use super::summary::{Spread, table};
+use super::{said, when_and_where};
+use crate::Failure;
 
 /// bakeoff may use this share of the other tool's CPU time per put.
 const CPU_RATIO_MAX: f64 = 0.5;
@@ -29,7 +30,6 @@ const CLIENTS_MANY: u32 = 1000;
 const KEY_SIZE: u32 = 256;
 const VALUE_SIZE: u32 = 1024;
 const ROUNDS_MIN: usize = 5;
-const DOCUMENT: &str = "docs/performance.md";
 
 struct Options {
     operations: u64,
@@ -77,7 +77,7 @@ struct Run {
 
 impl Run {
     fn cpu_us_per_put(&self) -> f64 {
-        self.used.cpu.as_secs_f64() * 1e6 / self.puts as f64
+        self.used.cpu().as_secs_f64() * 1e6 / self.puts as f64
     }
 }
 
@@ -95,7 +95,7 @@ struct Stand {
 
 pub(crate) fn compare(words: &[&str]) -> Result<(), Failure> {
     let options = Options::read(words)?;
-    let bakeoff = etcd::bakeoff()?;
+    let bakeoff = super::built(["--bin", "bakeoff"])?;
     let benchmark = etcd::benchmark()?;
     let (etcd, etcd_version) = etcd::server(&bakeoff)?;
     let allowed = sched_getaffinity(None).map_err(|error| format!("cannot read CPUs: {error}"))?;
@@ -135,7 +135,7 @@ pub(crate) fn compare(words: &[&str]) -> Result<(), Failure> {
     let section = section.join("\n\n");
     println!("\n{section}");
     if !options.dry {
-        write(&section)?;
+        super::write("peers kv", &section)?;
     }
     let rss = ours_many.used.rss_bytes_max;
     let mut missed = Vec::new();
@@ -178,13 +178,11 @@ impl Stand {
         measure::pin(self.cpus.map(|(server, _)| server), &self.allowed)?;
         let etcd = Etcd::start(&self.etcd)?;
         let before = etcd.puts()?;
-        measure::pin(self.cpus.map(|(_, generator)| generator), &self.allowed)?;
+        measure::pin(None, &self.allowed)?;
         let run = match tool {
             Tool::Theirs => self.run_theirs(&etcd, clients),
             Tool::Ours => self.run_ours(&etcd, clients),
-        };
-        measure::pin(None, &self.allowed)?;
-        let run = run?;
+        }?;
         let counted = etcd.puts()? - before;
         if run.puts != self.operations || counted != self.operations {
             return Err(format!(
@@ -193,6 +191,14 @@ impl Stand {
             ));
         }
         Ok(run)
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place {
+            cpu: self.cpus.map(|(_, generator)| generator),
+            allowed: &self.allowed,
+            codes: &[0],
+        }
     }
 
     fn run_theirs(&self, etcd: &Etcd, clients: u32) -> Result<Run, Failure> {
@@ -207,7 +213,7 @@ impl Stand {
             .arg(format!("--total={}", self.operations))
             .arg(format!("--key-space-size={}", self.operations))
             .arg("--sequential-keys");
-        let (used, output) = measure::run(command, &self.scratch.path().join("theirs.log"))?;
+        let (used, output) = self.place().run(command, &self.scratch.path().join("theirs.log"))?;
         let (puts, per_second) = read_theirs(&output)?;
         Ok(Run { used, puts, per_second, load_cpu: None })
     }
@@ -230,7 +236,7 @@ impl Stand {
         let runs = dir.path().join("runs");
         let mut command = Command::new(&self.bakeoff);
         command.arg("run").arg(&study).arg("--out").arg(&runs);
-        let (used, _) = measure::run(command, &dir.path().join("ours.log"))?;
+        let (used, _) = self.place().run(command, &dir.path().join("ours.log"))?;
         read_ours(&runs, used)
     }
 }
@@ -319,40 +325,19 @@ fn memory(theirs: &Run, ours: &Run) -> String {
     )
 }
 
-/// When, on what, with which versions: in general words, for the document is public.
+/// When, on what, with which versions.
 fn machine(stand: &Stand, etcd_version: &str) -> Result<String, Failure> {
-    let say = |program: &str, args: &[&str]| {
-        let output = Command::new(program).args(args).output();
-        let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
-        Ok::<_, Failure>(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let date = say("date", &["-u", "+%Y-%m-%d"])?;
-    let uname = rustix::system::uname();
-    // What follows the second dot names one machine's build.
-    let release = uname.release().to_string_lossy();
-    let kernel: Vec<&str> = release.split('.').take(2).collect();
-    let kernel = kernel.join(".");
-    let arch = uname.machine().to_string_lossy();
-    let bakeoff = say(&stand.bakeoff.to_string_lossy(), &["--version"])?;
-    let go = say("go", &["env", "GOVERSION"])?;
-    let count = (0..CpuSet::MAX_CPU).filter(|&cpu| stand.allowed.is_set(cpu)).count();
+    let place = when_and_where(&stand.allowed)?;
+    let bakeoff = said(&stand.bakeoff.to_string_lossy(), &["--version"])?;
+    let go = said("go", &["env", "GOVERSION"])?;
     let pinned = match stand.cpus {
         Some(_) => "etcd on one, the generator on another",
         None => "shared by etcd and the generator",
     };
     Ok(format!(
-        "Measured on {date} on Linux {kernel}, {arch}, {count} CPUs ({pinned}); {bakeoff}, etcd \
-         {etcd_version} (one node, its own defaults), etcd's benchmark tool {BENCHMARK_VERSION} built \
-         with {go}."
+        "Measured on {place} ({pinned}); {bakeoff}, etcd {etcd_version} (one node, its own defaults), \
+         etcd's benchmark tool {BENCHMARK_VERSION} built with {go}."
     ))
-}
-
-fn write(section: &str) -> Result<(), Failure> {
-    let path = root().join(DOCUMENT);
-    let document =
-        std::fs::read_to_string(&path).unwrap_or_else(|_| "# What bakeoff itself costs\n".into());
-    std::fs::write(&path, replace_section(&document, "peers kv", section))
-        .map_err(|error| format!("cannot write {DOCUMENT}: {error}"))
 }
 
 #[cfg(test)]
@@ -384,7 +369,7 @@ mod tests {
     #[test]
     fn the_ratio_is_of_medians_and_its_range_of_rounds() {
         let run = |us: u64| Run {
-            used: Used { cpu: Duration::from_micros(us), rss_bytes_max: 0 },
+            used: Used { user: Duration::from_micros(us), ..Used::default() },
             puts: 1,
             per_second: 1.0,
             load_cpu: None,

@@ -1,0 +1,187 @@
+//! What must hold of bakeoff beside the other tools.
+//!
+//! A bound whose figures are missing is not kept.
+
+use std::collections::BTreeMap;
+
+use super::tools::Tool;
+use super::{Case, OPEN_RATE, Results, Run};
+
+/// A ratio is held by its median over the rounds. Requests per second are the server's where it is
+/// the slower side, so that two equal tools differ by chance alone: below this they differ.
+const RATE_RATIO_MIN: f64 = 0.97;
+const SLIP_P99_US_MAX: f64 = 100.0;
+const RATE_OFF_MAX: f64 = 0.001;
+const MIB_MANY_MAX: f64 = 120.0;
+
+/// A bound and what was seen.
+#[derive(Debug, PartialEq)]
+pub(super) struct Finding {
+    pub(super) bound: String,
+    pub(super) seen: String,
+    pub(super) kept: Option<bool>,
+}
+
+impl Finding {
+    pub(super) fn verdict(&self) -> &'static str {
+        match self.kept {
+            Some(true) => "kept",
+            Some(false) => "**missed**",
+            None => "**not measured**",
+        }
+    }
+
+    /// What is wrong, if anything is.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let what = match self.kept {
+            Some(true) => return None,
+            Some(false) => "missed",
+            None => "not measured",
+        };
+        Some(format!("{what}: {}: {}", self.bound, self.seen))
+    }
+}
+
+/// How a ratio is held.
+#[derive(Clone, Copy)]
+enum Held {
+    Most(f64),
+    Below(f64),
+    Least(f64),
+}
+
+/// All bounds of the cases that were run.
+pub(super) fn check(all: &BTreeMap<Case, Results>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (&case, results) in all {
+        let ours = subject(results);
+        let mut ratio = |what: &str, theirs: Tool, figure: fn(&Run) -> f64, held: Held| {
+            findings.push(of_ratio(case, results, (ours, theirs), what, figure, held));
+        };
+        match case {
+            Case::Plain16 | Case::Plain64 => {
+                ratio("CPU per request", Tool::Wrk, Run::cpu_us, Held::Most(0.85));
+                ratio("CPU per request", Tool::Floor, Run::cpu_us, Held::Most(1.15));
+                ratio("user time per request", Tool::Wrk, Run::user_us, Held::Below(0.5));
+                let per_second = |run: &Run| run.said.per_second;
+                ratio("requests per second", Tool::Wrk, per_second, Held::Least(RATE_RATIO_MIN));
+                for theirs in [Tool::Hey, Tool::Vegeta, Tool::K6] {
+                    ratio("CPU per request", theirs, Run::cpu_us, Held::Most(0.4));
+                }
+                ratio("CPU per request", Tool::Oha, Run::cpu_us, Held::Most(0.7));
+                ratio("CPU per request", Tool::Fortio, Run::cpu_us, Held::Most(0.9));
+            }
+            Case::Tls => ratio("CPU per request", Tool::Wrk, Run::cpu_us, Held::Most(1.1)),
+            Case::Script => ratio("CPU per request", Tool::Wrk, Run::cpu_us, Held::Most(0.9)),
+            Case::Http2 => {}
+            Case::Open => findings.extend(open(results)),
+            Case::Many => findings.push(memory(results)),
+        }
+    }
+    findings
+}
+
+/// Which of ours is held: `bakeoff load`, and `bakeoff wrk` where that does not take part.
+pub(super) fn subject(results: &Results) -> Tool {
+    if results.runs.contains_key(&Tool::Load) { Tool::Load } else { Tool::OurWrk }
+}
+
+fn of_ratio(
+    case: Case,
+    results: &Results,
+    (ours, theirs): (Tool, Tool),
+    what: &str,
+    figure: fn(&Run) -> f64,
+    held: Held,
+) -> Finding {
+    let words = match held {
+        Held::Most(bound) => format!("at most {bound} of {}'s", theirs.name()),
+        Held::Below(bound) => format!("below {bound} of {}'s", theirs.name()),
+        Held::Least(_) => format!("no lower than {}'s", theirs.name()),
+    };
+    let bound = format!("{}: {what} {words}", case.name());
+    let Some(ratio) = results.ratio(ours, theirs, figure) else {
+        let why = [ours, theirs]
+            .into_iter()
+            .find_map(|tool| Some(format!("{}: {}", tool.name(), results.without.get(&tool)?)));
+        return Finding { bound, seen: why.unwrap_or_else(|| "no run".into()), kept: None };
+    };
+    let kept = match held {
+        Held::Most(bound) => ratio.median <= bound,
+        Held::Below(bound) => ratio.median < bound,
+        Held::Least(bound) => ratio.median >= bound,
+    };
+    Finding { bound, seen: ratio.text(2), kept: Some(kept) }
+}
+
+fn open(results: &Results) -> [Finding; 2] {
+    let rate = f64::from(OPEN_RATE);
+    let slip =
+        results.spread(Tool::Load, |run| run.said.slip.map_or(f64::INFINITY, |slip| slip[1]));
+    let slip = Finding {
+        bound: format!("open: p99 of the slip at most {SLIP_P99_US_MAX} µs"),
+        seen: slip.map_or("no run".into(), |slip| format!("{} µs", slip.text(0))),
+        kept: slip.map(|slip| slip.median <= SLIP_P99_US_MAX),
+    };
+    let sent = results.spread(Tool::Load, |run| run.said.per_second);
+    let sent = Finding {
+        bound: format!("open: {rate} requests per second within 0.1 %"),
+        seen: sent.map_or("no run".into(), |sent| sent.text(1)),
+        kept: sent.map(|sent| (sent.median / rate - 1.0).abs() <= RATE_OFF_MAX),
+    };
+    [slip, sent]
+}
+
+fn memory(results: &Results) -> Finding {
+    let used = results.spread(subject(results), |run| super::document::mib(run.used.rss_bytes_max));
+    Finding {
+        bound: format!("10000: memory below {MIB_MANY_MAX} MiB"),
+        seen: used.map_or("no run".into(), |used| format!("{} MiB", used.text(1))),
+        // Memory is held by its most: a bound on memory is a bound for all runs.
+        kept: used.map(|used| used.max < MIB_MANY_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::super::measure::Used;
+    use super::super::tools::Said;
+    use super::*;
+
+    fn run(us: u64, slip: Option<[f64; 3]>) -> Run {
+        Run {
+            used: Used { system: Duration::from_micros(us), ..Used::default() },
+            said: Said { requests: 1, errors: 0, per_second: 10_000.0, slip },
+        }
+    }
+
+    fn results(runs: &[(Tool, Run)]) -> Results {
+        let runs = runs.iter().map(|(tool, run)| (*tool, vec![run.clone()])).collect();
+        Results { runs, ..Results::default() }
+    }
+
+    fn kept(case: Case, results: Results) -> Vec<Option<bool>> {
+        check(&BTreeMap::from([(case, results)])).iter().map(|finding| finding.kept).collect()
+    }
+
+    #[test]
+    fn more_cpu_than_the_bound_is_a_miss_and_a_missing_tool_is_not_kept() {
+        let both = |ours| results(&[(Tool::OurWrk, run(ours, None)), (Tool::Wrk, run(100, None))]);
+        assert_eq!(kept(Case::Script, both(90)), [Some(true)]);
+        assert_eq!(kept(Case::Script, both(91)), [Some(false)]);
+        let alone = results(&[(Tool::OurWrk, run(90, None))]);
+        let findings = check(&BTreeMap::from([(Case::Script, alone)]));
+        assert_eq!(findings[0].kept, None);
+        assert!(findings[0].complaint().is_some());
+    }
+
+    #[test]
+    fn a_slip_that_is_not_told_is_a_miss() {
+        let open = |slip| results(&[(Tool::Load, run(1, slip))]);
+        assert_eq!(kept(Case::Open, open(Some([1.0, 100.0, 500.0]))), [Some(true), Some(true)]);
+        assert_eq!(kept(Case::Open, open(Some([1.0, 101.0, 500.0]))), [Some(false), Some(true)]);
+        assert_eq!(kept(Case::Open, open(None)), [Some(false), Some(true)]);
+    }
+}

@@ -1,0 +1,145 @@
+//! The section of `docs/performance.md` that a comparison writes.
+
+use std::collections::BTreeMap;
+
+use super::super::summary::{Spread, table};
+use super::super::{said, when_and_where};
+use super::bounds::{Finding, subject};
+use super::tools::Tool;
+use super::{Case, Options, Results, Run, Stand};
+use crate::Failure;
+
+pub(super) fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+pub(super) fn section(
+    stand: &Stand,
+    options: &Options,
+    all: &BTreeMap<Case, Results>,
+    findings: &[Finding],
+) -> Result<String, Failure> {
+    let mut parts = vec![machine(stand)?, conditions(stand, options, all)];
+    let rows: Vec<Vec<String>> = findings
+        .iter()
+        .map(|finding| {
+            vec![finding.bound.clone(), finding.seen.clone(), finding.verdict().to_owned()]
+        })
+        .collect();
+    parts.push(table(&["bound", "seen: median (least–most of the rounds)", ""], &rows));
+    for (&case, results) in all {
+        parts.push(format!("### {}", title(case)));
+        parts.push(if case == Case::Open { open(results) } else { costs(case, results) });
+        parts.extend(left_out(results));
+    }
+    Ok(parts.join("\n\n"))
+}
+
+fn title(case: Case) -> &'static str {
+    match case {
+        Case::Plain16 => "Plain HTTP, 16 connections (`plain-16`)",
+        Case::Plain64 => "Plain HTTP, 64 connections (`plain-64`)",
+        Case::Tls => "TLS, 64 connections (`tls-64`)",
+        Case::Script => "A Lua script, 64 connections (`script-64`)",
+        Case::Http2 => {
+            "HTTP/2 without TLS, 64 connections, one request at a time on each (`http2-64`)"
+        }
+        Case::Open => "Open load, 10,000 requests per second, 64 clients (`open`)",
+        Case::Many => "10,000 connections (`10000`)",
+    }
+}
+
+/// When, on what, with which versions.
+pub(super) fn machine(stand: &Stand) -> Result<String, Failure> {
+    let place = when_and_where(&stand.allowed)?;
+    let bakeoff = said(&stand.bakeoff.to_string_lossy(), &["--version"])?;
+    let pinned = match stand.cpus {
+        Some(_) => "NGINX on one, the generator on another",
+        None => "shared by NGINX and the generator",
+    };
+    let version = |tool: Tool| {
+        let program = stand.programs[&tool].as_ref().ok()?;
+        Some(format!("{} {}", tool.name(), program.version))
+    };
+    let foreign = Tool::ALL.into_iter().filter(|tool| !tool.is_ours() && *tool != Tool::Floor);
+    let others: Vec<String> = foreign.filter_map(version).collect();
+    Ok(format!(
+        "Measured on {place} ({pinned}); {bakeoff}; NGINX {}; {}.",
+        stand.nginx.version,
+        others.join(", ")
+    ))
+}
+
+fn conditions(stand: &Stand, options: &Options, all: &BTreeMap<Case, Results>) -> String {
+    let mut shares: Vec<f64> =
+        all.values().filter(|results| !results.runs.is_empty()).map(|r| r.others * 100.0).collect();
+    shares.sort_by(f64::total_cmp);
+    let others = match (shares.first(), shares.last()) {
+        (Some(least), Some(most)) if *most >= 1.0 => format!(
+            " Other processes took {least:.0} % to {most:.0} % of the machine's CPU time meanwhile, \
+             which disturbs all of them."
+        ),
+        _ => String::new(),
+    };
+    let realtime = if stand.before.is_empty() {
+        ""
+    } else {
+        " NGINX and the generators had a real-time priority, so that nothing else took their CPUs."
+    };
+    format!(
+        "{} rounds, {} s a run; figures are medians (least–most).{realtime}{others}",
+        options.rounds, options.seconds
+    )
+}
+
+fn costs(case: Case, results: &Results) -> String {
+    let reference = if case == Case::Http2 { Tool::H2load } else { Tool::Wrk };
+    let mut tools: Vec<Tool> = results.runs.keys().copied().collect();
+    let median = |tool| results.spread(tool, Run::cpu_us).map_or(f64::MAX, |spread| spread.median);
+    tools.sort_by(|&a, &b| median(a).total_cmp(&median(b)));
+    let text =
+        |spread: Option<Spread>, decimals| spread.map_or(String::new(), |s| s.text(decimals));
+    let rows: Vec<Vec<String>> = tools
+        .into_iter()
+        .map(|tool| {
+            let name = tool.name();
+            vec![
+                if tool == subject(results) { format!("**{name}**") } else { name.to_owned() },
+                text(results.spread(tool, |run| run.said.per_second), 0),
+                text(results.spread(tool, Run::cpu_us), 2),
+                text(results.spread(tool, Run::user_us), 2),
+                text(results.spread(tool, Run::system_us), 2),
+                text(results.ratio(tool, reference, Run::cpu_us), 2),
+                text(results.spread(tool, |run| mib(run.used.rss_bytes_max)), 1),
+            ]
+        })
+        .collect();
+    let relative = format!("CPU, of {}'s", reference.name());
+    let head =
+        ["", "requests/s", "CPU µs/request", "user", "system", &relative, "most memory, MiB"];
+    table(&head, &rows)
+}
+
+fn open(results: &Results) -> String {
+    let slip = |at: usize| {
+        let slip = move |run: &Run| run.said.slip.map_or(f64::NAN, |slip| slip[at]);
+        results.spread(Tool::Load, slip).map_or(String::new(), |spread| spread.text(0))
+    };
+    let of = |figure: fn(&Run) -> f64, decimals| {
+        results.spread(Tool::Load, figure).map_or(String::new(), |spread| spread.text(decimals))
+    };
+    let rows = [
+        vec!["slip, p50, µs".into(), slip(0)],
+        vec!["slip, p99, µs".into(), slip(1)],
+        vec!["slip, most, µs".into(), slip(2)],
+        vec!["requests per second".into(), of(|run| run.said.per_second, 1)],
+        vec!["CPU µs/request".into(), of(Run::cpu_us, 2)],
+    ];
+    table(&["", "bakeoff load"], &rows)
+}
+
+fn left_out(results: &Results) -> Option<String> {
+    let said: Vec<String> =
+        results.without.iter().map(|(tool, why)| format!("{} ({why})", tool.name())).collect();
+    (!said.is_empty()).then(|| format!("Without a figure: {}.", said.join("; ")))
+}

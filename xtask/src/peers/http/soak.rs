@@ -1,0 +1,91 @@
+//! `cargo xtask peers http --soak`: `bakeoff load` at full speed for ten minutes, its memory flat.
+//!
+//! Memory is looked at a hundred times a second and its most in each minute is kept. The first
+//! minute may grow: buffers and histograms find their size in it. After that no minute's most may
+//! be above the second's by more than a share that is less than what one leaked byte a request
+//! would add.
+
+use std::time::{Duration, Instant};
+
+use super::super::measure;
+use super::super::summary::table;
+use super::document::{machine, mib};
+use super::tools::{self, Tool};
+use super::{Case, Stand, honest};
+use crate::Failure;
+
+const GROWTH_MIB_MAX: f64 = 1.0;
+const CONNECTIONS: u32 = 64;
+
+pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Failure> {
+    let tool = if stand.programs[&Tool::Load].is_ok() { Tool::Load } else { Tool::OurWrk };
+    let program = stand.programs[&tool].as_ref().map_err(Clone::clone)?;
+    let nginx = stand.start(CONNECTIONS)?;
+    let job = stand.job(Case::Plain64, length.as_secs() as u32, &nginx);
+    let dir = stand.scratch.path();
+    let command = stand.become_(tools::command(tool, program, &job, dir)?);
+    let began = Instant::now();
+    let mut minutes: Vec<u64> = Vec::new();
+    let mut look = |pid: u32| {
+        let minute = (began.elapsed().as_secs() / 60) as usize;
+        let rss = measure::memory(pid, "VmRSS:").unwrap_or(0);
+        // The end may be a moment past the last minute.
+        if minute as u64 * 60 < length.as_secs() {
+            if minutes.len() <= minute {
+                println!("minute {}: {:.1} MiB", minute + 1, mib(rss));
+                minutes.resize(minute + 1, 0);
+            }
+            minutes[minute] = minutes[minute].max(rss);
+        }
+    };
+    let before = nginx.requests()?;
+    let (used, output) =
+        stand.place(tool).run_watched(command, &dir.join("soak.log"), &mut look)?;
+    let said = tools::read(tool, program, &output, dir)?;
+    honest(tool, &said, nginx.requests()? - before - 1, CONNECTIONS)?;
+
+    let minutes: Vec<f64> = minutes.into_iter().map(mib).collect();
+    let growth = growth(&minutes).ok_or("memory was not seen for two minutes")?;
+    let rows: Vec<Vec<String>> = (1..)
+        .zip(&minutes)
+        .map(|(minute, most): (u32, _)| vec![minute.to_string(), format!("{most:.1}")])
+        .collect();
+    let kept = growth <= GROWTH_MIB_MAX;
+    let section = format!(
+        "{}\n\n{} for {} minutes at full speed, {CONNECTIONS} connections: {} requests, {:.0} per second, \
+         {:.2} µs of CPU each.\n\n{}\n\nGrowth after the second minute: **{growth:.1} MiB**. The bound of \
+         {GROWTH_MIB_MAX} MiB is {}.",
+        machine(stand)?,
+        tool.name(),
+        length.as_secs() / 60,
+        said.requests,
+        said.per_second,
+        used.cpu().as_secs_f64() * 1e6 / said.requests as f64,
+        table(&["minute", "most memory, MiB"], &rows),
+        if kept { "kept" } else { "**missed**" },
+    );
+    println!("\n{section}");
+    if !dry {
+        super::super::write("peers http soak", &section)?;
+    }
+    if kept { Ok(()) } else { Err(format!("memory grew by {growth:.1} MiB")) }
+}
+
+/// How far the most of any later minute is above that of the second.
+fn growth(minutes: &[f64]) -> Option<f64> {
+    let second = minutes.get(1)?;
+    let most = minutes[1..].iter().copied().fold(*second, f64::max);
+    Some(most - second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_counted_from_the_second_minute() {
+        assert_eq!(growth(&[5.0, 20.0, 20.0, 19.0]), Some(0.0));
+        assert_eq!(growth(&[5.0, 20.0, 21.0, 24.5]), Some(4.5));
+        assert_eq!(growth(&[5.0]), None);
+    }
+}
