@@ -21,9 +21,11 @@ cargo xtask CHORE
   peers kv [--operations N] [--rounds N] [--dry]
                     etcd's own benchmark tool against bakeoff, side by side; writes
                     `docs/performance.md` unless `--dry`; fails when a bound is missed
-  peers http [--seconds N] [--rounds N] [--only CASE]... [--dry] [--realtime]
+  peers http [--seconds N] [--rounds N] [--only CASE]... [--dry] [--realtime] [--programs DIR]
+             [--without TOOL]...
                     wrk, h2load, fortio, oha, hey, vegeta and k6 against bakeoff; writes it too,
-                    unless `--dry` or `--only`; `--realtime` (root): nothing else takes their CPUs
+                    unless `--dry` or `--only`; `--realtime` (root): nothing else takes their CPUs;
+                    `--programs`: a folder with `bakeoff` and `floor`, built already
   peers http --soak [MINUTES] [--dry]
                     `bakeoff load` at full speed for ten minutes: memory must be flat";
 

@@ -46,6 +46,10 @@ struct Options {
     dry: bool,
     realtime: bool,
     soak: Option<Duration>,
+    /// Where `bakeoff` and `floor` are that were built elsewhere, with other settings perhaps.
+    programs: Option<PathBuf>,
+    /// Tools that are left out, by name.
+    without: Vec<String>,
 }
 
 impl Options {
@@ -57,6 +61,8 @@ impl Options {
             dry: false,
             realtime: false,
             soak: None,
+            programs: None,
+            without: Vec::new(),
         };
         let mut words = words.iter().peekable();
         while let Some(&word) = words.next() {
@@ -74,6 +80,17 @@ impl Options {
                     let case = Case::ALL.into_iter().find(|case| case.name() == name);
                     let names = Case::ALL.map(Case::name).join(", ");
                     options.only.push(case.ok_or(format!("`--only` takes one of {names}"))?);
+                }
+                "--programs" => {
+                    let given = words.next().ok_or("`--programs` takes a folder")?;
+                    options.programs = Some(PathBuf::from(given));
+                }
+                "--without" => {
+                    let name = words.next().copied().unwrap_or_default();
+                    if !Tool::ALL.iter().any(|tool| tool.name() == name) {
+                        return Err(format!("`--without` takes a tool; there is no `{name}`"));
+                    }
+                    options.without.push(name.to_owned());
                 }
                 "--dry" => options.dry = true,
                 "--realtime" => options.realtime = true,
@@ -224,7 +241,7 @@ struct Stand {
 
 pub(crate) fn compare(words: &[&str]) -> Result<(), Failure> {
     let options = Options::read(words)?;
-    let stand = Stand::new(options.realtime)?;
+    let stand = Stand::new(&options)?;
     if let Some(length) = options.soak {
         return soak::run(&stand, length, options.dry);
     }
@@ -244,12 +261,15 @@ pub(crate) fn compare(words: &[&str]) -> Result<(), Failure> {
 }
 
 impl Stand {
-    fn new(realtime: bool) -> Result<Self, Failure> {
-        let bakeoff = super::built(["--bin", "bakeoff"])?;
-        let floor = super::built(["--example", "floor"])?;
+    fn new(options: &Options) -> Result<Self, Failure> {
+        let program = |kind: &'static str, name: &'static str| match &options.programs {
+            Some(dir) => Ok(dir.join(name)),
+            None => super::built([kind, name]),
+        };
+        let (bakeoff, floor) = (program("--bin", "bakeoff")?, program("--example", "floor")?);
         let debian = Debian::default();
         let nginx = debian.program("nginx", "nginx", &["libpcre2-8-0"])?;
-        let programs = tools::fetch(&debian, &bakeoff, &floor);
+        let programs = tools::fetch(&debian, &bakeoff, &floor, &options.without);
         for (tool, program) in &programs {
             if let Err(why) = program {
                 println!("{} is left out: {why}", tool.name());
@@ -264,7 +284,7 @@ impl Stand {
         let script = scratch.path().join("load.lua");
         std::fs::write(&script, include_str!("http/load.lua"))
             .map_err(|error| format!("cannot write a script: {error}"))?;
-        let before = if realtime { vec!["chrt", "--rr", "1"] } else { Vec::new() };
+        let before = if options.realtime { vec!["chrt", "--rr", "1"] } else { Vec::new() };
         let files_max = open_files();
         Ok(Self { programs, nginx, bakeoff, script, scratch, allowed, cpus, before, files_max })
     }

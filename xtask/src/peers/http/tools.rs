@@ -80,6 +80,7 @@ pub(super) fn fetch(
     debian: &Debian,
     bakeoff: &Path,
     floor: &Path,
+    without: &[String],
 ) -> BTreeMap<Tool, Result<Program, Failure>> {
     let ours = |name: &str| {
         let program = Program::at(bakeoff.to_owned(), env!("CARGO_PKG_VERSION"));
@@ -87,7 +88,8 @@ pub(super) fn fetch(
         let knows = helps.is_ok_and(|help| help.status.success());
         if knows { Ok(program) } else { Err(format!("this bakeoff has no `{name}`")) }
     };
-    let had = |tool| match tool {
+    let had = |tool: Tool| match tool {
+        _ if without.iter().any(|name| name == tool.name()) => Err("left out as asked".into()),
         Tool::Floor => Ok(Program::at(floor.to_owned(), env!("CARGO_PKG_VERSION"))),
         Tool::Load => ours("load"),
         Tool::OurWrk => ours("wrk"),
