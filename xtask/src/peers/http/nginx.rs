@@ -123,15 +123,17 @@ fn requests(answer: &str) -> Option<u64> {
 
 fn config_text(dir: &str, connections: u64, listen: [SocketAddr; 4]) -> String {
     let [plain, tls, http2, status] = listen;
-    // Each connection needs a file; some are for listeners, logs and the status.
-    let files = connections + 64;
+    // NGINX closes waiting connections when less than a sixteenth is free.
+    let slots = connections + connections / 8 + 64;
+    // Each connection needs a file, and so do listeners and logs.
+    let files = slots + 64;
     let answer = format!("location / {{ default_type text/plain; return 200 \"{BODY}\"; }}");
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|what| format!("  {what}_temp_path {dir}/temp/{what};\n"))
         .concat();
     format!(
         "daemon off;\nworker_processes 1;\nworker_rlimit_nofile {files};\npid {dir}/nginx.pid;\n\
-         error_log stderr error;\nevents {{ worker_connections {files}; use epoll; }}\nhttp {{\n  \
+         error_log stderr error;\nevents {{ worker_connections {slots}; multi_accept on; use epoll; }}\nhttp {{\n  \
          access_log off;\n  keepalive_requests 1000000000;\n  keepalive_timeout 1h;\n{paths}  \
          ssl_certificate {dir}/cert.pem;\n  ssl_certificate_key {dir}/key.pem;\n  \
          ssl_protocols TLSv1.3;\n  ssl_conf_command Ciphersuites TLS_AES_256_GCM_SHA384;\n  \

@@ -384,6 +384,11 @@ mod tests {
         let oha = r#"{"summary":{"requestsPerSec":3.5},"statusCodeDistribution":{"200":8},
             "errorDistribution":{"aborted due to deadline":2,"connection refused":1}}"#;
         assert_eq!(read_json(Tool::Oha, oha), said(8, 1, 3.5));
+        let ours = r#"{"requests":9,"requests_per_second":4.5,"errors":{"timeout":1,"refused":2},
+            "slip":{"p50_us":1.5,"p99_us":20,"max_us":300.25}}"#;
+        let slip = Some([1.5, 20.0, 300.25]);
+        let ours_said = said(9, 3, 4.5).map(|said| Said { slip, ..said });
+        assert_eq!(read_json(Tool::Load, ours), ours_said);
         assert_eq!(read_json(Tool::K6, "level=error msg=no\n"), None);
     }
 }
