@@ -32,7 +32,9 @@ pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Fail
         // The end may be a moment past the last minute.
         if minute as u64 * 60 < length.as_secs() {
             if minutes.len() <= minute {
-                println!("minute {}: {:.1} MiB", minute + 1, mib(rss));
+                if let Some(last) = minutes.last() {
+                    println!("minute {minute}: at most {:.1} MiB", mib(*last));
+                }
                 minutes.resize(minute + 1, 0);
             }
             minutes[minute] = minutes[minute].max(rss);
