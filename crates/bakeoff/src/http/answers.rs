@@ -45,6 +45,9 @@ pub(super) struct Tally {
     start: Option<Instant>,
     measure: Option<Instant>,
     measuring: bool,
+    /// Whether responses wait in `fresh` until they are timed: before measuring, and where single
+    /// results are wanted.
+    timing: bool,
     /// How many single results are kept.
     capture: u64,
     /// By status; small enough to be added to without looking.
@@ -67,6 +70,7 @@ impl Tally {
             start: None,
             measure: None,
             measuring: false,
+            timing: true,
             capture,
             statuses: Box::new([0; 1000]),
             bytes_received: 0,
@@ -84,25 +88,50 @@ impl Tally {
         self.start = Some(start);
         self.measure = Some(measure);
         self.measuring = start == measure;
+        self.timing = !self.measuring || self.capture > 0;
         self.sampled_at = Some(start);
     }
 
     /// So many bytes came; what was received before has been timed.
+    #[inline]
     pub(super) fn received(&mut self, bytes: usize) {
-        self.fresh.clear();
-        self.timed = 0;
+        if self.timing {
+            self.fresh.clear();
+            self.timed = 0;
+        }
         if self.measuring {
             self.bytes_received += bytes as u64;
         }
     }
 
     /// A response is complete.
+    #[inline]
     pub(super) fn answer(&mut self, status: u16, body_bytes: usize) {
-        self.fresh.push((status, body_bytes));
+        if self.timing {
+            self.fresh.push((status, body_bytes));
+        } else {
+            self.count(status, body_bytes);
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, status: u16, body_bytes: usize) {
+        self.since_sample += 1;
+        if let Some(count) = self.statuses.get_mut(usize::from(status)) {
+            *count += 1;
+        }
+        self.body_bytes += body_bytes as u64;
     }
 
     /// The next of the responses that are complete was timed.
+    #[inline]
     pub(super) fn answered(&mut self, moments: &Moments) {
+        if self.timing {
+            self.time(moments);
+        }
+    }
+
+    fn time(&mut self, moments: &Moments) {
         let Some(&(status, body_bytes)) = self.fresh.get(self.timed) else { return };
         self.timed += 1;
         if !self.measuring {
@@ -110,12 +139,9 @@ impl Tally {
             if !self.measuring {
                 return;
             }
+            self.timing = self.capture > 0 || self.timed < self.fresh.len();
         }
-        self.since_sample += 1;
-        if let Some(count) = self.statuses.get_mut(usize::from(status)) {
-            *count += 1;
-        }
-        self.body_bytes += body_bytes as u64;
+        self.count(status, body_bytes);
         if (self.results.len() as u64) < self.capture
             && let Some(start) = self.start
         {

@@ -60,6 +60,7 @@ impl Statuses {
     }
 
     /// Whether a status is among them.
+    #[inline]
     pub(crate) fn has(&self, status: u16) -> bool {
         self.0.iter().any(|range| range.contains(&status))
     }
@@ -91,18 +92,21 @@ impl ExpectBody {
 
 impl Expect {
     /// Judges a response.
+    #[inline]
     pub(crate) fn judge(&self, status: u16, body: &[u8]) -> Result<(), Failure> {
         if !self.statuses.has(status) {
-            return Err(Failure {
-                kind: ErrorKind::Status,
-                what: format!("status {status}{}", beginning(body)),
-            });
+            return Err(unexpected(status, body));
         }
         match &self.body {
             None => Ok(()),
             Some(expected) => expected.judge(body),
         }
     }
+}
+
+#[cold]
+fn unexpected(status: u16, body: &[u8]) -> Failure {
+    Failure { kind: ErrorKind::Status, what: format!("status {status}{}", beginning(body)) }
 }
 
 impl ExpectBody {

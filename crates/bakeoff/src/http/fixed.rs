@@ -12,8 +12,8 @@ use super::url::Url;
 /// Requests, and the order in which each server is asked for them.
 pub(super) struct Requests {
     pub(super) all: Vec<Request>,
-    /// Their HTTP/1.1 messages.
-    pub(super) rendered: Vec<Vec<u8>>,
+    /// Their HTTP/1.1 messages, and whether they are HEAD requests.
+    pub(super) rendered: Vec<(Vec<u8>, bool)>,
     /// For each server places in `all`, over and over.
     pub(super) orders: Vec<Vec<usize>>,
     /// The server of each node: clients are spread over nodes, and a server may be several.
@@ -39,6 +39,7 @@ impl Order {
     }
 
     /// The next request of a node.
+    #[inline]
     pub(super) fn next(&mut self, requests: &Requests, node: usize, ticket: u64) -> usize {
         let server = requests.server_of[node];
         let order = &requests.orders[server];
@@ -109,9 +110,9 @@ impl Source for Fixed {
         out: &mut Vec<u8>,
     ) -> Result<Batch, Abort> {
         let place = self.order.next(&self.requests, node, ticket);
-        out.extend_from_slice(&self.requests.rendered[place]);
-        let is_head = self.requests.all[place].is_head();
-        Ok(Batch { operation: place, responses: 1, is_head })
+        let (message, is_head) = &self.requests.rendered[place];
+        out.extend_from_slice(message);
+        Ok(Batch { operation: place, responses: 1, is_head: *is_head })
     }
 
     fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {

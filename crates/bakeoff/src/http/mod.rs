@@ -110,7 +110,7 @@ impl Plan {
             let mut bytes = Vec::new();
             let whole = self.proxy.is_some().then(|| request.url.shown());
             request.write_http1(whole.as_deref(), keep_alive, &mut bytes);
-            bytes
+            (bytes, request.is_head())
         });
         let requests = Requests {
             rendered: rendered.collect(),

@@ -121,52 +121,84 @@ impl<S: Source> OneWork<S> {
         Self { source, operations, keep_alive, follow: Vec::new(), tally }
     }
 
-    fn deliver(
-        &mut self,
-        session: &mut OneSession,
-        pendings: &mut impl Pendings<()>,
-        done: &mut Vec<Done>,
-        receive: impl FnOnce(&mut Connection, &mut dyn FnMut(Response<'_>)) -> Result<(), ProtocolError>,
-    ) -> Result<Option<bool>, ProtocolError> {
-        let Self { source, keep_alive, follow, tally, .. } = self;
-        let OneSession { connection, operation, next_tag, hops, ending, .. } = session;
-        let mut followed = None;
-        let result = receive(connection, &mut |response| {
-            *ending |= !response.keep_alive || !*keep_alive;
-            let result = match source.response(*operation, &response) {
-                Judged::Success => Ok(Success::default()),
-                Judged::Failure(failure) => Err(failure),
-                Judged::Redirect => {
-                    let next = if *hops == HOPS_MAX {
-                        Err(format!("more than {HOPS_MAX} redirects"))
-                    } else if *ending {
-                        Err("a redirect on a connection that ends".into())
-                    } else {
-                        follow.clear();
-                        source.follow(*operation, &response, follow)
-                    };
-                    match next {
-                        Ok(is_head) => {
-                            *hops += 1;
-                            followed = Some(is_head);
-                            return;
-                        }
-                        Err(what) => Err(Failure {
-                            kind: ErrorKind::Status,
-                            what: format!("status {}: {what}", response.status),
-                        }),
-                    }
-                }
-            };
-            *hops = 0;
-            tally.answer(response.status, response.body.len());
-            let tag = *next_tag;
-            *next_tag += 1;
-            if pendings.take(tag).is_some() {
-                done.push(Done { tag, result });
-            }
-        });
-        result.map(|()| followed)
+    /// A session's connection, and what takes its responses.
+    fn delivery<'a, P>(
+        &'a mut self,
+        session: &'a mut OneSession,
+        pendings: &'a mut P,
+        done: &'a mut Vec<Done>,
+    ) -> (&'a mut Connection, Delivery<'a, S, P>) {
+        let delivery = Delivery {
+            source: &mut self.source,
+            keep_alive: self.keep_alive,
+            follow: &mut self.follow,
+            tally: &mut self.tally,
+            pendings,
+            done,
+            operation: session.operation,
+            next_tag: &mut session.next_tag,
+            hops: &mut session.hops,
+            ending: &mut session.ending,
+            followed: None,
+        };
+        (&mut session.connection, delivery)
+    }
+}
+
+/// Takes the responses of one connection, as they complete.
+struct Delivery<'a, S, P> {
+    source: &'a mut S,
+    keep_alive: bool,
+    follow: &'a mut Vec<u8>,
+    tally: &'a mut Tally,
+    pendings: &'a mut P,
+    done: &'a mut Vec<Done>,
+    operation: usize,
+    next_tag: &'a mut Tag,
+    hops: &'a mut u8,
+    ending: &'a mut bool,
+    /// Whether a redirect is to be followed, and if so by a HEAD request.
+    followed: Option<bool>,
+}
+
+impl<S: Source, P: Pendings<()>> Delivery<'_, S, P> {
+    #[inline]
+    fn take(&mut self, response: &Response<'_>) {
+        *self.ending |= !response.keep_alive || !self.keep_alive;
+        let result = match self.source.response(self.operation, response) {
+            Judged::Success => Ok(Success::default()),
+            Judged::Failure(failure) => Err(failure),
+            Judged::Redirect => match self.follow(response) {
+                Ok(()) => return,
+                Err(failure) => Err(failure),
+            },
+        };
+        *self.hops = 0;
+        self.tally.answer(response.status, response.body.len());
+        let tag = *self.next_tag;
+        *self.next_tag += 1;
+        if self.pendings.take(tag).is_some() {
+            self.done.push(Done { tag, result });
+        }
+    }
+
+    #[cold]
+    fn follow(&mut self, response: &Response<'_>) -> Result<(), Failure> {
+        let next = if *self.hops == HOPS_MAX {
+            Err(format!("more than {HOPS_MAX} redirects"))
+        } else if *self.ending {
+            Err("a redirect on a connection that ends".into())
+        } else {
+            self.follow.clear();
+            self.source.follow(self.operation, response, self.follow)
+        };
+        let is_head = next.map_err(|what| Failure {
+            kind: ErrorKind::Status,
+            what: format!("status {}: {what}", response.status),
+        })?;
+        *self.hops += 1;
+        self.followed = Some(is_head);
+        Ok(())
     }
 }
 
@@ -242,10 +274,9 @@ impl<S: Source> Work for OneWork<S> {
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError> {
         self.tally.received(input.len());
-        let followed = self.deliver(session, pendings, done, |connection, mut on| {
-            connection.receive(input, out, &mut on)
-        })?;
-        if let Some(is_head) = followed
+        let (connection, mut delivery) = self.delivery(session, pendings, done);
+        connection.receive(input, out, &mut |response| delivery.take(&response))?;
+        if let Some(is_head) = delivery.followed
             && session.connection.expect(is_head, 1).is_ok()
         {
             out.extend_from_slice(&self.follow);
@@ -260,8 +291,8 @@ impl<S: Source> Work for OneWork<S> {
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError> {
         self.tally.received(0);
-        self.deliver(session, pendings, done, |connection, mut on| connection.closed(&mut on))?;
-        Ok(())
+        let (connection, mut delivery) = self.delivery(session, pendings, done);
+        connection.closed(&mut |response| delivery.take(&response))
     }
 
     fn pause(&mut self, client: u32, now: Instant) -> Duration {
