@@ -81,6 +81,8 @@ pub(super) struct Worker<'a, W: Work> {
     /// Clients of a closed load that rest, and until when.
     resting: BinaryHeap<Reverse<(Instant, usize)>>,
     next_due: Option<Instant>,
+    /// What the timer was last set for.
+    timer_set_for: Option<Instant>,
     /// Whether an operation is due that no client is free for.
     starved: bool,
     /// Whether the load has begun: clients that connect before that wait for it.
@@ -131,6 +133,7 @@ impl<'a, W: Work> Worker<'a, W> {
             idle: VecDeque::new(),
             resting: BinaryHeap::new(),
             next_due: None,
+            timer_set_for: None,
             starved: false,
             begun_load: false,
             exhausted: false,
@@ -656,8 +659,10 @@ impl<'a, W: Work> Worker<'a, W> {
         if wait <= self.part.spin && !self.part.spin.is_zero() {
             return Ok(Some(now));
         }
-        if wait < SCAN_EVERY {
+        // Setting a timer costs more than most of what is done here, so it is done once for each time.
+        if wait < SCAN_EVERY && self.timer_set_for != Some(due) {
             self.timer.set(wait.saturating_sub(self.part.spin))?;
+            self.timer_set_for = Some(due);
         }
         Ok(None)
     }
