@@ -154,7 +154,7 @@ impl Case {
 
     /// In the order in which they run: those that are held against each other beside each other.
     fn tools(self) -> &'static [Tool] {
-        use Tool::{Floor, Fortio, H2load, Hey, K6, Load, Oha, OurWrk, Vegeta, Wrk};
+        use Tool::{Floor, Fortio, H2load, Hey, K6, Load, Oha, OurWrk, Precise, Vegeta, Wrk};
         match self {
             Self::Plain16 | Self::Plain64 => {
                 &[Wrk, Load, Floor, OurWrk, H2load, Fortio, Oha, Hey, Vegeta, K6]
@@ -162,7 +162,7 @@ impl Case {
             Self::Tls => &[Wrk, Load, OurWrk, Fortio, Oha, Hey, Vegeta, K6],
             Self::Script => &[Wrk, OurWrk],
             Self::Http2 => &[H2load, Load],
-            Self::Open => &[Load],
+            Self::Open => &[Load, Precise],
             Self::Many => &[Load, OurWrk, Wrk],
         }
     }
@@ -380,7 +380,10 @@ impl Stand {
             if case == Case::Many { options.seconds.max(SECONDS_MANY) } else { options.seconds };
         let job = self.job(case, seconds, nginx);
         let dir = self.scratch.path();
-        let command = self.become_(tools::command(tool, program, &job, dir)?);
+        let command = tools::command(tool, program, &job, dir)?;
+        // A thread that waits without sleeping would be stopped now and then at a real-time
+        // priority, so that others may run.
+        let command = if tool == Tool::Precise { command } else { self.become_(command) };
         let before = nginx.requests()?;
         let (used, output) = self.place(tool).run(command, &dir.join("tool.log"))?;
         let said = tools::read(tool, program, &output, dir)?;

@@ -117,13 +117,13 @@ fn of_ratio(
 fn open(results: &Results) -> [Finding; 2] {
     let rate = f64::from(OPEN_RATE);
     let slip =
-        results.spread(Tool::Load, |run| run.said.slip.map_or(f64::INFINITY, |slip| slip[1]));
+        results.spread(Tool::Precise, |run| run.said.slip.map_or(f64::INFINITY, |slip| slip[1]));
     let slip = Finding {
-        bound: format!("open: p99 of the slip at most {SLIP_P99_US_MAX} µs"),
+        bound: format!("open: p99 of the slip, with --precision, at most {SLIP_P99_US_MAX} µs"),
         seen: slip.map_or("no run".into(), |slip| format!("{} µs", slip.text(0))),
         kept: slip.map(|slip| slip.median <= SLIP_P99_US_MAX),
     };
-    let sent = results.spread(Tool::Load, |run| run.said.per_second);
+    let sent = results.spread(Tool::Precise, |run| run.said.per_second);
     let sent = Finding {
         bound: format!("open: {rate} requests per second within 0.1 %"),
         seen: sent.map_or("no run".into(), |sent| sent.text(1)),
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_slip_that_is_not_told_is_a_miss() {
-        let open = |slip| results(&[(Tool::Load, run(1, slip))]);
+        let open = |slip| results(&[(Tool::Precise, run(1, slip))]);
         assert_eq!(kept(Case::Open, open(Some([1.0, 100.0, 500.0]))), [Some(true), Some(true)]);
         assert_eq!(kept(Case::Open, open(Some([1.0, 101.0, 500.0]))), [Some(false), Some(true)]);
         assert_eq!(kept(Case::Open, open(None)), [Some(false), Some(true)]);

@@ -121,21 +121,26 @@ fn costs(case: Case, results: &Results) -> String {
 }
 
 fn open(results: &Results) -> String {
-    let slip = |at: usize| {
+    let slip = |tool, at: usize| {
         let slip = move |run: &Run| run.said.slip.map_or(f64::NAN, |slip| slip[at]);
-        results.spread(Tool::Load, slip).map_or(String::new(), |spread| spread.text(0))
+        results.spread(tool, slip).map_or(String::new(), |spread| spread.text(0))
     };
-    let of = |figure: fn(&Run) -> f64, decimals| {
-        results.spread(Tool::Load, figure).map_or(String::new(), |spread| spread.text(decimals))
+    let of = |tool, figure: fn(&Run) -> f64, decimals| {
+        results.spread(tool, figure).map_or(String::new(), |spread| spread.text(decimals))
     };
-    let rows = [
-        vec!["slip, p50, µs".into(), slip(0)],
-        vec!["slip, p99, µs".into(), slip(1)],
-        vec!["slip, most, µs".into(), slip(2)],
-        vec!["requests per second".into(), of(|run| run.said.per_second, 1)],
-        vec!["CPU µs/request".into(), of(Run::cpu_us, 2)],
-    ];
-    table(&["", "bakeoff load"], &rows)
+    let rows = [Tool::Load, Tool::Precise].map(|tool| {
+        vec![
+            tool.name().to_owned(),
+            slip(tool, 0),
+            slip(tool, 1),
+            slip(tool, 2),
+            of(tool, |run| run.said.per_second, 1),
+            of(tool, Run::cpu_us, 2),
+        ]
+    });
+    let head =
+        ["", "slip, p50, µs", "p99, µs", "most, µs", "requests per second", "CPU µs/request"];
+    table(&head, &rows)
 }
 
 fn left_out(results: &Results) -> Option<String> {

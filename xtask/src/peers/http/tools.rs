@@ -24,6 +24,8 @@ pub(super) enum Tool {
     Floor,
     /// `bakeoff load`.
     Load,
+    /// `bakeoff load --precision`.
+    Precise,
     /// `bakeoff wrk`.
     OurWrk,
     Wrk,
@@ -36,9 +38,10 @@ pub(super) enum Tool {
 }
 
 impl Tool {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Floor,
         Self::Load,
+        Self::Precise,
         Self::OurWrk,
         Self::Wrk,
         Self::H2load,
@@ -53,6 +56,7 @@ impl Tool {
         match self {
             Self::Floor => "bare loop",
             Self::Load => "bakeoff load",
+            Self::Precise => "bakeoff load --precision",
             Self::OurWrk => "bakeoff wrk",
             Self::Wrk => "wrk",
             Self::H2load => "h2load",
@@ -65,13 +69,13 @@ impl Tool {
     }
 
     pub(super) fn is_ours(self) -> bool {
-        matches!(self, Self::Load | Self::OurWrk)
+        matches!(self, Self::Load | Self::Precise | Self::OurWrk)
     }
 
     /// Exit codes that are no failure. `bakeoff load` says with 1 that it does not stand behind its
     /// figures, as it must when it was the slower side of a load at full speed.
     pub(super) fn codes(self) -> &'static [i32] {
-        if self == Self::Load { &[0, 1] } else { &[0] }
+        if matches!(self, Self::Load | Self::Precise) { &[0, 1] } else { &[0] }
     }
 }
 
@@ -91,7 +95,7 @@ pub(super) fn fetch(
     let had = |tool: Tool| match tool {
         _ if without.iter().any(|name| name == tool.name()) => Err("left out as asked".into()),
         Tool::Floor => Ok(Program::at(floor.to_owned(), env!("CARGO_PKG_VERSION"))),
-        Tool::Load => ours("load"),
+        Tool::Load | Tool::Precise => ours("load"),
         Tool::OurWrk => ours("wrk"),
         Tool::Wrk => debian.program("wrk", "wrk", &["libluajit-5.1-2", "libluajit-5.1-common"]),
         Tool::Hey => debian.program("hey", "hey", &[]),
@@ -150,7 +154,7 @@ pub(super) fn command(
             let address = rest.trim_end_matches('/');
             command.args([address, &n, &s]);
         }
-        Tool::Load => {
+        Tool::Load | Tool::Precise => {
             command.args(["load", url, "--clients", &n, "--threads", "1", "--for", &time]);
             command.args(["--json", "--insecure"]);
             if *http2 {
@@ -158,6 +162,9 @@ pub(super) fn command(
             }
             if let Some(rate) = rate {
                 command.arg("--rate").arg(rate.to_string());
+            }
+            if tool == Tool::Precise {
+                command.arg("--precision");
             }
         }
         Tool::Wrk | Tool::OurWrk => {
@@ -229,7 +236,9 @@ pub(super) fn read(
             let report = report.output().map_err(|error| format!("vegeta report: {error}"))?;
             read_json(tool, &String::from_utf8_lossy(&report.stdout))
         }
-        Tool::Floor | Tool::Load | Tool::Fortio | Tool::Oha | Tool::K6 => read_json(tool, output),
+        Tool::Floor | Tool::Load | Tool::Precise | Tool::Fortio | Tool::Oha | Tool::K6 => {
+            read_json(tool, output)
+        }
     };
     said.ok_or_else(|| {
         let begin: Vec<&str> = output.lines().take(20).collect();
@@ -264,7 +273,7 @@ fn read_json(tool: Tool, output: &str) -> Option<Said> {
             let errors = sum("/errorDistribution")?.saturating_sub(aborted);
             said(requests, errors, number("/summary/requestsPerSec")?)
         }
-        Tool::Load => {
+        Tool::Load | Tool::Precise => {
             let slip = ["p50_us", "p99_us", "max_us"].map(|part| number(&format!("/slip/{part}")));
             let slip = match slip {
                 [Some(p50), Some(p99), Some(max)] => Some([p50, p99, max]),
