@@ -19,6 +19,10 @@ use crate::tls;
 /// How long a first connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
+/// HTTP/2's name in TLS's negotiation (RFC 9113 section 3.2).
+const H2: &[u8] = b"h2";
+const NO_HTTP2: &str = "does not offer HTTP/2 over TLS";
+
 /// Whom a client trusts, and what it shows of itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TlsOptions {
@@ -41,7 +45,7 @@ impl TlsOptions {
         };
         let alpn: &[&[u8]] = match protocol {
             Protocol::One => &[b"http/1.1"],
-            Protocol::Two => &[b"h2"],
+            Protocol::Two => &[H2],
         };
         tls::client_config(Some(&options), tls::Trust::Machine, alpn)
     }
@@ -81,7 +85,8 @@ pub(crate) fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Targe
     )))
 }
 
-/// Does TLS's handshake once, so that a certificate that nobody trusts is told before the load.
+/// Does TLS's handshake once, so that a certificate that nobody trusts, or a server without HTTP/2,
+/// is told before the load.
 fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<()> {
     socket.set_read_timeout(Some(CONNECT_WITHIN))?;
     socket.set_write_timeout(Some(CONNECT_WITHIN))?;
@@ -90,10 +95,19 @@ fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<()> {
     while connection.is_handshaking() {
         connection.complete_io(&mut socket)?;
     }
+    let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
+    if wants_http2 && connection.alpn_protocol() != Some(H2) {
+        return Err(io::Error::other(NO_HTTP2));
+    }
     Ok(())
 }
 
 fn no_tls(authority: &str, error: &io::Error) -> Failure {
+    if error.to_string() == NO_HTTP2 {
+        return Failure::Unreachable(format!(
+            "`{authority}` {NO_HTTP2}\nhint: leave HTTP/2 out to load it over HTTP/1.1"
+        ));
+    }
     let hint = match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(_)) => {
             "`--ca FILE` trusts whom that authority has signed, `--insecure` anybody"
