@@ -324,24 +324,19 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     fn on_event(&mut self, Token(index): Token, ended: bool) {
-        let client = &mut self.clients[index];
-        if let Connection::Connecting { link, .. } = &client.connection {
-            match link.is_connected() {
-                Ok(false) => return,
-                Ok(true) => client.greet(),
-                Err(error) => return self.lose(index, ErrorKind::Reset, error.to_string()),
-            }
+        if !self.clients[index].is_up() && !self.has_connected(index) {
+            return;
         }
         self.flush(index);
         let read_at = self.read(index, ended);
-        let client = &self.clients[index];
-        if matches!(&client.connection, Connection::Greeting { session, .. } if session.is_open()) {
-            self.come_up(index);
+        if !self.clients[index].is_up() {
+            self.come_up_if_open(index);
         }
         self.refill(index, read_at.unwrap_or_else(clock::now));
         self.flush(index);
     }
 
+    #[inline]
     fn flush(&mut self, index: usize) {
         if let Some((link, _)) = self.clients[index].link()
             && link.wants_flush()
@@ -406,27 +401,32 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Records the operations that have just ended on this client.
     fn record_done(&mut self, index: usize, now: Instant) {
-        if self.done.is_empty() {
+        if self.done.len() <= 1 {
+            if let Some(done) = self.done.pop() {
+                self.record_one(index, done, now);
+            }
             return;
         }
         let mut done = std::mem::take(&mut self.done);
-        for Done { tag, result } in done.drain(..) {
-            let client = &mut self.clients[index];
-            let (node, number) = (client.node, client.number);
-            let slot = &mut client.slots[tag as usize];
-            let Slot::Busy(flight) = std::mem::replace(slot, Slot::Free { since: now }) else {
-                continue;
-            };
-            self.work.answered(number, &Moments { due: flight.due, sent: flight.sent, done: now });
-            self.free(index, tag as usize, now);
-            match result {
-                Ok(success) => self.count_success(&flight, now, &success),
-                Err(Failure { kind, what }) => {
-                    self.count_failure(flight.operation, flight.due, now, node, kind, || what);
-                }
+        done.drain(..).for_each(|done| self.record_one(index, done, now));
+        self.done = done;
+    }
+
+    #[inline]
+    fn record_one(&mut self, index: usize, Done { tag, result }: Done, now: Instant) {
+        let client = &mut self.clients[index];
+        let Slot::Busy(Flight { operation, due, sent }) = client.slots[tag as usize] else {
+            return;
+        };
+        self.work.answered(client.number, &Moments { due, sent, done: now });
+        self.free(index, tag as usize, now);
+        match result {
+            Ok(success) => self.count_success(&Flight { operation, due, sent }, now, &success),
+            Err(Failure { kind, what }) => {
+                let node = self.clients[index].node;
+                self.count_failure(operation, due, now, node, kind, || what);
             }
         }
-        self.done = done;
     }
 
     /// A slot has become free: a closed load's next operation on it is due at once, or after a rest.

@@ -102,6 +102,7 @@ impl Fixed {
 }
 
 impl Source for Fixed {
+    #[inline]
     fn request(
         &mut self,
         _: u32,
@@ -115,10 +116,10 @@ impl Source for Fixed {
         Ok(Batch { operation: place, responses: 1, is_head: *is_head })
     }
 
+    #[inline]
     fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
-        let is_redirect = matches!(response.status, 301 | 302 | 303 | 307 | 308);
-        if is_redirect
-            && self.requests.follow_redirects
+        if self.requests.follow_redirects
+            && matches!(response.status, 301 | 302 | 303 | 307 | 308)
             && response.headers.get("location").is_some()
         {
             return Judged::Redirect;

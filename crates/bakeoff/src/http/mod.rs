@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::schedule::Share;
 
-pub(crate) use answers::{Answers, SingleResult};
+pub(crate) use answers::Answers;
 pub(crate) use bakeoff_wire::http1::Response;
 pub(crate) use expect::{Expect, ExpectBody, Statuses};
 pub(crate) use fixed::Pace;

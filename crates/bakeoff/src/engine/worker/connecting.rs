@@ -15,7 +15,31 @@ use super::super::{Connections, clock};
 use super::Worker;
 
 impl<W: Work> Worker<'_, W> {
-    pub(super) fn come_up(&mut self, index: usize) {
+    /// Whether the peer has accepted; says what a new connection says first as soon as it has.
+    pub(super) fn has_connected(&mut self, index: usize) -> bool {
+        let client = &mut self.clients[index];
+        if let Connection::Connecting { link, .. } = &client.connection {
+            match link.is_connected() {
+                Ok(false) => return false,
+                Ok(true) => client.greet(),
+                Err(error) => {
+                    self.lose(index, ErrorKind::Reset, error.to_string());
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Lets operations begin on a connection whose greetings are done.
+    pub(super) fn come_up_if_open(&mut self, index: usize) {
+        let client = &self.clients[index];
+        if matches!(&client.connection, Connection::Greeting { session, .. } if session.is_open()) {
+            self.come_up(index);
+        }
+    }
+
+    fn come_up(&mut self, index: usize) {
         let now = clock::now();
         let client = &mut self.clients[index];
         let connection =
