@@ -244,7 +244,11 @@ fn what_fell_due_after_an_open_load_lost_its_server_is_counted() {
     let run = canary("die-after: 2s", GETS, load);
     let all = run.figure("requests_verified") + run.figure("errors");
     assert!((390.0..=401.0).contains(&all), "{all} of 400 are accounted for: {}", run.trial());
-    assert!(run.figure("errors_unsent") > 50.0, "{}", run.trial());
+    // What waited for a connection as long as its timeout has failed by then; what was due in the
+    // last half second had not waited that long when the load ended.
+    assert!(run.figure("errors_refused") > 50.0, "{}", run.trial());
+    let unsent = run.figure("errors_unsent");
+    assert!((10.0..100.0).contains(&unsent), "{unsent} unsent: {}", run.trial());
 }
 
 #[test]
