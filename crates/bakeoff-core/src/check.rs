@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_generator_without_room_is_told_from_one_with() {
         check(&measured(0.9, 10, 100), &[]);
-        check(&measured(0.91, 10, 100), &["91 % of its CPU"]);
+        check(&measured(0.91, 10, 100), &["91.0 % of its CPU"]);
         let short = Measurement { window: Duration::from_millis(900), ..measured(1.0, 10, 100) };
         check(&short, &[]);
     }
@@ -147,6 +147,6 @@ mod tests {
         check(&measured(0.1, 990, 1_000), &[]);
         check(&measured(0.1, 1_100, 2_000), &["could not keep the schedule"]);
         check(&measured(0.1, 1_100, 20_000), &[]);
-        check(&measured(0.95, 5_000, 20_000), &["95 %", "could not keep the schedule"]);
+        check(&measured(0.95, 5_000, 20_000), &["95.0 %", "could not keep the schedule"]);
     }
 }
