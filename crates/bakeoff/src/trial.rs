@@ -17,7 +17,7 @@ use bakeoff_core::workload::mix64;
 use crate::audit;
 use crate::cluster::{self, Ready};
 use crate::contenders::Contender;
-use crate::engine::{Connections, Drive, EngineError, Live, clock};
+use crate::engine::{Connections, Drive, EngineError, Live, Seconds, clock};
 use crate::environment::utc_now;
 use crate::failure::Failure;
 use crate::host::LimitsApplied;
@@ -206,6 +206,7 @@ impl Attempt<'_, '_> {
                 warmup: load.warmup,
                 stop: stage.stop,
                 timeout: load.timeout,
+                seconds: Seconds::Kept,
                 threads: self.stand.threads,
                 seed: mix64(seed ^ first_ticket),
                 first_ticket,

@@ -13,7 +13,7 @@ use bakeoff_core::measurement::{
     EXAMPLES_MAX, Errors, Measurement, OperationFigures, Second, SecondFigures,
 };
 
-use super::Window;
+use super::{Seconds, Window};
 
 /// What one worker measured in one second.
 pub(super) struct Slice {
@@ -88,6 +88,8 @@ pub(crate) struct Live {
     pub(crate) p50: Option<Duration>,
     /// 99th percentile of the response time in the last second.
     pub(crate) p99: Option<Duration>,
+    /// The slowest response in the last second.
+    pub(crate) max: Option<Duration>,
     /// Which share of the CPUs that its threads could use the generator used since the last second.
     pub(crate) busy: f64,
 }
@@ -103,11 +105,17 @@ pub(super) struct Collector {
     total: Vec<OperationFigures>,
     last_end: Option<Instant>,
     measurement: Measurement,
+    seconds: Seconds,
 }
 
 impl Collector {
-    pub(super) fn new(names: Vec<String>, recycle: Vec<Sender<Box<Slice>>>) -> Self {
+    pub(super) fn new(
+        names: Vec<String>,
+        recycle: Vec<Sender<Box<Slice>>>,
+        seconds: Seconds,
+    ) -> Self {
         Self {
+            seconds,
             total: vec![OperationFigures::default(); names.len()],
             names,
             open: BTreeMap::new(),
@@ -189,6 +197,9 @@ impl Collector {
             response.merge(&figures.response);
             verified += figures.verified_in_window;
             errors += figures.error_count();
+            if self.seconds == Seconds::Told {
+                continue;
+            }
             closed.operations.insert(
                 name.clone(),
                 SecondFigures {
@@ -208,6 +219,7 @@ impl Collector {
             errors,
             p50: response.quantile(0.5),
             p99: response.quantile(0.99),
+            max: response.max(),
             busy: 0.0, // known to whoever reads the clock
         }
     }

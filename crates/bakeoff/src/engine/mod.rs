@@ -43,6 +43,15 @@ pub(crate) enum Connections {
     OneEach,
 }
 
+/// What becomes of a second's distributions once it is past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seconds {
+    /// They are in the measurement, packed: some kilobytes for each.
+    Kept,
+    /// A few figures of them are told to `progress`; memory stays the same however long the load.
+    Told,
+}
+
 /// One stage of a load, ready to be driven.
 #[derive(Debug, Clone)]
 pub(crate) struct Drive {
@@ -58,6 +67,7 @@ pub(crate) struct Drive {
     pub(crate) warmup: Duration,
     pub(crate) stop: Stop,
     pub(crate) timeout: Duration,
+    pub(crate) seconds: Seconds,
     /// Worker threads; no more than there are clients are used.
     pub(crate) threads: u32,
     /// Seeds the arrivals.
@@ -78,6 +88,7 @@ impl Drive {
             warmup: Duration::ZERO,
             stop: Stop::Operations(count),
             timeout,
+            seconds: Seconds::Told,
             threads,
             seed: 0, // a closed load has no arrivals to draw
             first_ticket: 0,
@@ -194,7 +205,7 @@ pub(crate) fn drive<W: Work>(
             recycle.push(give_back);
         }
         drop(to_collector);
-        let collector = Collector::new(names, recycle);
+        let collector = Collector::new(names, recycle, drive.seconds);
         let collected = collect(drive, collector, &messages, &starts, progress);
         drop(starts);
         for worker in workers {

@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::args::{LoadArgs, Ramp, Spread};
 use super::result::{Length, RequestShown, Settings};
 use super::targets;
-use crate::engine::{Connections, Drive};
+use crate::engine::{Connections, Drive, Seconds};
 use crate::environment;
 use crate::failure::Failure;
 use crate::http::{
@@ -67,7 +67,10 @@ pub(super) enum Course {
 impl Asked {
     /// How to drive the load, one step of it; `number` tells steps' seeds apart.
     pub(super) fn drive(&self, pace: Option<Pace>, number: u64) -> Drive {
+        // A ramp's stretches are put together from their seconds.
+        let is_ramp = matches!(pace, Some(Pace::Ramp { .. }));
         Drive {
+            seconds: if is_ramp { Seconds::Kept } else { Seconds::Told },
             arrivals: pace.map(|pace| (pace, self.spacing)),
             seed: self.drive.seed.wrapping_add(number),
             ..self.drive.clone()
@@ -362,6 +365,7 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
         warmup: args.warmup.unwrap_or(usual_warmup),
         stop: args.requests.map_or(Stop::After(time), Stop::Operations),
         timeout: args.timeout,
+        seconds: Seconds::Told,
         threads,
         seed: args.seed.unwrap_or_else(|| rand::random::<u64>() >> 32), // short enough to retype
         first_ticket: 0,

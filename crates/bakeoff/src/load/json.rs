@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
-use bakeoff_core::measurement::{Measurement, Second};
 use serde_json::{Map, Value, json};
+
+use crate::engine::Live;
 
 use super::result::{Length, LoadResult, Part, Settings};
 use super::text::{QUANTILES, harmless};
@@ -139,7 +140,7 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
             "peak_rss_bytes": peak_rss_bytes,
         },
         "by_request": by_request,
-        "seconds": seconds(measurement),
+        "seconds": part.seconds.iter().map(second).collect::<Vec<_>>(),
     });
     match fields {
         Value::Object(object) => object,
@@ -183,26 +184,14 @@ fn micros(latency: Option<Duration>) -> Value {
 }
 
 /// Second by second, without histograms; those of the whole are in `response`.
-fn seconds(measurement: &Measurement) -> Vec<Value> {
-    measurement.seconds.iter().map(second).collect()
-}
-
-fn second(second: &Second) -> Value {
-    let mut response = Latencies::default();
-    let mut errors = 0;
-    for figures in second.operations.values() {
-        errors += figures.errors;
-        if let Ok(part) = figures.response.unpack() {
-            response.merge(&part);
-        }
-    }
+fn second(live: &Live) -> Value {
     json!({
-        "second": second.second,
-        "verified": second.verified(),
-        "errors": errors,
-        "p50_us": micros(response.quantile(0.5)),
-        "p99_us": micros(response.quantile(0.99)),
-        "max_us": micros(response.max()),
+        "second": live.second,
+        "verified": live.verified,
+        "errors": live.errors,
+        "p50_us": micros(live.p50),
+        "p99_us": micros(live.p99),
+        "max_us": micros(live.max),
     })
 }
 

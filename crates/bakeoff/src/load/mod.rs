@@ -147,12 +147,17 @@ impl Loader<'_> {
         }
         self.messages.load_begins(label);
         let Self { ready, messages, interrupted, .. } = self;
-        let outcome = ready.drive(&drive, interrupted, &mut |live| messages.load_goes_on(live));
+        let mut seconds = Vec::new();
+        let outcome = ready.drive(&drive, interrupted, &mut |live| {
+            messages.load_goes_on(live);
+            seconds.push(live.clone());
+        });
         self.messages.load_ended();
         let Outcome { measurement, answers } = outcome?;
         Ok(Part {
             rate,
             measurement,
+            seconds,
             statuses: answers.statuses,
             bytes_received: answers.bytes_received,
             body_bytes: answers.body_bytes,

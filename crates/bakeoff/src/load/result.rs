@@ -12,6 +12,8 @@ use bakeoff_core::condition::{Condition, Figures, Finding};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
 use bakeoff_core::units::{count_text, rate_text};
 
+use crate::engine::Live;
+
 /// What of an open load's rate a server has to answer for the rate to count as achieved.
 const ACHIEVED_MIN: f64 = 0.99;
 
@@ -65,6 +67,8 @@ pub(super) struct Part {
     /// What was asked for, of an open load; the mean of a ramp, nothing of several steps.
     pub(super) rate: Option<f64>,
     pub(super) measurement: Measurement,
+    /// Second by second, as they were told while the load ran.
+    pub(super) seconds: Vec<Live>,
     pub(super) statuses: BTreeMap<u16, u64>,
     /// All that was received, heads too.
     pub(super) bytes_received: u64,
@@ -76,6 +80,10 @@ impl Part {
     pub(super) fn append(&mut self, later: &Self) {
         self.rate = None;
         self.measurement.append(&later.measurement);
+        let offset = self.seconds.last().map_or(0, |last| last.second + 1);
+        self.seconds.extend(
+            later.seconds.iter().map(|live| Live { second: live.second + offset, ..live.clone() }),
+        );
         for (status, count) in &later.statuses {
             *self.statuses.entry(*status).or_default() += count;
         }

@@ -8,6 +8,8 @@ use bakeoff_core::measurement::{
     ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
 };
 
+use crate::engine::Live;
+
 use super::find::{SearchResult, Try};
 use super::result::{Gate, Length, LoadResult, Part, RequestShown, Settings};
 use super::search::Found;
@@ -44,6 +46,15 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
     Part {
         rate: Some(rate),
         measurement,
+        seconds: vec![Live {
+            second: 0,
+            verified: count,
+            errors: 0,
+            p50: Some(Duration::from_millis(1)),
+            p99: Some(Duration::from_millis(slowest_ms)),
+            max: Some(Duration::from_millis(slowest_ms)),
+            busy: 0.25,
+        }],
         statuses: [(200, count)].into(),
         bytes_received: count * 100,
         body_bytes: count * 6,

@@ -39,7 +39,7 @@ use self::source::{LuaSource, Shape};
 use self::spread::Spread;
 use self::userdata::ThreadState;
 use crate::engine::transport::{Target, TlsTarget};
-use crate::engine::{Connections, Drive};
+use crate::engine::{Connections, Drive, Seconds};
 use crate::failure::Failure;
 use crate::http::{self, Outcome};
 use crate::messages::Messages;
@@ -151,6 +151,7 @@ impl Run {
             warmup: Duration::ZERO,
             stop: Stop::After(options.duration),
             timeout: options.timeout,
+            seconds: Seconds::Told,
             threads: options.threads,
             seed: 0, // constant arrivals draw nothing
             first_ticket: 0,
