@@ -7,14 +7,15 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use support::canary::Canary;
 use support::{Ran, bakeoff, wait_for};
 
 /// An HTTP server that answers each request as a function of its number and its head says.
@@ -141,45 +142,6 @@ fn redirect(to: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
 }
 
-/// bakeoff's own server, with faults.
-struct Canary {
-    process: Child,
-    address: String,
-    _data: tempfile::TempDir,
-}
-
-impl Canary {
-    fn start(faults: &[&str]) -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let mut command = bakeoff();
-        command.args(["__canary", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
-        let mut process = command.args(faults).stderr(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let mut listening =
-            said.filter_map(|line| line.strip_prefix("canary: listening on ").map(str::to_owned));
-        let address = listening.next().expect("a canary says where it listens");
-        thread::spawn(move || listening.count()); // or it would wait for a reader
-        Self { process, address, _data: data }
-    }
-
-    /// What it has counted itself.
-    fn stats(&self) -> serde_json::Value {
-        let mut socket = std::net::TcpStream::connect(&self.address).unwrap();
-        socket.write_all(b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let mut text = String::new();
-        socket.read_to_string(&mut text).unwrap();
-        let (_, body) = text.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str(body).unwrap()
-    }
-}
-
-impl Drop for Canary {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-    }
-}
-
 fn hey(args: &[&str]) -> Ran {
     Ran::of(bakeoff().arg("hey").args(args))
 }
@@ -290,8 +252,8 @@ fn a_run_of_errors_alone_has_no_rate_and_ends_with_1() {
 
 #[test]
 fn what_is_counted_is_what_the_canary_has_counted() {
-    let canary = Canary::start(&["--error=0.2", "--refuse=0.1", "--garbage=0.1", "--seed=7"]);
-    let url = format!("http://{}/kv/a", canary.address);
+    let canary = Canary::start("--error=0.2 --refuse=0.1 --garbage=0.1 --seed=7");
+    let url = canary.url("/kv/a");
     let ran = hey(&["-n", "500", "-c", "8", "-m", "PUT", "-d", "value", &url]).ends_with(0);
     let stats = canary.stats();
     let fault = |kind: &str| stats["faults"][kind].as_u64().unwrap();

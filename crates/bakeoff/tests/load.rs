@@ -4,81 +4,20 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use support::canary::{Canary, alone};
 use support::{Ran, array, bakeoff, text};
-
-/// What loads a machine goes one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A canary with the value `value` under `/kv/key`.
-struct Canary {
-    process: Child,
-    address: SocketAddr,
-    dir: TempDir,
-}
-
-impl Canary {
-    fn start(flags: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let mut command = bakeoff();
-        command.args(["__canary", "--listen", "127.0.0.1:0", "--sync", "none", "--data"]);
-        command.arg(dir.path()).args(flags.split_whitespace()).stderr(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let address = lines.find_map(|line| {
-            line.unwrap().strip_prefix("canary: listening on ").map(|at| at.parse().unwrap())
-        });
-        std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
-        Self { process, address: address.expect("a canary says where it listens"), dir }
-    }
-
-    /// With a value to get.
-    fn with_value(flags: &str) -> Self {
-        let canary = Self::start(flags);
-        let put = "PUT /kv/key HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nvalue";
-        let mut socket = TcpStream::connect(canary.address).unwrap();
-        socket.write_all(put.as_bytes()).unwrap();
-        let mut answer = [0; 12];
-        socket.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 204");
-        canary
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-
-    fn stat(&self, name: &str) -> u64 {
-        let mut socket = TcpStream::connect(self.address).unwrap();
-        socket.write_all(b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str::<Value>(body).unwrap()[name].as_u64().expect(name)
-    }
-}
-
-impl Drop for Canary {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-    }
-}
 
 fn load(arguments: &[&str]) -> Ran {
     Ran::of(bakeoff().arg("load").args(arguments))

@@ -14,9 +14,9 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,55 +27,16 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde_json::Value;
 
+use support::canary::Canary;
 use support::{Ran, bakeoff, text};
 
 const ATTEMPTS: u32 = 3;
 const MILLISECOND: f64 = 1e6;
 
-/// A canary with a truth to tell.
-struct Canary {
-    process: Child,
-    address: SocketAddr,
-    _data: tempfile::TempDir,
-}
-
-impl Canary {
-    fn start(flags: &str) -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let mut command = bakeoff();
-        command.args(["__canary", "--listen", "127.0.0.1:0", "--sync", "none", "--data"]);
-        command.arg(data.path()).args(flags.split_whitespace()).stderr(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        let mut said = BufReader::new(process.stderr.take().unwrap()).lines();
-        let address = said.find_map(|line| {
-            line.unwrap().strip_prefix("canary: listening on ").map(|at| at.parse().unwrap())
-        });
-        Self { process, address: address.expect("it listens"), _data: data }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}/truth", self.address)
-    }
-
-    fn stats(&self) -> Value {
-        let mut socket = TcpStream::connect(self.address).unwrap();
-        socket.write_all(b"GET /stats HTTP/1.0\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
-    }
-
-    /// The delays that it truly gave (`given`), or how late answers went out (`late`).
-    fn told(&self, which: &str) -> Histogram<u64> {
-        decode(&self.stats()["truth"][which])
-    }
-}
-
-impl Drop for Canary {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Of a canary's truth: the delays that it truly gave (`given`), or how late answers went out
+/// (`late`).
+fn told(canary: &Canary, which: &str) -> Histogram<u64> {
+    decode(&canary.stats()["truth"][which])
 }
 
 fn decode(packed: &Value) -> Histogram<u64> {
@@ -120,7 +81,7 @@ impl Way {
     /// By how many nanoseconds the way lengthens a quantile.
     fn end(self) -> impl Fn(f64) -> f64 {
         self.stop.store(true, Ordering::Relaxed);
-        let (seen, given) = (self.client.join().unwrap(), self.canary.told("given"));
+        let (seen, given) = (self.client.join().unwrap(), told(&self.canary, "given"));
         move |at| seen.value_at_quantile(at).saturating_sub(given.value_at_quantile(at)) as f64
     }
 }
@@ -134,7 +95,11 @@ impl Loaded {
     #[track_caller]
     fn load(canary: &Canary, options: &str) -> Self {
         let mut command: Command = bakeoff();
-        command.arg("load").arg(canary.url()).args(options.split_whitespace()).arg("--json");
+        command
+            .arg("load")
+            .arg(canary.url("/truth"))
+            .args(options.split_whitespace())
+            .arg("--json");
         let ran = Ran::of(&mut command);
         let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
@@ -181,7 +146,7 @@ fn measured_quantiles_are_the_true_ones() {
             let way = Way::watch();
             let load = "--rate 1000/s --clients 100 --threads 1 --for 5s --precision";
             let loaded = Loaded::load(&canary, load);
-            let (way, given, late) = (way.end(), canary.told("given"), canary.told("late"));
+            let (way, given, late) = (way.end(), told(&canary, "given"), told(&canary, "late"));
             let response = loaded.latencies("response");
             let mut off = Vec::new();
             for at in [0.5, 0.75, 0.9, 0.99] {

@@ -4,54 +4,14 @@
 
 mod support;
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::SocketAddr;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use support::canary::{Canary, alone};
 use support::{Ran, bakeoff};
-
-/// What loads a machine goes one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A server that can be told to misbehave.
-struct Canary {
-    process: Child,
-    address: SocketAddr,
-    _data: tempfile::TempDir,
-}
-
-impl Canary {
-    fn start(flags: &str) -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let mut command = bakeoff();
-        command.args(["__canary", "--listen", "127.0.0.1:0", "--sync", "none", "--data"]);
-        command.arg(data.path()).args(flags.split_whitespace()).stderr(Stdio::piped());
-        let mut process = command.spawn().unwrap();
-        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let address = lines.map_while(Result::ok).find_map(|line| {
-            line.strip_prefix("canary: listening on ").map(|address| address.parse().unwrap())
-        });
-        Self { process, address: address.expect("it says where it listens"), _data: data }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-}
-
-impl Drop for Canary {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/wrk").join(name)

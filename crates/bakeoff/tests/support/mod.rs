@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
 
+pub(crate) mod canary;
 pub(crate) mod hostile;
 
 use std::path::{Path, PathBuf};

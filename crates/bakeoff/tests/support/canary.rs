@@ -1,0 +1,82 @@
+//! A canary as a process, for tests that load it by a URL.
+//!
+//! Not here: tests of the canary itself, which look at what it says (`tests/canary.rs`).
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::bakeoff;
+
+/// A running canary; killed when dropped.
+pub(crate) struct Canary {
+    process: Child,
+    pub(crate) address: SocketAddr,
+    /// Room for files of the test's own; the canary's data is in a folder of it.
+    pub(crate) dir: TempDir,
+}
+
+impl Canary {
+    /// One with these flags, parted by blanks.
+    pub(crate) fn start(flags: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = bakeoff();
+        command.args(["__canary", "--listen", "127.0.0.1:0", "--sync", "none", "--data"]);
+        command.arg(dir.path().join("data")).args(flags.split_whitespace());
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = lines.find_map(|line| {
+            line.unwrap().strip_prefix("canary: listening on ").map(|at| at.parse().unwrap())
+        });
+        std::thread::spawn(move || lines.for_each(drop)); // a full pipe would stop it
+        Self { process, address: address.expect("a canary says where it listens"), dir }
+    }
+
+    /// One with the value `value` under `/kv/key`.
+    pub(crate) fn with_value(flags: &str) -> Self {
+        let canary = Self::start(flags);
+        let put = "PUT /kv/key HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nvalue";
+        let mut socket = TcpStream::connect(canary.address).unwrap();
+        socket.write_all(put.as_bytes()).unwrap();
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 204");
+        canary
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What it has counted.
+    pub(crate) fn stats(&self) -> Value {
+        let mut socket = TcpStream::connect(self.address).unwrap();
+        socket.write_all(b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// One of its counters.
+    #[track_caller]
+    pub(crate) fn stat(&self, name: &str) -> u64 {
+        self.stats()[name].as_u64().expect(name)
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// What loads a machine goes one at a time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
