@@ -5,13 +5,10 @@
 
 mod support;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
 use serde_json::Value;
 
-use support::{Bench, array, text};
+use support::{Bench, array, decode};
 
 /// The stages of the one trial of a canary.
 fn stages(options: &str, workload: &str, load: &str, threads: u32) -> Vec<Value> {
@@ -26,11 +23,6 @@ fn stages(options: &str, workload: &str, load: &str, threads: u32) -> Vec<Value>
     support::Ran::of(command.args(["--threads", &threads.to_string()])).ends_valid_or_late();
     let stages = bench.record()[1]["stages"].clone();
     array(&stages).to_vec()
-}
-
-fn decode(packed: &Value) -> Histogram<u64> {
-    let bytes = STANDARD.decode(text(&packed["hdr"])).unwrap();
-    Deserializer::new().deserialize(&mut &bytes[..]).unwrap()
 }
 
 fn seconds(value: &Value) -> f64 {

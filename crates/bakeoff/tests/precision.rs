@@ -21,14 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
 use serde_json::Value;
 
 use support::canary::Canary;
-use support::{Ran, bakeoff, text};
+use support::{Ran, bakeoff, decode};
 
 const ATTEMPTS: u32 = 3;
 const MILLISECOND: f64 = 1e6;
@@ -37,11 +34,6 @@ const MILLISECOND: f64 = 1e6;
 /// (`late`).
 fn told(canary: &Canary, which: &str) -> Histogram<u64> {
     decode(&canary.stats()["truth"][which])
-}
-
-fn decode(packed: &Value) -> Histogram<u64> {
-    let bytes = STANDARD.decode(text(&packed["hdr"])).unwrap();
-    Deserializer::new().deserialize(&mut &bytes[..]).unwrap()
 }
 
 /// A plain client that asks a canary of its own, one request after the other, for as long as

@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -259,4 +263,11 @@ pub(crate) fn nothing_runs_in(dir: &Path) {
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// A distribution as records and results hold it.
+#[track_caller]
+pub(crate) fn decode(packed: &Value) -> Histogram<u64> {
+    let bytes = STANDARD.decode(text(&packed["hdr"])).unwrap();
+    Deserializer::new().deserialize(&mut &bytes[..]).unwrap()
 }
