@@ -158,7 +158,8 @@ impl Window {
     }
 }
 
-/// Drives one stage of a load. Clients connect to `targets` in turn; `works` makes each worker's work; `progress` is called each second.
+/// Drives one stage of a load. Clients connect to `targets` in turn; `works` makes each worker's
+/// work; `progress` is called each second.
 /// Returns what was measured and the number of the first operation not begun.
 pub(crate) fn drive<W: Work>(
     targets: &[Target],

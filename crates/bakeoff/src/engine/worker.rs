@@ -98,7 +98,6 @@ pub(super) struct Worker<'a, W: Work> {
     /// Which share of a CPU was used while the load ran; known once it is over.
     busy: Option<f64>,
     slice: Box<Slice>,
-    operations: usize,
     to_collector: Sender<Message>,
     recycled: Receiver<Box<Slice>>,
     buffer: Vec<u8>,
@@ -124,7 +123,6 @@ impl<'a, W: Work> Worker<'a, W> {
         Ok(Self {
             clients: clients.collect(),
             slice: Box::new(Slice::new(part.worker, operations)),
-            operations,
             work,
             part,
             shared,
@@ -679,10 +677,11 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     fn send_slice(&mut self) {
+        let operations = self.slice.operations.len();
         let fresh = self
             .recycled
             .try_recv()
-            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, self.operations)));
+            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, operations)));
         let full = std::mem::replace(&mut self.slice, fresh);
         self.to_collector.send(Message::Slice(full)).ok();
     }

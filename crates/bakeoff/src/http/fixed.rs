@@ -64,6 +64,11 @@ impl Requests {
         let order = &self.orders[server];
         order[(ticket % order.len() as u64) as usize]
     }
+
+    /// How long `client` of a closed load waits before its next request.
+    pub(super) fn pause(&self, client: u32, now: Instant) -> Duration {
+        self.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
+    }
 }
 
 /// The order in which things with these weights are taken, so that each comes as evenly as it can:
@@ -157,7 +162,7 @@ impl Source for Fixed {
     }
 
     fn pause(&mut self, client: u32, now: Instant) -> Duration {
-        self.requests.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
+        self.requests.pause(client, now)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) use expect::{Expect, ExpectBody, Statuses};
 pub(crate) use fixed::Pace;
 pub(crate) use one::{Abort, Batch, Judged, Source};
 pub(crate) use request::{Request, parse_header, parse_method};
-pub(crate) use servers::{TlsOptions, locate};
+pub(crate) use servers::{TlsOptions, locate, tls_target};
 pub(crate) use url::Url;
 
 use crate::engine::transport::Target;

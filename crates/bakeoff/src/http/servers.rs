@@ -21,7 +21,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// HTTP/2's name in TLS's negotiation (RFC 9113 section 3.2).
 const H2: &[u8] = b"h2";
-const NO_HTTP2: &str = "does not offer HTTP/2 over TLS";
 
 /// Whom a client trusts, and what it shows of itself.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +34,8 @@ pub(crate) struct TlsOptions {
 }
 
 impl TlsOptions {
-    pub(super) fn config(&self, protocol: Protocol) -> Result<Arc<ClientConfig>, Failure> {
+    /// The client's side of TLS, with `protocol` as the one to agree on.
+    pub(crate) fn config(&self, protocol: Protocol) -> Result<Arc<ClientConfig>, Failure> {
         let text = |path: &PathBuf| path.display().to_string();
         let options = Tls {
             ca: self.ca.as_ref().map(text),
@@ -67,10 +67,18 @@ pub(crate) fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Targe
     for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
             Ok(socket) => {
-                let tls = tls.filter(|_| url.tls).map(|config| tls_target(url, config));
+                let tls = tls.filter(|_| url.tls).map(|config| tls_target(&url.host, config));
                 let target = Target { address, tls: tls.transpose()? };
                 if let Some(tls) = &target.tls {
-                    shake_hands(socket, tls).map_err(|error| no_tls(&authority, &error))?;
+                    let agreed =
+                        shake_hands(socket, tls).map_err(|error| no_tls(&authority, &error))?;
+                    let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
+                    if wants_http2 && agreed.as_deref() != Some(H2) {
+                        return Err(Failure::Unreachable(format!(
+                            "`{authority}` does not offer HTTP/2 over TLS\nhint: leave HTTP/2 out \
+                             to load it over HTTP/1.1"
+                        )));
+                    }
                 }
                 return Ok(target);
             }
@@ -85,9 +93,9 @@ pub(crate) fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Targe
     )))
 }
 
-/// Does TLS's handshake once, so that a certificate that nobody trusts, or a server without HTTP/2,
-/// is told before the load.
-fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<()> {
+/// Does TLS's handshake once, so that a certificate that nobody trusts is told before the load.
+/// Returns the protocol that was agreed on, if one was.
+fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<Vec<u8>>> {
     socket.set_read_timeout(Some(CONNECT_WITHIN))?;
     socket.set_write_timeout(Some(CONNECT_WITHIN))?;
     let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
@@ -95,19 +103,10 @@ fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<()> {
     while connection.is_handshaking() {
         connection.complete_io(&mut socket)?;
     }
-    let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
-    if wants_http2 && connection.alpn_protocol() != Some(H2) {
-        return Err(io::Error::other(NO_HTTP2));
-    }
-    Ok(())
+    Ok(connection.alpn_protocol().map(<[u8]>::to_vec))
 }
 
 fn no_tls(authority: &str, error: &io::Error) -> Failure {
-    if error.to_string() == NO_HTTP2 {
-        return Failure::Unreachable(format!(
-            "`{authority}` {NO_HTTP2}\nhint: leave HTTP/2 out to load it over HTTP/1.1"
-        ));
-    }
     let hint = match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(_)) => {
             "`--ca FILE` trusts whom that authority has signed, `--insecure` anybody"
@@ -120,9 +119,10 @@ fn no_tls(authority: &str, error: &io::Error) -> Failure {
     ))
 }
 
-fn tls_target(url: &Url, config: &Arc<ClientConfig>) -> Result<TlsTarget, Failure> {
-    let name = ServerName::try_from(url.host.clone()).map_err(|_| {
-        Failure::Input(format!("`{}` is no name that a certificate could have", url.host), None)
+/// How a server of this name is spoken to over TLS.
+pub(crate) fn tls_target(host: &str, config: &Arc<ClientConfig>) -> Result<TlsTarget, Failure> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+        Failure::Input(format!("`{host}` is no name that a certificate could have"), None)
     })?;
     Ok(TlsTarget { name, config: config.clone() })
 }

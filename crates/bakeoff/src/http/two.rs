@@ -161,7 +161,7 @@ impl Work for TwoWork {
     }
 
     fn pause(&mut self, client: u32, now: Instant) -> Duration {
-        self.requests.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
+        self.requests.pause(client, now)
     }
 
     fn begin(&mut self, start: Instant, measure: Instant) {

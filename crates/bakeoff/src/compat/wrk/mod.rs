@@ -28,9 +28,8 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::schedule::{Pace, Spacing};
-use bakeoff_core::study::{Stop, Tls};
+use bakeoff_core::study::Stop;
 use mlua::Lua;
-use rustls::pki_types::ServerName;
 
 use self::options::{Asked, Options};
 use self::output::{Figures, SocketErrors};
@@ -38,12 +37,12 @@ use self::script::{Script, ScriptError};
 use self::source::{LuaSource, Shape};
 use self::spread::Spread;
 use self::userdata::ThreadState;
-use crate::engine::transport::{Target, TlsTarget};
+use crate::engine::transport::Target;
 use crate::engine::{Connections, Drive, Seconds};
+use crate::environment;
 use crate::failure::Failure;
-use crate::http::{self, Outcome};
+use crate::http::{self, Outcome, Protocol, TlsOptions};
 use crate::messages::Messages;
-use crate::{environment, tls};
 
 /// How long it is tried to learn why a server takes no connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -206,13 +205,8 @@ fn shape_of(script: &Script) -> Result<Shape, ScriptError> {
 /// certificate is looked at.
 fn targets(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Target>, Failure> {
     let tls = if options.url.tls() {
-        let host = &options.url.host;
-        let name = ServerName::try_from(host.clone()).map_err(|_| {
-            Failure::Input(format!("`{host}` is no name that a certificate could have"), None)
-        })?;
-        let anybody = Tls { ca: None, cert: None, key: None, insecure: true };
-        let config = tls::client_config(Some(&anybody), tls::Trust::Nobody, &[b"http/1.1"])?;
-        Some(TlsTarget { name, config })
+        let anybody = TlsOptions { insecure: true, ..TlsOptions::default() };
+        Some(http::tls_target(&options.url.host, &anybody.config(Protocol::One)?)?)
     } else {
         None
     };
