@@ -195,7 +195,9 @@ impl Values {
         else {
             return Err(Corruption::Byte(11));
         };
-        let stamp = Stamp { writer: writer as u32, sequence };
+        // Six digits hold more than a writer's number: what is above it is no part of any value.
+        let Ok(writer) = u32::try_from(writer) else { return Err(Corruption::Byte(11)) };
+        let stamp = Stamp { writer, sequence };
         if checksum != self.checksum(fingerprint, stamp) {
             return Err(Corruption::Byte(11));
         }
@@ -229,6 +231,7 @@ fn write_digits(value: u64, digits: u32, out: &mut Vec<u8>) {
     }
 }
 
+/// `None` for what no number is written as: foreign characters, or more than 64 bits.
 fn read_digits(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |value, &digit| {
         let six_bits = match digit {
@@ -239,7 +242,7 @@ fn read_digits(digits: &[u8]) -> Option<u64> {
             b'-' => 63,
             _ => return None,
         };
-        Some(value << 6 | u64::from(six_bits))
+        (value >> 58 == 0).then_some(value << 6 | u64::from(six_bits))
     })
 }
 
@@ -386,6 +389,16 @@ mod tests {
             values.write_value(index, Stamp { writer, sequence }, &mut value);
             prop_assert_eq!(value.len() as u64, size);
             prop_assert_eq!(values.verify(index, &value), Ok(Stamp { writer, sequence }));
+        }
+
+        // The first digits of each number among them, which could hold more than it has.
+        #[test]
+        fn any_change_of_the_numbers_is_seen(at in 0_usize..36, change in 1_u8..) {
+            let values = Values::new(36, 7);
+            let mut value = Vec::new();
+            values.write_value(3, Stamp { writer: 1, sequence: 9 }, &mut value);
+            value[at] ^= change;
+            prop_assert!(values.verify(3, &value).is_err());
         }
 
         #[test]
