@@ -8,6 +8,7 @@ pub mod condition;
 pub mod histogram;
 pub mod ledger;
 pub mod measurement;
+pub mod observed;
 pub mod plan;
 pub mod record;
 pub mod report;

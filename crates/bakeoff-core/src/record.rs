@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Audit, Verdict};
 use crate::measurement::Measurement;
+use crate::observed::Observed;
 use crate::plan::Trial;
 use crate::study::Study;
 use crate::units;
@@ -31,6 +32,8 @@ pub enum Line {
     Run(RunHeader),
     /// One for each trial.
     Trial(TrialRecord),
+    /// The run went on here, after a crash or an interruption.
+    Resumed(RunResumed),
     /// The last, of a run that was not killed.
     End(RunEnd),
 }
@@ -83,6 +86,43 @@ pub struct Environment {
     pub generator_threads: u32,
     /// Whether generator and servers share the machine, and its CPUs.
     pub shared_with_servers: bool,
+    /// What the machine itself can do, measured before the first trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
+}
+
+/// The machine's own limits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Bytes of each append.
+    pub append_bytes: u64,
+    /// Durable appends to the disk that holds the servers' data, for each number of clients whose
+    /// appends share one sync.
+    pub appends: Vec<FloorAppends>,
+    /// Round trips over loopback to a server that does nothing, for each number of clients.
+    pub round_trips: Vec<FloorRoundTrips>,
+}
+
+/// Durable appends when so many wait for each sync (group commit).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FloorAppends {
+    /// Appends that share one sync.
+    pub clients: u32,
+    /// Appends made durable per second.
+    pub per_second: f64,
+}
+
+/// Round trips over loopback to a server that does nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FloorRoundTrips {
+    /// Clients, each with one request under way.
+    pub clients: u32,
+    /// Round trips per second.
+    pub per_second: f64,
+    /// CPU time of the generator for each, in microseconds.
+    pub generator_cpu_us: f64,
+    /// CPU time of the server for each, in microseconds.
+    pub server_cpu_us: f64,
 }
 
 /// A contender as it really is.
@@ -164,6 +204,9 @@ pub struct TrialRecord {
     pub checks: Vec<Check>,
     /// How it ended.
     pub outcome: Outcome,
+    /// What was sampled from its beginning to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
 }
 
 /// How a trial ended.
@@ -183,6 +226,9 @@ pub enum Outcome {
 pub struct StageRecord {
     /// Clients that worked.
     pub clients: u32,
+    /// When its clients began, in seconds since the trial began.
+    #[serde(default)]
+    pub began: f64,
     /// What they measured.
     pub measurement: Measurement,
 }
@@ -200,6 +246,27 @@ pub struct Usage {
     pub rss_max_bytes: u64,
     /// Bytes written to disk.
     pub written_bytes: u64,
+    /// Time that a CPU limit held its threads back; `None` where nothing limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_seconds: Option<f64>,
+    /// Most threads.
+    #[serde(default)]
+    pub threads_max: u64,
+    /// Most open files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files_max: Option<u64>,
+    /// Bytes fetched from disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Bytes sent over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bytes: Option<u64>,
+    /// Bytes received over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_bytes: Option<u64>,
+    /// Most disk space of its data directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_bytes: Option<u64>,
 }
 
 /// One thing that was checked about a trial.
@@ -209,6 +276,15 @@ pub struct Check {
     pub name: String,
     /// What was found.
     pub verdict: Verdict,
+}
+
+/// That a run went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunResumed {
+    /// When, in UTC.
+    pub resumed: String,
+    /// Version of the program that went on with it.
+    pub bakeoff: String,
 }
 
 /// How a run ended.
@@ -255,15 +331,30 @@ pub struct Record {
     pub header: RunHeader,
     /// The trials that were run, in order.
     pub trials: Vec<TrialRecord>,
+    /// When it went on after it had been interrupted or killed.
+    pub resumed: Vec<RunResumed>,
     /// How it ended; `None` when it was killed.
     pub end: Option<RunEnd>,
 }
 
 impl Record {
+    /// Adds a trial; one that was run again takes the place of what was broken off.
+    fn take(&mut self, trial: TrialRecord) {
+        self.trials.retain(|before| before.trial.number != trial.trial.number);
+        self.trials.push(trial);
+    }
+
+    /// The trials of the order that were not run to their end, in order.
+    pub fn missing(&self) -> Vec<Trial> {
+        let is_there = |one: &&TrialRecord| one.outcome != Outcome::Interrupted;
+        let done: Vec<u32> =
+            self.trials.iter().filter(is_there).map(|one| one.trial.number).collect();
+        self.header.order.iter().filter(|trial| !done.contains(&trial.number)).cloned().collect()
+    }
+
     /// Whether every trial of the order is here and was run to its end.
     pub fn is_complete(&self) -> bool {
-        self.trials.len() == self.header.order.len()
-            && self.trials.iter().all(|trial| trial.outcome != Outcome::Interrupted)
+        self.missing().is_empty()
     }
 }
 
@@ -295,12 +386,17 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     let (_, first) =
         lines.next().ok_or(Complaint { line: 1, what: "the record is empty".into() })?;
     let header = read_header(first).map_err(|what| Complaint { line: 1, what })?;
-    let mut record = Record { header, trials: Vec::new(), end: None };
+    let mut record = Record { header, trials: Vec::new(), resumed: Vec::new(), end: None };
     let mut complaints = Vec::new();
     for (number, line) in lines {
         let complaint = |what: String| Complaint { line: number, what };
         match serde_json::from_str(line) {
-            Ok(Line::Trial(trial)) => record.trials.push(trial),
+            Ok(Line::Trial(trial)) => record.take(trial),
+            // What ended before, did not.
+            Ok(Line::Resumed(resumed)) => {
+                record.resumed.push(resumed);
+                record.end = None;
+            }
             Ok(Line::End(end)) => record.end = Some(end),
             Ok(Line::Run(_)) => {
                 // Its trials are not this run's.

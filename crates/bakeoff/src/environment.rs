@@ -62,6 +62,7 @@ pub(crate) fn describe(
         open_files_max: open_files,
         generator_threads: threads,
         shared_with_servers,
+        floor: None,
     })
 }
 

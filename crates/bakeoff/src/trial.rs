@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bakeoff_core::check::{self, Audit, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
@@ -59,12 +59,21 @@ pub(crate) fn run(
         audits: Vec::new(),
         checks: Vec::new(),
         outcome: Outcome::Completed,
+        observed: None,
     };
     let name =
         format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
     let dir = stand.run_dir.join("trials").join(name);
-    let ended =
-        Attempt { stand, contender, trial, dir: dir.clone(), record: &mut record, messages }.run();
+    let ended = Attempt {
+        stand,
+        contender,
+        trial,
+        dir: dir.clone(),
+        record: &mut record,
+        began: clock::now(),
+        messages,
+    }
+    .run();
     match ended {
         Ok(()) => {}
         Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,
@@ -110,6 +119,7 @@ struct Attempt<'a, 'b> {
     trial: &'a Trial,
     dir: PathBuf,
     record: &'a mut TrialRecord,
+    began: Instant,
     messages: &'a mut Messages,
 }
 
@@ -212,6 +222,7 @@ impl Attempt<'_, '_> {
                 first_ticket,
             };
             let clients = stage.clients;
+            let began = self.began.elapsed().as_secs_f64();
             self.messages.loading(clients, None);
             let messages = &mut *self.messages;
             let (measurement, next_ticket) = system.drive(KvLoad {
@@ -228,7 +239,7 @@ impl Attempt<'_, '_> {
             })?;
             first_ticket = next_ticket;
             let over = measurement.interrupted || measurement.keys_exhausted;
-            stages.push(StageRecord { clients, measurement });
+            stages.push(StageRecord { clients, began, measurement });
             if over {
                 break;
             }
@@ -286,6 +297,7 @@ fn usage(samples: &[Sample]) -> Vec<Usage> {
         cpu_max_percent: summary.cpu_max_percent,
         rss_max_bytes: summary.rss_bytes_max,
         written_bytes: summary.write_bytes.unwrap_or(0),
+        ..Usage::default()
     });
     usage.collect()
 }

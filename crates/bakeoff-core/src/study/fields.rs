@@ -5,7 +5,7 @@
 //!
 //! Not here: what fields mean together (`parse`), how the schema looks (`schema`).
 
-use super::{Metric, Operation, ReadConsistency, Targets};
+use super::{Clusters, Metric, Operation, ReadConsistency, Targets};
 use crate::workload::{KEY_SIZE_MIN, VALUE_SIZE_MIN};
 
 /// The fields of one kind of mapping.
@@ -168,6 +168,19 @@ pub(super) static STUDY: Table = Table {
             COUNT,
             "10000",
             "How many acknowledged keys an audit reads back: all of them up to here, else a sample.",
+        ),
+        default(
+            "sample-every",
+            Form::Duration { zero: false, max: "1h" },
+            "1s",
+            "Time between two looks at what nodes use: CPU, memory, disk and the like; at least 100ms.",
+        ),
+        default(
+            "clusters",
+            Form::Word(Clusters::NAMES),
+            "fresh",
+            "What each trial begins on: `fresh` servers without data, or those `kept` from the \
+             system's first trial, cleared of what earlier trials wrote.",
         ),
         maybe(
             "publication",

@@ -50,6 +50,12 @@ pub struct Study {
     pub trials: u32,
     /// How many acknowledged keys an audit reads back: all of them up to here, else a sample.
     pub audit_keys: u64,
+    /// Time between two looks at what nodes use.
+    #[serde(default = "sample_every", with = "units::duration")]
+    pub sample_every: Duration,
+    /// What each trial begins on.
+    #[serde(default)]
+    pub clusters: Clusters,
     /// Where the published figures come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publication: Option<Publication>,
@@ -58,6 +64,25 @@ pub struct Study {
     pub published: Vec<Published>,
     /// By how much the counts of the file were shrunk: 1 is the study as it stands in the file.
     pub scale: f64,
+}
+
+/// What records from before it was asked for were made with.
+fn sample_every() -> Duration {
+    Duration::from_secs(1)
+}
+
+/// No finer: a look at three servers takes about a millisecond.
+pub const SAMPLE_EVERY_MIN: Duration = Duration::from_millis(100);
+
+/// What each trial begins on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clusters {
+    /// Servers started for it, with no data.
+    #[default]
+    Fresh,
+    /// The servers that the system's first trial started, cleared of what earlier trials wrote.
+    Kept,
 }
 
 /// A contender.

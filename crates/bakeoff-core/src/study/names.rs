@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::{Metric, Operation, ReadConsistency, Targets};
+use super::{Clusters, Metric, Operation, ReadConsistency, Targets};
 
 macro_rules! named {
     ($type:ident: $($variant:ident = $name:literal),+ $(,)?) => {
@@ -31,6 +31,7 @@ macro_rules! named {
 named!(Operation: Put = "put", Get = "get", Delete = "delete", List = "list");
 named!(ReadConsistency: Linearizable = "linearizable", Default = "default", Stale = "stale");
 named!(Targets: All = "all", Leader = "leader", Followers = "followers");
+named!(Clusters: Fresh = "fresh", Kept = "kept");
 named!(Metric:
     Seconds = "seconds",
     Requests = "requests",

@@ -14,8 +14,8 @@ use bakeoff_core::record::{
     SystemRecord, TrialRecord, Usage,
 };
 use bakeoff_core::study::{
-    Arrivals, KeyOrder, Keys, Load, Operation, ReadConsistency, Stop, Study, System, Targets,
-    Workload,
+    Arrivals, Clusters, KeyOrder, Keys, Load, Operation, ReadConsistency, Stop, Study, System,
+    Targets, Workload,
 };
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
@@ -42,6 +42,8 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         loads: vec![load],
         trials,
         audit_keys: 1000,
+        sample_every: Duration::from_secs(1),
+        clusters: Clusters::Fresh,
         publication: None,
         published: Vec::new(),
         scale: 1.0,
@@ -98,10 +100,12 @@ pub(crate) fn record(study: Study) -> Record {
                 open_files_max: 1 << 20,
                 generator_threads: 2,
                 shared_with_servers: true,
+                floor: None,
             },
             systems,
         },
         trials: Vec::new(),
+        resumed: Vec::new(),
         end: Some(RunEnd { ended: "2026-11-21T20:30:00Z".to_owned(), complete: true }),
     }
 }
@@ -149,12 +153,13 @@ pub(crate) trait Trials: AsRecord {
             filled: 0,
             stages: stages
                 .into_iter()
-                .map(|(clients, measurement)| StageRecord { clients, measurement })
+                .map(|(clients, measurement)| StageRecord { clients, began: 0.0, measurement })
                 .collect(),
             usage: usage(system),
             audits: vec![audit("after the load"), audit(KILLED)],
             checks: vec![Check { name: "limits".to_owned(), verdict: Verdict::Passed }],
             outcome: Outcome::Completed,
+            observed: None,
         });
         record.trials.last_mut().expect("it was just pushed")
     }
@@ -177,6 +182,7 @@ fn usage(system: &str) -> Vec<Usage> {
         cpu_max_percent: f64::from(100 + number * 10),
         rss_max_bytes: u64::from(number) * 100_000_000,
         written_bytes: 1 << 20,
+        ..Usage::default()
     };
     let generator = Usage { name: "generator".into(), cpu_mean_percent: 31.4, ..node(9) };
     (1..=3).map(node).chain([generator]).collect()

@@ -15,11 +15,14 @@ mod workloads;
 #[cfg(test)]
 pub(in crate::study) mod tests;
 
+use std::time::Duration;
+
 use super::fields;
 use super::mistake::{Mistake, Mistakes};
 use super::reading::Fields;
 use super::tree::{self, Mistaken, Node};
-use super::{Kind, Publication, Study};
+use super::{Clusters, Kind, Publication, SAMPLE_EVERY_MIN, Study};
+use crate::units::duration_text;
 
 /// Reads the study `name` from `text`. `file` is how messages call where it came from; `kinds` says
 /// what each kind of system can do.
@@ -51,6 +54,8 @@ fn study(mistaken: &mut Mistaken<'_>, name: &str, root: &Node, kinds: &[Kind]) -
     combine::check(mistaken, &systems, &workloads, &loads);
     let trials = top.whole(mistaken, "trials");
     let audit_keys = top.whole(mistaken, "audit-keys");
+    let sample_every = sample_every(mistaken, &top);
+    let clusters = top.word(mistaken, "clusters", Clusters::ALL);
     let publication = top
         .table(mistaken, "publication")
         .and_then(|publication| self::publication(mistaken, &publication));
@@ -64,10 +69,23 @@ fn study(mistaken: &mut Mistaken<'_>, name: &str, root: &Node, kinds: &[Kind]) -
         loads: loads.into_iter().map(|read| read.load).collect::<Option<_>>()?,
         trials: u32::try_from(trials?).ok()?,
         audit_keys: audit_keys?,
+        sample_every: sample_every?,
+        clusters: clusters?,
         publication,
         published,
         scale: 1.0,
     })
+}
+
+fn sample_every(mistaken: &mut Mistaken<'_>, top: &Fields<'_>) -> Option<Duration> {
+    let every = top.duration(mistaken, "sample-every")?;
+    if every < SAMPLE_EVERY_MIN {
+        let least = duration_text(SAMPLE_EVERY_MIN);
+        mistaken
+            .add(top.value_at("sample-every"), format!("`sample-every` must be at least {least}"));
+        return None;
+    }
+    Some(every)
 }
 
 fn publication(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Publication> {

@@ -23,7 +23,7 @@ error: unknown field `author` in the study
   |
 2 | author: me
   | ^^^^^^
-hint: known fields: `title`, `description`, `systems`, `workloads`, `loads`, `trials`, `audit-keys`, `publication` and `published`
+hint: known fields: `title`, `description`, `systems`, `workloads`, `loads`, `trials`, `audit-keys`, `sample-every`, `clusters`, `publication` and `published`
 ",
     );
     check(
@@ -479,6 +479,20 @@ error: unknown field `clinets` in load `steady`
 10 |     clinets: 2
    |     ^^^^^^^
 hint: did you mean `clients`?
+",
+    );
+}
+
+#[test]
+fn sampling_too_finely_is_a_mistake() {
+    check(
+        &[("title: t", "title: t\nsample-every: 50ms")],
+        r"
+error: `sample-every` must be at least 100ms
+ --> my.yaml:2:15
+  |
+2 | sample-every: 50ms
+  |               ^^^^
 ",
     );
 }

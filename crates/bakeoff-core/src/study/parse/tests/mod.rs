@@ -12,7 +12,9 @@ use std::time::Duration;
 use super::parse;
 use crate::study::shipped::shipped;
 use crate::study::testing::kinds;
-use crate::study::{Arrivals, KeyOrder, Metric, Operation, ReadConsistency, Stop, Study, Targets};
+use crate::study::{
+    Arrivals, Clusters, KeyOrder, Metric, Operation, ReadConsistency, Stop, Study, Targets,
+};
 use crate::units::ByteCount;
 
 fn read(text: &str) -> Study {
@@ -94,6 +96,8 @@ loads:
     {clients: [1], in-flight: 1, stop: {after: 1s}, warmup: 0s, timeout: 10s, targets: all}
 trials: 3
 audit-keys: 10000
+sample-every: 1s
+clusters: fresh
 ";
     assert_eq!(read(SHORT), read(spelled_out));
 }
@@ -161,6 +165,8 @@ fn every_field_is_read() {
     assert_eq!(open.targets, Targets::Followers);
     assert_eq!((open.warmup, open.timeout), (Duration::from_secs(5), Duration::from_secs(1)));
     assert_eq!((study.trials, study.audit_keys), (5, 500));
+    assert_eq!(study.sample_every, Duration::from_millis(250));
+    assert_eq!(study.clusters, Clusters::Kept);
     let figures: Vec<_> = study.published.iter().map(|f| (f.load.as_str(), f.value)).collect();
     assert_eq!(figures, [("sweep", 2921.0), ("open", 10.2), ("open", 0.0)]);
 }
@@ -207,6 +213,8 @@ loads:
     targets: followers
 trials: 5
 audit-keys: 500
+sample-every: 250ms
+clusters: kept
 publication: {title: p, hardware: h, versions: v}
 published:
   - {system: one, workload: mixed, metric: throughput-mean, value: 2921, note: n}

@@ -1,0 +1,201 @@
+//! What was sampled while a trial ran: of each node, of the generator, of the machine.
+//!
+//! A [`Series`] holds one column for each thing that the kernel shows, all read at the same times.
+//! Counters stand as they were read, from the process's first start on, so that any stretch of time
+//! can be asked for later; gauges are what they were at that moment. A thing that could not be seen
+//! has no column.
+//!
+//! Not here: who samples (the binary's `host::observe`), what a load's summary says (`record`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units;
+
+/// One trial, watched. All times are seconds since the trial began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// Time between two looks.
+    #[serde(with = "units::duration")]
+    pub interval: Duration,
+    /// CPU time that looking took.
+    #[serde(with = "units::duration")]
+    pub cost: Duration,
+    /// What the trial did when, in order.
+    pub phases: Vec<Phase>,
+    /// Every node, and bakeoff itself as `generator`.
+    pub nodes: Vec<Series>,
+    /// The machine.
+    pub machine: Series,
+}
+
+/// A part of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// `starting`, `filling`, `load`, `reading back`, `killing and restarting`, `stopping`.
+    pub name: String,
+    /// When it began.
+    pub from: f64,
+    /// When it ended.
+    pub to: f64,
+}
+
+/// Columns read at the same times.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The node's name, `generator`, or `machine`.
+    pub name: String,
+    /// When each look was, ascending.
+    pub at: Vec<f64>,
+    /// What was seen; each as long as `at`.
+    pub columns: BTreeMap<Column, Vec<f64>>,
+}
+
+/// A thing that is sampled. Counters count from a node's first start (over restarts), or from the
+/// machine's; gauges say what is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Column {
+    /// Counter, seconds of CPU in user space.
+    CpuUser,
+    /// Counter, seconds of CPU in the kernel.
+    CpuSystem,
+    /// Counter, seconds that threads were ready to run and had no CPU.
+    CpuWait,
+    /// Counter, seconds that a cgroup's CPU limit held its threads back.
+    CpuThrottled,
+    /// Gauge, bytes of resident memory.
+    Resident,
+    /// Gauge, bytes that the node's cgroup is charged with, page cache among them.
+    CgroupMemory,
+    /// Gauge.
+    Processes,
+    /// Gauge.
+    Threads,
+    /// Gauge, file descriptors.
+    OpenFiles,
+    /// Counter: a thread waited for something.
+    SwitchesVoluntary,
+    /// Counter: a thread's time was up.
+    SwitchesInvoluntary,
+    /// Counter: page faults that took no disk access.
+    FaultsMinor,
+    /// Counter: page faults that did.
+    FaultsMajor,
+    /// Counter, bytes fetched from storage.
+    DiskRead,
+    /// Counter, bytes sent to storage.
+    DiskWritten,
+    /// Counter: read operations.
+    DiskReads,
+    /// Counter: write operations.
+    DiskWrites,
+    /// Counter, bytes sent over TCP.
+    SocketSent,
+    /// Counter, bytes received over TCP.
+    SocketReceived,
+    /// Gauge, bytes of disk space that the node's directory takes.
+    DataDirectory,
+    /// Machine, counter: seconds of all CPUs that did something.
+    Busy,
+    /// Machine, counter: seconds of all CPUs that the hypervisor gave to somebody else.
+    Steal,
+    /// Machine, gauge: threads that run or are ready to.
+    RunQueue,
+    /// Machine, counter: seconds in which the disk that holds the data had something to do.
+    DiskBusy,
+    /// Machine, gauge: bytes free on the disk that holds the data.
+    DiskFree,
+}
+
+impl Column {
+    /// Whether it only ever grows, so that differences mean something and single values do not.
+    pub fn is_counter(self) -> bool {
+        !matches!(
+            self,
+            Self::Resident
+                | Self::CgroupMemory
+                | Self::Processes
+                | Self::Threads
+                | Self::OpenFiles
+                | Self::DataDirectory
+                | Self::RunQueue
+                | Self::DiskFree
+        )
+    }
+}
+
+impl Series {
+    /// The looks from `from` to `to` as places in [`Series::at`]; with the last one before `from`,
+    /// as a counter's growth begins there.
+    fn places(&self, from: f64, to: f64) -> std::ops::Range<usize> {
+        let begin = self.at.partition_point(|&at| at <= from).saturating_sub(1);
+        let end = self.at.partition_point(|&at| at <= to);
+        begin..end.max(begin)
+    }
+
+    /// By how much a counter grew from the last look at or before `from` to the last at or before
+    /// `to`; `None` with fewer than two looks.
+    pub fn growth(&self, column: Column, from: f64, to: f64) -> Option<f64> {
+        let values = self.columns.get(&column)?.get(self.places(from, to))?;
+        match values {
+            [first, .., last] => Some(last - first),
+            _ => None,
+        }
+    }
+
+    /// The most of a gauge between two times, the last look before them included.
+    pub fn most(&self, column: Column, from: f64, to: f64) -> Option<f64> {
+        let values = self.columns.get(&column)?.get(self.places(from, to))?;
+        values.iter().copied().reduce(f64::max)
+    }
+
+    /// What a chart shows: a gauge as it is, a counter as its growth per second since the look
+    /// before, at the later of the two times.
+    pub fn shown(&self, column: Column) -> Vec<(f64, f64)> {
+        let Some(values) = self.columns.get(&column) else { return Vec::new() };
+        let points = || self.at.iter().copied().zip(values.iter().copied());
+        if !column.is_counter() {
+            return points().collect();
+        }
+        let pairs = points().zip(points().skip(1));
+        let rates = pairs.filter(|((before, _), (at, _))| at > before);
+        rates.map(|((before, least), (at, most))| (at, (most - least) / (at - before))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series() -> Series {
+        Series {
+            name: "n".into(),
+            at: vec![0.0, 1.0, 2.0, 4.0],
+            columns: BTreeMap::from([
+                (Column::CpuUser, vec![5.0, 5.5, 7.5, 8.5]),
+                (Column::Resident, vec![1.0, 9.0, 2.0, 3.0]),
+            ]),
+        }
+    }
+
+    #[test]
+    fn counters_grow_from_the_last_look_before() {
+        let series = series();
+        assert_eq!(series.growth(Column::CpuUser, 0.0, 4.0), Some(3.5));
+        assert_eq!(series.growth(Column::CpuUser, 1.5, 3.0), Some(2.0), "from 1 to 2");
+        assert_eq!(series.growth(Column::CpuUser, 4.0, 9.0), None, "one look");
+        assert_eq!(series.growth(Column::Steal, 0.0, 4.0), None, "no column");
+        assert_eq!(series.most(Column::Resident, 1.9, 4.0), Some(9.0));
+        assert_eq!(series.most(Column::Resident, 2.0, 4.0), Some(3.0));
+    }
+
+    #[test]
+    fn charts_show_counters_as_rates() {
+        let series = series();
+        assert_eq!(series.shown(Column::CpuUser), [(1.0, 0.5), (2.0, 2.0), (4.0, 0.5)]);
+        assert_eq!(series.shown(Column::Resident)[1], (1.0, 9.0));
+    }
+}
