@@ -269,6 +269,12 @@ pub(crate) fn shown(text: &str) -> String {
     quoted
 }
 
+/// A text whose control characters can be seen and do nothing: what others wrote (a server's error,
+/// a record's name) can send no escape codes to a terminal.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 /// A whole number with its thousands apart: `12,345`.
 pub fn count_text(count: u64) -> String {
     let digits = count.to_string();

@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Load(Box<LoadArgs>),
     /// Render a run again, from its record alone
     Report(ReportArgs),
+    /// List the runs that are kept here: when, what, how it ended, what was found
+    History(HistoryArgs),
     /// List the studies that ship, or print one's file
     Studies {
         /// The study whose file to print
@@ -81,7 +83,12 @@ pub(crate) enum Command {
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct RunArgs {
     /// A study's file, or the name of one that ships (`bakeoff studies`)
-    pub(crate) study: String,
+    #[arg(required_unless_present = "resume")]
+    pub(crate) study: Option<String>,
+    /// Go on with a run that was interrupted or killed: its missing trials, as it was begun
+    #[arg(long, value_name = "RUN")]
+    #[arg(conflicts_with_all = ["study", "scale", "trials", "seed", "threads", "out"])]
+    pub(crate) resume: Option<PathBuf>,
     /// Print the comparison as JSON on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,
@@ -115,6 +122,17 @@ pub(crate) struct ReportArgs {
     pub(crate) format: Format,
     /// The same as `--format json`
     #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+/// `bakeoff history`.
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) out: PathBuf,
+    /// Print a JSON list
+    #[arg(long)]
     pub(crate) json: bool,
 }
 

@@ -12,12 +12,14 @@ mod contenders;
 mod engine;
 mod environment;
 mod failure;
+mod history;
 mod host;
 mod http;
 mod install;
 mod kv;
 mod load;
 mod messages;
+mod progress;
 mod run;
 mod run_folder;
 mod systems;
@@ -62,6 +64,7 @@ fn obey(
         Command::Run(args) => return run::run(args, messages, interrupted),
         Command::Load(args) => return load::run(args, messages, interrupted),
         Command::Report(args) => report_run(args, messages)?,
+        Command::History(args) => history::history(args, messages)?,
         Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
         Command::Systems => catalogue::systems(messages)?,
         Command::Install { systems } => catalogue::install(systems, messages, interrupted)?,

@@ -5,16 +5,18 @@
 //! plain lines without escape codes, one when something begins or ends. Output that nobody reads
 //! any more (`| head`) is no error.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Outcome, TrialRecord};
 use bakeoff_core::report::Style;
 use bakeoff_core::units::{count_text, latency_text};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::engine::Live;
+use crate::engine::{Live, clock};
 
 /// Seconds of load between two lines of progress where there is no terminal.
 const PLAIN_LINE_EVERY: u32 = 10;
@@ -23,19 +25,63 @@ const PLAIN_LINE_EVERY: u32 = 10;
 pub(crate) struct Messages {
     bar: Option<ProgressBar>,
     prefix: String,
+    /// When the run is expected to end, and what it found so far.
+    outlook: Arc<Mutex<Option<Outlook>>>,
+}
+
+/// What the second line of a run's progress says.
+struct Outlook {
+    ends: Instant,
+    found: Option<String>,
+}
+
+impl Outlook {
+    /// In this many columns.
+    fn line(&self, width: usize) -> String {
+        let left = self.ends.saturating_duration_since(clock::now());
+        let found = self.found.as_deref().unwrap_or("nothing found yet");
+        let line = format!("  about {} left · {found}", left_text(left));
+        match line.char_indices().nth(width.saturating_sub(1)) {
+            Some((end, _)) if line.chars().count() > width => format!("{}…", &line[..end]),
+            _ => line,
+        }
+    }
+}
+
+/// `1 min 25 s`, in steps that an estimate can bear.
+fn left_text(left: Duration) -> String {
+    match left.as_secs() {
+        seconds if seconds < 60 => format!("{seconds} s"),
+        seconds if seconds < 600 => format!("{} min {} s", seconds / 60, seconds % 60 / 5 * 5),
+        seconds if seconds < 7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
 }
 
 impl Messages {
     /// Progress on standard error, live if that is a terminal.
     pub(crate) fn new() -> Self {
+        let outlook = Arc::<Mutex<Option<Outlook>>>::default();
         let bar = io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-                bar.set_style(style);
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}{outlook}") {
+                let outlook = Arc::clone(&outlook);
+                // Asked at every tick, so that the time left goes down while nothing else is said.
+                bar.set_style(style.with_key(
+                    "outlook",
+                    move |_: &ProgressState, to: &mut dyn fmt::Write| {
+                        let outlook = outlook.lock().unwrap_or_else(PoisonError::into_inner);
+                        if let Some(outlook) = &*outlook {
+                            let width = rustix::termios::tcgetwinsize(io::stderr());
+                            let width = width.map_or(80, |size| usize::from(size.ws_col.max(20)));
+                            write!(to, "\n{}", outlook.line(width)).ok();
+                        }
+                    },
+                ));
             }
             bar
         });
-        Self { bar, prefix: String::new() }
+        Self { bar, prefix: String::new(), outlook }
     }
 
     /// Prints what was asked for.
@@ -50,9 +96,17 @@ impl Messages {
         self.line(line);
     }
 
-    /// A trial begins.
-    pub(crate) fn trial_begins(&mut self, trial: &Trial, of: usize) {
+    /// A trial begins, one of so many; this one and those after it may take `left`, and `found` is
+    /// what those before it showed.
+    pub(crate) fn trial_begins(
+        &mut self,
+        trial: &Trial,
+        of: usize,
+        left: Duration,
+        found: Option<String>,
+    ) {
         let Trial { number, system, workload, load, .. } = trial;
+        self.look_out(Some(Outlook { ends: clock::now() + left, found }));
         self.prefix = format!("[{}/{of}] {system} · {workload} · {load}", number + 1);
         match &self.bar {
             Some(bar) => {
@@ -61,6 +115,10 @@ impl Messages {
             }
             None => self.line(&self.prefix.clone()),
         }
+    }
+
+    fn look_out(&self, outlook: Option<Outlook>) {
+        *self.outlook.lock().unwrap_or_else(PoisonError::into_inner) = outlook;
     }
 
     /// What a trial does now.
@@ -93,8 +151,8 @@ impl Messages {
         }
     }
 
-    /// A trial has ended.
-    pub(crate) fn trial_ended(&mut self, record: &TrialRecord) {
+    /// A trial has ended; those after it may take `left`.
+    pub(crate) fn trial_ended(&mut self, record: &TrialRecord, left: Duration) {
         let invalid = record.invalid_because();
         let said = match (&record.outcome, invalid.first()) {
             (Outcome::Interrupted, _) => "interrupted".to_owned(),
@@ -103,7 +161,8 @@ impl Messages {
         };
         let line = match &self.bar {
             Some(_) => format!("{}: {said}", self.prefix),
-            None => format!("      {said}"),
+            None if left.is_zero() => format!("      {said}"),
+            None => format!("      {said} (about {} left)", left_text(left)),
         };
         self.line(&line);
         if let Some(bar) = &self.bar {
@@ -166,6 +225,7 @@ impl Messages {
 
     /// Ends the live line.
     pub(crate) fn finish(&mut self) {
+        self.look_out(None);
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }

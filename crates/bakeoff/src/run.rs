@@ -5,28 +5,54 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_core::plan::{Trial, plan};
-use bakeoff_core::record::{FORMAT, Line, RunEnd, RunHeader};
+use bakeoff_core::record::{
+    Environment, FORMAT, Line, RunEnd, RunHeader, RunResumed, SystemRecord,
+};
 use bakeoff_core::report::{self, Report};
 use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_core::units::count_text;
 
 use crate::cli::RunArgs;
 use crate::contenders::{self, Contender};
+use crate::engine::clock;
 use crate::environment;
 use crate::failure::{Failure, NOT_VALID};
 use crate::host::ports::Allocator;
 use crate::messages::{self, Messages};
+use crate::progress::Progress;
 use crate::run_folder::{self, RunFolder};
 use crate::systems::{self, Asked};
 use crate::trial::{self, Stand};
 
-/// Runs a study and prints what came of it.
+/// Runs a study, or goes on with a run, and prints what came of it.
 pub(crate) fn run(
     args: &RunArgs,
     messages: &mut Messages,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let study = study_for(args)?;
+    let (folder, complete) = match (&args.resume, &args.study) {
+        (Some(run), _) => go_on(run, args, messages, interrupted)?,
+        (None, Some(study)) => begin(study, args, messages, interrupted)?,
+        (None, None) => unreachable!("clap asks for one of them"),
+    };
+    messages.finish();
+    if !complete {
+        messages.step(&format!(
+            "hint: `bakeoff run --resume {}` goes on with what is missing",
+            folder.path.display()
+        ));
+    }
+    conclude(&folder, args.json, messages)
+}
+
+/// A run of its own. Yields its folder and whether it came to its end.
+fn begin(
+    study: &str,
+    args: &RunArgs,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<(RunFolder, bool), Failure> {
+    let study = study_for(study, args)?;
     let seed = args.seed.unwrap_or_else(|| rand::random::<u64>() >> 32); // short enough to retype
     let order = plan(&study, seed);
     let open_files = environment::raise_open_files();
@@ -38,7 +64,7 @@ pub(crate) fn run(
     check_ports(args.base_port, &order, &contenders, &folder.path)?;
     let environment = environment::describe(&folder.path, threads, open_files, starts_any(&study))?;
     check_space(&study, environment.disk_free_bytes)?;
-    folder.push(&Line::Run(RunHeader {
+    let header = RunHeader {
         format: FORMAT,
         bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
         started: environment::utc_now(),
@@ -47,28 +73,141 @@ pub(crate) fn run(
         order: order.clone(),
         environment,
         systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
-    }))?;
+    };
+    folder.push(&Line::Run(header))?;
     messages.step(&opening(&study, seed, &order, &folder.path));
+    let progress = Progress::new(&study, &[]);
+    let session = Session { study: &study, contenders: &contenders, threads, args, interrupted };
+    let complete = session.run(&order, order.len(), progress, &mut folder, messages)?;
+    Ok((folder, complete))
+}
 
-    let ports = Allocator::new(args.base_port);
-    // Servers start in folders of their own, where a relative path would mean something else.
-    let run_dir = std::path::absolute(&folder.path)
-        .map_err(|error| Failure::file("use", &folder.path, &error))?;
-    let mut stand = Stand { study: &study, threads, run_dir: &run_dir, ports, interrupted };
-    for trial in &order {
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        messages.trial_begins(trial, order.len());
-        let record = trial::run(&mut stand, contender_of(&contenders, trial), trial, messages);
-        messages.trial_ended(&record);
-        folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing
+/// The trials that a run still lacks, on the same machine with the same programs.
+fn go_on(
+    run: &Path,
+    args: &RunArgs,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<(RunFolder, bool), Failure> {
+    let (mut folder, record) = RunFolder::open(run, messages)?;
+    let missing = record.missing();
+    if missing.is_empty() {
+        messages.step(&format!("nothing is missing of {}", folder.path.display()));
+        return Ok((folder, true));
     }
-    messages.finish();
+    let header = &record.header;
+    let study = &header.study;
+    let open_files = environment::raise_open_files();
+    check_machine(study, open_files)?;
+    let contenders = contenders::gather(study, &folder.path, messages, interrupted)?;
+    let threads = header.environment.generator_threads;
+    let here = environment::describe(&folder.path, threads, open_files, starts_any(study))?;
+    let found: Vec<&SystemRecord> = contenders.iter().map(|contender| &contender.record).collect();
+    let changes = changes(header, &here, &found);
+    if !changes.is_empty() {
+        return Err(Failure::input(
+            format!(
+                "trials that were run here would not belong to `{}`: {}",
+                folder.path.display(),
+                changes.join("; ")
+            ),
+            "run the study anew",
+        ));
+    }
+    check_ports(args.base_port, &missing, &contenders, &folder.path)?;
+    check_space(study, here.disk_free_bytes)?;
+    folder.push(&Line::Resumed(RunResumed {
+        resumed: environment::utc_now(),
+        bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
+    }))?;
+    messages.step(&format!(
+        "{}: going on with {} of {}, seed {}, in {}",
+        study.title,
+        count_text(missing.len() as u64),
+        trials_text(header.order.len()),
+        header.seed,
+        folder.path.display()
+    ));
+    let progress = Progress::new(study, &record.trials);
+    let session = Session { study, contenders: &contenders, threads, args, interrupted };
+    let complete = session.run(&missing, header.order.len(), progress, &mut folder, messages)?;
+    Ok((folder, complete))
+}
 
-    let complete = !interrupted.load(Ordering::Relaxed);
-    folder.push(&Line::End(RunEnd { ended: environment::utc_now(), complete }))?;
-    conclude(&folder, args.json, messages)
+/// What differs from the machine and the programs that a run began with, in words.
+fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> Vec<String> {
+    let mut changes = Vec::new();
+    let mut differs = |what: &str, then: &str, now: &str| {
+        if then != now {
+            changes.push(format!("{what} was {then} and is {now}"));
+        }
+    };
+    let then = &header.environment;
+    differs("bakeoff", &header.bakeoff, env!("CARGO_PKG_VERSION"));
+    differs("the processor", &then.cpu_model, &here.cpu_model);
+    differs("the number of CPUs", &then.cpus.to_string(), &here.cpus.to_string());
+    differs("the kernel", &then.kernel, &here.kernel);
+    differs("the file system", &then.file_system, &here.file_system);
+    for (then, now) in header.systems.iter().zip(found) {
+        let text = |of: &Option<String>| of.clone().unwrap_or_else(|| "unknown".to_owned());
+        let name = &then.name;
+        differs(&format!("{name}'s version"), &text(&then.version), &text(&now.version));
+        differs(&format!("the SHA-256 of {name}"), &text(&then.sha256), &text(&now.sha256));
+    }
+    changes
+}
+
+/// One sitting of a run.
+struct Session<'a> {
+    study: &'a Study,
+    contenders: &'a [Contender<'a>],
+    threads: u32,
+    args: &'a RunArgs,
+    interrupted: &'a AtomicBool,
+}
+
+impl Session<'_> {
+    /// Runs trials one after the other; `of` is how many the whole run has. Yields whether it came
+    /// to its end.
+    fn run(
+        &self,
+        trials: &[Trial],
+        of: usize,
+        mut progress: Progress<'_>,
+        folder: &mut RunFolder,
+        messages: &mut Messages,
+    ) -> Result<bool, Failure> {
+        let interrupted = || self.interrupted.load(Ordering::Relaxed);
+        // Servers start in folders of their own, where a relative path would mean something else.
+        let run_dir = std::path::absolute(&folder.path)
+            .map_err(|error| Failure::file("use", &folder.path, &error))?;
+        let mut stand = Stand {
+            study: self.study,
+            threads: self.threads,
+            run_dir: &run_dir,
+            ports: Allocator::new(self.args.base_port),
+            interrupted: self.interrupted,
+        };
+        for (place, trial) in trials.iter().enumerate() {
+            if interrupted() {
+                break;
+            }
+            let began = clock::now();
+            let found = progress.found(trial);
+            if place > 0 && trials[place - 1].round < trial.round && !messages.is_live() {
+                found.iter().for_each(|found| messages.step(&format!("      {found}")));
+            }
+            messages.trial_begins(trial, of, progress.left(&trials[place..]), found);
+            let contender = contender_of(self.contenders, trial);
+            let record = trial::run(&mut stand, contender, trial, messages);
+            progress.ended(&record, began.elapsed());
+            messages.trial_ended(&record, progress.left(&trials[place + 1..]));
+            folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing
+        }
+        let complete = !interrupted();
+        folder.push(&Line::End(RunEnd { ended: environment::utc_now(), complete }))?;
+        Ok(complete)
+    }
 }
 
 /// Renders the run from its record alone, and says where it is.
@@ -97,6 +236,12 @@ fn contender_of<'a, 'b>(contenders: &'a [Contender<'b>], trial: &Trial) -> &'a C
     found.expect("a plan names the systems of its study")
 }
 
+/// `1 trial`, `1,200 trials`.
+pub(crate) fn trials_text(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} trial{plural}", count_text(count as u64))
+}
+
 fn opening(study: &Study, seed: u64, order: &[Trial], folder: &Path) -> String {
     let scale = if study.scale == 1.0 {
         String::new()
@@ -104,16 +249,16 @@ fn opening(study: &Study, seed: u64, order: &[Trial], folder: &Path) -> String {
         format!(" (scaled to {} of the study's counts)", study.scale)
     };
     format!(
-        "{}{scale}: {} trials, seed {seed}, in {}",
+        "{}{scale}: {}, seed {seed}, in {}",
         study.title,
-        count_text(order.len() as u64),
+        trials_text(order.len()),
         folder.display()
     )
 }
 
 /// The study as asked for: read, and changed by flags.
-fn study_for(args: &RunArgs) -> Result<Study, Failure> {
-    let mut study = load_study(&args.study)?;
+fn study_for(study: &str, args: &RunArgs) -> Result<Study, Failure> {
+    let mut study = load_study(study)?;
     if let Some(scale) = args.scale {
         study = study.scaled(scale)?;
     }

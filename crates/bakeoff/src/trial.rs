@@ -64,6 +64,8 @@ pub(crate) fn run(
     let name =
         format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
     let dir = stand.run_dir.join("trials").join(name);
+    // What is there is of the same trial, broken off before the run was resumed.
+    std::fs::remove_dir_all(&dir).ok();
     let ended = Attempt {
         stand,
         contender,

@@ -10,6 +10,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table as Grid};
 
 use super::tables::{self, Column, Table};
 use super::{Report, Style, words};
+use crate::units::harmless;
 
 const BOLD: &str = "1";
 const DIM: &str = "2";
@@ -101,7 +102,7 @@ impl Page {
 
     /// One line, whose text is made harmless.
     fn push(&mut self, code: Option<&str>, text: &str) {
-        let text = visible(text);
+        let text = harmless(text);
         match code.filter(|_| self.style.colour && !text.is_empty()) {
             Some(code) => self.text.push_str(&format!("\x1b[{code}m{text}\x1b[0m")),
             None => self.text.push_str(&text),
@@ -146,7 +147,7 @@ impl Page {
     }
 
     fn table_line(&mut self, line: &str) {
-        let mut text = visible(line);
+        let mut text = harmless(line);
         if self.style.colour {
             for word in ALARMING {
                 text = text.replace(word, &format!("\x1b[{RED}m{word}\x1b[0m"));
@@ -187,7 +188,7 @@ fn column_width(column: &Column) -> usize {
 }
 
 fn widest<'a>(texts: impl Iterator<Item = &'a String>) -> usize {
-    texts.map(|text| visible(text).chars().count()).max().unwrap_or(0) + PADDING
+    texts.map(|text| harmless(text).chars().count()).max().unwrap_or(0) + PADDING
 }
 
 /// The cells of some of the columns, aligned; no rules, as comfy-table cannot draw them without
@@ -197,25 +198,18 @@ fn grid(table: &Table, columns: &[&Column]) -> Grid {
     grid.load_style(NOTHING);
     grid.set_content_arrangement(ContentArrangement::Disabled);
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let left = |text: &str| Cell::new(visible(text));
+    let left = |text: &str| Cell::new(harmless(text));
     let head = |column: &Column| {
-        right(column.head.iter().map(|line| visible(line)).collect::<Vec<_>>().join("\n"))
+        right(column.head.iter().map(|line| harmless(line)).collect::<Vec<_>>().join("\n"))
     };
     grid.set_header(
         std::iter::once(left(&table.corner)).chain(columns.iter().map(|column| head(column))),
     );
     for (row, label) in table.labels.iter().enumerate() {
-        let cells = columns.iter().map(|column| right(visible(&column.cells[row])));
+        let cells = columns.iter().map(|column| right(harmless(&column.cells[row])));
         grid.add_row(std::iter::once(left(label)).chain(cells));
     }
     grid
-}
-
-/// A text whose control characters can be seen and do nothing.
-fn visible(text: &str) -> String {
-    text.chars()
-        .map(|char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char })
-        .collect()
 }
 
 /// Lines of at most `width` characters, as far as words allow it.

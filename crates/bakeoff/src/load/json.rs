@@ -5,12 +5,13 @@
 use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
+use bakeoff_core::units::harmless;
 use serde_json::{Map, Value, json};
 
 use crate::engine::Live;
 
 use super::result::{Length, LoadResult, Part, Settings};
-use super::text::{QUANTILES, harmless};
+use super::text::QUANTILES;
 
 /// The version of this form. Fields may be added within one.
 const FORMAT: u32 = 1;

@@ -12,7 +12,7 @@ use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::Second;
 use bakeoff_core::report::Style;
 use bakeoff_core::units::{
-    ByteCount, count_text, duration_text, figure_text, latency_text, rate_text,
+    ByteCount, count_text, duration_text, figure_text, harmless, latency_text, rate_text,
 };
 
 use super::result::{Length, LoadResult, Part, Settings};
@@ -126,12 +126,6 @@ pub(super) fn requests_text(settings: &Settings) -> String {
 fn plural(count: u64, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {what}{s}", count_text(count))
-}
-
-/// A text whose control characters can be seen and do nothing.
-pub(super) fn harmless(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    text.chars().map(visible).collect()
 }
 
 /// A share for reading: `4.2 %`.

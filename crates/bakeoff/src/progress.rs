@@ -1,0 +1,194 @@
+//! How far a run is: how long it may still take, and what it found so far.
+//!
+//! The estimate learns: a trial is expected to take what trials of the same system, workload and
+//! load took; before there are any, what the study says it must, times how much longer others took
+//! than that.
+//!
+//! Not here: printing (`messages`), conclusions (the report: nothing here is one).
+
+use std::time::Duration;
+
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::TrialRecord;
+use bakeoff_core::stats;
+use bakeoff_core::study::{Load, Stop, Study};
+use bakeoff_core::units::figure_text;
+
+use crate::run::trials_text;
+
+/// Starting, reading back, killing, starting again and stopping, before any is known.
+const AROUND_A_LOAD: Duration = Duration::from_secs(5);
+/// What a load takes that ends by a count, before any is known.
+const COUNTED_LOAD: Duration = Duration::from_secs(10);
+
+/// The state of a run.
+pub(crate) struct Progress<'a> {
+    study: &'a Study,
+    /// Trials that were run here, each with what it took.
+    took: Vec<(Trial, Duration)>,
+    /// Rates of valid trials, those of an earlier session among them.
+    rates: Vec<(Trial, f64)>,
+}
+
+impl<'a> Progress<'a> {
+    /// A run that has these trials already.
+    pub(crate) fn new(study: &'a Study, before: &[TrialRecord]) -> Self {
+        let mut progress = Self { study, took: Vec::new(), rates: Vec::new() };
+        before.iter().for_each(|record| progress.note_rate(record));
+        progress
+    }
+
+    /// A trial has ended.
+    pub(crate) fn ended(&mut self, record: &TrialRecord, took: Duration) {
+        self.took.push((record.trial.clone(), took));
+        self.note_rate(record);
+    }
+
+    fn note_rate(&mut self, record: &TrialRecord) {
+        let rate = record.measurement().and_then(|measurement| measurement.throughput());
+        if let Some(rate) = rate.filter(|_| record.invalid_because().is_empty()) {
+            self.rates.push((record.trial.clone(), rate));
+        }
+    }
+
+    /// How long these trials may take, one after the other.
+    pub(crate) fn left(&self, trials: &[Trial]) -> Duration {
+        trials.iter().map(|trial| self.expected(trial)).sum()
+    }
+
+    fn expected(&self, trial: &Trial) -> Duration {
+        let here = |other: &Trial| other.workload == trial.workload && other.load == trial.load;
+        let same = |other: &Trial| here(other) && other.system == trial.system;
+        let mean = |is: &dyn Fn(&Trial) -> bool| {
+            let of: Vec<Duration> =
+                self.took.iter().filter(|(other, _)| is(other)).map(|(_, took)| *took).collect();
+            let count = u32::try_from(of.len()).ok().filter(|&count| count > 0)?;
+            Some(of.iter().sum::<Duration>() / count)
+        };
+        mean(&same).or_else(|| mean(&here)).unwrap_or_else(|| {
+            let nominal: Duration = self.took.iter().map(|(other, _)| self.nominal(other)).sum();
+            let took: Duration = self.took.iter().map(|(_, took)| *took).sum();
+            let longer = if nominal.is_zero() { 1.0 } else { took.div_duration_f64(nominal) };
+            self.nominal(trial).mul_f64(longer)
+        })
+    }
+
+    /// What the study says that it takes, as far as it does.
+    fn nominal(&self, trial: &Trial) -> Duration {
+        let load = self.study.loads.iter().find(|load| load.name == trial.load);
+        AROUND_A_LOAD + load.map_or(COUNTED_LOAD, |load| loaded(load, &trial.system))
+    }
+
+    /// What was seen of the systems under the workload and load of `trial` by now; `None` before
+    /// the first valid trial.
+    pub(crate) fn found(&self, trial: &Trial) -> Option<String> {
+        let each = self.study.systems.iter().filter_map(|system| {
+            let of_system = |(other, rate): &(Trial, f64)| {
+                let same = other.system == system.name
+                    && other.workload == trial.workload
+                    && other.load == trial.load;
+                same.then_some(stats::Figure::Value(*rate))
+            };
+            let summary = stats::summary(self.rates.iter().filter_map(of_system));
+            let median = figure_text(summary.median.value()?);
+            Some(format!("{} {median}/s ({})", system.name, trials_text(summary.trials)))
+        });
+        let each: Vec<String> = each.collect();
+        (!each.is_empty())
+            .then(|| format!("{}/{} so far: {}", trial.workload, trial.load, each.join(", ")))
+    }
+}
+
+/// How long a load takes.
+fn loaded(load: &Load, system: &str) -> Duration {
+    let stages = load.clients_on(system).len() as u32;
+    let measured = match load.stop {
+        Stop::After(time) => time,
+        Stop::Operations(count) => match load.arrivals.rate() {
+            Some(rate) => Duration::try_from_secs_f64(count as f64 / rate).unwrap_or(COUNTED_LOAD),
+            None => COUNTED_LOAD,
+        },
+    };
+    load.warmup * stages + measured
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::measurement::{Measurement, OperationFigures};
+    use bakeoff_core::plan;
+    use bakeoff_core::record::{Outcome, StageRecord};
+
+    use super::*;
+    use crate::run::load_study;
+
+    fn record(trial: &Trial, rate: u64) -> TrialRecord {
+        let figures = OperationFigures { verified_in_window: rate, ..OperationFigures::default() };
+        let measurement = Measurement {
+            window: Duration::from_secs(1),
+            operations: [("put".to_owned(), figures)].into(),
+            ..Measurement::default()
+        };
+        TrialRecord {
+            trial: trial.clone(),
+            started: String::new(),
+            ready_after: Duration::ZERO,
+            leader: None,
+            targets: Vec::new(),
+            filled: 0,
+            stages: vec![StageRecord { clients: 1, began: 0.0, measurement }],
+            usage: Vec::new(),
+            audits: Vec::new(),
+            checks: Vec::new(),
+            outcome: Outcome::Completed,
+            observed: None,
+        }
+    }
+
+    #[test]
+    fn the_time_left_is_learned() {
+        let mut study = load_study("demo").unwrap();
+        study.trials = 2;
+        let order = plan::plan(&study, 1);
+        let mut progress = Progress::new(&study, &[]);
+        let nominal = AROUND_A_LOAD + Duration::from_secs(2);
+        assert_eq!(progress.left(&order), nominal * 4, "what the study says");
+        progress.ended(&record(&order[0], 10), Duration::from_secs(3));
+        assert_eq!(progress.left(&order[1..]), Duration::from_secs(9), "as the first");
+        progress.ended(&record(&order[1], 10), Duration::from_secs(5));
+        assert_eq!(progress.left(&order[2..]), Duration::from_secs(8), "one of each");
+    }
+
+    #[test]
+    fn another_load_is_expected_to_take_as_much_longer_than_it_says() {
+        let mut study = load_study("demo").unwrap();
+        let mut longer = study.loads[0].clone();
+        (longer.name, longer.stop) = ("longer".into(), Stop::After(Duration::from_secs(16)));
+        study.loads.push(longer);
+        let order = plan::plan(&study, 1);
+        let mut progress = Progress::new(&study, &[]);
+        progress.ended(&record(&order[0], 10), Duration::from_secs(14));
+        let other = Trial { load: "longer".into(), ..order[0].clone() };
+        assert_eq!(progress.left(&[other]), Duration::from_secs(42), "7 s took 14, so 21 take 42");
+    }
+
+    #[test]
+    fn what_was_found_is_told_by_system() {
+        let study = load_study("demo").unwrap();
+        let order = plan::plan(&study, 1);
+        let of = |system: &str| order.iter().find(|trial| trial.system == system).unwrap();
+        let mut progress = Progress::new(&study, &[record(of("synced"), 100)]);
+        assert_eq!(
+            progress.found(&order[0]).as_deref(),
+            Some("write/steady so far: synced 100/s (1 trial)")
+        );
+        let invalid =
+            TrialRecord { outcome: Outcome::Failed("x".into()), ..record(of("synced"), 9000) };
+        progress.ended(&invalid, Duration::ZERO);
+        progress.ended(&record(of("unsynced"), 200), Duration::ZERO);
+        progress.ended(&record(of("unsynced"), 300), Duration::ZERO);
+        assert_eq!(
+            progress.found(&order[0]).as_deref(),
+            Some("write/steady so far: synced 100/s (1 trial), unsynced 250/s (2 trials)")
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Runs that were broken off and went on, and the list of all that are kept.
+
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use support::{Bench, Ran, array, bakeoff, record, text, wait_for};
+
+/// Two systems and two rounds of a second each.
+const STUDY: &str = "\
+title: Four trials
+systems:
+  one: {kind: canary, options: {sync: none, delay: 5ms}}
+  two: {kind: canary, options: {sync: none, delay: 5ms}}
+workloads:
+  work: {mix: {put: 1}, keys: {count: 100}}
+loads:
+  load: {clients: 2, stop: {after: 900ms}}
+trials: 2
+";
+
+/// The run in a bench, begun and broken off by a signal once it has a trial.
+fn broken_off(bench: &Bench, signal: Signal) -> (PathBuf, Ran) {
+    let child = begun(bench);
+    let run = has_trials(bench, 1);
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    (run, Ran::from_output(child.wait_with_output().unwrap()))
+}
+
+fn begun(bench: &Bench) -> Child {
+    bench.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for a number of trials in the one run's record.
+fn has_trials(bench: &Bench, least: usize) -> PathBuf {
+    let trials = |run: &Path| {
+        let text = std::fs::read_to_string(run.join("record.jsonl")).unwrap_or_default();
+        text.matches("{\"line\":\"trial\"").count()
+    };
+    wait_for("a trial", Duration::from_secs(60), || {
+        bench.runs().first().is_some_and(|run| trials(run) >= least)
+    });
+    bench.runs().remove(0)
+}
+
+fn resume(run: &Path) -> Ran {
+    Ran::of(bakeoff().args(["run", "--json", "--resume"]).arg(run))
+}
+
+/// The numbers of the trials in a report, and whether it is complete.
+fn trials(ran: &Ran) -> (Vec<u64>, bool) {
+    let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
+    let of = |system: &Value| -> Vec<u64> {
+        array(&system["trials"]).iter().map(|trial| trial["number"].as_u64().unwrap()).collect()
+    };
+    let mut numbers: Vec<u64> =
+        array(&report["comparisons"][0]["systems"]).iter().flat_map(of).collect();
+    numbers.sort_unstable();
+    (numbers, report["complete"] == true)
+}
+
+#[test]
+fn an_interrupted_run_goes_on_with_what_is_missing() {
+    let bench = Bench::new(STUDY);
+    let (run, ran) = broken_off(&bench, Signal::INT);
+    assert_eq!(ran.code, Some(130), "{}", ran.stderr);
+    ran.complains(&["`bakeoff run --resume ", "goes on with what is missing", " left)"]);
+    let before = record(&run);
+    let done = before.iter().filter(|line| line["outcome"]["ended"] == "completed").count();
+
+    let ran = resume(&run).ends_with(0);
+    assert_eq!(trials(&ran), (vec![1, 2, 3, 4], true));
+    let going_on = format!("going on with {} of 4 trials", 4 - done);
+    let ran = ran.complains(&[&going_on, "work/load so far: "]);
+    let after = record(&run);
+    assert_eq!(after[..before.len()], before, "what was there stays as it was");
+    assert_eq!(text(&after[before.len()]["line"]), "resumed");
+    assert_eq!(after.len(), before.len() + 1 + (4 - done) + 1, "{}", ran.stderr);
+
+    let again = resume(&run).ends_with(0);
+    assert_eq!(record(&run), after, "nothing was missing");
+    again.complains(&["nothing is missing of "]);
+}
+
+#[test]
+fn a_killed_run_goes_on_behind_its_torn_line() {
+    let bench = Bench::new(STUDY);
+    let (run, _) = broken_off(&bench, Signal::KILL);
+    let file = run.join("record.jsonl");
+    let mut torn = std::fs::read_to_string(&file).unwrap();
+    torn.push_str("{\"line\":\"trial\",\"trial\":{\"num");
+    std::fs::write(&file, torn).unwrap();
+    let ran = resume(&run).ends_with(0);
+    assert_eq!(trials(&ran), (vec![1, 2, 3, 4], true));
+    ran.complains(&["its last line is torn and is cut off"]);
+}
+
+#[test]
+fn a_run_that_still_goes_on_is_left_alone() {
+    let bench = Bench::new(STUDY);
+    let mut child = begun(&bench);
+    let run = has_trials(&bench, 1);
+    resume(&run).ends_with(2).complains(&["still goes on"]);
+    assert!(history(&bench).contains(", goes on"), "{}", history(&bench));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn trials_of_another_machine_are_not_added() {
+    let bench = Bench::new(STUDY);
+    let (run, _) = broken_off(&bench, Signal::INT);
+    let file = run.join("record.jsonl");
+    let original = std::fs::read_to_string(&file).unwrap();
+    let model = text(&record(&run)[0]["environment"]["cpu_model"]).to_owned();
+    std::fs::write(&file, original.replace(&model, "Another Processor")).unwrap();
+    let ran = resume(&run).ends_with(2);
+    ran.complains(&["the processor was Another Processor and is ", "run the study anew"]);
+    let version = original.replace("\"version\":\"", "\"version\":\"9.");
+    std::fs::write(&file, version).unwrap();
+    resume(&run).ends_with(2).complains(&["one's version was 9."]);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_not_gone_on_from() {
+    let bench = Bench::new(STUDY);
+    let (run, _) = broken_off(&bench, Signal::INT);
+    let file = run.join("record.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let spoilt = text.replacen("{\"line\":\"trial\"", "{\"line\":\"trail\"", 1);
+    std::fs::write(&file, &spoilt).unwrap();
+    resume(&run).ends_with(2).complains(&["record.jsonl`: line 2: not a line of a record"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), spoilt);
+    resume(Path::new("/nowhere")).ends_with(2).complains(&["/nowhere"]);
+    let both = Ran::of(bakeoff().args(["run", "demo", "--resume"]).arg(&run)).ends_with(2);
+    both.complains(&["cannot be used with"]);
+}
+
+fn history(bench: &Bench) -> String {
+    Ran::of(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0).stdout
+}
+
+#[test]
+fn history_lists_runs_with_what_they_found() {
+    let bench = Bench::new(STUDY);
+    assert!(history(&bench).starts_with("no runs in "));
+    let (run, _) = broken_off(&bench, Signal::KILL);
+    let listed = history(&bench);
+    for part in ["study  1 of 4 trials, killed", "--resume ", "goes on with what is missing"] {
+        assert!(listed.contains(part), "{listed}");
+    }
+    resume(&run).ends_with(0);
+    std::fs::create_dir_all(bench.out().join("spoilt")).unwrap();
+    std::fs::write(bench.out().join("spoilt/record.jsonl"), "{}").unwrap();
+    let ran = Ran::of(bakeoff().arg("history").arg("--json").arg("--out").arg(bench.out()));
+    let ran = ran.ends_with(0).complains(&["spoilt`: this is no record of a run"]);
+    let runs: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(array(&runs).len(), 1);
+    assert_eq!((text(&runs[0]["state"]), &runs[0]["trials_run"]), ("complete", &4.into()));
+    assert!(text(&runs[0]["sentence"]).contains("work/load"), "{}", ran.stdout);
+}
