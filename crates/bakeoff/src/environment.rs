@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use bakeoff_core::record::Environment;
+use bakeoff_core::units::count_text;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::failure::Failure;
@@ -29,12 +30,33 @@ pub(crate) fn cpus() -> u32 {
 }
 
 /// Raises the limit on open files as far as the system lets us, and returns it.
-pub(crate) fn raise_open_files() -> u64 {
+fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
     let now =
         if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
     now.unwrap_or(u64::MAX)
+}
+
+/// Polls, timers, logs, pipes and the like.
+const OTHER_FILES: u64 = 200;
+
+/// Raises the limit on open files and returns it, if so many clients can have a socket each.
+pub(crate) fn open_files_for(clients: u32) -> Result<u64, Failure> {
+    let allowed = raise_open_files();
+    let needed = u64::from(clients) + OTHER_FILES;
+    if needed <= allowed {
+        return Ok(allowed);
+    }
+    Err(Failure::input(
+        format!(
+            "{} clients need {} open files, and this process may have {}",
+            count_text(clients.into()),
+            count_text(needed),
+            count_text(allowed)
+        ),
+        "raise the limit (`ulimit -Hn`), or use fewer clients",
+    ))
 }
 
 /// Describes the machine, and measures the disk that holds `dir`.

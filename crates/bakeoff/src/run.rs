@@ -55,8 +55,7 @@ fn begin(
     let study = study_for(study, args)?;
     let seed = args.seed.unwrap_or_else(|| rand::random::<u64>() >> 32); // short enough to retype
     let order = plan(&study, seed);
-    let open_files = environment::raise_open_files();
-    check_machine(&study, open_files)?;
+    let open_files = environment::open_files_for(clients_max(&study))?;
 
     let mut folder = RunFolder::create(&args.out, &study.name)?;
     let contenders = contenders::gather(&study, &folder.path, messages, interrupted)?;
@@ -97,8 +96,7 @@ fn go_on(
     }
     let header = &record.header;
     let study = &header.study;
-    let open_files = environment::raise_open_files();
-    check_machine(study, open_files)?;
+    let open_files = environment::open_files_for(clients_max(study))?;
     let contenders = contenders::gather(study, &folder.path, messages, interrupted)?;
     let threads = header.environment.generator_threads;
     let here = environment::describe(&folder.path, threads, open_files, starts_any(study))?;
@@ -293,26 +291,12 @@ pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
     Ok(study::parse(stem, asked, &text, &kinds)?)
 }
 
-/// What the load needs of this machine and can be known before anything is started.
-fn check_machine(study: &Study, open_files: u64) -> Result<(), Failure> {
-    let clients = study
-        .loads
-        .iter()
-        .flat_map(|load| load.clients.iter().chain(load.clients_for.values().flatten()).copied());
-    let most = u64::from(clients.max().unwrap_or(0));
-    let needed = most + 200; // polls, timers, logs, pipes
-    if needed > open_files {
-        return Err(Failure::input(
-            format!(
-                "{} clients need {} open files, and this process may have {}",
-                count_text(most),
-                count_text(needed),
-                count_text(open_files)
-            ),
-            "raise the limit (`ulimit -Hn`), or use fewer clients",
-        ));
-    }
-    Ok(())
+/// The most clients of any stage of any load.
+fn clients_max(study: &Study) -> u32 {
+    let loads = study.loads.iter();
+    let clients =
+        loads.flat_map(|load| load.clients.iter().chain(load.clients_for.values().flatten()));
+    clients.copied().max().unwrap_or(0)
 }
 
 /// Whether the ports that a user chose are free, all of them, before the first trial takes any.

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bakeoff_core::condition::Figures;
 use bakeoff_core::schedule::Pace;
 use bakeoff_core::study::Stop;
-use bakeoff_core::units::{count_text, rate_text};
+use bakeoff_core::units::rate_text;
 
 pub(crate) use args::LoadArgs;
 use ask::{Asked, Course};
@@ -38,9 +38,6 @@ use crate::failure::{Failure, NOT_VALID};
 use crate::http::{Outcome, Ready};
 use crate::messages::{self, Messages};
 
-/// Files that bakeoff has open besides its clients' connections, generously.
-const OTHER_FILES: u64 = 64;
-
 /// Loads a URL and prints what came of it.
 pub(crate) fn run(
     args: &LoadArgs,
@@ -48,7 +45,7 @@ pub(crate) fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let asked = ask::read(args)?;
-    check_open_files(asked.settings.clients)?;
+    environment::open_files_for(asked.settings.clients)?;
     let ready = asked.plan.clone().ready(asked.settings.keep_alive)?;
     if !messages.is_live() {
         messages.step(&text::asked_text(&asked.settings));
@@ -167,20 +164,6 @@ impl Loader<'_> {
             body_bytes: answers.body_bytes,
         })
     }
-}
-
-/// Each client takes a socket.
-fn check_open_files(clients: u32) -> Result<(), Failure> {
-    let allowed = environment::raise_open_files();
-    if u64::from(clients) + OTHER_FILES <= allowed {
-        return Ok(());
-    }
-    Err(Failure::Machine(format!(
-        "{} clients need as many sockets, and this machine allows {} open files\nhint: raise \
-         `ulimit -n`, or give fewer `--clients`",
-        count_text(clients.into()),
-        count_text(allowed)
-    )))
 }
 
 /// The most memory that this process has had, as the kernel tells it.

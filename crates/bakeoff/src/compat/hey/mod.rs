@@ -39,9 +39,6 @@ const DETAILS_MAX: u64 = 100_000;
 /// For ever: longer than anybody waits.
 const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Files that a load needs besides its connections.
-const FILES_BESIDES: u64 = 100;
-
 /// Runs `hey` with these arguments.
 pub(crate) fn run(
     args: &[OsString],
@@ -170,14 +167,7 @@ fn threads(options: &Options) -> u32 {
 }
 
 fn drive(options: &Options) -> Result<Drive, Failure> {
-    let files = environment::raise_open_files();
-    let needed = u64::from(options.workers) + FILES_BESIDES;
-    if needed > files {
-        return Err(Failure::input(
-            format!("-c `{}` needs {needed} open files, and {files} are allowed", options.workers),
-            "raise the limit (`ulimit -Hn`), or use fewer workers",
-        ));
-    }
+    environment::open_files_for(options.workers)?;
     let timeout = options.timeout.unwrap_or(NO_TIMEOUT);
     let count = match options.until {
         Until::Requests(count) => count,

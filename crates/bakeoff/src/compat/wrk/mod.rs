@@ -137,7 +137,7 @@ impl Run {
 
     fn go(self, messages: &mut Messages, interrupted: &AtomicBool) -> Result<ExitCode, Failure> {
         let Self { options, main, sources, addresses, states, shape, fault } = self;
-        environment::raise_open_files();
+        environment::open_files_for(options.connections)?;
         let targets = targets(&options, &addresses)?;
         let drive = Drive {
             clients: options.connections,
