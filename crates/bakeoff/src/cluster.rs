@@ -123,6 +123,11 @@ fn resolve(
 }
 
 impl Launched {
+    /// The processes of the nodes; none for a system that ran already.
+    pub(crate) fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
     /// Waits for a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<Ready, Failure> {
         let Self { name, within, system, processes, nodes } = self;

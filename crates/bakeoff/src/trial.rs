@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bakeoff_core::check::{self, Audit, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::plan::{self, Trial};
-use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord, Usage};
+use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
 use bakeoff_core::study::{Load, Operation, Study, Workload};
 use bakeoff_core::units::count_text;
@@ -20,16 +20,17 @@ use crate::contenders::Contender;
 use crate::engine::{Connections, Drive, EngineError, Live, Seconds, clock};
 use crate::environment::utc_now;
 use crate::failure::Failure;
-use crate::host::LimitsApplied;
-use crate::host::observe::{self, OURSELVES, Sample, Sampler, Watched};
+use crate::host::observe::{Sampler, Watched};
 use crate::host::ports::Allocator;
+use crate::host::{LimitsApplied, usage};
 use crate::kv::{Keyed, Reading, Source};
 use crate::messages::Messages;
 use crate::systems::{Access, Asked, KvLoad};
 
 const FILL_CLIENTS_MAX: u32 = 64;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
-const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// The phase whose figures a trial is for.
+const LOAD: &str = "load";
 
 /// What stays the same from trial to trial.
 pub(crate) struct Stand<'a> {
@@ -66,16 +67,24 @@ pub(crate) fn run(
     let dir = stand.run_dir.join("trials").join(name);
     // What is there is of the same trial, broken off before the run was resumed.
     std::fs::remove_dir_all(&dir).ok();
+    let began = clock::now();
+    let mut sampler = Sampler::start(stand.run_dir, stand.study.sample_every, began);
     let ended = Attempt {
         stand,
         contender,
         trial,
         dir: dir.clone(),
         record: &mut record,
-        began: clock::now(),
+        began,
+        sampler: &mut sampler,
         messages,
     }
     .run();
+    let observed = sampler.stop();
+    if let Some(load) = observed.phases.iter().find(|phase| phase.name == LOAD) {
+        record.usage = usage::of(&observed, load.from, load.to);
+    }
+    record.observed = Some(observed);
     match ended {
         Ok(()) => {}
         Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,
@@ -122,10 +131,17 @@ struct Attempt<'a, 'b> {
     dir: PathBuf,
     record: &'a mut TrialRecord,
     began: Instant,
+    sampler: &'a mut Sampler,
     messages: &'a mut Messages,
 }
 
 impl Attempt<'_, '_> {
+    /// The trial does something else from here on.
+    fn phase(&mut self, name: &str) {
+        self.messages.phase(name);
+        self.sampler.phase(name);
+    }
+
     fn run(mut self) -> Result<(), Ended> {
         let study = self.stand.study;
         let workload = by_name(&study.workloads, &self.trial.workload, |workload| &workload.name);
@@ -135,7 +151,7 @@ impl Attempt<'_, '_> {
         let system = self.contender.system;
 
         let launched = if asked.endpoints.is_empty() {
-            self.messages.phase("starting");
+            self.phase("starting");
             let dir = &self.dir.join("nodes");
             let program = self.contender.program.as_ref();
             let described = Asked { system: asked, program, dir, seed: self.trial.seed };
@@ -145,6 +161,7 @@ impl Attempt<'_, '_> {
         } else {
             cluster::attach(system, asked)?
         };
+        self.sampler.watch(launched.processes().iter().map(Watched::node));
         let cluster = launched.ready(interrupted)?;
         self.record.ready_after = cluster.after;
         self.record.leader = cluster.leader();
@@ -172,16 +189,12 @@ impl Attempt<'_, '_> {
         let nodes = cluster.targets(load.targets).map_err(Ended::Failed)?;
         self.record.targets = nodes.iter().map(|node| node.name.clone()).collect();
         if workload.fill {
-            self.messages.phase("filling");
+            self.phase("filling");
             self.record.filled = fill(self.stand, self.contender, &cluster, &keyed, workload)?;
         }
 
-        let mut watched: Vec<Watched> = cluster.processes().iter().map(Watched::node).collect();
-        watched.push(Watched::ourselves());
-        let sampler = Sampler::start(watched, SAMPLE_EVERY, clock::now());
-        let stages = self.stages(workload, load, &nodes, &keyed);
-        self.record.usage = usage(&sampler.stop().samples);
-        self.record.stages = stages?;
+        self.sampler.phase(LOAD);
+        self.record.stages = self.stages(workload, load, &nodes, &keyed)?;
         self.record.checks.extend(answer_checks(&self.record.stages));
         self.record.checks.extend(servers_check(&cluster));
         if interrupted.load(Ordering::Relaxed) {
@@ -189,7 +202,7 @@ impl Attempt<'_, '_> {
         }
 
         let cluster = self.audit(cluster, &keyed, workload)?;
-        self.messages.phase("stopping");
+        self.phase("stopping");
         cluster.stop();
         Ok(())
     }
@@ -267,7 +280,7 @@ impl Attempt<'_, '_> {
         let judge = |cluster: &Ready, when: &str| {
             audit::judge(system, cluster, keyed, keys_max, seed, when, interrupted)
         };
-        self.messages.phase("reading back");
+        self.phase("reading back");
         self.record.audits.push(judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";
         if !self.contender.asked.endpoints.is_empty() {
@@ -275,8 +288,9 @@ impl Attempt<'_, '_> {
             self.record.audits.push(Audit::of(when, why));
             return Ok(cluster);
         }
-        self.messages.phase("killing and restarting");
+        self.phase("killing and restarting");
         let cluster = cluster.crash_and_restart(interrupted)?;
+        self.phase("reading back");
         self.record.audits.push(judge(&cluster, when));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
@@ -285,23 +299,6 @@ impl Attempt<'_, '_> {
 /// What a study calls by this name; that there is one was checked when the study was read.
 fn by_name<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> &'a T {
     all.iter().find(|one| name_of(one) == name).expect("a plan names what its study has")
-}
-
-fn usage(samples: &[Sample]) -> Vec<Usage> {
-    let summaries = observe::summarize(samples, Duration::ZERO, Duration::MAX);
-    let usage = summaries.into_iter().map(|summary| Usage {
-        name: if &*summary.node == OURSELVES {
-            "generator".into()
-        } else {
-            summary.node.to_string()
-        },
-        cpu_mean_percent: summary.cpu_mean_percent,
-        cpu_max_percent: summary.cpu_max_percent,
-        rss_max_bytes: summary.rss_bytes_max,
-        written_bytes: summary.write_bytes.unwrap_or(0),
-        ..Usage::default()
-    });
-    usage.collect()
 }
 
 /// Writes every key once. Any failure ends the trial: reads would be judged wrongly.

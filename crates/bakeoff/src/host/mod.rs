@@ -11,16 +11,20 @@
 //!
 //! Not here: what to run and how to ask whether it is ready (`systems`), the load (`engine`).
 
+mod census;
 pub(crate) mod disk;
 mod error;
 mod hold;
 mod launcher;
+pub(crate) mod machine;
 pub(crate) mod observe;
 pub(crate) mod ports;
 mod process;
 mod procfs;
 mod ready;
 mod shim;
+mod sockets;
+pub(crate) mod usage;
 mod warden;
 
 use std::ffi::OsString;

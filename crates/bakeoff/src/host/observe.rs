@@ -1,408 +1,382 @@
-//! Samples what servers use, and what bakeoff itself uses, from `/proc`.
+//! Samples what servers use, what bakeoff itself uses, and the machine, from a trial's beginning to
+//! its end.
 //!
-//! A node is its server process and all that descends from it or is in its group. Counters go on
-//! over restarts: what a process had used when it was last seen is kept when it is gone. What it
-//! used after that, and a child that lived and ended between two looks, is missed; both are short.
+//! All looks are on a grid of the study's interval, and one more where a phase of the trial begins
+//! or ends, so that what a phase used is what lies between two looks. A look at a node reads a few
+//! files of `/proc`. What costs more (each thread, each socket, each file of the data directory) is
+//! looked at seldom enough that it takes its share of a core and no more, and its columns stand
+//! still meanwhile.
 //!
-//! The resident memory of a node with several processes counts the pages that they share once for
-//! each of them. Linux counts CPU time in ticks of `CLK_TCK`, commonly 10 ms, so that figures over
-//! less than a second are coarse; [`summarize`] takes none.
-//!
-//! Not here: cgroup figures, the machine's own (steal time, disk), sockets.
+//! Not here: what is read (`census`, `sockets`, `machine`), what a load's summary says (`usage`).
 
-use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bakeoff_core::observed::{Column, Observed, Phase, Series};
+
 use super::Process;
-use super::procfs::{self, Stat};
+use super::census::{Census, Family};
+use super::machine::Machine;
+use super::sockets::{Owner, Sockets};
 use crate::engine::clock;
 
-/// One look at one node. Counters count from its first start.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sample {
-    /// Since the beginning that the sampler was given.
-    pub(crate) at: Duration,
-    /// `etcd-1`, or [`OURSELVES`].
-    pub(crate) node: Arc<str>,
-    /// CPU seconds in user space.
-    pub(crate) cpu_user_s: f64,
-    /// CPU seconds in the kernel.
-    pub(crate) cpu_system_s: f64,
-    /// Resident memory now.
-    pub(crate) rss_bytes: u64,
-    /// Processes now; 0 while the node is down.
-    pub(crate) processes: u64,
-    /// Threads now.
-    pub(crate) threads: u64,
-    /// Page faults that took no disk access.
-    pub(crate) faults_minor: u64,
-    /// Page faults that did.
-    pub(crate) faults_major: u64,
-    /// Context switches because a thread waited; looked at once a second at most.
-    pub(crate) switches_voluntary: u64,
-    /// Context switches because a thread's time was up.
-    pub(crate) switches_involuntary: u64,
-    /// Fetched from storage; `None` where the kernel does not let us see it.
-    pub(crate) read_bytes: Option<u64>,
-    /// Sent to storage, or to be sent; `None` as above.
-    pub(crate) write_bytes: Option<u64>,
-}
-
 /// The name under which bakeoff itself is sampled.
-pub(crate) const OURSELVES: &str = "bakeoff";
+pub(crate) const GENERATOR: &str = "generator";
+/// The name of the machine's series.
+const MACHINE: &str = "machine";
 
 /// What is to be sampled.
 pub(crate) struct Watched {
-    name: Arc<str>,
-    pid: Arc<AtomicI32>,
-    /// Whether its children count as it.
-    family: bool,
+    name: String,
+    family: Family,
+    ports: Vec<u16>,
+    dir: Option<PathBuf>,
 }
 
 impl Watched {
     /// A node, over all its restarts.
     pub(crate) fn node(process: &Process) -> Self {
-        Self { name: process.name().into(), pid: process.pid_cell(), family: true }
+        Self {
+            name: process.name().to_owned(),
+            family: Family::new(process.pid_cell(), true),
+            ports: process.ports().collect(),
+            dir: Some(process.dir().to_owned()),
+        }
     }
 
     /// bakeoff itself; its children are the nodes.
-    pub(crate) fn ourselves() -> Self {
-        let pid = AtomicI32::new(std::process::id() as i32);
-        Self { name: OURSELVES.into(), pid: Arc::new(pid), family: false }
+    fn ourselves() -> Self {
+        let pid = Arc::new(AtomicI32::new(std::process::id() as i32));
+        let family = Family::new(pid, false);
+        Self { name: GENERATOR.to_owned(), family, ports: Vec::new(), dir: None }
     }
 }
 
-/// A thread that samples until it is stopped.
+/// Samples until it is stopped, in a thread of its own and where a phase begins.
 pub(crate) struct Sampler {
+    looker: Arc<Mutex<Looker>>,
     stop: mpsc::Sender<()>,
-    samples: Arc<Mutex<Vec<Sample>>>,
-    thread: JoinHandle<Duration>,
-}
-
-/// What a sampler saw.
-#[derive(Debug, Clone)]
-pub(crate) struct Observed {
-    /// In order of time; of each node at each time.
-    pub(crate) samples: Vec<Sample>,
-    /// The CPU time that sampling itself took.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a test holds it to its bound"))]
-    pub(crate) cost: Duration,
+    thread: JoinHandle<()>,
+    began: Instant,
+    interval: Duration,
+    phases: Vec<Phase>,
 }
 
 /// No finer: a look at three servers takes about a millisecond.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// How often new processes and context switches are looked for, which costs more than the rest.
-const CENSUS: Duration = Duration::from_millis(990);
+/// How often new processes, threads and sockets are looked for at most. A little less than a
+/// second, so that an interval of one second meets it each time.
+const THOROUGH: Duration = Duration::from_millis(900);
+/// The same for the data directories.
+const WALK: Duration = Duration::from_millis(2_900);
+/// What is dear may use this share of a core: one part in so many.
+const SHARE: u32 = 400;
+/// The most files of a data directory that are counted.
+const FILES_MAX: usize = 20_000;
 
 impl Sampler {
-    /// Samples now and then every `interval`, which is at least [`INTERVAL_MIN`].
-    pub(crate) fn start(watched: Vec<Watched>, interval: Duration, began: Instant) -> Self {
+    /// Samples bakeoff and the machine now and then every `interval`, which is at least
+    /// [`INTERVAL_MIN`]. `began`: when the trial did; all times count from there. `data`: a
+    /// directory on the disk that holds the servers' data.
+    pub(crate) fn start(data: &Path, interval: Duration, began: Instant) -> Self {
         let interval = interval.max(INTERVAL_MIN);
+        let mut looker = Looker::new(data, interval, began);
+        looker.watch(Watched::ourselves());
+        looker.look(Occasion::Grid);
+        let looker = Arc::new(Mutex::new(looker));
         let (stop, stopped) = mpsc::channel::<()>();
-        let samples = Arc::<Mutex<Vec<Sample>>>::default();
-        let seen = Arc::clone(&samples);
+        let shared = Arc::clone(&looker);
         let look_until_stopped = move || {
-            let mut nodes = watched.into_iter().map(Node::new).collect::<Vec<_>>();
-            let mut census = Census::default();
-            let mut due = clock::now();
-            loop {
-                let found = look(&mut nodes, &mut census, began);
-                seen.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
-                if due < clock::now() {
-                    // On a grid, so that samples do not drift; late ones are not made up for.
-                    let behind = clock::now().duration_since(due).as_nanos();
-                    due += interval * (behind / interval.as_nanos() + 1) as u32;
-                }
-                match stopped.recv_timeout(due.saturating_duration_since(clock::now())) {
-                    Err(mpsc::RecvTimeoutError::Timeout) => {}
-                    _ => break,
-                }
+            let mut due = clock::now() + interval;
+            while let Err(mpsc::RecvTimeoutError::Timeout) =
+                stopped.recv_timeout(due.saturating_duration_since(clock::now()))
+            {
+                lock(&shared).look(Occasion::Grid);
+                // On a grid, so that looks do not drift; late ones are not made up for.
+                let behind = clock::now().saturating_duration_since(due).as_nanos();
+                due += interval * (behind / interval.as_nanos() + 1) as u32;
             }
-            let last = look(&mut nodes, &mut census, began);
-            seen.lock().unwrap_or_else(PoisonError::into_inner).extend(last);
-            let spent = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-            Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
         };
         let thread = std::thread::Builder::new().name("sampler".into());
         let thread = thread.spawn(look_until_stopped).expect("a thread can be started");
-        Self { stop, samples, thread }
+        Self { looker, stop, thread, began, interval, phases: Vec::new() }
     }
 
-    /// Every node's newest sample.
-    #[cfg(test)]
-    fn latest(&self) -> Vec<Sample> {
-        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest = samples.last().map(|last| last.at);
-        samples.iter().rev().take_while(|s| Some(s.at) == newest).cloned().collect()
+    /// From now on these are sampled too.
+    pub(crate) fn watch(&self, nodes: impl IntoIterator<Item = Watched>) {
+        let mut looker = lock(&self.looker);
+        nodes.into_iter().for_each(|node| looker.watch(node));
+        looker.look(Occasion::Asked);
     }
 
-    /// Takes a last sample and yields all.
-    pub(crate) fn stop(self) -> Observed {
+    /// A phase of the trial begins, and the one before it ends.
+    pub(crate) fn phase(&mut self, name: &str) {
+        let now = self.end_phase();
+        self.phases.push(Phase { name: name.to_owned(), from: now, to: now });
+    }
+
+    /// Takes a last look and yields all.
+    pub(crate) fn stop(mut self) -> Observed {
+        self.end_phase();
         drop(self.stop);
-        let cost = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let samples =
-            std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner));
-        Observed { samples, cost }
-    }
-}
-
-/// What a process has used so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct Used {
-    user_ticks: u64,
-    system_ticks: u64,
-    faults_minor: u64,
-    faults_major: u64,
-    io: Option<(u64, u64)>,
-}
-
-impl Used {
-    fn of(stat: &Stat) -> Self {
-        Self {
-            user_ticks: stat.user_ticks,
-            system_ticks: stat.system_ticks,
-            faults_minor: stat.faults_minor,
-            faults_major: stat.faults_major,
-            io: procfs::io(stat.pid),
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let mut looker = lock(&self.looker);
+        Observed {
+            interval: self.interval,
+            cost: looker.cost,
+            phases: self.phases,
+            nodes: looker.nodes.drain(..).map(|node| node.series).collect(),
+            machine: std::mem::take(&mut looker.machine_series),
         }
     }
 
-    fn add(&mut self, other: &Self) {
-        self.user_ticks += other.user_ticks;
-        self.system_ticks += other.system_ticks;
-        self.faults_minor += other.faults_minor;
-        self.faults_major += other.faults_major;
-        let sum = |a: Option<(u64, u64)>, b: (u64, u64)| {
-            let (read, written) = a.unwrap_or_default();
-            (read + b.0, written + b.1)
-        };
-        self.io = other.io.map(|io| sum(self.io, io)).or(self.io);
+    fn end_phase(&mut self) -> f64 {
+        lock(&self.looker).look(Occasion::Asked);
+        // Read after the look, which therefore lies before the phase.
+        let now = self.began.elapsed().as_secs_f64();
+        if let Some(last) = self.phases.last_mut() {
+            last.to = now;
+        }
+        now
     }
 }
 
-struct Member {
-    start_ticks: u64,
-    used: Used,
-    /// Voluntary and involuntary context switches of each of its threads, by id.
-    switches: HashMap<i32, (u64, u64)>,
+fn lock(looker: &Mutex<Looker>) -> MutexGuard<'_, Looker> {
+    looker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why there is a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// The interval is over.
+    Grid,
+    /// A phase begins or ends.
+    Asked,
+}
+
+struct Looker {
+    began: Instant,
+    interval: Duration,
+    nodes: Vec<Node>,
+    census: Census,
+    thorough: Pace,
+    /// `None` where the kernel does not tell of its sockets.
+    sockets: Option<Sockets>,
+    sockets_pace: Pace,
+    walk: Pace,
+    machine: Machine,
+    machine_series: Series,
+    last: Option<(Instant, Occasion)>,
+    cost: Duration,
 }
 
 struct Node {
     watched: Watched,
-    members: HashMap<i32, Member>,
-    /// What members that are gone had used.
-    gone: Used,
-    switches_gone: (u64, u64),
+    series: Series,
 }
 
-impl Node {
-    fn new(watched: Watched) -> Self {
-        let (members, gone) = (HashMap::new(), Used::default());
-        Self { watched, members, gone, switches_gone: (0, 0) }
+/// When something dear may be done again.
+struct Pace {
+    at_least: Duration,
+    last: Option<Instant>,
+    cost: Duration,
+}
+
+impl Pace {
+    fn new(at_least: Duration) -> Self {
+        Self { at_least, last: None, cost: Duration::ZERO }
     }
 
-    fn join(&mut self, stat: &Stat) {
-        let used = Used::default();
-        let member = Member { start_ticks: stat.start_ticks, used, switches: HashMap::new() };
-        self.members.insert(stat.pid, member);
+    fn is_due(&self, now: Instant) -> bool {
+        let pause = self.at_least.max(self.cost * SHARE);
+        self.last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
     }
 
-    fn sample(&mut self, at: Duration, switches_too: bool) -> Sample {
-        let (mut total, mut switches) = (Used::default(), (0, 0));
-        let (mut rss_pages, mut threads) = (0, 0);
-        let (gone, switches_gone) = (&mut self.gone, &mut self.switches_gone);
-        self.members.retain(|&pid, member| {
-            let stat = procfs::stat(pid).filter(|stat| stat.start_ticks == member.start_ticks);
-            if let Some(stat) = &stat {
-                // The last figures of one that has ended can be read until it is reaped; what it
-                // did to the disk cannot.
-                let io = member.used.io;
-                member.used = Used::of(stat);
-                member.used.io = member.used.io.or(io);
-            }
-            let Some(stat) = stat.filter(Stat::lives) else {
-                gone.add(&member.used);
-                member.switches.values().for_each(|s| add(switches_gone, *s));
-                return false;
-            };
-            if switches_too {
-                let old = std::mem::replace(&mut member.switches, procfs::switches(pid));
-                let ended = old.iter().filter(|(id, _)| !member.switches.contains_key(id));
-                ended.for_each(|(_, s)| add(switches_gone, *s));
-            }
-            member.switches.values().for_each(|s| add(&mut switches, *s));
-            total.add(&member.used);
-            rss_pages += stat.rss_pages;
-            threads += stat.threads;
-            true
-        });
-        total.add(gone);
-        add(&mut switches, *switches_gone);
-        let tick = 1.0 / rustix::param::clock_ticks_per_second() as f64;
-        Sample {
-            at,
-            node: Arc::clone(&self.watched.name),
-            cpu_user_s: total.user_ticks as f64 * tick,
-            cpu_system_s: total.system_ticks as f64 * tick,
-            rss_bytes: rss_pages * rustix::param::page_size() as u64,
-            processes: self.members.len() as u64,
-            threads,
-            faults_minor: total.faults_minor,
-            faults_major: total.faults_major,
-            switches_voluntary: switches.0,
-            switches_involuntary: switches.1,
-            read_bytes: total.io.map(|io| io.0),
-            write_bytes: total.io.map(|io| io.1),
+    fn taken(&mut self, now: Instant, cpu_before: Duration) {
+        self.last = Some(now);
+        self.cost = clock::thread_cpu().saturating_sub(cpu_before);
+    }
+}
+
+impl Looker {
+    fn new(data: &Path, interval: Duration, began: Instant) -> Self {
+        Self {
+            began,
+            interval,
+            nodes: Vec::new(),
+            census: Census::default(),
+            thorough: Pace::new(THOROUGH),
+            sockets: Sockets::open(),
+            sockets_pace: Pace::new(THOROUGH),
+            walk: Pace::new(WALK),
+            machine: Machine::new(data),
+            machine_series: Series { name: MACHINE.to_owned(), ..Series::default() },
+            last: None,
+            cost: Duration::ZERO,
         }
     }
-}
 
-fn add(to: &mut (u64, u64), more: (u64, u64)) {
-    *to = (to.0 + more.0, to.1 + more.1);
-}
+    fn watch(&mut self, watched: Watched) {
+        let series = Series { name: watched.name.clone(), ..Series::default() };
+        self.nodes.push(Node { watched, series });
+    }
 
-/// Knows which process belongs to which node, and asks about each only once: a process keeps its
-/// forebears.
-#[derive(Default)]
-struct Census {
-    taken: Option<Instant>,
-    leaders: Vec<i32>,
-    /// The node's index, or none of them.
-    owners: HashMap<i32, Option<usize>>,
-}
-
-impl Census {
-    fn take(&mut self, nodes: &mut [Node]) {
-        let mut found = HashMap::new();
-        let mut unknown = Vec::new();
-        for (index, node) in nodes.iter_mut().enumerate() {
-            let leader = self.leaders[index];
-            if leader != 0
-                && !node.members.contains_key(&leader)
-                && let Some(stat) = procfs::stat(leader).filter(Stat::lives)
-            {
-                node.join(&stat);
-            }
-            if leader != 0 {
-                found.insert(leader, node.watched.family.then_some(index));
+    fn look(&mut self, occasion: Occasion) {
+        let cpu_before = clock::thread_cpu();
+        let now = clock::now();
+        // Rates over a small part of an interval would show the kernel's ticks: of two looks close
+        // to each other one on the grid gives way.
+        if let Some((last, why)) = self.last
+            && now.saturating_duration_since(last) < self.interval / 2
+        {
+            match (why, occasion) {
+                (_, Occasion::Grid) => return,
+                (Occasion::Grid, Occasion::Asked) => self.forget(last),
+                (Occasion::Asked, Occasion::Asked) => {}
             }
         }
-        for pid in procfs::pids() {
-            if let Some(owner) = self.owners.get(&pid) {
-                found.entry(pid).or_insert(*owner);
-            } else if !found.contains_key(&pid)
-                && let Some(stat) = procfs::stat(pid)
-            {
-                unknown.push(stat);
+        self.last = Some((now, occasion));
+        let at = self.at(now);
+        let asked = occasion == Occasion::Asked;
+        self.look_at_processes(at, now, asked);
+        self.look_at_sockets(now, asked);
+        self.look_at_directories(now, asked);
+        push(&mut self.machine_series, at, self.machine.look());
+        self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+    }
+
+    /// Rounded down, so that a look is never later than what comes after it.
+    fn at(&self, now: Instant) -> f64 {
+        (now.saturating_duration_since(self.began).as_secs_f64() * 1e4).floor() / 1e4
+    }
+
+    fn look_at_processes(&mut self, at: f64, now: Instant, asked: bool) {
+        let cpu_before = clock::thread_cpu();
+        let leader = |node: &Node| node.watched.family.pid.load(Ordering::Acquire);
+        let leaders = self.nodes.iter().map(leader).collect::<Vec<_>>();
+        let thoroughly = asked || self.thorough.is_due(now);
+        if thoroughly || self.census.is_outdated(&leaders) {
+            let families = self.nodes.iter_mut().map(|node| &mut node.watched.family);
+            self.census.take(&mut families.collect::<Vec<_>>(), leaders);
+        }
+        for node in &mut self.nodes {
+            let row = node.watched.family.look(thoroughly);
+            push(&mut node.series, at, row);
+        }
+        if thoroughly {
+            self.thorough.taken(now, cpu_before);
+        }
+    }
+
+    fn look_at_sockets(&mut self, now: Instant, asked: bool) {
+        if !asked && !self.sockets_pace.is_due(now) {
+            return;
+        }
+        let Some(sockets) = &mut self.sockets else { return };
+        let cpu_before = clock::thread_cpu();
+        let owner = |node: &Node| Owner {
+            ports: node.watched.ports.clone(),
+            pids: node.watched.family.pids(),
+        };
+        match sockets.look(&self.nodes.iter().map(owner).collect::<Vec<_>>()) {
+            Some(moved) => {
+                for (node, (sent, received)) in self.nodes.iter_mut().zip(moved) {
+                    set(&mut node.series, Column::SocketSent, sent as f64);
+                    set(&mut node.series, Column::SocketReceived, received as f64);
+                }
+            }
+            // Columns that stand still from here on would say that nothing was sent.
+            None => {
+                self.sockets = None;
+                for node in &mut self.nodes {
+                    node.series.columns.remove(&Column::SocketSent);
+                    node.series.columns.remove(&Column::SocketReceived);
+                }
             }
         }
-        // Parents mostly have lower ids than their children, but ids wrap around.
-        unknown.sort_by_key(|stat| stat.start_ticks);
-        for stat in unknown {
-            // The kernel's own threads are in group 0, which is also how a node that is down looks.
-            let leads = |&leader: &i32| leader != 0 && leader == stat.group;
-            let by_group = self.leaders.iter().position(leads);
-            let by_group = by_group.filter(|&index| nodes[index].watched.family);
-            let owner = by_group.or_else(|| found.get(&stat.parent).copied().flatten());
-            if let Some(index) = owner.filter(|_| stat.lives())
-                && !nodes[index].members.contains_key(&stat.pid)
-            {
-                nodes[index].join(&stat);
+        self.sockets_pace.taken(now, cpu_before);
+    }
+
+    fn look_at_directories(&mut self, now: Instant, asked: bool) {
+        if !asked && !self.walk.is_due(now) {
+            return;
+        }
+        let cpu_before = clock::thread_cpu();
+        for node in &mut self.nodes {
+            let Some(dir) = &node.watched.dir else { continue };
+            match disk_space(dir) {
+                Some(bytes) => set(&mut node.series, Column::DataDirectory, bytes as f64),
+                // Too many files: neither is it walked again nor are old figures kept.
+                None => {
+                    node.watched.dir = None;
+                    node.series.columns.remove(&Column::DataDirectory);
+                }
             }
-            found.insert(stat.pid, owner);
         }
-        self.owners = found;
+        self.walk.taken(now, cpu_before);
+    }
+
+    /// Takes back the last look.
+    fn forget(&mut self, last: Instant) {
+        let at = self.at(last);
+        let all = self.nodes.iter_mut().map(|node| &mut node.series);
+        for series in all.chain([&mut self.machine_series]) {
+            if series.at.last() == Some(&at) {
+                series.at.pop();
+                for column in series.columns.values_mut() {
+                    column.pop();
+                }
+            }
+        }
     }
 }
 
-fn look(nodes: &mut [Node], census: &mut Census, began: Instant) -> Vec<Sample> {
-    let now = clock::now();
-    let leaders = nodes.iter().map(|node| node.watched.pid.load(Ordering::Acquire));
-    let leaders = leaders.collect::<Vec<_>>();
-    let due = census.taken.is_none_or(|taken| now.duration_since(taken) >= CENSUS);
-    if due || leaders != census.leaders {
-        if leaders != census.leaders {
-            // A node's processes may have been seen before it was known to be there.
-            census.owners.clear();
-        }
-        (census.leaders, census.taken) = (leaders, Some(now));
-        census.take(nodes);
+/// Adds a look. A column that has nothing new stands still.
+fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {
+    series.at.push(at);
+    for column in series.columns.values_mut() {
+        column.push(column.last().copied().unwrap_or(0.0));
     }
-    let at = now.saturating_duration_since(began);
-    nodes.iter_mut().map(|node| node.sample(at, due)).collect()
+    row.into_iter().for_each(|(column, value)| set(series, column, value));
 }
 
-/// What a node used between two times.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Summary {
-    /// `etcd-1`.
-    pub(crate) node: Arc<str>,
-    /// CPU seconds, user and system.
-    pub(crate) cpu_s: f64,
-    /// Most CPU within about a second, in percent of one core.
-    pub(crate) cpu_max_percent: f64,
-    /// CPU over the whole time, in percent of one core.
-    pub(crate) cpu_mean_percent: f64,
-    /// Most resident memory seen.
-    pub(crate) rss_bytes_max: u64,
-    /// Most threads seen.
-    pub(crate) threads_max: u64,
-    /// From storage.
-    pub(crate) read_bytes: Option<u64>,
-    /// To storage.
-    pub(crate) write_bytes: Option<u64>,
+/// Sets what the last look found. A column that is new was the same before, as far as is known.
+fn set(series: &mut Series, column: Column, value: f64) {
+    let values = series.columns.entry(column).or_default();
+    if values.len() == series.at.len()
+        && let Some(last) = values.last_mut()
+    {
+        *last = value;
+    } else {
+        values.resize(series.at.len(), value);
+    }
 }
 
-/// The shortest time that a share of CPU is computed over; samples may come a little early.
-const WINDOW: Duration = Duration::from_millis(950);
+/// Bytes of disk space that the files below a directory take; `None` when they are too many.
+fn disk_space(dir: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
 
-/// Sums each node up over the samples from `from` to `to`. A node with fewer than two of them has
-/// no summary: nothing can be said of it.
-pub(crate) fn summarize(samples: &[Sample], from: Duration, to: Duration) -> Vec<Summary> {
-    let mut nodes: Vec<(Arc<str>, Vec<&Sample>)> = Vec::new();
-    for sample in samples.iter().filter(|s| (from..=to).contains(&s.at)) {
-        match nodes.iter_mut().find(|(name, _)| *name == sample.node) {
-            Some((_, of_node)) => of_node.push(sample),
-            None => nodes.push((Arc::clone(&sample.node), vec![sample])),
+    let mut bytes = 0;
+    let mut files = 0;
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        // A server may remove what it has while we look.
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            files += 1;
+            if files > FILES_MAX {
+                return None;
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            bytes += metadata.blocks() * 512;
+            if metadata.is_dir() {
+                left.push(entry.path());
+            }
         }
     }
-    nodes.into_iter().filter_map(|(node, samples)| summarize_node(node, &samples)).collect()
-}
-
-fn summarize_node(node: Arc<str>, samples: &[&Sample]) -> Option<Summary> {
-    let [first, .., last] = samples else { return None };
-    let cpu_s = |a: &Sample, b: &Sample| {
-        (b.cpu_user_s + b.cpu_system_s - a.cpu_user_s - a.cpu_system_s).max(0.0)
-    };
-    let percent = |a: &Sample, b: &Sample| {
-        100.0 * cpu_s(a, b) / b.at.saturating_sub(a.at).as_secs_f64().max(1e-9)
-    };
-    let mean = percent(first, last);
-    let mut start = 0;
-    let mut most = None;
-    for end in samples {
-        // The latest sample that is a window or more before this one.
-        while samples.get(start + 1).is_some_and(|s| end.at.saturating_sub(s.at) >= WINDOW) {
-            start += 1;
-        }
-        if end.at.saturating_sub(samples[start].at) >= WINDOW {
-            most = Some(percent(samples[start], end).max(most.unwrap_or(0.0)));
-        }
-    }
-    let bytes = |of: fn(&Sample) -> Option<u64>| Some(of(last)?.saturating_sub(of(first)?));
-    Some(Summary {
-        node,
-        cpu_s: cpu_s(first, last),
-        cpu_max_percent: most.unwrap_or(mean),
-        cpu_mean_percent: mean,
-        rss_bytes_max: samples.iter().map(|s| s.rss_bytes).max()?,
-        threads_max: samples.iter().map(|s| s.threads).max()?,
-        read_bytes: bytes(|s| s.read_bytes),
-        write_bytes: bytes(|s| s.write_bytes),
-    })
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -412,49 +386,10 @@ mod tests {
     use super::super::tests::{launch, sh, wait_for};
     use super::*;
 
-    fn sample(at_ms: u64, cpu_s: f64, rss_bytes: u64) -> Sample {
-        Sample {
-            at: Duration::from_millis(at_ms),
-            node: "n".into(),
-            cpu_user_s: cpu_s,
-            cpu_system_s: 0.0,
-            rss_bytes,
-            processes: 1,
-            threads: 1,
-            faults_minor: 0,
-            faults_major: 0,
-            switches_voluntary: 0,
-            switches_involuntary: 0,
-            read_bytes: None,
-            write_bytes: Some(at_ms),
-        }
-    }
-
-    fn summary(samples: &[Sample]) -> Summary {
-        summarize(samples, Duration::ZERO, Duration::MAX).remove(0)
-    }
-
-    #[test]
-    fn the_most_cpu_is_over_a_second_however_fine_the_samples() {
-        // Half a core for 2 s, with a burst of 100 ms at two cores in the middle.
-        let mut cpu = 0.0;
-        let samples = (0..=20).map(|n| {
-            cpu += if n == 10 { 0.2 } else { 0.05 };
-            sample(n * 100, cpu, n)
-        });
-        let summary = summary(&samples.collect::<Vec<_>>());
-        assert!((summary.cpu_max_percent - 65.0).abs() < 1e-6, "{summary:?}");
-        assert!((summary.cpu_mean_percent - 57.5).abs() < 1e-6, "{summary:?}");
-        assert_eq!((summary.rss_bytes_max, summary.read_bytes), (20, None));
-        assert_eq!(summary.write_bytes, Some(2000));
-    }
-
-    #[test]
-    fn a_short_time_has_its_mean_for_its_most_and_a_single_sample_has_nothing() {
-        let short = [sample(0, 0.0, 1), sample(100, 0.05, 1)];
-        assert!((summary(&short).cpu_max_percent - 50.0).abs() < 1e-6);
-        assert!(summarize(&short[..1], Duration::ZERO, Duration::MAX).is_empty());
-        assert!(summarize(&short, Duration::from_millis(50), Duration::MAX).is_empty());
+    fn newest(sampler: &Sampler, node: &str, column: Column) -> f64 {
+        let looker = lock(&sampler.looker);
+        let found = looker.nodes.iter().find(|one| one.series.name == node).unwrap();
+        found.series.columns.get(&column).and_then(|values| values.last().copied()).unwrap_or(-1.0)
     }
 
     #[test]
@@ -464,31 +399,109 @@ mod tests {
         let script = "setsid sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 60' & \
                       wait";
         let process = launch(sh(&dir, script)).unwrap();
-        let watched = vec![Watched::node(&process), Watched::ourselves()];
-        let sampler = Sampler::start(watched, INTERVAL_MIN, clock::now());
-        let newest = || {
-            let latest = sampler.latest();
-            latest.into_iter().find(|s| &*s.node == "node-1")
-        };
-        wait_for("a sample", || newest().is_some());
-        let newest = || newest().unwrap();
-        let cpu_s = |s: &Sample| s.cpu_user_s + s.cpu_system_s;
-        wait_for("cpu of the child", || cpu_s(&newest()) > 0.04);
-        assert!(newest().rss_bytes > 100_000 && newest().processes >= 2);
+        let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+        sampler.phase("burning");
+        sampler.watch([Watched::node(&process)]);
+        let newest = |column| newest(&sampler, "node-1", column);
+        let cpu = || newest(Column::CpuUser) + newest(Column::CpuSystem);
+        wait_for("cpu of the child", || cpu() > 0.04);
+        assert!(newest(Column::Resident) > 100_000.0 && newest(Column::Processes) >= 2.0);
+        assert!(newest(Column::OpenFiles) >= 3.0);
         process.kill9();
-        wait_for("the end", || newest().processes == 0);
-        let before = cpu_s(&newest());
+        wait_for("the end", || newest(Column::Processes) == 0.0);
+        let before = cpu();
         assert!(before > 0.04);
         process.restart().unwrap();
-        wait_for("cpu after the restart", || cpu_s(&newest()) > before + 0.03);
+        wait_for("cpu after the restart", || cpu() > before + 0.03);
+        sampler.phase("resting");
         let observed = sampler.stop();
-        let looks = observed.samples.len() / 2;
+
+        let looks = observed.machine.at.len();
         let each = observed.cost / looks as u32;
-        assert!(each < Duration::from_millis(10), "a look took {each:?}");
-        let of_node = observed.samples.iter().filter(|s| &*s.node == "node-1");
-        assert!(of_node.map(cpu_s).is_sorted(), "a counter never goes back");
-        let ours = observed.samples.iter().rfind(|s| &*s.node == OURSELVES).unwrap();
-        assert_eq!(ours.processes, 1, "the nodes are not counted as bakeoff");
-        assert!(ours.threads >= 2 && ours.switches_voluntary > 0);
+        assert!(each < Duration::from_millis(20), "a look took {each:?}");
+        let names = observed.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>();
+        assert_eq!(names, [GENERATOR, "node-1"]);
+        for series in observed.nodes.iter().chain([&observed.machine]) {
+            assert!(series.at.is_sorted_by(|a, b| a < b), "{:?}", series.at);
+            for (column, values) in &series.columns {
+                assert_eq!(values.len(), series.at.len(), "{column:?}");
+                let steady = !column.is_counter() || values.is_sorted();
+                assert!(steady, "a counter never goes back: {column:?} {values:?}");
+            }
+        }
+        let [ours, _] = &observed.nodes[..] else { unreachable!() };
+        assert!(ours.columns[&Column::Processes].iter().all(|&one| one == 1.0), "nodes are not us");
+        assert!(ours.columns[&Column::Threads].last() >= Some(&2.0));
+        assert!(ours.columns[&Column::SwitchesVoluntary].last() > Some(&0.0));
+        let [burning, resting] = &observed.phases[..] else { panic!("{:?}", observed.phases) };
+        assert!(burning.name == "burning" && burning.from < burning.to);
+        assert!(resting.from == burning.to && resting.to >= resting.from);
+        let near =
+            |time: f64| observed.machine.at.iter().any(|at| (0.0..0.5).contains(&(time - at)));
+        assert!(near(burning.from) && near(burning.to), "each phase begins after a look");
+    }
+
+    #[test]
+    fn a_threads_wait_for_a_cpu_is_seen() {
+        let dir = TempDir::new().unwrap();
+        // Two that burn on one CPU wait for it half of the time.
+        let burn = "while :; do :; done";
+        let mut spec = sh(&dir, &format!("sh -c '{burn}' & {burn}"));
+        spec.cpus = Some(vec![0]);
+        let process = launch(spec).unwrap();
+        let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+        sampler.watch([Watched::node(&process)]);
+        if newest(&sampler, "node-1", Column::CpuWait) < 0.0 {
+            return; // a kernel that does not count it
+        }
+        wait_for("waiting", || newest(&sampler, "node-1", Column::CpuWait) > 0.2);
+    }
+
+    #[test]
+    fn the_disk_space_of_a_node_is_that_of_all_its_files() {
+        let dir = TempDir::new().unwrap();
+        let script = "mkdir -p a/b; head -c 300000 /dev/urandom > a/b/c; sync; echo; exec sleep 60";
+        let process = launch(sh(&dir, script)).unwrap();
+        let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+        sampler.watch([Watched::node(&process)]);
+        wait_for("the file", || {
+            sampler.phase("again");
+            newest(&sampler, "node-1", Column::DataDirectory) >= 300_000.0
+        });
+        assert!(newest(&sampler, "node-1", Column::DataDirectory) < 400_000.0);
+    }
+
+    #[test]
+    fn a_look_on_the_grid_gives_way_to_one_that_was_asked_for() {
+        let dir = TempDir::new().unwrap();
+        let mut looker = Looker::new(dir.path(), Duration::from_secs(3600), clock::now());
+        looker.watch(Watched::ourselves());
+        looker.look(Occasion::Grid);
+        looker.look(Occasion::Grid);
+        assert_eq!(looker.machine_series.at.len(), 1, "too soon");
+        std::thread::sleep(Duration::from_millis(2));
+        let first = looker.machine_series.at[0];
+        looker.look(Occasion::Asked);
+        assert_eq!(looker.machine_series.at.len(), 1, "it took the first one's place");
+        assert!(looker.machine_series.at[0] > first);
+        std::thread::sleep(Duration::from_millis(2));
+        looker.look(Occasion::Asked);
+        assert_eq!(looker.machine_series.at.len(), 2, "what was asked for stays");
+        let rows = looker.nodes[0].series.columns.values().map(Vec::len);
+        assert!(rows.clone().count() > 5 && rows.clone().all(|rows| rows == 2));
+    }
+
+    #[test]
+    fn what_is_dear_waits_for_its_share() {
+        let now = clock::now();
+        let mut pace = Pace::new(THOROUGH);
+        assert!(pace.is_due(now));
+        pace.taken(now, clock::thread_cpu());
+        pace.cost = Duration::from_micros(10);
+        assert!(!pace.is_due(now + Duration::from_millis(890)));
+        assert!(pace.is_due(now + Duration::from_millis(900)));
+        pace.cost = Duration::from_millis(10);
+        assert!(!pace.is_due(now + Duration::from_millis(3_990)), "10 ms each 4 s");
+        assert!(pace.is_due(now + Duration::from_secs(4)));
     }
 }

@@ -8,9 +8,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-#[cfg(test)]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,6 +89,16 @@ impl Process {
     pub(crate) fn port(&self, purpose: &str) -> u16 {
         let found = self.spec.ports.iter().find(|(name, _)| name == purpose);
         found.unwrap_or_else(|| panic!("`{}` has no `{purpose}` port", self.spec.name)).1
+    }
+
+    /// All its ports.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
+        self.spec.ports.iter().map(|&(_, port)| port)
+    }
+
+    /// Its own directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.spec.dir
     }
 
     /// The server's process id, which is its process group's too; `None` once it was reaped.

@@ -89,19 +89,68 @@ pub(super) fn io(pid: i32) -> Option<(u64, u64)> {
     Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
 }
 
-/// Voluntary and involuntary context switches of each thread of a process, by the thread's id;
-/// the kernel keeps no sum.
-pub(super) fn switches(pid: i32) -> HashMap<i32, (u64, u64)> {
+/// What one thread has met so far; the kernel keeps no sums for a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct OfThread {
+    pub(super) switches_voluntary: u64,
+    pub(super) switches_involuntary: u64,
+    /// Nanoseconds in which it was ready to run and had no CPU; `None` where that is not counted.
+    pub(super) waited_ns: Option<u64>,
+}
+
+impl OfThread {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.switches_voluntary += other.switches_voluntary;
+        self.switches_involuntary += other.switches_involuntary;
+        self.waited_ns =
+            other.waited_ns.map(|ns| self.waited_ns.unwrap_or(0) + ns).or(self.waited_ns);
+    }
+}
+
+/// What each thread of a process has met, by the thread's id.
+pub(super) fn threads(pid: i32) -> HashMap<i32, OfThread> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return HashMap::new();
     };
     let of_thread = |entry: std::fs::DirEntry| {
         let id = entry.file_name().to_str()?.parse().ok()?;
         let text = std::fs::read_to_string(entry.path().join("status")).ok()?;
-        let voluntary = field(&text, "voluntary_ctxt_switches:")?;
-        Some((id, (voluntary, field(&text, "nonvoluntary_ctxt_switches:")?)))
+        let wait = std::fs::read_to_string(entry.path().join("schedstat")).ok();
+        // Time on a CPU, time waiting for one, turns (`Documentation/scheduler/sched-stats.rst`).
+        let wait = wait.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
+        let of_thread = OfThread {
+            switches_voluntary: field(&text, "voluntary_ctxt_switches:")?,
+            switches_involuntary: field(&text, "nonvoluntary_ctxt_switches:")?,
+            waited_ns: wait,
+        };
+        Some((id, of_thread))
     };
     threads.filter_map(|entry| of_thread(entry.ok()?)).collect()
+}
+
+/// How many file descriptors a process has open.
+pub(super) fn open_files(pid: i32) -> Option<u64> {
+    let path = format!("/proc/{pid}/fd");
+    // Since Linux 6.2 the directory's size is their number.
+    match std::fs::metadata(&path).ok()?.len() {
+        0 => Some(std::fs::read_dir(path).ok()?.count() as u64),
+        count => Some(count),
+    }
+}
+
+/// The inodes of the sockets that a process has open.
+pub(super) fn sockets(pid: i32) -> Vec<u32> {
+    let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let inode = |entry: std::fs::DirEntry| {
+        let target = std::fs::read_link(entry.path()).ok()?;
+        target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    files.filter_map(|entry| inode(entry.ok()?)).collect()
+}
+
+/// Clock ticks in a second.
+pub(super) fn ticks_per_second() -> f64 {
+    rustix::param::clock_ticks_per_second() as f64
 }
 
 /// The number after a name at the beginning of a line.

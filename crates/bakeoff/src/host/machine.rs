@@ -1,0 +1,131 @@
+//! What the machine as a whole does, and the disk that holds the servers' data.
+//!
+//! Not here: single processes (`census`), the checks that are made of it (core's `check`).
+
+use std::path::{Path, PathBuf};
+
+use bakeoff_core::observed::Column;
+
+use super::procfs;
+
+/// The machine, and the disk below one directory.
+pub(super) struct Machine {
+    data: PathBuf,
+    /// Major and minor number of the device that holds `data`; `None` where no single disk does
+    /// (tmpfs, overlay, btrfs).
+    device: Option<(u32, u32)>,
+}
+
+/// Bytes of the sectors that `/proc/diskstats` counts in, whatever the disk's own are.
+const SECTOR: u64 = 512;
+
+impl Machine {
+    /// `data`: the directory that holds the servers' data.
+    pub(super) fn new(data: &Path) -> Self {
+        let device = rustix::fs::stat(data).ok();
+        let device = device.map(|of| (rustix::fs::major(of.st_dev), rustix::fs::minor(of.st_dev)));
+        // Major 0 is no device.
+        Self { data: data.to_owned(), device: device.filter(|&(major, _)| major != 0) }
+    }
+
+    pub(super) fn look(&self) -> Vec<(Column, f64)> {
+        let mut row = Vec::new();
+        if let Ok(text) = std::fs::read_to_string("/proc/stat") {
+            row.extend(cpus(&text, procfs::ticks_per_second()));
+        }
+        let disk = self
+            .device
+            .and_then(|device| disk(&std::fs::read_to_string("/proc/diskstats").ok()?, device));
+        row.extend(disk.into_iter().flatten());
+        if let Ok(space) = rustix::fs::statvfs(&self.data) {
+            row.push((Column::DiskFree, space.f_bavail.saturating_mul(space.f_frsize) as f64));
+        }
+        row
+    }
+}
+
+/// `proc_stat(5)`. Time of guests is within the time of users.
+fn cpus(text: &str, ticks_per_second: f64) -> Vec<(Column, f64)> {
+    let mut row = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        match words.next() {
+            Some("cpu") => {
+                let ticks = words.map_while(|word| word.parse::<u64>().ok()).collect::<Vec<_>>();
+                let [user, nice, system, _, _, irq, softirq, ..] = ticks[..] else { continue };
+                let busy = user + nice + system + irq + softirq;
+                row.push((Column::Busy, busy as f64 / ticks_per_second));
+                let steal = ticks.get(7).map(|&steal| steal as f64 / ticks_per_second);
+                row.extend(steal.map(|steal| (Column::Steal, steal)));
+            }
+            Some("procs_running") => {
+                let running = words.next().and_then(|word| word.parse::<f64>().ok());
+                row.extend(running.map(|running| (Column::RunQueue, running)));
+            }
+            _ => {}
+        }
+    }
+    row
+}
+
+/// The kernel's `Documentation/admin-guide/iostats.rst`, of one device.
+fn disk(text: &str, (major, minor): (u32, u32)) -> Option<[(Column, f64); 5]> {
+    let fields = text.lines().find_map(|line| {
+        let fields = line.split_ascii_whitespace().collect::<Vec<_>>();
+        let is = |at: usize, number: u32| {
+            fields.get(at).and_then(|field| field.parse().ok()) == Some(number)
+        };
+        (is(0, major) && is(1, minor)).then_some(fields)
+    })?;
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some([
+        (Column::DiskReads, number(3)? as f64),
+        (Column::DiskRead, (number(5)? * SECTOR) as f64),
+        (Column::DiskWrites, number(7)? as f64),
+        (Column::DiskWritten, (number(9)? * SECTOR) as f64),
+        (Column::DiskBusy, number(12)? as f64 / 1000.0),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_steal_and_queue_are_told_apart() {
+        let text = "cpu  100 10 50 9000 40 5 6 7 3 0\ncpu0 1 1 1 1\nintr 5\nprocs_running 4\n";
+        let expected =
+            [(Column::Busy, 1.71), (Column::Steal, 0.07), (Column::RunQueue, 4.0)].to_vec();
+        assert_eq!(cpus(text, 100.0), expected);
+        // A kernel that knows no steal says nothing of it.
+        assert_eq!(cpus("cpu 1 1 1 1 1 1 1\n", 100.0), [(Column::Busy, 0.05)]);
+        assert!(cpus("cpu 1 2\nprocs_running x\n", 100.0).is_empty());
+    }
+
+    #[test]
+    fn a_disk_is_found_by_its_number() {
+        let text = "   7       0 loop0 1 1 1 1 1 1 1 1 1 1 1\n \
+                    254       0 vda 30 2 17 55 49 15 31 18 1 688 765 56 4 38 8 16 17\n \
+                    254       1 vda1 3 2 1 5 4 1 3 1 1 6 7\n";
+        let found = disk(text, (254, 0)).unwrap();
+        let expected = [
+            (Column::DiskReads, 30.0),
+            (Column::DiskRead, 17.0 * 512.0),
+            (Column::DiskWrites, 49.0),
+            (Column::DiskWritten, 31.0 * 512.0),
+            (Column::DiskBusy, 0.688),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(disk(text, (254, 2)), None);
+        assert_eq!(disk("254 0 vda 1\n", (254, 0)), None);
+    }
+
+    #[test]
+    fn this_machine_has_cpus_and_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let row = Machine::new(dir.path()).look();
+        for column in [Column::Busy, Column::RunQueue, Column::DiskFree] {
+            assert!(row.iter().any(|&(one, value)| one == column && value > 0.0), "{column:?}");
+        }
+    }
+}

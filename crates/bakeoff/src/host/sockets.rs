@@ -1,0 +1,323 @@
+//! Bytes that nodes sent and received over TCP, as the kernel counts them for each socket.
+//!
+//! The kernel tells of all its sockets by `NETLINK_SOCK_DIAG` (`sock_diag(7)`), each with the
+//! `tcp_info` that holds `tcpi_bytes_acked` and `tcpi_bytes_received`. A socket belongs to the node
+//! that was given its local port; any other to the process that holds its inode open, which is
+//! looked up once for each socket. So a thousand connections that stay cost one dump a look.
+//!
+//! What a connection moved between the last look that saw it and its end is lost, and so is all of
+//! one that began and ended between two looks: counts are too low, never too high. Both ends of a
+//! connection on this machine are sockets, so that what one node sends another receives.
+//!
+//! Not here: when to look (`observe`), other protocols than TCP.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+
+use super::procfs;
+
+/// Bytes sent and acknowledged, and bytes received.
+pub(super) type Moved = (u64, u64);
+
+/// Whose sockets are looked for.
+pub(super) struct Owner {
+    /// Local ports that are its own.
+    pub(super) ports: Vec<u16>,
+    /// Its processes.
+    pub(super) pids: Vec<i32>,
+}
+
+/// Follows every TCP socket of the machine.
+pub(super) struct Sockets {
+    netlink: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+    /// By the cookie that the kernel gives each socket and never gives again.
+    known: HashMap<u64, Known>,
+    /// What sockets had moved that are gone, by owner.
+    gone: Vec<Moved>,
+}
+
+struct Known {
+    owner: Option<usize>,
+    /// How often its inode was looked for in vain. A socket may be seen before its descriptor is.
+    searches: u8,
+    inode: u32,
+    moved: Moved,
+    seen: u32,
+}
+
+const SEARCHES_MAX: u8 = 2;
+
+impl Sockets {
+    /// `None` where the kernel does not tell.
+    pub(super) fn open() -> Option<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let kind = SocketType::RAW;
+        let of = Some(netlink::SOCK_DIAG);
+        let netlink = socket_with(AddressFamily::NETLINK, kind, flags, of).ok()?;
+        // The kernel answers at once; should it not, there are no figures rather than a hang.
+        set_socket_timeout(&netlink, Timeout::Recv, Some(Duration::from_secs(1))).ok()?;
+        let mut sockets = Self {
+            netlink,
+            sequence: 0,
+            buffer: vec![0; 64 << 10],
+            known: HashMap::new(),
+            gone: Vec::new(),
+        };
+        sockets.dump(INET).map(|_| sockets)
+    }
+
+    /// What each owner has moved since the first look; `None` when the kernel stopped telling.
+    pub(super) fn look(&mut self, owners: &[Owner]) -> Option<Vec<Moved>> {
+        let mut found = self.dump(INET)?;
+        // A kernel without IPv6 has no such sockets.
+        found.extend(self.dump(INET6).unwrap_or_default());
+        self.gone.resize(owners.len().max(self.gone.len()), (0, 0));
+        let round = self.sequence;
+        let mut unknown = false;
+        for socket in found {
+            let known = self.known.entry(socket.cookie).or_insert_with(|| Known {
+                owner: owners.iter().position(|one| one.ports.contains(&socket.port)),
+                searches: 0,
+                inode: 0,
+                moved: (0, 0),
+                seen: 0,
+            });
+            known.inode = socket.inode;
+            known.moved = socket.moved;
+            known.seen = round;
+            unknown |= known.is_sought();
+        }
+        if unknown {
+            self.search(owners);
+        }
+        let gone = &mut self.gone;
+        self.known.retain(|_, known| {
+            if known.seen != round
+                && let Some(owner) = known.owner
+            {
+                add(&mut gone[owner], known.moved);
+            }
+            known.seen == round
+        });
+        let mut moved = self.gone.clone();
+        for known in self.known.values() {
+            if let Some(owner) = known.owner {
+                add(&mut moved[owner], known.moved);
+            }
+        }
+        Some(moved)
+    }
+
+    /// Looks through the descriptors of all owners for the sockets that nobody owns yet.
+    fn search(&mut self, owners: &[Owner]) {
+        let mut holders = HashMap::new();
+        for (index, owner) in owners.iter().enumerate() {
+            let inodes = owner.pids.iter().flat_map(|&pid| procfs::sockets(pid));
+            holders.extend(inodes.map(|inode| (inode, index)));
+        }
+        for known in self.known.values_mut().filter(|known| known.is_sought()) {
+            known.owner = holders.get(&known.inode).copied();
+            known.searches += 1;
+        }
+    }
+
+    /// All TCP sockets of an address family that carry or may still carry data.
+    fn dump(&mut self, family: u8) -> Option<Vec<Socket>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let request = request(family, self.sequence);
+        let sent = send(&self.netlink, &request, SendFlags::empty()).ok()?;
+        if sent != request.len() {
+            return None;
+        }
+        let mut found = Vec::new();
+        loop {
+            let (read, _) = recv(&self.netlink, &mut self.buffer[..], RecvFlags::empty()).ok()?;
+            match parse(self.buffer.get(..read)?, self.sequence, &mut found)? {
+                Answer::GoesOn => {}
+                Answer::Ended => return Some(found),
+            }
+        }
+    }
+}
+
+impl Known {
+    fn is_sought(&self) -> bool {
+        self.owner.is_none() && self.inode != 0 && self.searches < SEARCHES_MAX
+    }
+}
+
+fn add(to: &mut Moved, more: Moved) {
+    *to = (to.0 + more.0, to.1 + more.1);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Socket {
+    cookie: u64,
+    inode: u32,
+    port: u16,
+    moved: Moved,
+}
+
+/// `AF_INET` and `AF_INET6`.
+const INET: u8 = 2;
+const INET6: u8 = 10;
+/// `IPPROTO_TCP`.
+const TCP: u8 = 6;
+/// `SOCK_DIAG_BY_FAMILY`.
+const BY_FAMILY: u16 = 20;
+/// `NLM_F_REQUEST | NLM_F_DUMP`.
+const ASK_ALL: u16 = 0x301;
+/// `NLMSG_ERROR` and `NLMSG_DONE`.
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// `INET_DIAG_INFO`: the attribute that holds a `tcp_info`.
+const INFO: u16 = 2;
+/// Established, FIN-WAIT-1 and -2, CLOSE-WAIT, LAST-ACK and CLOSING, as bits.
+const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+/// Bytes of a `nlmsghdr`, and of an `inet_diag_msg`.
+const HEADER: usize = 16;
+const MESSAGE: usize = 72;
+/// Where `tcp_info` holds `tcpi_bytes_acked`; `tcpi_bytes_received` follows.
+const BYTES_ACKED: usize = 120;
+
+/// A `nlmsghdr` and an `inet_diag_req_v2` (`linux/inet_diag.h`): all sockets of a family.
+fn request(family: u8, sequence: u32) -> [u8; 72] {
+    let mut request = [0; 72];
+    request[0..4].copy_from_slice(&72u32.to_ne_bytes());
+    request[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+    request[6..8].copy_from_slice(&ASK_ALL.to_ne_bytes());
+    request[8..12].copy_from_slice(&sequence.to_ne_bytes());
+    request[16] = family;
+    request[17] = TCP;
+    request[18] = 1 << (INFO - 1);
+    request[20..24].copy_from_slice(&STATES.to_ne_bytes());
+    request
+}
+
+enum Answer {
+    GoesOn,
+    Ended,
+}
+
+/// Takes one datagram of an answer apart; `None` when it is an error or makes no sense.
+fn parse(mut datagram: &[u8], sequence: u32, found: &mut Vec<Socket>) -> Option<Answer> {
+    while datagram.len() >= HEADER {
+        let length = u32_at(datagram, 0)? as usize;
+        let kind = u16_at(datagram, 4)?;
+        let body = datagram.get(HEADER..length)?;
+        // An answer to an earlier request, which was given up, is passed over.
+        if u32_at(datagram, 8)? == sequence {
+            match kind {
+                DONE => return Some(Answer::Ended),
+                ERROR => return None,
+                BY_FAMILY => found.extend(socket(body)),
+                _ => {}
+            }
+        }
+        datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Some(Answer::GoesOn)
+}
+
+/// An `inet_diag_msg` and its attributes; `None` when it has no `tcp_info`, as in TIME-WAIT.
+fn socket(message: &[u8]) -> Option<Socket> {
+    let mut attributes = message.get(MESSAGE..)?;
+    loop {
+        let length = u16_at(attributes, 0)? as usize;
+        let value = attributes.get(4..length)?;
+        if u16_at(attributes, 2)? == INFO {
+            return Some(Socket {
+                cookie: u64_at(message, 44)?,
+                inode: u32_at(message, 68)?,
+                port: u16::from_be_bytes(message.get(4..6)?.try_into().ok()?),
+                moved: (u64_at(value, BYTES_ACKED)?, u64_at(value, BYTES_ACKED + 8)?),
+            });
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::super::tests::wait_for;
+    use super::*;
+
+    #[test]
+    fn bytes_of_both_ends_are_counted_and_kept_when_a_connection_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(&[7; 5_000]).unwrap();
+        server.read_exact(&mut [0; 5_000]).unwrap();
+        server.write_all(&[7; 300]).unwrap();
+        client.read_exact(&mut [0; 300]).unwrap();
+
+        let mut sockets = Sockets::open().expect("the kernel tells of its sockets");
+        // One owner by its port, the other, this process, by its descriptors; it has sockets of
+        // other tests too.
+        let us = Owner { ports: Vec::new(), pids: vec![std::process::id() as i32] };
+        let owners = [Owner { ports: vec![port], pids: Vec::new() }, us];
+        let mut moved = Vec::new();
+        // A receiver may take its time to acknowledge.
+        wait_for("all bytes", || {
+            moved = sockets.look(&owners).unwrap();
+            moved[0] == (300, 5_000)
+        });
+        assert!(moved[1].0 >= 5_000 && moved[1].1 >= 300, "{moved:?}");
+        drop((client, server));
+        let after = sockets.look(&owners).unwrap();
+        assert!(after[0] >= (300, 5_000), "{after:?}");
+        assert!(after[0].1 <= 5_001 && after[1].0 >= 5_000, "{after:?}");
+    }
+
+    #[test]
+    fn a_connection_over_ipv6_counts() {
+        let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
+        let port = listener.local_addr().unwrap().port();
+        let mut client = TcpStream::connect(("::1", port)).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(&[7; 40]).unwrap();
+        server.read_exact(&mut [0; 40]).unwrap();
+        let owners = [Owner { ports: vec![port], pids: Vec::new() }];
+        assert_eq!(Sockets::open().unwrap().look(&owners).unwrap()[0].1, 40);
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_sense_is_no_answer() {
+        let mut found = Vec::new();
+        let mut error = request(INET, 5);
+        error[4..6].copy_from_slice(&ERROR.to_ne_bytes());
+        assert!(parse(&error, 5, &mut found).is_none());
+        assert!(parse(&error, 6, &mut found).is_some(), "an answer to another request");
+        for length in [0u32, 15, 73, u32::MAX] {
+            error[0..4].copy_from_slice(&length.to_ne_bytes());
+            assert!(parse(&error, 5, &mut found).is_none(), "{length}");
+        }
+        assert!(socket(&[0; 80]).is_none() && socket(&[0xff; 90]).is_none());
+        assert!(found.is_empty());
+    }
+}
