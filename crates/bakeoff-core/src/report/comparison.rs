@@ -13,8 +13,10 @@ use crate::plan;
 use crate::record::{Check, Outcome, Record, TrialRecord};
 use crate::stats::{self, Figure, Summary};
 use crate::study::{Load, Operation, Workload};
+use crate::workload::mix64;
 
 use super::figures::{self, Combined, Figures, Quantity};
+use super::judgement::Judgement;
 
 /// More errors than this share of all operations must be said wherever a rate is praised.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
@@ -29,6 +31,8 @@ pub(super) struct Comparison {
     pub(super) workload: Workload,
     pub(super) load: Load,
     pub(super) contenders: Vec<Contender>,
+    /// How they compare, figure by figure and pair by pair; empty where fewer than two take part.
+    pub(super) judgements: Vec<Judgement>,
 }
 
 /// One system there.
@@ -308,13 +312,17 @@ impl Comparison {
         for workload in &study.workloads {
             for load in study.loads.iter().filter(|load| workload.loads.contains(&load.name)) {
                 let contenders = study.systems.iter();
-                all.push(Self {
+                let mut comparison = Self {
                     contenders: contenders
                         .map(|system| contender(record, &system.name, workload, load))
                         .collect(),
+                    judgements: Vec::new(),
                     workload: workload.clone(),
                     load: load.clone(),
-                });
+                };
+                let seed = mix64(record.header.seed ^ all.len() as u64);
+                comparison.judgements = comparison.judged(seed);
+                all.push(comparison);
             }
         }
         all
@@ -348,7 +356,26 @@ impl Comparison {
         let (place, open) = (self.place(), self.is_open());
         let contenders: Vec<_> =
             self.contenders.iter().map(|one| one.for_the_sentence(open, &place)).collect();
-        Some(stats::sentence(self.counted(), &place, open, &contenders))
+        let judged = |a: usize, b: usize| {
+            let (a, b) = (&self.contenders[a].system, &self.contenders[b].system);
+            let of_throughput =
+                self.judgements.iter().filter(|one| one.quantity == Quantity::ThroughputMean);
+            of_throughput.filter_map(|one| one.comparing(a, b)).next()
+        };
+        Some(stats::sentence(self.counted(), &place, open, &contenders, &judged))
+    }
+
+    /// How those that are ranked compare.
+    fn judged(&self, seed: u64) -> Vec<Judgement> {
+        let (place, open) = (self.place(), self.is_open());
+        let has_rate = |one: &&Contender| one.shown(Quantity::ThroughputMean) != Figure::Absent;
+        let ranked: Vec<&Contender> = self
+            .contenders
+            .iter()
+            .filter(|one| has_rate(one) && one.left_out(&place, false).is_none())
+            .collect();
+        let kept_up = open && ranked.iter().all(|one| one.valid().all(TrialFigures::kept_up));
+        Judgement::all(&ranked, kept_up, seed)
     }
 
     pub(super) fn findings(&self) -> Vec<String> {

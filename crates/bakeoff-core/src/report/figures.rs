@@ -135,6 +135,8 @@ pub(super) enum Quantity {
     CpuMeanSum,
     /// What the literature calls the server's CPU.
     CpuPublished,
+    /// CPU time of all nodes for each verified operation: the nodes' mean CPU by the throughput.
+    CpuPerOperation,
     /// The largest node's most resident memory.
     MemoryNodeMax,
     /// The nodes' own maxima added up.
@@ -190,6 +192,7 @@ impl Quantity {
             Self::CpuSum => "server CPU max, nodes' sum",
             Self::CpuMeanSum => "server CPU mean, nodes' sum",
             Self::CpuPublished => "server CPU max, as published",
+            Self::CpuPerOperation => "server CPU per operation",
             Self::MemoryNodeMax => "memory max, one node",
             Self::MemorySum => "memory max, nodes' sum",
             Self::MemoryPublished => "memory max, as published",
@@ -221,6 +224,7 @@ impl Quantity {
             Self::CpuSum => "server_cpu_max_sum_of_nodes_percent",
             Self::CpuMeanSum => "server_cpu_mean_sum_of_nodes_percent",
             Self::CpuPublished => "server_cpu_max_as_published_percent",
+            Self::CpuPerOperation => "server_cpu_per_operation_ms",
             Self::MemoryNodeMax => "server_memory_max_of_one_node_bytes",
             Self::MemorySum => "server_memory_max_sum_of_nodes_bytes",
             Self::MemoryPublished => "server_memory_max_as_published_bytes",
@@ -247,7 +251,9 @@ impl Quantity {
         match self {
             Self::Seconds | Self::Disconnected => Unit::Seconds,
             Self::ThroughputMax | Self::ThroughputMean | Self::ThroughputMin => Unit::PerSecond,
-            Self::Response(_) | Self::Service(_) | Self::Slip(_) => Unit::Milliseconds,
+            Self::Response(_) | Self::Service(_) | Self::Slip(_) | Self::CpuPerOperation => {
+                Unit::Milliseconds
+            }
             Self::CpuNodeMax
             | Self::CpuSum
             | Self::CpuMeanSum
@@ -398,9 +404,14 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (|usage: &Usage| usage.cpu_max_percent, |usage: &Usage| usage.rss_max_bytes as f64);
     let add = |a, b| a + b;
     let generator = trial.usage.iter().find(|usage| usage.name == GENERATOR);
+    let cpu_mean = over_nodes(|usage| usage.cpu_mean_percent, add).value();
+    // Percent of a core by operations per second: hundredths of a second for each.
+    let per_operation = |rate: f64| Some(cpu_mean? * 10.0 / rate);
+    let rate = whole.throughput().filter(|&rate| rate > 0.0);
     figures.extend([
         (Quantity::CpuNodeMax, over_nodes(cpu, f64::max)),
         (Quantity::CpuSum, over_nodes(cpu, add)),
+        (Quantity::CpuPerOperation, rate.and_then(per_operation).into()),
         (Quantity::CpuMeanSum, over_nodes(|usage| usage.cpu_mean_percent, add)),
         (Quantity::WrittenSum, over_nodes(|usage| usage.written_bytes as f64, add)),
         (Quantity::MemoryNodeMax, over_nodes(memory, f64::max)),

@@ -11,6 +11,7 @@ use crate::stats::Figure;
 
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use super::figures::{Combined, Figures, Quantity};
+use super::judgement::{JudgedAs, Judgement};
 use super::{Report, words};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
@@ -51,7 +52,33 @@ fn comparison(of: &Comparison) -> Value {
         "load_asked": of.load,
         "sentence": of.sentence(),
         "findings": of.findings(),
+        "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
         "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),
+    })
+}
+
+/// How a figure of two systems compares; `ratio` is that of `a` by that of `b`.
+fn judgement(of: &Judgement) -> Value {
+    let would_have_seen = match of.verdict {
+        JudgedAs::NoneShown { would_have_seen } => Some(would_have_seen),
+        _ => None,
+    };
+    json!({
+        "a": of.a,
+        "b": of.b,
+        "quantity": of.quantity.name(),
+        "leading": of.leading,
+        "a_median": number(of.quantity, of.medians.0),
+        "b_median": number(of.quantity, of.medians.1),
+        "ratio": of.answer.map(|answer| answer.ratio),
+        "interval": of.answer.map(|answer| [answer.interval.0, answer.interval.1]),
+        "confidence_of_this_interval": of.answer.map(|answer| answer.confidence),
+        "bootstrap_interval_alone": of.answer.map(|answer| [answer.bootstrap.0, answer.bootstrap.1]),
+        "rounds": of.rounds,
+        "corrected_for": of.family,
+        "verdict": of.verdict_name(),
+        "would_have_seen_ratio": would_have_seen,
+        "words": of.words(),
     })
 }
 

@@ -36,6 +36,15 @@ pub fn markdown(report: &Report) -> String {
             paragraph(&escape(&combination));
         }
         paragraph(&table(&tables::main(comparison)));
+        if let Some(judged) = tables::judgements(comparison) {
+            paragraph(&escape(judged.title.as_deref().unwrap_or_default()));
+            paragraph(&table(&judged));
+            let unjudged: Vec<String> =
+                words::unjudged(comparison).iter().map(|line| escape(line)).collect();
+            if !unjudged.is_empty() {
+                paragraph(&list(unjudged));
+            }
+        }
         let audits = words::audits(comparison).into_iter().map(|line| format!("audit: {line}"));
         let errors = words::errors(comparison).into_iter().map(|line| format!("error: {line}"));
         let notes: Vec<String> = words::published(report, comparison)

@@ -12,6 +12,7 @@
 mod comparison;
 mod figures;
 mod json;
+mod judgement;
 mod markdown;
 mod tables;
 mod terminal;

@@ -10,6 +10,7 @@ use crate::stats::Figure;
 
 use super::comparison::{Comparison, Contender, share_text};
 use super::figures::{Point, Quantity};
+use super::judgement::Judgement;
 
 /// What stands in every cell of a system without a valid trial.
 const NOT_VALID: &str = "not valid";
@@ -219,6 +220,7 @@ fn rows(of: &Comparison) -> Vec<Row> {
         Quantity::CpuNodeMax,
         Quantity::CpuSum,
         Quantity::CpuPublished,
+        Quantity::CpuPerOperation,
         Quantity::MemoryNodeMax,
         Quantity::MemorySum,
         Quantity::MemoryPublished,
@@ -234,6 +236,52 @@ fn rows(of: &Comparison) -> Vec<Row> {
     }
     rows.push(Row::Trials);
     rows
+}
+
+/// A table of what was judged, a group of columns for each pair; `None` where nothing was.
+pub(super) fn judgements(of: &Comparison) -> Option<Table> {
+    let family = of.judgements.iter().filter(|one| one.answer.is_some()).count();
+    if family == 0 {
+        return None;
+    }
+    let corrected = match family {
+        1 => "95 % interval".to_owned(),
+        _ => format!("95 % intervals corrected for {family} comparisons"),
+    };
+    let mut quantities: Vec<Quantity> = of.judgements.iter().map(|one| one.quantity).collect();
+    quantities.dedup();
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for one in &of.judgements {
+        if !pairs.contains(&(&one.a, &one.b)) {
+            pairs.push((&one.a, &one.b));
+        }
+    }
+    let group = |&(a, b): &(&str, &str)| {
+        let column = |head: &str, cell: fn(&Judgement) -> String| Column {
+            head: vec![a.to_owned(), format!("by {b}"), head.to_owned()],
+            cells: quantities
+                .iter()
+                .map(|quantity| {
+                    let is_it =
+                        |one: &&Judgement| one.quantity == *quantity && one.a == a && one.b == b;
+                    of.judgements.iter().find(is_it).map_or_else(|| NOTHING.to_owned(), cell)
+                })
+                .collect(),
+        };
+        vec![
+            column("ratio", Judgement::ratio),
+            column("95 % interval", Judgement::interval),
+            column("found", Judgement::found),
+            column("would see", Judgement::would_have_seen),
+            column("bootstrap", Judgement::bootstrap),
+        ]
+    };
+    Some(Table {
+        title: Some(format!("ratios of medians, {corrected}, {} load", plan::load_kind(&of.load))),
+        corner: String::new(),
+        labels: quantities.iter().map(|quantity| quantity.label()).collect(),
+        groups: pairs.iter().map(group).collect(),
+    })
 }
 
 /// A table of each operation of a mix; `None` where clients do only one thing.

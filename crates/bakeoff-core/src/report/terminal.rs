@@ -53,6 +53,12 @@ pub fn terminal(report: &Report, style: &Style) -> String {
             page.line(Some(DIM), &combination);
         }
         page.table(&tables::main(comparison));
+        if let Some(table) = tables::judgements(comparison) {
+            page.table(&table);
+            for line in words::unjudged(comparison) {
+                page.item(Some(DIM), "", &line);
+            }
+        }
         for line in words::published(report, comparison) {
             page.item(Some(DIM), "", &line);
         }

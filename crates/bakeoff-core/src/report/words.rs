@@ -15,6 +15,7 @@ use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text
 use super::Report;
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked, trials_text};
 use super::figures::Quantity;
+use super::judgement::{JudgedAs, Judgement};
 
 /// How many digits of a SHA-256 are shown to people.
 const SHA_SHOWN: usize = 12;
@@ -353,6 +354,14 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
             lines.push(format!("{name}: not checked: no audit took place in {of}"));
         }
     }
+    lines
+}
+
+/// What was not judged, with why: once for each reason.
+pub(super) fn unjudged(of: &Comparison) -> Vec<String> {
+    let not = of.judgements.iter().filter(|one| matches!(one.verdict, JudgedAs::NotJudged(_)));
+    let mut lines: Vec<String> = not.map(Judgement::words).collect();
+    lines.dedup();
     lines
 }
 

@@ -1,0 +1,380 @@
+//! Whether systems differ: intervals of ratios, and verdicts that hold for a whole family of them.
+//!
+//! Figures are compared as logarithms, so that differences are ratios. Trials of one round ran close
+//! in time, so within a run each round yields one difference, and Student's t over the rounds tests
+//! them: what a slow quarter of an hour did to all systems cancels. Trials of two runs have no rounds
+//! in common and are tested by Welch's t. Holm's method, with weights, corrects for the number of
+//! questions, and each question's interval has the confidence that Holm's order gives it, so that a
+//! difference is declared exactly where the printed interval excludes 1. The reasons, and what
+//! simulation showed of this and of others, are in `docs/method.md`.
+//!
+//! Not here: which figures are compared (`report`), the t distribution (`student`), words.
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{TRIALS_MIN, middle, student};
+
+/// The probability of declaring any difference in a family in which there is none.
+pub const FALSE_ALARMS: f64 = 0.05;
+/// The part of [`FALSE_ALARMS`] that the family's leading questions share; the others share the
+/// rest, and inherit it all where the leading ones are declared.
+pub const LEADING_SHARE: f64 = 0.8;
+/// The probability with which a difference as large as `would_have_seen` is declared.
+pub const SEEN_WITH: f64 = 0.9;
+/// The standard normal distribution's quantile of [`SEEN_WITH`].
+const SEEN_QUANTILE: f64 = 1.281_551_6;
+/// The least relative spread that is believed: what the histograms' buckets tell apart. Five trials
+/// whose p50 is in the same bucket do not know it without an error.
+const SPREAD_MIN: f64 = 0.001;
+/// How often the bootstrap draws.
+pub const RESAMPLES: usize = 2000;
+
+/// The figures of two systems, all above zero, in one quantity.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Trials {
+    /// Of one run: both systems' figures of each round in which both have one.
+    ByRound(Vec<(f64, f64)>),
+    /// Of two runs.
+    Apart(Vec<f64>, Vec<f64>),
+}
+
+/// One question of a family: does this quantity differ between these two?
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// The figures.
+    pub trials: Trials,
+    /// Whether it is about what the load was run for.
+    pub leading: bool,
+}
+
+/// What the figures say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Answer {
+    /// The first's median by the second's.
+    pub ratio: f64,
+    /// The interval that the finding is made by.
+    pub interval: (f64, f64),
+    /// Its confidence, 0.95 or more.
+    pub confidence: f64,
+    /// The 95 % percentile bootstrap interval of [`Answer::ratio`] alone, uncorrected.
+    pub bootstrap: (f64, f64),
+    /// What is declared.
+    pub finding: Finding,
+}
+
+impl Answer {
+    /// The same, of the second by the first.
+    pub fn turned(self) -> Self {
+        let turned = |(low, high): (f64, f64)| (1.0 / high, 1.0 / low);
+        Self {
+            ratio: 1.0 / self.ratio,
+            interval: turned(self.interval),
+            bootstrap: turned(self.bootstrap),
+            finding: match self.finding {
+                Finding::Higher => Finding::Lower,
+                Finding::Lower => Finding::Higher,
+                none => none,
+            },
+            ..self
+        }
+    }
+}
+
+/// What is declared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Finding {
+    /// The first's is higher.
+    Higher,
+    /// The first's is lower.
+    Lower,
+    /// Neither is shown.
+    NoneShown {
+        /// The true ratio, above 1, that this many trials with this spread would have declared with
+        /// probability [`SEEN_WITH`].
+        would_have_seen: f64,
+    },
+}
+
+/// The difference of logarithms, as far as it is known.
+#[derive(Debug, Clone, Copy)]
+struct Difference {
+    mean: f64,
+    error: f64,
+    freedom: f64,
+}
+
+impl Trials {
+    /// How many trials of each system there are.
+    pub fn counts(&self) -> (usize, usize) {
+        match self {
+            Self::ByRound(rounds) => (rounds.len(), rounds.len()),
+            Self::Apart(first, second) => (first.len(), second.len()),
+        }
+    }
+
+    /// Whether these are too few to call a difference.
+    pub fn too_few(&self) -> bool {
+        let (first, second) = self.counts();
+        first.min(second) < TRIALS_MIN
+    }
+
+    fn difference(&self) -> Difference {
+        match self {
+            Self::ByRound(rounds) => {
+                let logs: Vec<f64> = rounds.iter().map(|(a, b)| (a / b).ln()).collect();
+                let (mean, variance) = moments(&logs);
+                let count = logs.len() as f64;
+                // Two figures, each with its own least spread.
+                let variance = variance.max(2.0 * SPREAD_MIN * SPREAD_MIN);
+                Difference { mean, error: (variance / count).sqrt(), freedom: count - 1.0 }
+            }
+            Self::Apart(first, second) => {
+                let of = |figures: &[f64]| {
+                    let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
+                    let (mean, variance) = moments(&logs);
+                    let count = logs.len() as f64;
+                    (mean, variance.max(SPREAD_MIN * SPREAD_MIN) / count, count - 1.0)
+                };
+                let ((mean_a, a, free_a), (mean_b, b, free_b)) = (of(first), of(second));
+                // Welch and Satterthwaite.
+                let freedom = (a + b).powi(2) / (a * a / free_a + b * b / free_b);
+                Difference { mean: mean_a - mean_b, error: (a + b).sqrt(), freedom }
+            }
+        }
+    }
+
+    /// The first's median by the second's.
+    pub fn ratio(&self) -> f64 {
+        match self {
+            Self::ByRound(rounds) => {
+                let (mut first, mut second): (Vec<f64>, Vec<f64>) = rounds.iter().copied().unzip();
+                median(&mut first) / median(&mut second)
+            }
+            Self::Apart(first, second) => median(&mut first.clone()) / median(&mut second.clone()),
+        }
+    }
+
+    /// The 95 % percentile interval of the ratio of medians, from trials drawn with replacement:
+    /// whole rounds, or each run's trials.
+    fn bootstrap(&self, rng: &mut Xoshiro256PlusPlus) -> (f64, f64) {
+        let (count_a, count_b) = self.counts();
+        let (mut first, mut second) = (vec![0.0; count_a], vec![0.0; count_b]);
+        let mut draw = || {
+            match self {
+                Self::ByRound(rounds) => {
+                    for (a, b) in first.iter_mut().zip(&mut second) {
+                        (*a, *b) = rounds[rng.random_range(0..count_a)];
+                    }
+                }
+                Self::Apart(one, other) => {
+                    first.iter_mut().for_each(|a| *a = one[rng.random_range(0..count_a)]);
+                    second.iter_mut().for_each(|b| *b = other[rng.random_range(0..count_b)]);
+                }
+            }
+            median(&mut first) / median(&mut second)
+        };
+        let mut ratios: Vec<f64> = (0..RESAMPLES).map(|_| draw()).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let tail = RESAMPLES / 40;
+        (ratios[tail], ratios[RESAMPLES - 1 - tail])
+    }
+}
+
+fn median(of: &mut [f64]) -> f64 {
+    of.sort_unstable_by(f64::total_cmp);
+    middle(of)
+}
+
+/// Mean, and variance with n − 1, of at least two numbers.
+fn moments(of: &[f64]) -> (f64, f64) {
+    let count = of.len() as f64;
+    let mean = of.iter().sum::<f64>() / count;
+    let squares: f64 = of.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, squares / (count - 1.0))
+}
+
+/// Answers the questions of one family, in their order; `None` for those with too few trials, which
+/// are not counted in it. The same questions and seed have the same answers.
+pub fn judge(family: &[Question], seed: u64) -> Vec<Option<Answer>> {
+    let differences: Vec<Option<Difference>> =
+        family.iter().map(|one| (!one.trials.too_few()).then(|| one.trials.difference())).collect();
+    let levels = holm(family, &differences);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let answer = |((question, difference), level): ((&Question, &Option<Difference>), f64)| {
+        let difference = (*difference)?;
+        Some(answer(&question.trials, difference, level, &mut rng))
+    };
+    family.iter().zip(&differences).zip(levels).map(answer).collect()
+}
+
+fn answer(
+    trials: &Trials,
+    difference: Difference,
+    level: f64,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Answer {
+    let Difference { mean, error, freedom } = difference;
+    let critical = student::critical(level, freedom);
+    let ratio = trials.ratio();
+    let reach = critical * error;
+    // The interval is around the mean of logarithms; it is stretched where the ratio of medians,
+    // which is the one printed, lies outside.
+    let low = (mean - reach).exp().min(ratio);
+    let high = (mean + reach).exp().max(ratio);
+    let finding = if low > 1.0 {
+        Finding::Higher
+    } else if high < 1.0 {
+        Finding::Lower
+    } else {
+        let least = student::detectable(critical, freedom, SEEN_QUANTILE) * error;
+        Finding::NoneShown { would_have_seen: least.exp() }
+    };
+    let bootstrap = trials.bootstrap(rng);
+    Answer { ratio, interval: (low, high), confidence: 1.0 - level, bootstrap, finding }
+}
+
+/// The level at which each question is tested: Holm's method with weights (Holm, 1979). Of the
+/// questions that are left each has its weight's part of [`FALSE_ALARMS`]; one whose p-value is at
+/// most that is declared and leaves its part to the others, until none is. A declared one keeps the
+/// level at which it was.
+fn holm(family: &[Question], differences: &[Option<Difference>]) -> Vec<f64> {
+    let count = |leading: bool| {
+        let asked = family.iter().zip(differences);
+        asked.filter(|(one, known)| known.is_some() && one.leading == leading).count()
+    };
+    let (leading, others) = (count(true), count(false));
+    let weight = |one: &Question| match (leading, others) {
+        (0, _) | (_, 0) => 1.0,
+        _ if one.leading => LEADING_SHARE / leading as f64,
+        _ => (1.0 - LEADING_SHARE) / others as f64,
+    };
+    let weights: Vec<f64> = family.iter().map(weight).collect();
+    let p_value =
+        |known: &Difference| student::two_sided(known.mean.abs() / known.error, known.freedom);
+    let p_values: Vec<Option<f64>> =
+        differences.iter().map(|known| known.as_ref().map(p_value)).collect();
+    let mut levels: Vec<Option<f64>> = vec![None; family.len()];
+    loop {
+        let left = |place: &usize| p_values[*place].is_some() && levels[*place].is_none();
+        let open: Vec<usize> = (0..family.len()).filter(left).collect();
+        let all: f64 = open.iter().map(|&place| weights[place]).sum();
+        let level = |place: usize| FALSE_ALARMS * weights[place] / all;
+        let declared: Vec<usize> = open
+            .iter()
+            .copied()
+            .filter(|&place| p_values[place].is_some_and(|p| p < level(place)))
+            .collect();
+        if declared.is_empty() {
+            return (0..family.len())
+                .map(|place| levels[place].unwrap_or_else(|| level(place)))
+                .collect();
+        }
+        for place in declared {
+            levels[place] = Some(level(place));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by_round(rounds: &[(f64, f64)]) -> Question {
+        Question { trials: Trials::ByRound(rounds.to_vec()), leading: true }
+    }
+
+    fn only(question: Question) -> Answer {
+        judge(&[question], 1)[0].expect("there are enough trials")
+    }
+
+    const DRIFTING: [(f64, f64); 5] =
+        [(110.0, 100.0), (99.0, 90.0), (133.0, 120.0), (66.0, 60.5), (221.0, 200.0)];
+
+    #[test]
+    fn what_changes_from_round_to_round_cancels() {
+        let answer = only(by_round(&DRIFTING));
+        assert_eq!(answer.finding, Finding::Higher);
+        assert_eq!(answer.ratio, 1.1, "110 by 100, the medians");
+        let (low, high) = answer.interval;
+        assert!(low > 1.09 && high < 1.12, "{answer:?}");
+        let (first, second) = DRIFTING.iter().copied().unzip();
+        let apart = only(Question { trials: Trials::Apart(first, second), leading: true });
+        assert!(matches!(apart.finding, Finding::NoneShown { .. }), "{apart:?}");
+    }
+
+    #[test]
+    fn the_first_is_higher_exactly_where_the_second_is_lower() {
+        let turned: Vec<(f64, f64)> = DRIFTING.iter().map(|&(a, b)| (b, a)).collect();
+        let (one, other) = (only(by_round(&DRIFTING)), only(by_round(&turned)));
+        assert_eq!(other.finding, Finding::Lower);
+        assert!((one.interval.0 * other.interval.1 - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_interval_is_students() {
+        // Logarithms of ratios: mean 0.1, standard deviation 0.1, five of them; t is 2.776.
+        let root = 0.1 * 2.0_f64.sqrt();
+        let logs = [0.1 - root, 0.1, 0.1, 0.1, 0.1 + root].map(|log: f64| (log.exp(), 1.0));
+        let answer = only(by_round(&logs));
+        let reach = 2.7764 * 0.1 / 5.0_f64.sqrt();
+        assert!((answer.interval.0.ln() - (0.1 - reach)).abs() < 1e-5, "{answer:?}");
+        assert!((answer.interval.1.ln() - (0.1 + reach)).abs() < 1e-5, "{answer:?}");
+        assert!((answer.confidence - 0.95).abs() < 1e-12);
+    }
+
+    #[test]
+    fn two_runs_are_compared_by_welchs_test() {
+        // Variances of logarithms 0.04 and 0.01 of 3 and 4: an error of 0.1258 and 2.78 degrees.
+        let first = [-0.2_f64, 0.0, 0.2].map(f64::exp).to_vec();
+        let half = 0.1 * 0.75_f64.sqrt();
+        let second = [-half, -half, half, half].map(f64::exp).to_vec();
+        let known = Trials::Apart(first, second).difference();
+        assert!((known.error - (0.04_f64 / 3.0 + 0.01 / 4.0).sqrt()).abs() < 1e-12, "{known:?}");
+        let freedom =
+            0.0158333_f64.powi(2) / (0.0133333_f64.powi(2) / 2.0 + 0.0025_f64.powi(2) / 3.0);
+        assert!((known.freedom - freedom).abs() < 1e-3, "{known:?} {freedom}");
+    }
+
+    #[test]
+    fn more_questions_make_each_harder_to_answer() {
+        let clear = by_round(&DRIFTING);
+        let noise = |leading| Question {
+            trials: Trials::ByRound(vec![(1.0, 1.2), (1.2, 1.0), (1.0, 1.1), (1.1, 1.0)]),
+            leading,
+        };
+        let alone = only(clear.clone());
+        let family = judge(&[clear.clone(), noise(true), noise(false)], 1);
+        let among = family[0].unwrap();
+        assert!((alone.confidence - 0.95).abs() < 1e-12);
+        assert!((among.confidence - 0.98).abs() < 1e-12, "half of 80 % of 5 %: {among:?}");
+        assert!(among.interval.0 < alone.interval.0);
+        // What the first is declared with is left to the others: 0.4 of 0.6, and 0.2 of it.
+        assert!((family[1].unwrap().confidence - (1.0 - 0.05 * 0.4 / 0.6)).abs() < 1e-12);
+        assert!((family[2].unwrap().confidence - (1.0 - 0.05 * 0.2 / 0.6)).abs() < 1e-12);
+        // A question that cannot be answered takes nothing from those that can.
+        let short = Question { trials: Trials::ByRound(vec![(1.0, 2.0); 2]), leading: true };
+        let family = judge(&[clear, short], 1);
+        assert_eq!(family[1], None);
+        assert!((family[0].unwrap().confidence - 0.95).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_histograms_cannot_tell_apart_is_no_difference() {
+        let same = |ratio: f64| only(by_round(&[(ratio, 1.0); 5])).finding;
+        assert!(matches!(same(1.001), Finding::NoneShown { .. }));
+        assert_eq!(same(1.01), Finding::Higher);
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same_interval() {
+        let rounds: Vec<(f64, f64)> = (1..=7)
+            .map(|place| (100.0 + f64::from(place * place), 100.0 - f64::from(place)))
+            .collect();
+        let (one, other) = (only(by_round(&rounds)), only(by_round(&rounds)));
+        assert_eq!(one, other);
+        assert_ne!(judge(&[by_round(&rounds)], 2)[0].unwrap().bootstrap, (1.0, 1.0));
+        let (low, high) = one.bootstrap;
+        assert!(low <= one.ratio && one.ratio <= high, "{one:?}");
+    }
+}

@@ -1,0 +1,190 @@
+//! What several trials say together: medians, ranges, and the sentence that compares systems.
+//!
+//! Each trial yields one figure; trials are combined by their median and shown with their range.
+//! Whether two systems differ is for [`judge`] to say, and fewer than [`TRIALS_MIN`] trials say
+//! nothing of it.
+//!
+//! Not here: which figures there are, and how they are shown (`report`).
+
+pub mod judge;
+mod sentence;
+mod student;
+
+pub use sentence::{Comparing, Contender, sentence};
+
+use crate::units::figure_text;
+
+/// Fewer valid trials of a system than this are an observation, and no finding.
+pub const TRIALS_MIN: usize = 3;
+
+/// One figure of one trial, or of several.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Figure {
+    /// There is none: nothing was recorded.
+    Absent,
+    /// A number, in its quantity's unit.
+    Value(f64),
+    /// A latency beyond the longest that is told apart: more than an hour, by an unknown amount.
+    Beyond,
+}
+
+impl Figure {
+    /// The number, where there is one.
+    pub fn value(self) -> Option<f64> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Absent | Self::Beyond => None,
+        }
+    }
+}
+
+impl From<Option<f64>> for Figure {
+    fn from(value: Option<f64>) -> Self {
+        value.filter(|value| value.is_finite()).map_or(Self::Absent, Self::Value)
+    }
+}
+
+/// What the trials of one system yielded for one quantity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// The middle one; the mean of the two middle ones of an even number.
+    pub median: Figure,
+    /// The least.
+    pub min: Figure,
+    /// The most.
+    pub max: Figure,
+    /// How many trials had a figure.
+    pub trials: usize,
+}
+
+/// Combines one quantity's figures of several trials.
+///
+/// Trials without a figure are left out and not counted. `Beyond` is more than every number; an
+/// even number of trials whose upper middle one is `Beyond` has the median `Beyond`, since half of
+/// what is unknown is unknown.
+pub fn summary(figures: impl IntoIterator<Item = Figure>) -> Summary {
+    let mut known: Vec<f64> = figures
+        .into_iter()
+        .filter_map(|figure| match figure {
+            Figure::Absent => None,
+            Figure::Value(value) => Some(value),
+            Figure::Beyond => Some(f64::INFINITY),
+        })
+        .collect();
+    known.sort_by(f64::total_cmp);
+    let figure = |value: f64| {
+        if value.is_finite() { Figure::Value(value) } else { Figure::Beyond }
+    };
+    match known.as_slice() {
+        [] => {
+            Summary { median: Figure::Absent, min: Figure::Absent, max: Figure::Absent, trials: 0 }
+        }
+        [first, .., last] | [first @ last] => Summary {
+            median: figure(middle(&known)),
+            min: figure(*first),
+            max: figure(*last),
+            trials: known.len(),
+        },
+    }
+}
+
+/// The median of sorted numbers, of which there is at least one.
+fn middle(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
+}
+
+/// More digits where the ratio is near 1, so that a difference is never shown as `1.00 times`.
+pub(crate) fn ratio_text(ratio: f64) -> String {
+    match ratio {
+        ratio if !ratio.is_finite() => "infinitely many".to_owned(),
+        ratio if (ratio - 1.0).abs() < 0.01 => format!("{ratio:.4}"),
+        ratio if (ratio - 1.0).abs() < 0.1 => format!("{ratio:.3}"),
+        ratio => figure_text(ratio),
+    }
+}
+
+/// `1.61 to 1.88`.
+pub(crate) fn interval_text((low, high): (f64, f64)) -> String {
+    format!("{} to {}", ratio_text(low), ratio_text(high))
+}
+
+/// `a difference of more than 6.0 % would have been seen`.
+pub(crate) fn would_have_seen_text(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio <= 2.0 => {
+            format!("a difference of more than {} would have been seen", least_text(ratio))
+        }
+        ratio if ratio < 1e6 => {
+            format!("only more than {} would have been seen", least_text(ratio))
+        }
+        _ => "hardly any difference would have been seen".to_owned(),
+    }
+}
+
+/// The least ratio that would have been seen: `6.0 %`, `3.20 times`.
+pub(crate) fn least_text(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    // Rounded up: less was not promised.
+    let up = |step: f64| (percent * step - 1e-9).ceil() / step;
+    match percent {
+        p if p < 10.0 => format!("{:.1} %", up(10.0)),
+        p if p <= 100.0 => format!("{:.0} %", up(1.0)),
+        _ if ratio < 1e6 => format!("{} times", figure_text(ratio)),
+        _ => "–".to_owned(),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn and<T: AsRef<str>>(items: &[T]) -> String {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    match items.split_last() {
+        None => String::new(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Figure::{Absent, Beyond, Value};
+    use super::*;
+
+    #[test]
+    fn trials_are_combined_by_their_median() {
+        let check = |figures: &[Figure], median, min, max, trials| {
+            let expected = Summary { median, min, max, trials };
+            assert_eq!(summary(figures.iter().copied()), expected, "{figures:?}");
+        };
+        check(&[], Absent, Absent, Absent, 0);
+        check(&[Absent], Absent, Absent, Absent, 0);
+        check(&[Value(3.0)], Value(3.0), Value(3.0), Value(3.0), 1);
+        check(&[Value(9.0), Value(1.0), Value(2.0)], Value(2.0), Value(1.0), Value(9.0), 3);
+        check(&[Value(4.0), Absent, Value(1.0)], Value(2.5), Value(1.0), Value(4.0), 2);
+        check(&[Value(1.0), Beyond, Value(2.0)], Value(2.0), Value(1.0), Beyond, 3);
+        check(&[Value(1.0), Beyond], Beyond, Value(1.0), Beyond, 2);
+    }
+
+    #[test]
+    fn a_small_difference_is_not_shown_as_none() {
+        assert_eq!(ratio_text(1.002), "1.0020");
+        assert_eq!(ratio_text(1.05), "1.050");
+        assert_eq!(ratio_text(0.9512), "0.951");
+        assert_eq!(ratio_text(1.74), "1.74");
+        assert_eq!(ratio_text(0.5), "0.50");
+        assert_eq!(ratio_text(f64::INFINITY), "infinitely many");
+    }
+
+    #[test]
+    fn what_would_have_been_seen_is_rounded_up() {
+        let check = |ratio, expected: &str| {
+            let text = would_have_seen_text(ratio);
+            assert!(text.starts_with(expected), "{text}");
+        };
+        check(1.0601, "a difference of more than 6.1 % ");
+        check(1.05, "a difference of more than 5.0 % ");
+        check(1.153, "a difference of more than 16 % ");
+        check(3.2, "only more than 3.20 times ");
+        check(f64::INFINITY, "hardly any ");
+    }
+}

@@ -1,0 +1,128 @@
+//! Student's t distribution: how far a mean may be from the truth, when the spread has to be taken
+//! from the same few trials.
+//!
+//! The distribution function is a regularized incomplete beta function, evaluated by its continued
+//! fraction (Abramowitz and Stegun, 26.7.1 and 26.5.8) with the modified method of Lentz; quantiles
+//! are found by halving. Degrees of freedom may be fractions, as those of Welch's test are.
+//!
+//! Not here: what is tested (`judge`).
+
+use std::f64::consts::PI;
+
+/// Probability that |t| with these degrees of freedom is at least `t`: a two-sided p-value.
+pub(super) fn two_sided(t: f64, freedom: f64) -> f64 {
+    if t.is_infinite() {
+        return 0.0;
+    }
+    incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
+}
+
+/// The |t| that is exceeded with probability `p`, above 0 and below 1.
+pub(super) fn critical(p: f64, freedom: f64) -> f64 {
+    let mut high = 1.0;
+    while two_sided(high, freedom) > p && high < 1e12 {
+        high *= 2.0;
+    }
+    let mut low = 0.0;
+    for _ in 0..80 {
+        let middle = f64::midpoint(low, high);
+        if two_sided(middle, freedom) > p { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// How many standard errors a true difference must measure to exceed `critical` with the
+/// probability whose normal quantile is `reach`.
+///
+/// With S the estimated by the true standard error and Z standard normal, the difference δ is seen
+/// when Z + δ > critical × S. Z − critical × S is taken as normal; its mean and variance follow from
+/// those of S, a chi variable.
+pub(super) fn detectable(critical: f64, freedom: f64, reach: f64) -> f64 {
+    let half = freedom / 2.0;
+    let mean = (ln_gamma(half + 0.5) - ln_gamma(half)).exp() / half.sqrt();
+    critical * mean + reach * (1.0 + critical * critical * (1.0 - mean * mean)).sqrt()
+}
+
+/// The logarithm of Γ(x), x > 0: Stirling's series, from 10 up by Γ(x + 1) = x Γ(x).
+fn ln_gamma(x: f64) -> f64 {
+    let (mut x, mut less) = (x, 0.0);
+    while x < 10.0 {
+        less += x.ln();
+        x += 1.0;
+    }
+    let series = 1.0 / (12.0 * x) - 1.0 / (360.0 * x.powi(3)) + 1.0 / (1260.0 * x.powi(5))
+        - 1.0 / (1680.0 * x.powi(7));
+    (x - 0.5) * x.ln() - x + 0.5 * (2.0 * PI).ln() + series - less
+}
+
+fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return x.clamp(0.0, 1.0);
+    }
+    let front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln();
+    // The fraction converges soon below this place; above it the mirror image does.
+    if x < (a + 1.0) / (a + b + 2.0) {
+        front.exp() * fraction(a, b, x) / a
+    } else {
+        1.0 - front.exp() * fraction(b, a, 1.0 - x) / b
+    }
+}
+
+fn fraction(a: f64, b: f64, x: f64) -> f64 {
+    let away = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
+    let mut c = 1.0;
+    let mut d = 1.0 / away(1.0 - (a + b) * x / (a + 1.0));
+    let mut value = d;
+    for step in 1..300 {
+        let m = f64::from(step);
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        let before = value;
+        for term in [even, odd] {
+            d = 1.0 / away(1.0 + term * d);
+            c = away(1.0 + term / c);
+            value *= d * c;
+        }
+        if (value / before - 1.0).abs() < 1e-14 {
+            break;
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_printed_tables() {
+        // Two-sided, as in every table of Student's t, to their three places.
+        for (p, freedom, expected) in [
+            (0.05, 1.0, 12.706),
+            (0.05, 2.0, 4.303),
+            (0.05, 4.0, 2.776),
+            (0.01, 4.0, 4.604),
+            (0.05, 6.0, 2.447),
+            (0.01, 8.0, 3.355),
+            (0.001, 8.0, 5.041),
+            (0.05, 30.0, 2.042),
+            (0.05, 1e6, 1.960),
+        ] {
+            let found = critical(p, freedom);
+            assert!((found - expected).abs() < 6e-4, "{p} {freedom}: {found}");
+            assert!((two_sided(found, freedom) - p).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn with_one_and_two_degrees_of_freedom_it_is_known_in_closed_form() {
+        for t in [0.01_f64, 0.3, 1.0, 4.0, 100.0] {
+            let one = 1.0 - 2.0 / PI * t.atan();
+            assert!((two_sided(t, 1.0) - one).abs() < 1e-11, "{t}");
+            let two = 1.0 - t / (2.0 + t * t).sqrt();
+            assert!((two_sided(t, 2.0) - two).abs() < 1e-11, "{t}");
+        }
+        assert_eq!(two_sided(0.0, 5.0), 1.0);
+        assert_eq!(two_sided(f64::INFINITY, 5.0), 0.0);
+    }
+}
