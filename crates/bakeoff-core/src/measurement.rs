@@ -211,6 +211,13 @@ pub struct Measurement {
     /// sleeping (`--precision`) is not counted.
     #[serde(default)]
     pub generator_busiest: f64,
+    /// Bytes that the generator sent while the load ran, warm-up included; under TLS those before
+    /// encryption.
+    #[serde(default)]
+    pub bytes_sent: u64,
+    /// Bytes that it received, likewise; under TLS those after decryption.
+    #[serde(default)]
+    pub bytes_received: u64,
     /// The load was ended before its time, by the user.
     #[serde(default)]
     pub interrupted: bool,
@@ -287,6 +294,8 @@ impl Measurement {
         self.generator_cpu += later.generator_cpu;
         self.generator_threads = self.generator_threads.max(later.generator_threads);
         self.generator_busiest = self.generator_busiest.max(later.generator_busiest);
+        self.bytes_sent += later.bytes_sent;
+        self.bytes_received += later.bytes_received;
         self.interrupted |= later.interrupted;
         self.keys_exhausted |= later.keys_exhausted;
     }

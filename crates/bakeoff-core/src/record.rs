@@ -8,6 +8,7 @@
 //!
 //! Not here: files (the binary), tables (`report`). Every field: `docs/record-format.md`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::check::{Audit, Verdict};
 use crate::measurement::Measurement;
 use crate::observed::Observed;
 use crate::plan::Trial;
-use crate::study::Study;
+use crate::study::{ReadConsistency, Study};
 use crate::units;
 
 /// The version of the format that this program writes. It reads this one and older ones.
@@ -110,6 +111,9 @@ pub struct FloorAppends {
     pub clients: u32,
     /// Appends made durable per second.
     pub per_second: f64,
+    /// The least time that one write and its sync took, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quickest_us: Option<f64>,
 }
 
 /// Round trips over loopback to a server that does nothing.
@@ -146,6 +150,9 @@ pub struct SystemRecord {
     pub date: Option<String>,
     /// Whether it ran already and was only loaded.
     pub already_running: bool,
+    /// The TLS version that a running system agreed to: `TLS 1.3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_version: Option<String>,
     /// Nodes.
     pub nodes: u32,
     /// What it promises.
@@ -163,6 +170,44 @@ pub struct Promises {
     pub acknowledged: String,
     /// What reads may return, by how they are asked for.
     pub reads: String,
+    /// Where a write is when it is acknowledged; `None` where that is not known: in records from
+    /// before it was said, and of systems that bakeoff did not start and configure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged_in: Option<Acknowledged>,
+    /// What reads return, by how they are asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub freshness: BTreeMap<ReadConsistency, Freshness>,
+}
+
+/// Where a write is, at the least, when it is acknowledged. What is in a kernel's page cache
+/// survives the program and not a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Acknowledged {
+    /// One node's own memory.
+    Memory,
+    /// The page cache of one node's kernel.
+    PageCache,
+    /// One node's disk.
+    Disk,
+    /// The own memory of a majority of the nodes.
+    MajorityMemory,
+    /// The page caches of a majority's kernels.
+    MajorityPageCaches,
+    /// A majority's disks.
+    MajorityDisks,
+}
+
+/// What a read returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Freshness {
+    /// The newest acknowledged value, as if there were one copy.
+    Linearizable,
+    /// What the leader has: old only if it was deposed and does not know yet.
+    Leader,
+    /// What the node asked has, which may be old.
+    NodeAsked,
 }
 
 /// A setting that departs from a system's own default.

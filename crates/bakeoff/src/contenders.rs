@@ -53,6 +53,8 @@ fn contender<'a>(
         messages.step(&format!("{}: asking {endpoints}", asked.name));
         record.version = cluster::attach(system, asked)?.ready(stop)?.view.version;
         record.source = Some(endpoints);
+        // Somebody else configured it.
+        record.promises.acknowledged_in = None;
         return Ok(Contender { asked, system, program: None, record });
     }
     let program = match system.recipe() {

@@ -16,6 +16,7 @@ use crate::study::{Load, Operation, Workload};
 use crate::workload::mix64;
 
 use super::figures::{self, Combined, Figures, Quantity};
+use super::floor::Limits;
 use super::judgement::Judgement;
 
 /// More errors than this share of all operations must be said wherever a rate is praised.
@@ -33,6 +34,8 @@ pub(super) struct Comparison {
     pub(super) contenders: Vec<Contender>,
     /// How they compare, figure by figure and pair by pair; empty where fewer than two take part.
     pub(super) judgements: Vec<Judgement>,
+    /// What the machine itself can do, where that bears on it.
+    pub(super) limits: Option<Limits>,
 }
 
 /// One system there.
@@ -312,17 +315,19 @@ impl Comparison {
         for workload in &study.workloads {
             for load in study.loads.iter().filter(|load| workload.loads.contains(&load.name)) {
                 let contenders = study.systems.iter();
-                let mut comparison = Self {
+                let mut one = Self {
                     contenders: contenders
                         .map(|system| contender(record, &system.name, workload, load))
                         .collect(),
                     judgements: Vec::new(),
                     workload: workload.clone(),
                     load: load.clone(),
+                    limits: None,
                 };
                 let seed = mix64(record.header.seed ^ all.len() as u64);
-                comparison.judgements = comparison.judged(seed);
-                all.push(comparison);
+                one.judgements = one.judged(seed);
+                one.limits = Limits::of(record, &one);
+                all.push(one);
             }
         }
         all

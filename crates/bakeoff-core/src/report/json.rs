@@ -12,7 +12,7 @@ use crate::stats::Figure;
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use super::figures::{Combined, Figures, Quantity};
 use super::judgement::{JudgedAs, Judgement};
-use super::{Report, words};
+use super::{Report, floor, words};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
 pub const FORMAT: u32 = 1;
@@ -29,6 +29,7 @@ pub fn json(report: &Report) -> Value {
         "sentence": report.sentence,
         "sentences": report.sentences,
         "findings": report.findings,
+        "fairness": report.fairness,
         "complete": report.complete,
         "trials_planned": header.order.len(),
         "trials_run": report.trials_run,
@@ -53,6 +54,7 @@ fn comparison(of: &Comparison) -> Value {
         "sentence": of.sentence(),
         "findings": of.findings(),
         "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
+        "floor": floor::bounds(of),
         "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),
     })
 }

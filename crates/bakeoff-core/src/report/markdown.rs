@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::tables::{self, Table};
-use super::{Report, words};
+use super::{Report, floor, words};
 
 /// The whole report as GitHub-flavoured Markdown, ending in a newline.
 pub fn markdown(report: &Report) -> String {
@@ -47,8 +47,9 @@ pub fn markdown(report: &Report) -> String {
         }
         let audits = words::audits(comparison).into_iter().map(|line| format!("audit: {line}"));
         let errors = words::errors(comparison).into_iter().map(|line| format!("error: {line}"));
-        let notes: Vec<String> = words::published(report, comparison)
+        let notes: Vec<String> = floor::lines(comparison)
             .into_iter()
+            .chain(words::published(report, comparison))
             .chain(words::seconds(comparison))
             .chain(words::latencies(comparison))
             .chain(words::invalid(comparison))
@@ -68,6 +69,8 @@ pub fn markdown(report: &Report) -> String {
             paragraph(&table(&grid));
         }
     }
+    paragraph("## Fairness: what differs between the contenders besides the product");
+    paragraph(&table(&tables::fairness(&report.fairness)));
     paragraph("## Systems");
     let systems = report.header.systems.iter().map(|system| {
         let (line, details) = words::system(system);

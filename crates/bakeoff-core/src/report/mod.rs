@@ -10,7 +10,9 @@
 //! binary).
 
 mod comparison;
+pub mod fairness;
 mod figures;
+pub mod floor;
 mod json;
 mod judgement;
 mod markdown;
@@ -22,7 +24,7 @@ pub use json::{FORMAT, json};
 pub use markdown::markdown;
 pub use terminal::terminal;
 
-use crate::record::{Outcome, Record, RunHeader};
+use crate::record::{Floor, Outcome, Record, RunHeader};
 use comparison::Comparison;
 
 /// All that a report shows, computed once from a record.
@@ -38,6 +40,7 @@ pub struct Report {
     sentences: Vec<String>,
     sentence: String,
     findings: Vec<String>,
+    fairness: fairness::Sheet,
 }
 
 /// How a terminal's text is to look.
@@ -55,6 +58,8 @@ impl Report {
         let comparisons = Comparison::all(record);
         let sentences: Vec<String> = comparisons.iter().filter_map(Comparison::sentence).collect();
         let mut findings: Vec<String> = incomplete(record).into_iter().collect();
+        let fairness = fairness::sheet(record, &comparisons);
+        findings.extend(fairness.findings.iter().cloned());
         findings.extend(comparisons.iter().flat_map(Comparison::findings));
         let sentence = words::found(&record.header.study, &sentences).join(" ");
         Report {
@@ -66,6 +71,7 @@ impl Report {
             sentences,
             sentence,
             findings,
+            fairness,
         }
     }
 
@@ -75,10 +81,27 @@ impl Report {
         &self.sentence
     }
 
-    /// What must be known before any figure is read: an incomplete run, systems that mostly failed,
-    /// failed audits, trials that are not valid. Clauses without full stops; usually none.
+    /// What must be known before any figure is read: an incomplete run, differences between the
+    /// contenders that may decide, systems that mostly failed, failed audits, trials that are not valid. Clauses without full stops; usually none.
     pub fn findings(&self) -> &[String] {
         &self.findings
+    }
+
+    /// What differs between the contenders besides the product.
+    pub fn fairness(&self) -> &fairness::Sheet {
+        &self.fairness
+    }
+
+    /// The machine's own limits, if they were measured.
+    pub fn floor(&self) -> Option<&Floor> {
+        self.header.environment.floor.as_ref()
+    }
+
+    /// What each system reached of the machine's limits, stage by stage, under this workload and
+    /// load of the study; empty where nothing is to be held against them.
+    pub fn bounds(&self, workload: &str, load: &str) -> Vec<floor::Bound> {
+        let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;
+        self.comparisons.iter().find(here).map_or_else(Vec::new, floor::bounds)
     }
 }
 

@@ -7,9 +7,12 @@ use crate::check::Verdict;
 use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::stats::Figure;
+use crate::units::figure_text;
 
 use super::comparison::{Comparison, Contender, share_text};
+use super::fairness::{Row as Fact, Sheet, Weight};
 use super::figures::{Point, Quantity};
+use super::floor::Limits;
 use super::judgement::Judgement;
 
 /// What stands in every cell of a system without a valid trial.
@@ -284,6 +287,36 @@ pub(super) fn judgements(of: &Comparison) -> Option<Table> {
     })
 }
 
+/// The fairness sheet, all rows: a column for each system, and one for how much a difference
+/// matters.
+pub(super) fn fairness(sheet: &Sheet) -> Table {
+    let weight = |row: &Fact| match row.weight {
+        Weight::Same => "the same",
+        Weight::Unknown => "not known",
+        Weight::Matters => "differs",
+        Weight::Decides => "may decide",
+    };
+    let mut groups: Vec<Vec<Column>> = sheet
+        .systems
+        .iter()
+        .enumerate()
+        .map(|(place, name)| {
+            let cells = sheet.rows.iter().map(|row| row.cells[place].clone()).collect();
+            vec![Column { head: vec![name.clone()], cells }]
+        })
+        .collect();
+    if sheet.systems.len() > 1 {
+        let cells = sheet.rows.iter().map(|row| weight(row).to_owned()).collect();
+        groups.push(vec![Column { head: vec!["difference".to_owned()], cells }]);
+    }
+    Table {
+        title: None,
+        corner: String::new(),
+        labels: sheet.rows.iter().map(|row| row.what.clone()).collect(),
+        groups,
+    }
+}
+
 /// A table of each operation of a mix; `None` where clients do only one thing.
 pub(super) fn operations(of: &Comparison) -> Option<Table> {
     if of.workload.mix.len() < 2 {
@@ -324,7 +357,7 @@ pub(super) fn operations(of: &Comparison) -> Option<Table> {
 
 /// A table of each stage of a sweep; `None` where there is one stage.
 pub(super) fn stages(of: &Comparison) -> Option<Table> {
-    let load = &of.load;
+    let (load, load_limits) = (&of.load, &of.limits);
     let lists = || std::iter::once(&load.clients).chain(load.clients_for.values());
     if lists().all(|clients| clients.len() < 2) {
         return None;
@@ -359,6 +392,22 @@ pub(super) fn stages(of: &Comparison) -> Option<Table> {
         head: vec![one.system.clone(), label.to_owned()],
         cells: stages.iter().map(|&stage| cell(one, stage, quantity)).collect(),
     };
+    let limit = |head: &str, of: fn(&Limits, u32) -> Option<f64>| {
+        let limits = load_limits.as_ref()?;
+        let cells: Vec<Option<f64>> = stages
+            .iter()
+            .map(|(clients, _)| of(limits, clients.saturating_mul(load.in_flight)))
+            .collect();
+        let text = |rate: &Option<f64>| rate.map_or_else(|| NOTHING.to_owned(), figure_text);
+        cells.iter().any(Option::is_some).then(|| Column {
+            head: vec!["floor".to_owned(), head.to_owned()],
+            cells: cells.iter().map(text).collect(),
+        })
+    };
+    let floor: Vec<Column> = limit("disk /s", Limits::disk)
+        .into_iter()
+        .chain(limit("loopback /s", Limits::loopback))
+        .collect();
     Some(Table {
         title: Some(format!(
             "by stage, {} load: throughput, response time",
@@ -374,6 +423,7 @@ pub(super) fn stages(of: &Comparison) -> Option<Table> {
                 0 => vec![column(one, (Quantity::ThroughputMean, ""))],
                 _ => shown.iter().map(|&what| column(one, what)).collect(),
             })
+            .chain((!floor.is_empty()).then_some(floor))
             .collect(),
     })
 }

@@ -8,8 +8,9 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table as Grid};
 
+use super::fairness::Weight;
 use super::tables::{self, Column, Table};
-use super::{Report, Style, words};
+use super::{Report, Style, floor, words};
 use crate::units::harmless;
 
 const BOLD: &str = "1";
@@ -59,6 +60,9 @@ pub fn terminal(report: &Report, style: &Style) -> String {
                 page.item(Some(DIM), "", &line);
             }
         }
+        for line in floor::lines(comparison) {
+            page.item(None, "", &line);
+        }
         for line in words::published(report, comparison) {
             page.item(Some(DIM), "", &line);
         }
@@ -82,6 +86,17 @@ pub fn terminal(report: &Report, style: &Style) -> String {
             let Some(table) = table else { continue };
             page.gap();
             page.table(&table);
+        }
+    }
+    if report.fairness.systems.len() > 1 {
+        page.gap();
+        page.line(Some(BOLD), "fairness: what differs between the contenders besides the product");
+        for row in report.fairness.differing() {
+            let mark = if row.weight == Weight::Decides { "! " } else { "  " };
+            page.item(None, mark, &words::fairness_row(row, &report.fairness.systems));
+        }
+        for line in words::fairness_rest(&report.fairness) {
+            page.item(Some(DIM), "  ", &line);
         }
     }
     page.gap();

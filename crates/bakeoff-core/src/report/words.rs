@@ -14,6 +14,7 @@ use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text
 
 use super::Report;
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked, trials_text};
+use super::fairness::{Row, Sheet};
 use super::figures::Quantity;
 use super::judgement::{JudgedAs, Judgement};
 
@@ -117,6 +118,29 @@ pub(super) fn system(of: &SystemRecord) -> (String, Vec<String>) {
     };
     lines.extend(of.settings.iter().map(setting));
     (format!("{}: {}", of.name, parts.join(", ")), lines)
+}
+
+/// `transport: etcd: TLS 1.3; zookeeper: plain TCP`.
+pub(super) fn fairness_row(row: &Row, systems: &[String]) -> String {
+    let groups = row.groups(systems);
+    let cells: Vec<String> =
+        groups.iter().map(|(cell, names)| format!("{}: {cell}", and(names))).collect();
+    format!("{}: {}", row.what, cells.join("; "))
+}
+
+/// All in which the contenders do not differ in one line, and what is not known in another.
+pub(super) fn fairness_rest(sheet: &Sheet) -> Vec<String> {
+    let same = sheet.same().map(|row| match row.cells.first() {
+        Some(cell) => format!("{} ({cell})", row.what),
+        None => row.what.clone(),
+    });
+    let (same, unknown): (Vec<String>, Vec<String>) =
+        (same.collect(), sheet.unknown().map(|row| row.what.clone()).collect());
+    [("the same for all", same), ("not known", unknown)]
+        .into_iter()
+        .filter(|(_, rows)| !rows.is_empty())
+        .map(|(what, rows)| format!("{what}: {}", rows.join("; ")))
+        .collect()
 }
 
 /// `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.

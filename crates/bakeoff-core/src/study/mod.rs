@@ -221,7 +221,7 @@ pub enum KeyOrder {
 }
 
 /// What a read is allowed to return.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadConsistency {
     /// The newest acknowledged value, as if there were one copy.

@@ -10,8 +10,8 @@ use bakeoff_core::measurement::{
 };
 use bakeoff_core::plan;
 use bakeoff_core::record::{
-    Check, Environment, FORMAT, Outcome, Promises, Record, RunEnd, RunHeader, Setting, StageRecord,
-    SystemRecord, TrialRecord, Usage,
+    Acknowledged, Check, Environment, FORMAT, Freshness, Outcome, Promises, Record, RunEnd,
+    RunHeader, Setting, StageRecord, SystemRecord, TrialRecord, Usage,
 };
 use bakeoff_core::study::{
     Arrivals, Clusters, KeyOrder, Keys, Load, Operation, ReadConsistency, Stop, Study, System,
@@ -119,11 +119,17 @@ fn described(name: &str) -> SystemRecord {
         sha256: Some("0123456789abcdef".repeat(4)),
         date: None,
         already_running: false,
+        tls_version: None,
         nodes: 3,
         promises: Promises {
             replication: "to a majority of 3 nodes".to_owned(),
             acknowledged: "when it is on the disks of a majority".to_owned(),
             reads: "linearizable, or stale from one node".to_owned(),
+            acknowledged_in: Some(Acknowledged::MajorityDisks),
+            freshness: BTreeMap::from([
+                (ReadConsistency::Linearizable, Freshness::Linearizable),
+                (ReadConsistency::Stale, Freshness::NodeAsked),
+            ]),
         },
         settings: vec![Setting {
             name: "max-connections".to_owned(),

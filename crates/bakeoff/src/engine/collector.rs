@@ -27,6 +27,8 @@ pub(super) struct Slice {
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
     pub(super) warmup_operations: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
     pub(super) last_end: Option<Instant>,
     pub(super) interrupted: bool,
     pub(super) keys_exhausted: bool,
@@ -43,6 +45,8 @@ impl Slice {
             connection_errors: Errors::default(),
             disconnected: Duration::ZERO,
             warmup_operations: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
             last_end: None,
             interrupted: false,
             keys_exhausted: false,
@@ -57,6 +61,7 @@ impl Slice {
         self.connection_errors = Errors::default();
         self.disconnected = Duration::ZERO;
         self.warmup_operations = 0;
+        (self.bytes_sent, self.bytes_received) = (0, 0);
         self.last_end = None;
         self.interrupted = false;
         self.keys_exhausted = false;
@@ -149,6 +154,8 @@ impl Collector {
         measurement.connection_errors.examples.truncate(EXAMPLES_MAX);
         measurement.disconnected += slice.disconnected;
         measurement.warmup_operations += slice.warmup_operations;
+        measurement.bytes_sent += slice.bytes_sent;
+        measurement.bytes_received += slice.bytes_received;
         measurement.interrupted |= slice.interrupted;
         measurement.keys_exhausted |= slice.keys_exhausted;
         self.last_end = self.last_end.max(slice.last_end);

@@ -39,6 +39,8 @@ pub(crate) struct Link {
     /// Bytes that the session wants sent.
     pub(crate) out: Vec<u8>,
     sent: usize,
+    /// Bytes of it that were handed on since somebody took this count; under TLS before encryption.
+    pub(crate) handed_on: u64,
 }
 
 impl Link {
@@ -51,7 +53,7 @@ impl Link {
             )),
         };
         let stream = TcpStream::connect(target.address)?;
-        Ok(Self { stream, tls, out: Vec::new(), sent: 0 })
+        Ok(Self { stream, tls, out: Vec::new(), sent: 0, handed_on: 0 })
     }
 
     /// Whether the connection came about; an error says why it did not.
@@ -86,6 +88,7 @@ impl Link {
                     Err(error) => return Err(error.into()),
                 }
             }
+            self.handed_on += self.out.len() as u64;
             self.out.clear();
             self.sent = 0;
             return Ok(());
@@ -95,6 +98,7 @@ impl Link {
                 self.sent += tls.writer().write(&self.out[self.sent..])?;
             }
             if self.sent == self.out.len() {
+                self.handed_on += self.out.len() as u64;
                 self.out.clear();
                 self.sent = 0;
             }

@@ -338,9 +338,12 @@ impl<'a, W: Work> Worker<'a, W> {
     fn flush(&mut self, index: usize) {
         if let Some((link, _)) = self.clients[index].link()
             && link.wants_flush()
-            && let Err(error) = link.flush()
         {
-            self.lose(index, ErrorKind::Reset, error.to_string());
+            let flushed = link.flush();
+            self.slice.bytes_sent += std::mem::take(&mut link.handed_on);
+            if let Err(error) = flushed {
+                self.lose(index, ErrorKind::Reset, error.to_string());
+            }
         }
     }
 
@@ -366,6 +369,7 @@ impl<'a, W: Work> Worker<'a, W> {
             };
             let now = clock::now();
             read_at = Some(now);
+            self.slice.bytes_received += count as u64;
             let received = if count == 0 {
                 self.work.receive_end(session, pendings, &mut self.done)
             } else {

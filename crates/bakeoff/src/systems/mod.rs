@@ -14,12 +14,13 @@ mod table;
 pub(crate) mod talk;
 pub(crate) mod zookeeper;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Promises, Setting};
+use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
 use bakeoff_core::schedule::Share;
 use bakeoff_core::study::{self, Kind, OptionForm, ReadConsistency};
 use bakeoff_core::units::{self, ByteCount};
@@ -63,8 +64,13 @@ pub(crate) trait System: Sync {
         &[]
     }
 
+    /// What reads that are asked for like this return.
+    fn freshness(&self, reads: ReadConsistency) -> Freshness;
+
     /// Whether reads of this kind may return something older than was acknowledged.
-    fn may_be_old(&self, reads: ReadConsistency) -> bool;
+    fn may_be_old(&self, reads: ReadConsistency) -> bool {
+        self.freshness(reads) == Freshness::NodeAsked
+    }
 
     /// The nodes to run, each with a port named `client`, and the settings that depart from the
     /// system's own defaults.
@@ -108,6 +114,17 @@ impl Asked<'_> {
     pub(crate) fn option(&self, name: &str) -> Option<&str> {
         option(self.system, name)
     }
+}
+
+/// Where an acknowledged write is in a cluster that waits for a majority's disks: one node is a
+/// majority of one.
+fn majority_disks(asked: &study::System) -> Acknowledged {
+    if asked.nodes == 1 { Acknowledged::Disk } else { Acknowledged::MajorityDisks }
+}
+
+/// What reads return, for every way in which they can be asked for.
+pub(crate) fn freshness(system: &dyn System) -> BTreeMap<ReadConsistency, Freshness> {
+    system.kind().reads.iter().map(|&reads| (reads, system.freshness(reads))).collect()
 }
 
 /// The value of an option, if the study sets it.

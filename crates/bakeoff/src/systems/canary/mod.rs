@@ -6,7 +6,7 @@
 //! Not here: the server itself (`crate::canary`).
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::{Acknowledged, Freshness, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
 
@@ -70,21 +70,24 @@ impl System for Canary {
     }
 
     fn promises(&self, asked: &study::System) -> Promises {
-        let acknowledged = match super::option(asked, "sync") {
-            Some("none") => {
-                "once the kernel has it: a crash of the program loses nothing, a power cut may"
-            }
-            _ => "after it is synced to disk",
+        let (acknowledged, acknowledged_in) = match super::option(asked, "sync") {
+            Some("none") => (
+                "once the kernel has it: a crash of the program loses nothing, a power cut may",
+                Acknowledged::PageCache,
+            ),
+            _ => ("after it is synced to disk", Acknowledged::Disk),
         };
         Promises {
             replication: "none: one node".into(),
             acknowledged: acknowledged.into(),
             reads: "linearizable".into(),
+            acknowledged_in: Some(acknowledged_in),
+            freshness: super::freshness(self),
         }
     }
 
-    fn may_be_old(&self, _: ReadConsistency) -> bool {
-        false
+    fn freshness(&self, _: ReadConsistency) -> Freshness {
+        Freshness::Linearizable
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {

@@ -8,13 +8,13 @@
 pub(crate) mod recipe;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::{Freshness, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
 use rustix::process::{Resource, getrlimit};
 
 use super::http::{HttpSession, Mapping, ask};
-use super::{ASKED, Access, Asked, Description, KvLoad, System, View, setting};
+use super::{ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, setting};
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
@@ -47,7 +47,7 @@ impl System for Consul {
         Some(&recipe::RECIPE)
     }
 
-    fn promises(&self, _: &study::System) -> Promises {
+    fn promises(&self, asked: &study::System) -> Promises {
         Promises {
             replication: "Raft: every server holds all data; a majority must live".into(),
             acknowledged: "after a majority has synced it to disk".into(),
@@ -55,6 +55,8 @@ impl System for Consul {
                 "by default from the leader, old only if it was just deposed; linearizable reads \
                     (`consistent`) ask a majority first; `stale` ones answer from the node asked"
                     .into(),
+            acknowledged_in: Some(majority_disks(asked)),
+            freshness: super::freshness(self),
         }
     }
 
@@ -62,8 +64,12 @@ impl System for Consul {
         &[b"http/1.1"]
     }
 
-    fn may_be_old(&self, reads: ReadConsistency) -> bool {
-        reads == ReadConsistency::Stale
+    fn freshness(&self, reads: ReadConsistency) -> Freshness {
+        match reads {
+            ReadConsistency::Linearizable => Freshness::Linearizable,
+            ReadConsistency::Default => Freshness::Leader,
+            ReadConsistency::Stale => Freshness::NodeAsked,
+        }
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {

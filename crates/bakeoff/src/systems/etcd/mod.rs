@@ -11,14 +11,16 @@ pub(crate) mod recipe;
 mod session;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::{Freshness, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
 use super::talk::{Listener, PATIENCE, talk};
-use super::{ASKED, Access, Asked, Description, KvLoad, System, View, plain_value, setting};
+use super::{
+    ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, plain_value, setting,
+};
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
@@ -68,13 +70,15 @@ impl System for Etcd {
         Some(&recipe::RECIPE)
     }
 
-    fn promises(&self, _: &study::System) -> Promises {
+    fn promises(&self, asked: &study::System) -> Promises {
         Promises {
             replication: "Raft: every node holds all data; a majority must live".into(),
             acknowledged: "after a majority has synced it to disk".into(),
             reads:
                 "linearizable by default; `stale` (serializable) reads answer from the node asked"
                     .into(),
+            acknowledged_in: Some(majority_disks(asked)),
+            freshness: super::freshness(self),
         }
     }
 
@@ -82,8 +86,11 @@ impl System for Etcd {
         &[b"h2"]
     }
 
-    fn may_be_old(&self, reads: ReadConsistency) -> bool {
-        reads == ReadConsistency::Stale
+    fn freshness(&self, reads: ReadConsistency) -> Freshness {
+        match reads {
+            ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
+            ReadConsistency::Stale => Freshness::NodeAsked,
+        }
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {

@@ -10,7 +10,7 @@ pub(crate) mod recipe;
 mod session;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::{Acknowledged, Freshness, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::{KEY_PREFIX, KeySpace};
 use bakeoff_wire::ProtocolError;
@@ -18,7 +18,9 @@ use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request
 
 use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
 use super::talk::{Listener, PATIENCE, talk};
-use super::{ASKED, Access, Asked, Description, KvLoad, System, View, plain_value, setting};
+use super::{
+    ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, plain_value, setting,
+};
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
@@ -62,9 +64,13 @@ impl System for ZooKeeper {
     }
 
     fn promises(&self, asked: &study::System) -> Promises {
-        let acknowledged = match super::option(asked, "sync") {
-            Some("none") => "once a majority has it in memory (`forceSync=no`)",
-            _ => "after a majority has synced it to disk",
+        // Without `forceSync` its log is still written out before it answers, and not synced.
+        let (acknowledged, acknowledged_in) = match (super::option(asked, "sync"), asked.nodes) {
+            (Some("none"), nodes) => (
+                "once the kernels of a majority have it (`forceSync=no`)",
+                if nodes == 1 { Acknowledged::PageCache } else { Acknowledged::MajorityPageCaches },
+            ),
+            _ => ("after a majority has synced it to disk", majority_disks(asked)),
         };
         Promises {
             replication: "Zab: every node holds all data in memory; a majority must live".into(),
@@ -73,11 +79,16 @@ impl System for ZooKeeper {
                 "by default from the node asked, in order but perhaps old; linearizable reads send \
                     a `sync` first"
                     .into(),
+            acknowledged_in: Some(acknowledged_in),
+            freshness: super::freshness(self),
         }
     }
 
-    fn may_be_old(&self, reads: ReadConsistency) -> bool {
-        reads != ReadConsistency::Linearizable
+    fn freshness(&self, reads: ReadConsistency) -> Freshness {
+        match reads {
+            ReadConsistency::Linearizable => Freshness::Linearizable,
+            ReadConsistency::Default | ReadConsistency::Stale => Freshness::NodeAsked,
+        }
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {

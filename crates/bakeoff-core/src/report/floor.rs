@@ -1,0 +1,260 @@
+//! How close each system came to what the machine itself can do.
+//!
+//! The floor is measured before the first trial: how many appends a second this disk makes durable
+//! when so many clients share each sync, and how many round trips this generator and a server that
+//! does nothing make over loopback. A share of it says what a system adds to what nobody could leave
+//! out. Closed loads alone are held against it: an open one has a rate of its own; and to the disk
+//! only workloads that do nothing but write, since then as many writes are under way as there are
+//! clients.
+//!
+//! Not here: measuring it (the binary), the sheet (`fairness`).
+
+use serde::Serialize;
+
+use crate::record::{FloorAppends, FloorRoundTrips, Record};
+use crate::stats::{Figure, and};
+use crate::study::{Load, Operation};
+use crate::units::{ByteCount, count_text, rate_text};
+
+use super::comparison::{Comparison, Contender};
+use super::fairness::percent;
+use super::figures::Quantity;
+
+/// Keys and values whose size differs from the floor's appends by more than this factor are not
+/// held against it.
+const SIZE_ALIKE: u64 = 2;
+
+/// What a system did with one number of clients, and the machine's limits there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bound {
+    /// The contender.
+    pub system: String,
+    /// Clients of the stage.
+    pub clients: u32,
+    /// Operations under way at most: its clients times what each may have under way.
+    pub under_way: u32,
+    /// Operations per second, the median of the valid trials.
+    pub throughput: f64,
+    /// Held against the disk; `None` where that says nothing or is not known.
+    pub disk: Option<Share>,
+    /// Held against loopback.
+    pub loopback: Option<Share>,
+}
+
+/// What was reached of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Share {
+    /// The limit, per second.
+    pub per_second: f64,
+    /// What was reached of it: 1 is all.
+    pub share: f64,
+    /// Whether less time went by for each operation than the quickest sync took: then not all of
+    /// them can have waited for one.
+    pub quicker_than_any_sync: bool,
+}
+
+/// The machine's limits as they bear on one workload under one load.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Limits {
+    /// Empty where nothing is to be held against the disk.
+    appends: Vec<FloorAppends>,
+    append_bytes: u64,
+    round_trips: Vec<FloorRoundTrips>,
+    /// Systems whose servers were started here, with their nodes.
+    started: Vec<(String, u32)>,
+}
+
+impl Limits {
+    /// `None` where the run has no floor, or the load is an open one.
+    pub(super) fn of(record: &Record, comparison: &Comparison) -> Option<Self> {
+        let floor = record.header.environment.floor.as_ref()?;
+        if comparison.is_open() {
+            return None;
+        }
+        let (work, floor_bytes) = (&comparison.workload, floor.append_bytes);
+        let bytes = work.keys.size + work.value_size;
+        let alike = bytes <= floor_bytes.saturating_mul(SIZE_ALIKE)
+            && floor_bytes <= bytes.saturating_mul(SIZE_ALIKE);
+        let only_writes =
+            work.mix.keys().all(|op| matches!(op, Operation::Put | Operation::Delete));
+        let started = record.header.systems.iter().filter(|system| !system.already_running);
+        Some(Self {
+            appends: if alike && only_writes { floor.appends.clone() } else { Vec::new() },
+            append_bytes: floor_bytes,
+            round_trips: floor.round_trips.clone(),
+            started: started.map(|system| (system.name.clone(), system.nodes)).collect(),
+        })
+    }
+
+    fn nodes_started(&self, system: &str) -> Option<u32> {
+        self.started.iter().find(|(name, _)| name == system).map(|(_, nodes)| *nodes)
+    }
+
+    /// Appends per second when `under_way` share each sync.
+    pub(super) fn disk(&self, under_way: u32) -> Option<f64> {
+        between(self.appends.iter().map(|point| (point.clients, point.per_second)), under_way)
+    }
+
+    /// Round trips per second with `under_way` clients.
+    pub(super) fn loopback(&self, under_way: u32) -> Option<f64> {
+        between(self.round_trips.iter().map(|point| (point.clients, point.per_second)), under_way)
+    }
+
+    /// The least seconds that any write and its sync took.
+    fn quickest_sync(&self) -> Option<f64> {
+        let quickest = self.appends.iter().filter_map(|point| point.quickest_us);
+        quickest.min_by(f64::total_cmp).map(|micros| micros / 1e6)
+    }
+
+    fn bound(&self, load: &Load, of: &Contender, clients: u32, throughput: f64) -> Bound {
+        let under_way = clients.saturating_mul(load.in_flight);
+        let seconds_each = f64::from(under_way) / throughput;
+        let quicker = self.quickest_sync().is_some_and(|quickest| seconds_each < quickest);
+        let share = |limit: Option<f64>, quicker_than_any_sync| {
+            let per_second = limit?;
+            Some(Share { per_second, share: throughput / per_second, quicker_than_any_sync })
+        };
+        let here = self.nodes_started(&of.system).is_some();
+        Bound {
+            system: of.system.clone(),
+            clients,
+            under_way,
+            throughput,
+            disk: share(self.disk(under_way).filter(|_| here), quicker),
+            loopback: share(self.loopback(under_way), false),
+        }
+    }
+}
+
+/// The rate between the two points around `clients`, on logarithmic axes; `None` beyond them.
+fn between(points: impl Iterator<Item = (u32, f64)>, clients: u32) -> Option<f64> {
+    let points: Vec<(u32, f64)> =
+        points.filter(|(_, rate)| *rate > 0.0 && rate.is_finite()).collect();
+    let below = points.iter().filter(|(count, _)| *count <= clients).max_by_key(|(at, _)| *at);
+    let above = points.iter().filter(|(count, _)| *count >= clients).min_by_key(|(at, _)| *at);
+    let (&(low, from), &(high, to)) = (below?, above?);
+    if low == high {
+        return Some(from);
+    }
+    let log = |count: u32| f64::from(count.max(1)).ln();
+    let place = (log(clients) - log(low)) / (log(high) - log(low));
+    Some((from.ln() + place * (to.ln() - from.ln())).exp())
+}
+
+/// Every stage of every system that has a rate and a limit.
+pub(super) fn bounds(of: &Comparison) -> Vec<Bound> {
+    let Some(limits) = &of.limits else { return Vec::new() };
+    let mut bounds = Vec::new();
+    for one in of.contenders.iter().filter(|one| one.mostly_errors().is_none()) {
+        let stages = of.load.clients_on(&one.system);
+        for (place, &clients) in stages.iter().enumerate() {
+            let nth = stages[..place].iter().filter(|&&before| before == clients).count();
+            let Figure::Value(rate) = one.stage(clients, nth, Quantity::ThroughputMean) else {
+                continue;
+            };
+            let bound = limits.bound(&of.load, one, clients, rate);
+            if rate > 0.0 && (bound.disk.is_some() || bound.loopback.is_some()) {
+                bounds.push(bound);
+            }
+        }
+    }
+    bounds
+}
+
+/// What each system reached of the machine's limits, where it reached most: sentences without full
+/// stops.
+pub(super) fn lines(of: &Comparison) -> Vec<String> {
+    let Some(limits) = &of.limits else { return Vec::new() };
+    let best = best(of);
+    let several = best.iter().any(|bound| bound.clients != best[0].clients);
+    let sweep = of.contenders.iter().any(|one| of.load.clients_on(&one.system).len() > 1);
+    let mut lines = Vec::new();
+
+    let appends = ByteCount(limits.append_bytes);
+    let on_disk = || best.iter().filter_map(|bound| Some((bound, bound.disk?)));
+    let reached = |bound: &Bound, share: Share| {
+        let here = sweep || several;
+        let at = match here {
+            true => format!(" with {} ({})", clients(bound.under_way), rate_text(share.per_second)),
+            false => String::new(),
+        };
+        format!("{} reaches {}{at}", bound.system, percent(share.share))
+    };
+    let at_all = |first: Option<(&Bound, Share)>, unit: &str| match first {
+        Some((bound, share)) if !(sweep || several) => {
+            let rate = count_text(share.per_second.round() as u64);
+            format!(" with {} ({rate} {unit}/s)", clients(bound.under_way))
+        }
+        _ => String::new(),
+    };
+    if let Some(first) = on_disk().next() {
+        let all: Vec<String> = on_disk().map(|(bound, share)| reached(bound, share)).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        lines.push(format!(
+            "{} of what this disk can commit{} in appends of {appends}, when all that are under way \
+             share one sync",
+            and(&all),
+            at_all(Some(first), "appends"),
+        ));
+        lines.extend(on_disk().filter(|(_, share)| share.share > 1.0).map(|(bound, share)| {
+            let name = &bound.system;
+            if share.quicker_than_any_sync {
+                format!(
+                    "{name} did more than this disk can commit: these writes were not all on disk \
+                     when acknowledged, since a write took less time than the quickest sync of this disk"
+                )
+            } else {
+                format!(
+                    "{name} did more than this disk committed when that was measured: the disk may \
+                     have been quicker in these trials, or not all writes were on disk when acknowledged"
+                )
+            }
+        }));
+        let clusters: Vec<&str> = on_disk()
+            .map(|(bound, _)| bound.system.as_str())
+            .filter(|name| limits.nodes_started(name).is_some_and(|nodes| nodes > 1))
+            .collect();
+        if !clusters.is_empty() {
+            let nodes = clusters.iter().filter_map(|name| limits.nodes_started(name));
+            let nodes = nodes.max().unwrap_or(1);
+            lines.push(format!(
+                "the nodes of {} all sync to this one disk: where it takes one sync after the other, \
+                 {} nodes can reach about {} of that",
+                and(&clusters),
+                count_text(nodes.into()),
+                percent(1.0 / f64::from(nodes)),
+            ));
+        }
+    }
+    let over_loopback: Vec<(&Bound, Share)> =
+        best.iter().filter_map(|bound| Some((bound, bound.loopback?))).collect();
+    if !over_loopback.is_empty() {
+        let all: Vec<String> =
+            over_loopback.iter().map(|(bound, share)| reached(bound, *share)).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        lines.push(format!(
+            "{} of the round trips that loopback and this generator do with a server that does \
+             nothing{}",
+            and(&all),
+            at_all(over_loopback.first().copied(), "round trips"),
+        ));
+    }
+    lines
+}
+
+fn clients(count: u32) -> String {
+    if count == 1 { "1 client".to_owned() } else { format!("{} clients", count_text(count.into())) }
+}
+
+/// Of each system the stage with its highest rate.
+fn best(of: &Comparison) -> Vec<Bound> {
+    let mut best: Vec<Bound> = Vec::new();
+    for bound in bounds(of) {
+        match best.iter_mut().find(|one| one.system == bound.system) {
+            Some(one) if one.throughput < bound.throughput => *one = bound,
+            Some(_) => {}
+            None => best.push(bound),
+        }
+    }
+    best
+}
