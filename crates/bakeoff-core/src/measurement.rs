@@ -70,6 +70,52 @@ impl ErrorKind {
 /// How many examples of each kind of error are kept.
 pub const EXAMPLES_MAX: usize = 3;
 
+/// Shorter times without a success are not told: a slow sync is no stall.
+pub const SILENCE_MIN: Duration = Duration::from_millis(500);
+
+/// How many silences are kept, the longest of them.
+pub const SILENCES_MAX: usize = 100;
+
+/// How many nodes are told apart; of more, each would have too few answers to say anything.
+pub const TARGETS_MAX: usize = 16;
+
+/// A time in which no operation succeeded though at least one was due from its beginning to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Silence {
+    /// When it began, in seconds since measuring began.
+    pub from: f64,
+    /// How long it was, in seconds; at least [`SILENCE_MIN`].
+    pub seconds: f64,
+}
+
+/// What one of several nodes answered.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetFigures {
+    /// Which, as `127.0.0.1:2379`.
+    pub node: String,
+    /// Verified successes.
+    pub verified: u64,
+    /// Failures, those that were never sent left out.
+    pub errors: u64,
+    /// From sent to done: verified successes, and operations that timed out.
+    pub service: Latencies,
+}
+
+impl TargetFigures {
+    /// Adds all that `other` has of the same node.
+    pub fn merge(&mut self, other: &Self) {
+        self.verified += other.verified;
+        self.errors += other.errors;
+        self.service.merge(&other.service);
+    }
+
+    /// Forgets everything but which node it is; keeps the histogram's memory.
+    pub fn clear(&mut self) {
+        (self.verified, self.errors) = (0, 0);
+        self.service.clear();
+    }
+}
+
 /// Errors of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
@@ -224,6 +270,13 @@ pub struct Measurement {
     /// The workload's unique keys ran out before the load's time was over.
     #[serde(default)]
     pub keys_exhausted: bool,
+    /// By node, in the order in which clients connect to them; empty where there is one node, or
+    /// more than [`TARGETS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetFigures>,
+    /// When nothing succeeded for a while, in order of time; at most [`SILENCES_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silences: Vec<Silence>,
 }
 
 impl Measurement {
@@ -277,6 +330,16 @@ impl Measurement {
     /// Appends a stage that ran after this one: windows add up, and seconds follow on, so that a
     /// stage's last, broken second still counts as one of its own.
     pub fn append(&mut self, later: &Self) {
+        let before = self.window.as_secs_f64();
+        let moved = |silence: &Silence| Silence { from: before + silence.from, ..*silence };
+        self.silences.extend(later.silences.iter().map(moved));
+        longest(&mut self.silences);
+        for theirs in &later.targets {
+            match self.targets.iter_mut().find(|ours| ours.node == theirs.node) {
+                Some(ours) => ours.merge(theirs),
+                None => self.targets.push(theirs.clone()),
+            }
+        }
         let offset = self.seconds.last().map_or(0, |last| last.second + 1);
         self.seconds.extend(
             later.seconds.iter().map(|s| Second { second: s.second + offset, ..s.clone() }),
@@ -298,5 +361,54 @@ impl Measurement {
         self.bytes_received += later.bytes_received;
         self.interrupted |= later.interrupted;
         self.keys_exhausted |= later.keys_exhausted;
+    }
+}
+
+/// Keeps the [`SILENCES_MAX`] longest, in order of time.
+pub fn longest(silences: &mut Vec<Silence>) {
+    if silences.len() > SILENCES_MAX {
+        silences.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        silences.truncate(SILENCES_MAX);
+    }
+    silences.sort_by(|a, b| a.from.total_cmp(&b.from));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_node(node: &str, milliseconds: &[u64]) -> TargetFigures {
+        let mut of = TargetFigures { node: node.to_owned(), ..TargetFigures::default() };
+        for &latency in milliseconds {
+            of.verified += 1;
+            of.service.record(Duration::from_millis(latency));
+        }
+        of
+    }
+
+    #[test]
+    fn appended_stages_add_up_by_node_and_their_silences_follow_on() {
+        let stage = |targets, silences| Measurement {
+            window: Duration::from_secs(4),
+            targets,
+            silences,
+            ..Measurement::default()
+        };
+        let silence = |from| Silence { from, seconds: 0.7 };
+        let mut whole = stage(vec![of_node("a", &[1]), of_node("b", &[2])], vec![silence(1.0)]);
+        whole.append(&stage(vec![of_node("b", &[3]), of_node("a", &[4])], vec![silence(2.0)]));
+        assert_eq!(whole.targets, [of_node("a", &[1, 4]), of_node("b", &[2, 3])]);
+        assert_eq!(whole.silences, [silence(1.0), silence(6.0)]);
+    }
+
+    #[test]
+    fn of_many_silences_the_longest_are_kept_in_order_of_time() {
+        let mut all: Vec<Silence> = (0..=SILENCES_MAX)
+            .map(|at| Silence { from: at as f64, seconds: if at == 3 { 0.5 } else { 0.6 } })
+            .collect();
+        longest(&mut all);
+        assert_eq!(all.len(), SILENCES_MAX);
+        assert!(all.is_sorted_by(|a, b| a.from < b.from));
+        assert!(all.iter().all(|silence| silence.from != 3.0));
     }
 }

@@ -18,6 +18,8 @@ use crate::workload::mix64;
 use super::figures::{self, Combined, Figures, Quantity};
 use super::floor::Limits;
 use super::judgement::Judgement;
+use super::noticed::{self, SlowNode, Stall};
+use crate::units::latency_text;
 
 /// More errors than this share of all operations must be said wherever a rate is praised.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
@@ -73,6 +75,10 @@ pub(super) struct TrialFigures {
     pub(super) checks: Vec<Check>,
     /// The first error of each kind that occurred; `None` stands for lost connections.
     pub(super) examples: Vec<(Option<ErrorKind>, Example)>,
+    /// The longest time in which nothing succeeded, where it is worth saying.
+    pub(super) stall: Option<Stall>,
+    /// Nodes that answered much later than the others.
+    pub(super) slow_nodes: Vec<SlowNode>,
 }
 
 impl TrialFigures {
@@ -104,6 +110,8 @@ impl TrialFigures {
             audits: record.audits.clone(),
             checks: record.checks.clone(),
             examples: whole.as_ref().map_or_else(Vec::new, examples),
+            stall: noticed::stall(record),
+            slow_nodes: noticed::slow_nodes(record),
         }
     }
 
@@ -293,7 +301,44 @@ impl Contender {
                 "{name} used up the workload's unique keys under {place} before its time was over"
             ));
         }
+        findings.extend(self.stalls(place));
+        findings.extend(self.slow_nodes(place));
         findings
+    }
+
+    /// Its longest stall.
+    fn stalls(&self, place: &str) -> Option<String> {
+        let stalls = || self.trials.iter().filter_map(|trial| Some((trial, trial.stall?)));
+        let (trial, longest) = stalls().max_by_key(|(_, stall)| stall.length)?;
+        let (count, run) = (stalls().count(), trials_text(self.trials.len()));
+        let (name, text, number) = (&self.system, longest.text(), trial.number);
+        let longest = if count > 1 { ", the longest" } else { "" };
+        Some(format!(
+            "{name} stalled in {count} of {run} under {place}: {text} (trial {number}{longest})"
+        ))
+    }
+
+    /// Each of its nodes that was slow in more than half of its trials, as it was in the first.
+    fn slow_nodes(&self, place: &str) -> Vec<String> {
+        let mut nodes: BTreeMap<&str, Vec<(u32, &SlowNode)>> = BTreeMap::new();
+        for trial in &self.trials {
+            for slow in &trial.slow_nodes {
+                nodes.entry(&slow.node).or_default().push((trial.number, slow));
+            }
+        }
+        nodes.retain(|_, slow| slow.len() * 2 > self.trials.len());
+        let said = nodes.into_iter().map(|(node, slow)| {
+            let (count, run) = (slow.len(), trials_text(self.trials.len()));
+            let (number, first) = slow[0];
+            let (its, others) = (latency_text(first.its), latency_text(first.others));
+            format!(
+                "{node} of {} answered {} under {place} in {count} of {run}: service time p50 {its} \
+                 against {others} (trial {number})",
+                self.system,
+                first.times_text()
+            )
+        });
+        said.collect()
     }
 }
 

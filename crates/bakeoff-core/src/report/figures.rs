@@ -97,6 +97,8 @@ impl Point {
 /// What is measured. The order is that of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Quantity {
+    /// From the first launch to a cluster that could be loaded.
+    ReadyAfter,
     /// The measured windows of all stages together.
     Seconds,
     /// Verified successes.
@@ -173,6 +175,7 @@ impl Quantity {
     /// The label of its row.
     pub(super) fn label(self) -> String {
         let fixed = match self {
+            Self::ReadyAfter => "seconds to be ready",
             Self::Seconds => "total seconds",
             Self::Verified => "requests verified",
             Self::Requests => "requests",
@@ -205,6 +208,7 @@ impl Quantity {
     /// Its name in JSON, which carries the unit.
     pub(super) fn name(self) -> String {
         let fixed = match self {
+            Self::ReadyAfter => "ready_after_seconds",
             Self::Seconds => "seconds",
             Self::Verified => "requests_verified",
             Self::Requests => "requests",
@@ -249,7 +253,7 @@ impl Quantity {
 
     fn unit(self) -> Unit {
         match self {
-            Self::Seconds | Self::Disconnected => Unit::Seconds,
+            Self::ReadyAfter | Self::Seconds | Self::Disconnected => Unit::Seconds,
             Self::ThroughputMax | Self::ThroughputMean | Self::ThroughputMin => Unit::PerSecond,
             Self::Response(_) | Self::Service(_) | Self::Slip(_) | Self::CpuPerOperation => {
                 Unit::Milliseconds
@@ -386,6 +390,7 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let mut figures = of_operation(&whole.total());
     let (min, max) = range(trial).unzip();
     figures.extend([
+        (Quantity::ReadyAfter, Figure::Value(trial.ready_after.as_secs_f64())),
         (Quantity::Seconds, count_seconds(whole)),
         (Quantity::ThroughputMax, max.into()),
         (Quantity::ThroughputMean, whole.throughput().into()),

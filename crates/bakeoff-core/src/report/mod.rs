@@ -16,6 +16,7 @@ pub mod floor;
 mod json;
 mod judgement;
 mod markdown;
+mod noticed;
 mod tables;
 mod terminal;
 mod words;

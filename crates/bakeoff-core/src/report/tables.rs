@@ -19,6 +19,8 @@ use super::judgement::Judgement;
 const NOT_VALID: &str = "not valid";
 /// What stands where there is nothing to show.
 const NOTHING: &str = "–";
+/// Whether systems need this many seconds to be ready, or fewer, is no difference.
+const READY_SOON: f64 = 1.0;
 
 /// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,13 +179,19 @@ fn rows(of: &Comparison) -> Vec<Row> {
     let published =
         |quantity: Quantity| of.contenders.iter().any(|one| one.published.contains_key(&quantity));
     let repeated = of.contenders.iter().any(|one| one.valid_count() > 1);
+    let ready_after = |one: &Contender| one.shown(Quantity::ReadyAfter).value();
+    let slow_start = of.contenders.iter().filter_map(ready_after).any(|after| after > READY_SOON);
 
-    let mut rows = vec![
+    let mut rows = Vec::new();
+    if slow_start {
+        rows.push(Row::Of(Quantity::ReadyAfter));
+    }
+    rows.extend([
         Row::Of(Quantity::Seconds),
         Row::Requests,
         Row::Of(Quantity::ThroughputMax),
         Row::Of(Quantity::ThroughputMean),
-    ];
+    ]);
     if repeated {
         rows.push(Row::Spread(Quantity::ThroughputMean));
     }

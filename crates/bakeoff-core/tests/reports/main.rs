@@ -2,6 +2,7 @@
 //! and found good: `snapshots/`. `BLESS=1 cargo test -p bakeoff-core --test reports` writes them.
 
 mod building;
+mod noticed;
 mod old_records;
 
 use std::collections::BTreeMap;

@@ -44,6 +44,9 @@ pub(crate) struct Faults {
     pub(crate) stall_after: Duration,
     /// How long it answers 503 at first.
     pub(crate) slow_start: Duration,
+    /// For how long after the first request answers are slow: by [`Self::delay`] at first, then ever
+    /// less. A delay is nothing else where this is not zero.
+    pub(crate) warm_up: Duration,
     /// When the process ends by itself.
     pub(crate) die_after: Option<Duration>,
 }
@@ -123,6 +126,17 @@ impl Faults {
             }
         }
         Ok(())
+    }
+}
+
+impl Faults {
+    /// How long a delayed answer waits, so long after the first request.
+    pub(super) fn delay_after(&self, since: Duration) -> Duration {
+        if self.warm_up.is_zero() {
+            return self.delay;
+        }
+        let left = self.warm_up.saturating_sub(since);
+        self.delay.mul_f64(left.as_secs_f64() / self.warm_up.as_secs_f64())
     }
 }
 

@@ -19,12 +19,16 @@
 //! A key is percent-decoded and holds no control characters. Faults touch `/kv` and `/list` alone,
 //! so that readiness and counters can be trusted; a stall stops everything.
 //!
-//! Not here: TLS, several nodes, compaction of the log.
+//! With `--first ADDRESS` it is a further node of the canary that listens there: it has no store of its
+//! own, passes requests on, and can be slow by itself.
+//!
+//! Not here: TLS, replication, compaction of the log.
 
 mod faults;
 mod http;
 mod log;
 mod options;
+mod relay;
 mod server;
 mod service;
 mod store;
@@ -37,6 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) use faults::Faults;
 pub(crate) use options::{Durability, Options};
+use relay::Relay;
 pub(crate) use server::{Canary, End};
 
 /// The internal command: `bakeoff __canary --listen 127.0.0.1:PORT --data DIR …`.
@@ -81,15 +86,28 @@ fn serve_until_signalled(options: Options) -> std::io::Result<End> {
     let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
     let mut signals = signal_hook::iterator::Signals::new(signals)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let canary = Canary::bind(options, Arc::clone(&stop))?;
-    let waker = canary.waker();
+    let (serve, waker) = match options.first {
+        None => {
+            let canary = Canary::bind(options, Arc::clone(&stop))?;
+            let waker = canary.waker();
+            let serve: Box<dyn FnOnce() -> _> = Box::new(|| canary.run());
+            (serve, Some(waker))
+        }
+        Some(first) => {
+            let relay = Relay::bind(options, first, Arc::clone(&stop))?;
+            let serve: Box<dyn FnOnce() -> _> = Box::new(|| relay.run());
+            (serve, None)
+        }
+    };
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {
             stop.store(true, Ordering::Relaxed);
-            let _ = waker.wake();
+            if let Some(waker) = &waker {
+                let _ = waker.wake();
+            }
         }
     })?;
-    canary.run()
+    serve()
 }
 
 /// To the canary's own log; one that cannot be written to is no reason to stop serving.

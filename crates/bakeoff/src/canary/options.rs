@@ -17,7 +17,9 @@ use super::truth::{Order, Shape, Truth};
 pub(crate) struct Options {
     /// A loopback address; port 0 lets the kernel choose.
     pub(crate) listen: SocketAddr,
-    /// Where its log is kept.
+    /// The node that has the store, when it is another.
+    pub(crate) first: Option<SocketAddr>,
+    /// Where its log is kept; a further node has none.
     pub(crate) data: PathBuf,
     /// When a write is on disk.
     pub(crate) durability: Durability,
@@ -42,6 +44,7 @@ pub(crate) enum Durability {
 impl Options {
     pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let (mut listen, mut data, mut durability) = (None, None, Durability::SyncEachWrite);
+        let mut first = None;
         let mut faults = Faults { delay_share: 1.0, ..Faults::default() };
         let (mut shape, mut order, mut spin) = (None, None, None);
         let mut args = args;
@@ -60,6 +63,10 @@ impl Options {
                 "--listen" => text
                     .parse()
                     .map(|address| listen = Some(address))
+                    .map_err(|_| "is not an address with a port".to_owned()),
+                "--first" => text
+                    .parse()
+                    .map(|address| first = Some(address))
                     .map_err(|_| "is not an address with a port".to_owned()),
                 "--sync" => match text {
                     "each" => set(&mut durability, Ok(Durability::SyncEachWrite)),
@@ -80,6 +87,7 @@ impl Options {
                 "--stall" => set(&mut faults.stall, duration(text)),
                 "--stall-after" => set(&mut faults.stall_after, duration(text)),
                 "--slow-start" => set(&mut faults.slow_start, duration(text)),
+                "--warm-up" => set(&mut faults.warm_up, duration(text)),
                 "--die-after" => set(&mut faults.die_after, duration(text).map(Some)),
                 "--truth" => set(&mut shape, Shape::parse(text).map(Some)),
                 "--truth-order" => match text {
@@ -102,7 +110,7 @@ impl Options {
         if truth.is_none() && (order.is_some() || spin.is_some()) {
             return Err("`--truth-order` and `--truth-spin` need `--truth`".into());
         }
-        let options = Self { listen, data, durability, faults, truth };
+        let options = Self { listen, first, data, durability, faults, truth };
         options.check()?;
         Ok(options)
     }

@@ -36,6 +36,8 @@ pub(super) struct Service {
     counters: Counters,
     /// Until then everything but the counters is 503.
     ready_at: Option<Instant>,
+    /// When the first request for a key came.
+    first_asked: Option<Instant>,
     names: Vec<u8>,
 }
 
@@ -71,7 +73,17 @@ impl Service {
         let (dice, counters) = (Dice::new(&faults), Counters::default());
         let spin = truth.as_ref().map_or(Duration::ZERO, |truth| truth.spin);
         let teller = truth.map(|truth| Teller::new(truth, faults.seed));
-        Ok(Self { store, faults, dice, teller, spin, counters, ready_at, names: Vec::new() })
+        Ok(Self {
+            store,
+            faults,
+            dice,
+            teller,
+            spin,
+            counters,
+            ready_at,
+            first_asked: None,
+            names: Vec::new(),
+        })
     }
 
     pub(super) fn faults(&self) -> &Faults {
@@ -183,8 +195,13 @@ impl Service {
             Kind::Read => self.read(head, &key, list, fate, out),
         };
         if answer == Answer::Whole && self.dice.delays() {
-            self.counters.faults.delayed += 1;
-            return Answer::Delayed(self.faults.delay);
+            let now = clock::now();
+            let since = now.saturating_duration_since(*self.first_asked.get_or_insert(now));
+            let delay = self.faults.delay_after(since);
+            if !delay.is_zero() {
+                self.counters.faults.delayed += 1;
+                return Answer::Delayed(delay);
+            }
         }
         answer
     }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
-    EXAMPLES_MAX, Errors, Measurement, OperationFigures, Second, SecondFigures,
+    EXAMPLES_MAX, Errors, Measurement, OperationFigures, SILENCE_MIN, Second, SecondFigures,
+    Silence, TargetFigures, longest,
 };
 
 use super::{Seconds, Window};
@@ -23,6 +24,10 @@ pub(super) struct Slice {
     /// By operation: times of those that were sent when they were due, as all of a closed load are.
     /// Both of the operation's distributions have them, and the loop records them once.
     pub(super) punctual: Vec<Latencies>,
+    /// By node; none where nodes are not told apart.
+    pub(super) targets: Vec<TargetFigures>,
+    /// From when to when nothing succeeded though something was due.
+    pub(super) silences: Vec<Span>,
     pub(super) slip: Latencies,
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
@@ -34,13 +39,18 @@ pub(super) struct Slice {
     pub(super) keys_exhausted: bool,
 }
 
+/// From when to when.
+pub(super) type Span = (Instant, Instant);
+
 impl Slice {
-    pub(super) fn new(worker: usize, operations: usize) -> Self {
+    pub(super) fn new(worker: usize, operations: usize, targets: usize) -> Self {
         Self {
             worker,
             second: 0,
             operations: vec![OperationFigures::default(); operations],
             punctual: vec![Latencies::default(); operations],
+            targets: vec![TargetFigures::default(); targets],
+            silences: Vec::new(),
             slip: Latencies::default(),
             connection_errors: Errors::default(),
             disconnected: Duration::ZERO,
@@ -57,6 +67,8 @@ impl Slice {
     pub(super) fn clear(&mut self) {
         self.operations.iter_mut().for_each(OperationFigures::clear);
         self.punctual.iter_mut().for_each(Latencies::clear);
+        self.targets.iter_mut().for_each(TargetFigures::clear);
+        self.silences.clear();
         self.slip.clear();
         self.connection_errors = Errors::default();
         self.disconnected = Duration::ZERO;
@@ -108,6 +120,8 @@ pub(super) struct Collector {
     passed: Vec<Option<u32>>,
     recycle: Vec<Sender<Box<Slice>>>,
     total: Vec<OperationFigures>,
+    /// Of each worker.
+    silences: Vec<Vec<Span>>,
     last_end: Option<Instant>,
     measurement: Measurement,
     seconds: Seconds,
@@ -116,10 +130,12 @@ pub(super) struct Collector {
 impl Collector {
     pub(super) fn new(
         names: Vec<String>,
+        targets: Vec<TargetFigures>,
         recycle: Vec<Sender<Box<Slice>>>,
         seconds: Seconds,
     ) -> Self {
         Self {
+            silences: vec![Vec::new(); recycle.len()],
             seconds,
             total: vec![OperationFigures::default(); names.len()],
             names,
@@ -127,7 +143,7 @@ impl Collector {
             passed: vec![Some(0); recycle.len()],
             recycle,
             last_end: None,
-            measurement: Measurement::default(),
+            measurement: Measurement { targets, ..Measurement::default() },
         }
     }
 
@@ -148,6 +164,10 @@ impl Collector {
             }
         }
         let measurement = &mut self.measurement;
+        for (ours, theirs) in measurement.targets.iter_mut().zip(&slice.targets) {
+            ours.merge(theirs);
+        }
+        self.silences[worker].append(&mut slice.silences);
         measurement.slip.merge(&slice.slip);
         measurement.connection_errors.count += slice.connection_errors.count;
         measurement.connection_errors.examples.extend(slice.connection_errors.examples.clone());
@@ -237,7 +257,66 @@ impl Collector {
         let end =
             if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };
         self.measurement.window = end.saturating_duration_since(window.measure);
+        self.measurement.silences = silences(&self.silences, window.measure, end);
         self.measurement.operations = self.names.into_iter().zip(self.total).collect();
         self.measurement
+    }
+}
+
+/// When all workers were silent, within the window.
+fn silences(of_workers: &[Vec<Span>], measure: Instant, end: Instant) -> Vec<Silence> {
+    let window = vec![(measure, end)];
+    let common = of_workers.iter().fold(window, |common, spans| overlaps(&common, spans));
+    let told = |(from, to): Span| Silence {
+        from: (from - measure).as_secs_f64(),
+        seconds: (to - from).as_secs_f64(),
+    };
+    let mut silences = common.into_iter().map(told).collect();
+    longest(&mut silences);
+    silences
+}
+
+/// The parts that are in both and no shorter than [`SILENCE_MIN`]; each list in order of time.
+fn overlaps(ours: &[Span], theirs: &[Span]) -> Vec<Span> {
+    let mut found = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while let (Some(a), Some(b)) = (ours.get(i), theirs.get(j)) {
+        let (from, to) = (a.0.max(b.0), a.1.min(b.1));
+        if to.saturating_duration_since(from) >= SILENCE_MIN {
+            found.push((from, to));
+        }
+        if a.1 < b.1 {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::clock;
+
+    #[test]
+    fn only_when_all_workers_are_silent_nothing_succeeds() {
+        let measure = clock::now();
+        let at = |milliseconds: u64| measure + Duration::from_millis(milliseconds);
+        let spans = |of: &[(u64, u64)]| -> Vec<Span> {
+            of.iter().map(|&(from, to)| (at(from), at(to))).collect()
+        };
+        let first = spans(&[(0, 1000), (2000, 4000), (5000, 9000)]);
+        let second = spans(&[(600, 2600), (3000, 3400), (4900, 5600), (7000, 8000)]);
+        let found = silences(&[first.clone(), second], measure, at(7600));
+        let found: Vec<(f64, f64)> = found.iter().map(|one| (one.from, one.seconds)).collect();
+        // 600 to 1000 and 3000 to 3400 are too short; the last is cut by the window's end.
+        let expected = [(2.0, 0.6), (5.0, 0.6), (7.0, 0.6)];
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            let off = (found.0 - expected.0).abs() + (found.1 - expected.1).abs();
+            assert!(off < 1e-6, "{found:?} is not {expected:?}");
+        }
+        assert!(silences(&[first, Vec::new()], measure, at(7600)).is_empty());
     }
 }

@@ -21,7 +21,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bakeoff_core::measurement::Measurement;
+use bakeoff_core::measurement::{Measurement, TARGETS_MAX, TargetFigures};
 use bakeoff_core::schedule::{OpenSchedule, Pace, Share, Spacing};
 use bakeoff_core::study::Stop;
 
@@ -206,7 +206,7 @@ pub(crate) fn drive<W: Work>(
             recycle.push(give_back);
         }
         drop(to_collector);
-        let collector = Collector::new(names, recycle, drive.seconds);
+        let collector = Collector::new(names, told_apart(targets), recycle, drive.seconds);
         let collected = collect(drive, collector, &messages, &starts, progress);
         drop(starts);
         for worker in workers {
@@ -219,6 +219,16 @@ pub(crate) fn drive<W: Work>(
         measurement.generator_threads = of;
         Ok((measurement, shared.tickets.load(std::sync::atomic::Ordering::Relaxed)))
     })
+}
+
+/// A place for what each node answers. There is none where it would say nothing more than the whole.
+fn told_apart(targets: &[Target]) -> Vec<TargetFigures> {
+    let of = |target: &Target| TargetFigures {
+        node: target.address.to_string(),
+        ..TargetFigures::default()
+    };
+    let several = (2..=TARGETS_MAX).contains(&targets.len());
+    if several { targets.iter().map(of).collect() } else { Vec::new() }
 }
 
 /// The part of a stage that falls to one worker.

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::Outcome;
-use bakeoff_core::measurement::{ErrorKind, Example};
+use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
 use bakeoff_core::schedule::OpenSchedule;
 use mio::{Events, Poll, Token};
 
@@ -26,7 +26,7 @@ use super::collector::{Message, Slice};
 use super::timer::Timer;
 use super::transport::Target;
 use super::work::{Done, Failure, Moments, NotIssued, Session as _, Success, Tag, Work};
-use super::{Connections, EngineError, Window, clock};
+use super::{Connections, EngineError, Window, clock, told_apart};
 
 /// How often timeouts and reconnections are looked after.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
@@ -93,6 +93,10 @@ pub(super) struct Worker<'a, W: Work> {
     window: Window,
     /// When the second that is being recorded ends.
     second_ends: Instant,
+    /// When an operation last succeeded; at first, when the load began.
+    last_success: Instant,
+    /// The earliest that one was due which has failed since then.
+    failing_since: Option<Instant>,
     /// Time spent waiting without sleeping.
     spun: Duration,
     /// Which share of a CPU was used while the load ran; known once it is over.
@@ -120,9 +124,10 @@ impl<'a, W: Work> Worker<'a, W> {
             .iter()
             .map(|&(number, node)| Client::new(number, node, part.in_flight, now));
         let operations = work.operations().len();
+        let targets = told_apart(shared.targets).len();
         Ok(Self {
             clients: clients.collect(),
-            slice: Box::new(Slice::new(part.worker, operations)),
+            slice: Box::new(Slice::new(part.worker, operations, targets)),
             work,
             part,
             shared,
@@ -139,6 +144,8 @@ impl<'a, W: Work> Worker<'a, W> {
             begun: 0,
             window: Window { start: now, measure: now, end: None },
             second_ends: now,
+            last_success: now,
+            failing_since: None,
             spun: Duration::ZERO,
             busy: None,
             to_collector,
@@ -184,6 +191,7 @@ impl<'a, W: Work> Worker<'a, W> {
         self.slice.clear();
         self.window = window;
         self.second_ends = window.measure + Duration::from_secs(1);
+        self.last_success = window.start;
         self.advance_schedule();
         self.work.begin(window.start, window.measure);
         for index in 0..self.clients.len() {
@@ -268,6 +276,9 @@ impl<'a, W: Work> Worker<'a, W> {
         let now = clock::now();
         if let (Some(end), false) = (self.window.end, interrupted) {
             self.count_unsent(end, now);
+            if let Some(since) = self.failing_since {
+                self.end_silence(since, end);
+            }
         }
         for client in &mut self.clients {
             if let Connection::Up { link, session } = &mut client.connection {
@@ -423,7 +434,10 @@ impl<'a, W: Work> Worker<'a, W> {
         self.work.answered(client.number, &Moments { due, sent, done: now });
         self.free(index, tag as usize, now);
         match result {
-            Ok(success) => self.count_success(&Flight { operation, due, sent }, now, &success),
+            Ok(success) => {
+                let node = self.clients[index].node;
+                self.count_success(&Flight { operation, due, sent }, now, node, &success);
+            }
             Err(Failure { kind, what }) => {
                 let node = self.clients[index].node;
                 self.count_failure(operation, due, now, node, kind, || what);
@@ -445,8 +459,9 @@ impl<'a, W: Work> Worker<'a, W> {
         client.slots[tag] = Slot::Free { since };
     }
 
-    fn count_success(&mut self, flight: &Flight, now: Instant, success: &Success) {
+    fn count_success(&mut self, flight: &Flight, now: Instant, node: usize, success: &Success) {
         self.roll_over(now);
+        self.end_silence(flight.due, now);
         let figures = &mut self.slice.operations[flight.operation];
         figures.verified_in_window += u64::from(self.window.holds(now));
         if flight.due < self.window.measure {
@@ -457,12 +472,31 @@ impl<'a, W: Work> Worker<'a, W> {
         figures.verified += 1;
         figures.old_reads += u64::from(success.old);
         let waited = now.saturating_duration_since(flight.due);
-        if flight.due == flight.sent {
+        let served = if flight.due == flight.sent {
             self.slice.punctual[flight.operation].record(waited);
+            waited
         } else {
+            let served = now.saturating_duration_since(flight.sent);
             figures.response.record(waited);
-            figures.service.record(now.saturating_duration_since(flight.sent));
+            figures.service.record(served);
+            served
+        };
+        if let Some(target) = self.slice.targets.get_mut(node) {
+            target.verified += 1;
+            target.service.record(served);
         }
+    }
+
+    /// An operation that was due at `due` has succeeded, or those that failed are the last: notes how
+    /// long nothing had. Once no more operations are begun, the slowest of the last is no silence.
+    #[inline]
+    fn end_silence(&mut self, due: Instant, now: Instant) {
+        let due = self.failing_since.take().map_or(due, |since| since.min(due));
+        let since = due.max(self.last_success);
+        if now.saturating_duration_since(since) >= SILENCE_MIN && !self.exhausted {
+            self.slice.silences.push((since, now));
+        }
+        self.last_success = now;
     }
 
     fn count_failure(
@@ -480,6 +514,12 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         self.roll_over(now);
         self.slice.last_end = Some(now);
+        self.failing_since = Some(self.failing_since.map_or(due, |since| since.min(due)));
+        if let Some(target) = self.slice.targets.get_mut(node)
+            && kind != ErrorKind::Unsent
+        {
+            target.errors += 1;
+        }
         let figures = &mut self.slice.operations[operation];
         let waited = now.saturating_duration_since(due);
         match kind {
@@ -681,11 +721,11 @@ impl<'a, W: Work> Worker<'a, W> {
     }
 
     fn send_slice(&mut self) {
-        let operations = self.slice.operations.len();
+        let (operations, targets) = (self.slice.operations.len(), self.slice.targets.len());
         let fresh = self
             .recycled
             .try_recv()
-            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, operations)));
+            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, operations, targets)));
         let full = std::mem::replace(&mut self.slice, fresh);
         self.to_collector.send(Message::Slice(full)).ok();
     }

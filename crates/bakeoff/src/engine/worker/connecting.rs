@@ -161,6 +161,9 @@ impl<W: Work> Worker<'_, W> {
         if flight.due >= self.window.measure {
             let waited = now.saturating_duration_since(flight.sent);
             self.slice.operations[flight.operation].service.record(waited);
+            if let Some(target) = self.slice.targets.get_mut(node) {
+                target.service.record(waited);
+            }
         }
         if usable {
             self.refill(index, now);

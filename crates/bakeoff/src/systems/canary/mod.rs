@@ -1,4 +1,4 @@
-//! The canary as a contender: bakeoff's own key-value server, one node.
+//! The canary as a contender: bakeoff's own key-value server, one store behind one or more nodes.
 //!
 //! Honest by default and good for a demonstration; told to lose, corrupt, delay or lie it proves
 //! that the checks of a study can fail.
@@ -30,6 +30,9 @@ const fn time(name: &'static str, meaning: &'static str) -> KindOption {
     KindOption { name, form: OptionForm::Duration, meaning }
 }
 
+/// The option that says which node is slow; not one of the program's.
+const SLOW_NODE: &str = "slow-node";
+
 const OPTIONS: &[KindOption] = &[
     KindOption {
         name: "sync",
@@ -49,6 +52,15 @@ const OPTIONS: &[KindOption] = &[
     time("stall", "how long everything stops, once"),
     time("stall-after", "when it stops, since the start"),
     time("slow-start", "how long it takes to be ready"),
+    time(
+        "warm-up",
+        "how long after the first request `delay` shrinks to nothing; it stays when absent",
+    ),
+    KindOption {
+        name: SLOW_NODE,
+        form: OptionForm::Number,
+        meaning: "the node that `delay` is of; the first, which has the store, when absent",
+    },
     time("die-after", "when it dies, since the start"),
 ];
 
@@ -59,7 +71,7 @@ impl System for Canary {
             operations: Operation::ALL,
             reads: &[ReadConsistency::Linearizable, ReadConsistency::Default],
             options: OPTIONS,
-            nodes_max: 1,
+            nodes_max: 5,
             value_size_max: 1 << 20,
             in_flight_max: 1, // HTTP/1.1
         }
@@ -78,7 +90,10 @@ impl System for Canary {
             _ => ("after it is synced to disk", Acknowledged::Disk),
         };
         Promises {
-            replication: "none: one node".into(),
+            replication: match asked.nodes {
+                0 | 1 => "none: one node".into(),
+                _ => "none: the first node has the data, the others pass requests on to it".into(),
+            },
             acknowledged: acknowledged.into(),
             reads: "linearizable".into(),
             acknowledged_in: Some(acknowledged_in),
@@ -94,7 +109,9 @@ impl System for Canary {
         let program = std::env::current_exe().unwrap_or_else(|_| "bakeoff".into());
         let mut settings = Vec::new();
         let mut nodes = Vec::new();
-        for name in asked.node_names() {
+        let mut first = None;
+        let slow = asked.option(SLOW_NODE).and_then(|number| number.parse().ok()).unwrap_or(1);
+        for (number, name) in (1..).zip(asked.node_names()) {
             let client = ports.take()?;
             let dir = asked.dir.join(&name);
             let mut args = vec![
@@ -109,9 +126,16 @@ impl System for Canary {
             if asked.option("sync").is_none() {
                 args.extend(["--sync".into(), "each".into()]);
             }
+            if let Some(first) = first {
+                args.extend(["--first".into(), format!("127.0.0.1:{first}")]);
+            }
+            first = first.or(Some(client));
             for (option, value) in &asked.system.options {
-                args.extend([format!("--{option}"), value.clone()]);
-                settings.push(setting(option, value, ASKED));
+                let delay = option.starts_with("delay") || option == "warm-up";
+                let here = if delay { number == slow } else { number == 1 };
+                if here && option != SLOW_NODE {
+                    args.extend([format!("--{option}"), value.clone()]);
+                }
             }
             nodes.push(NodeSpec {
                 program: program.clone(),
@@ -125,6 +149,8 @@ impl System for Canary {
                 name,
             });
         }
+        let options = asked.system.options.iter();
+        settings.extend(options.map(|(option, value)| setting(option, value, ASKED)));
         Ok(Description { nodes, settings })
     }
 

@@ -1,0 +1,166 @@
+//! A canary's further nodes: each passes its clients' requests on to the first and brings the answers
+//! back, so that all nodes serve one store and any of them can be slow by itself.
+//!
+//! One thread a connection, each with a connection of its own to the first node, so that the kernel
+//! does the waiting and no client waits for another. HTTP/1.1 with one request under way: a client
+//! that pipelines is answered in order.
+//!
+//! Not here: the store, and every fault but a delay (`service`).
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::faults::{Dice, Faults};
+use super::http::{self, Parsed};
+use super::server::End;
+use super::{Options, say};
+
+/// Threads hold little but their stacks.
+const STACK: usize = 128 << 10;
+/// How long the first node may take to take a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether to stop while nobody connects.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A further node that listens.
+pub(super) struct Relay {
+    listener: TcpListener,
+    first: SocketAddr,
+    faults: Faults,
+    stop: Arc<AtomicBool>,
+}
+
+impl Relay {
+    /// Listens. Serving is [`Relay::run`]'s; `stop` ends it.
+    pub(super) fn bind(
+        options: Options,
+        first: SocketAddr,
+        stop: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
+        let listen = options.listen;
+        let listener = TcpListener::bind(listen)
+            .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on `{listen}`: {e}")))?;
+        say(format_args!("listening on {}", listener.local_addr()?));
+        Ok(Self { listener, first, faults: options.faults, stop })
+    }
+
+    /// Serves until it is stopped. Connections end with the process.
+    pub(super) fn run(self) -> io::Result<End> {
+        self.listener.set_nonblocking(true)?;
+        let mut number = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            let client = match self.listener.accept() {
+                Ok((client, _)) => client,
+                Err(_) => {
+                    std::thread::sleep(LOOK_EVERY);
+                    continue;
+                }
+            };
+            number += 1;
+            let faults = Faults { seed: self.faults.seed ^ number, ..self.faults.clone() };
+            let first = self.first;
+            let serve = move || {
+                // Whoever is left sees that the connection has ended.
+                let _ = relay(&client, first, &faults);
+            };
+            std::thread::Builder::new().stack_size(STACK).spawn(serve)?;
+        }
+        say(format_args!("stopped"));
+        Ok(End::Stopped)
+    }
+}
+
+/// Passes on what one client asks until either side ends.
+fn relay(mut client: &TcpStream, first: SocketAddr, faults: &Faults) -> io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_nodelay(true)?;
+    let mut first = TcpStream::connect_timeout(&first, CONNECT_WITHIN)?;
+    first.set_nodelay(true)?;
+    let mut dice = Dice::new(faults);
+    let (mut asked, mut answered) = (Vec::new(), Vec::new());
+    loop {
+        let Some(request) = request(&mut client, &mut asked)? else { return Ok(()) };
+        first.write_all(&asked[..request.length])?;
+        asked.drain(..request.length);
+        let length = answer(&mut first, &mut answered)?;
+        if request.data && dice.delays() {
+            std::thread::sleep(faults.delay);
+        }
+        client.write_all(&answered[..length])?;
+        answered.drain(..length);
+        if !request.keep_alive {
+            return Ok(());
+        }
+    }
+}
+
+/// A whole request at the beginning of a buffer.
+struct Request {
+    length: usize,
+    keep_alive: bool,
+    /// Whether it is about keys: readiness and counters know no faults.
+    data: bool,
+}
+
+/// Reads until the buffer begins with a whole request; `None` when the client has ended instead.
+fn request(client: &mut &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Request>> {
+    loop {
+        match http::parse(buffer) {
+            Parsed::Head(head) if buffer.len() >= head.length + head.body_length => {
+                let data = head.path.starts_with("/kv/") || head.path.starts_with("/list/");
+                let length = head.length + head.body_length;
+                return Ok(Some(Request { length, keep_alive: head.keep_alive, data }));
+            }
+            Parsed::Head(head) if head.expects_continue && buffer.len() == head.length => {
+                client.write_all(http::CONTINUE)?;
+            }
+            Parsed::Head(_) | Parsed::Partial => {}
+            Parsed::Bad(status) => {
+                let mut out = Vec::new();
+                http::answer(&mut out, status, b"", false);
+                client.write_all(&out)?;
+                return Ok(None);
+            }
+        }
+        if !more(client, buffer)? {
+            return Ok(None);
+        }
+    }
+}
+
+/// Reads until the buffer begins with a whole answer, and returns its length. What the first node
+/// cuts off ends the client's connection too.
+fn answer(first: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    loop {
+        let mut headers = [httparse::EMPTY_HEADER; 16];
+        let mut head = httparse::Response::new(&mut headers);
+        let bad = |_| io::Error::from(ErrorKind::InvalidData);
+        if let httparse::Status::Complete(begins) = head.parse(buffer).map_err(bad)? {
+            let told =
+                head.headers.iter().find(|one| one.name.eq_ignore_ascii_case("content-length"));
+            let told = told.and_then(|one| std::str::from_utf8(one.value).ok()?.parse().ok());
+            let length = begins + told.unwrap_or(0);
+            let interim = head.code == Some(100);
+            if interim {
+                buffer.drain(..begins);
+                continue;
+            }
+            if buffer.len() >= length {
+                return Ok(length);
+            }
+        }
+        if !more(first, buffer)? {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+fn more(from: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    let mut bytes = [0; 16 << 10];
+    let count = from.read(&mut bytes)?;
+    buffer.extend_from_slice(&bytes[..count]);
+    Ok(count > 0)
+}
