@@ -221,6 +221,12 @@ impl Ready {
         Launched { name, within: RECOVERED_WITHIN, system, processes, nodes }.ready(stop)
     }
 
+    /// The same servers, for another trial.
+    pub(crate) fn again(self) -> Launched {
+        let Self { name, system, processes, nodes, .. } = self;
+        Launched { name, within: READY_WITHIN, system, processes, nodes }
+    }
+
     /// Stops what was started; what does not end when asked is killed.
     pub(crate) fn stop(self) {
         terminate_all(&self.processes, STOP_GRACE);

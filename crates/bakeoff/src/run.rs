@@ -1,5 +1,6 @@
 //! `bakeoff run`: the whole story on one screen.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,6 +186,7 @@ impl Session<'_> {
             run_dir: &run_dir,
             ports: Allocator::new(self.args.base_port),
             interrupted: self.interrupted,
+            kept: BTreeMap::new(),
         };
         for (place, trial) in trials.iter().enumerate() {
             if interrupted() {
@@ -202,6 +204,7 @@ impl Session<'_> {
             messages.trial_ended(&record, progress.left(&trials[place + 1..]));
             folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing
         }
+        stand.end();
         let complete = !interrupted();
         folder.push(&Line::End(RunEnd { ended: environment::utc_now(), complete }))?;
         Ok(complete)

@@ -1,5 +1,6 @@
 //! One trial: launch, ready, fill, load, audit, crash, audit again, stop.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +11,12 @@ use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
-use bakeoff_core::study::{Load, Operation, Study, Workload};
+use bakeoff_core::study::{Clusters, Load, Operation, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 
 use crate::audit;
-use crate::cluster::{self, Ready};
+use crate::cluster::{self, Launched, Ready};
 use crate::contenders::Contender;
 use crate::engine::{Connections, Drive, EngineError, Live, Seconds, clock};
 use crate::environment::utc_now;
@@ -39,6 +40,23 @@ pub(crate) struct Stand<'a> {
     pub(crate) run_dir: &'a Path,
     pub(crate) ports: Allocator,
     pub(crate) interrupted: &'a AtomicBool,
+    /// Clusters that wait for their system's next trial, by its name; where a study keeps them.
+    pub(crate) kept: BTreeMap<String, Ready>,
+}
+
+impl Stand<'_> {
+    /// Where the cluster of a system lives that is kept from trial to trial.
+    fn kept_dir(&self, system: &str) -> PathBuf {
+        self.run_dir.join("kept").join(system)
+    }
+
+    /// Stops what was kept, and throws its data away.
+    pub(crate) fn end(mut self) {
+        for (name, cluster) in std::mem::take(&mut self.kept) {
+            cluster.stop();
+            std::fs::remove_dir_all(self.kept_dir(&name).join("nodes")).ok();
+        }
+    }
 }
 
 /// Runs one trial. What went wrong is in its record: a failed trial does not end the run.
@@ -150,16 +168,13 @@ impl Attempt<'_, '_> {
         let asked = self.contender.asked;
         let system = self.contender.system;
 
-        let launched = if asked.endpoints.is_empty() {
-            self.phase("starting");
-            let dir = &self.dir.join("nodes");
-            let program = self.contender.program.as_ref();
-            let described = Asked { system: asked, program, dir, seed: self.trial.seed };
-            let description =
-                system.describe(&described, &mut self.stand.ports).map_err(Failure::from)?;
-            cluster::launch(&asked.name, system, description, &self.dir).map_err(Failure::from)?
-        } else {
-            cluster::attach(system, asked)?
+        self.phase("starting");
+        let kept = self.stand.kept.remove(&asked.name);
+        let was_kept = kept.is_some();
+        let launched = match kept {
+            Some(cluster) => cluster.again(),
+            None if asked.endpoints.is_empty() => self.launch()?,
+            None => cluster::attach(system, asked)?,
         };
         self.sampler.watch(launched.processes().iter().map(Watched::node));
         let cluster = launched.ready(interrupted)?;
@@ -168,6 +183,9 @@ impl Attempt<'_, '_> {
         self.record.checks.extend(limits_check(&cluster));
 
         if asked.endpoints.is_empty() {
+            if was_kept {
+                system.clear(cluster.first()).map_err(Ended::Failed)?;
+            }
             return self.measure(cluster, workload, load);
         }
         // Nothing of ours stays on a system of somebody else's: not what a run that was killed left
@@ -180,7 +198,24 @@ impl Attempt<'_, '_> {
         ended.and(cleared)
     }
 
-    /// Fills, loads and audits a cluster that is ready, and stops it.
+    /// Starts the system's servers without data.
+    fn launch(&mut self) -> Result<Launched, Ended> {
+        let Contender { asked, system, program, .. } = self.contender;
+        let dir = match self.stand.study.clusters {
+            Clusters::Fresh => self.dir.clone(),
+            Clusters::Kept => self.stand.kept_dir(&asked.name),
+        };
+        let nodes = &dir.join("nodes");
+        // Left by trials that failed, or by a run that was killed and is resumed.
+        std::fs::remove_dir_all(nodes).ok();
+        let described =
+            Asked { system: asked, program: program.as_ref(), dir: nodes, seed: self.trial.seed };
+        let description =
+            system.describe(&described, &mut self.stand.ports).map_err(Failure::from)?;
+        Ok(cluster::launch(&asked.name, *system, description, &dir).map_err(Failure::from)?)
+    }
+
+    /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
     fn measure(&mut self, cluster: Ready, workload: &Workload, load: &Load) -> Result<(), Ended> {
         let interrupted = self.stand.interrupted;
         let keyed = Arc::new(Keyed::new(workload, self.trial.seed));
@@ -202,8 +237,12 @@ impl Attempt<'_, '_> {
         }
 
         let cluster = self.audit(cluster, &keyed, workload)?;
-        self.phase("stopping");
-        cluster.stop();
+        if study_keeps(self.stand.study, self.contender) {
+            self.stand.kept.insert(self.trial.system.clone(), cluster);
+        } else {
+            self.phase("stopping");
+            cluster.stop();
+        }
         Ok(())
     }
 
@@ -294,6 +333,11 @@ impl Attempt<'_, '_> {
         self.record.audits.push(judge(&cluster, when));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
+}
+
+/// Whether a system's cluster serves all its trials.
+fn study_keeps(study: &Study, contender: &Contender<'_>) -> bool {
+    study.clusters == Clusters::Kept && contender.asked.endpoints.is_empty()
 }
 
 /// What a study calls by this name; that there is one was checked when the study was read.

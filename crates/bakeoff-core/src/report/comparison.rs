@@ -13,13 +13,13 @@ use crate::plan;
 use crate::record::{Check, Outcome, Record, TrialRecord};
 use crate::stats::{self, Figure, Summary};
 use crate::study::{Load, Operation, Workload};
+use crate::units::latency_text;
 use crate::workload::mix64;
 
 use super::figures::{self, Combined, Figures, Quantity};
 use super::floor::Limits;
 use super::judgement::Judgement;
 use super::noticed::{self, SlowNode, Stall};
-use crate::units::latency_text;
 
 /// More errors than this share of all operations must be said wherever a rate is praised.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
