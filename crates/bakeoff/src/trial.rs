@@ -386,7 +386,10 @@ fn limits_check(cluster: &Ready) -> Option<Check> {
         match limits {
             LimitsApplied::NotAsked => {}
             LimitsApplied::Applied { .. } => verdict = verdict.or(Some(Verdict::Passed)),
-            LimitsApplied::NotApplied { why } => verdict = Some(Verdict::NotChecked(why)),
+            LimitsApplied::NotApplied { why } => {
+                verdict = verdict.filter(Verdict::failed).or(Some(Verdict::NotChecked(why)));
+            }
+            LimitsApplied::Differs { why } => verdict = Some(Verdict::Failed(why)),
         }
     }
     verdict.map(|verdict| Check { name: "limits".into(), verdict })

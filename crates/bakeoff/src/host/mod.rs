@@ -12,6 +12,7 @@
 //! Not here: what to run and how to ask whether it is ready (`systems`), the load (`engine`).
 
 mod census;
+mod cgroup;
 pub(crate) mod disk;
 mod error;
 mod hold;
@@ -88,10 +89,6 @@ pub(crate) enum LimitsApplied {
     /// The study asks for none.
     NotAsked,
     /// They hold, and were read back.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the confinement that applies limits is yet to come")
-    )]
     Applied {
         /// Where: the path of a cgroup.
         by: String,
@@ -101,9 +98,14 @@ pub(crate) enum LimitsApplied {
         /// In words for that report.
         why: String,
     },
+    /// They were set, and something else was read back; nothing was left in place.
+    Differs {
+        /// What was set and what was read.
+        why: String,
+    },
 }
 
-/// Puts nodes under their limits. The seam for cgroups, v1 and v2.
+/// Puts nodes under their limits.
 pub(crate) trait Confine: Send + Sync {
     /// Called before a node is started, and again before a restart.
     fn confine(&self, spec: &NodeSpec) -> Confinement;
@@ -119,23 +121,8 @@ pub(crate) struct Confinement {
     pub(crate) enter: Vec<PathBuf>,
     /// What to report.
     pub(crate) limits: LimitsApplied,
-}
-
-/// Applies nothing, and says so.
-pub(crate) struct Unconfined;
-
-impl Confine for Unconfined {
-    fn confine(&self, spec: &NodeSpec) -> Confinement {
-        let asked = spec.limits.as_ref().is_some_and(|l| l.cpu.is_some() || l.memory.is_some());
-        let limits = if asked {
-            LimitsApplied::NotApplied { why: "bakeoff cannot limit CPU and memory yet".into() }
-        } else {
-            LimitsApplied::NotAsked
-        };
-        Confinement { enter: Vec::new(), limits }
-    }
-
-    fn release(&self, _: &NodeSpec) {}
+    /// Where its own figures are, when it has a group of its own.
+    pub(crate) group: Option<cgroup::Group>,
 }
 
 /// Where servers run: this machine.
@@ -147,7 +134,7 @@ pub(crate) struct Host {
 impl Host {
     /// Servers of one run; their output goes to `<run_dir>/logs/<name>.log`.
     pub(crate) fn new(run_dir: &Path) -> Result<Self, HostError> {
-        Self::confining(run_dir, Arc::new(Unconfined))
+        Self::confining(run_dir, Arc::new(cgroup::Cgroups::mounted()))
     }
 
     /// As [`Host::new`], with limits applied by `confine`.

@@ -19,6 +19,7 @@ use bakeoff_core::observed::{Column, Observed, Phase, Series};
 
 use super::Process;
 use super::census::{Census, Family};
+use super::cgroup::Group;
 use super::machine::Machine;
 use super::sockets::{Owner, Sockets};
 use crate::engine::clock;
@@ -34,6 +35,26 @@ pub(crate) struct Watched {
     family: Family,
     ports: Vec<u16>,
     dir: Option<PathBuf>,
+    group: Option<Group>,
+    throttled: Throttled,
+}
+
+/// Throttled time over restarts: a node's group goes with it and is made anew.
+#[derive(Debug, Clone, Copy, Default)]
+struct Throttled {
+    before: f64,
+    last: f64,
+}
+
+impl Throttled {
+    /// `seen`: of the group that is there now.
+    fn take(&mut self, seen: f64) -> f64 {
+        if seen < self.last {
+            self.before += self.last;
+        }
+        self.last = seen;
+        self.before + seen
+    }
 }
 
 impl Watched {
@@ -44,6 +65,8 @@ impl Watched {
             family: Family::new(process.pid_cell(), true),
             ports: process.ports().collect(),
             dir: Some(process.dir().to_owned()),
+            group: process.group(),
+            throttled: Throttled::default(),
         }
     }
 
@@ -51,7 +74,14 @@ impl Watched {
     fn ourselves() -> Self {
         let pid = Arc::new(AtomicI32::new(std::process::id() as i32));
         let family = Family::new(pid, false);
-        Self { name: GENERATOR.to_owned(), family, ports: Vec::new(), dir: None }
+        Self {
+            name: GENERATOR.to_owned(),
+            family,
+            ports: Vec::new(),
+            dir: None,
+            group: None,
+            throttled: Throttled::default(),
+        }
     }
 }
 
@@ -263,7 +293,13 @@ impl Looker {
             self.census.take(&mut families.collect::<Vec<_>>(), leaders);
         }
         for node in &mut self.nodes {
-            let row = node.watched.family.look(thoroughly);
+            let Watched { family, group, throttled, .. } = &mut node.watched;
+            let mut row = family.look(thoroughly);
+            if let Some(group) = group {
+                let seconds = group.throttled().map(|seconds| throttled.take(seconds));
+                row.extend(seconds.map(|seconds| (Column::CpuThrottled, seconds)));
+                row.extend(group.memory().map(|bytes| (Column::CgroupMemory, bytes)));
+            }
             push(&mut node.series, at, row);
         }
         if thoroughly {
@@ -489,6 +525,13 @@ mod tests {
         assert_eq!(looker.machine_series.at.len(), 2, "what was asked for stays");
         let rows = looker.nodes[0].series.columns.values().map(Vec::len);
         assert!(rows.clone().count() > 5 && rows.clone().all(|rows| rows == 2));
+    }
+
+    #[test]
+    fn throttled_time_goes_on_over_restarts() {
+        let mut throttled = Throttled::default();
+        let seen = [0.0, 1.5, 2.0, 0.5, 3.0, 0.0].map(|seen| throttled.take(seen));
+        assert_eq!(seen, [0.0, 1.5, 2.0, 2.5, 5.0, 5.0]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
+use super::cgroup::Group;
 use super::error::LogTail;
 use super::{Confine, HostError, LimitsApplied, NodeSpec, launcher, procfs, shim};
 use crate::engine::clock;
@@ -28,7 +29,7 @@ pub(crate) struct Process {
     /// Where the log of this launch begins: an earlier trial may have left lines before it.
     log_from: u64,
     confine: Arc<dyn Confine>,
-    limits: Mutex<LimitsApplied>,
+    limits: Mutex<(LimitsApplied, Option<Group>)>,
     /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
     pid: Arc<AtomicI32>,
     state: Mutex<State>,
@@ -72,7 +73,7 @@ impl Process {
             log_from: log.metadata().map_or(0, |file| file.len()),
             log,
             confine,
-            limits: Mutex::new(LimitsApplied::NotAsked),
+            limits: Mutex::new((LimitsApplied::NotAsked, None)),
             pid: Arc::default(),
             state: Mutex::new(State::Ended(None)),
         };
@@ -113,7 +114,12 @@ impl Process {
 
     /// What became of the limits that were asked for.
     pub(crate) fn limits(&self) -> LimitsApplied {
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Its cgroup, which is made anew at the same place when it restarts.
+    pub(super) fn group(&self) -> Option<Group> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
     /// Whether the server itself still runs.
@@ -213,7 +219,8 @@ impl Process {
             let _ = writeln!(log, "--- bakeoff {word} `{}` ---", spec.name);
         }
         let confinement = self.confine.confine(spec);
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = confinement.limits;
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) =
+            (confinement.limits, confinement.group);
 
         let mut command = launcher::ourselves();
         command.args([shim::COMMAND, "--parent", &std::process::id().to_string()]);

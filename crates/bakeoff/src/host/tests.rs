@@ -291,21 +291,12 @@ fn a_node_runs_on_the_cpus_it_was_given_or_not_at_all() {
 }
 
 #[test]
-fn limits_that_are_not_applied_are_said_to_be_so() {
-    let dir = TempDir::new().unwrap();
-    let mut spec = sh(&dir, "exec sleep 60");
-    assert_eq!(launch(spec.clone()).unwrap().limits(), LimitsApplied::NotAsked);
-    spec.limits = Some(Limits { cpu: Some(0.5), memory: None });
-    assert!(matches!(launch(spec).unwrap().limits(), LimitsApplied::NotApplied { .. }));
-}
-
-#[test]
 fn a_node_enters_its_limits_before_its_first_instruction() {
     struct Into(PathBuf);
     impl Confine for Into {
         fn confine(&self, _: &NodeSpec) -> Confinement {
             let limits = LimitsApplied::Applied { by: "a test".into() };
-            Confinement { enter: vec![self.0.clone()], limits }
+            Confinement { enter: vec![self.0.clone()], limits, group: None }
         }
         fn release(&self, _: &NodeSpec) {
             std::fs::remove_file(&self.0).unwrap();
