@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::check::{self, Audit, Verdict};
-use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
@@ -101,6 +100,10 @@ pub(crate) fn run(
     let observed = sampler.stop();
     if let Some(load) = observed.phases.iter().find(|phase| phase.name == LOAD) {
         record.usage = usage::of(&observed, load.from, load.to);
+    }
+    if !record.stages.is_empty() {
+        let load = by_name(&stand.study.loads, &trial.load, |load| &load.name);
+        record.checks.extend(check::measured(load, &record.stages, Some(&observed)));
     }
     record.observed = Some(observed);
     match ended {
@@ -230,7 +233,6 @@ impl Attempt<'_, '_> {
 
         self.sampler.phase(LOAD);
         self.record.stages = self.stages(workload, load, &nodes, &keyed)?;
-        self.record.checks.extend(answer_checks(&self.record.stages));
         self.record.checks.extend(servers_check(&cluster));
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
@@ -404,36 +406,4 @@ fn servers_check(cluster: &Ready) -> Option<Check> {
         Verdict::Failed(format!("{} during the load", died.join(", ")))
     };
     (!cluster.processes().is_empty()).then(|| Check { name: "servers".into(), verdict })
-}
-
-/// What the answers themselves prove or disprove.
-fn answer_checks(stages: &[StageRecord]) -> Vec<Check> {
-    let measured = || stages.iter().map(|stage| &stage.measurement);
-    let count = |kind| measured().map(|stage| stage.errors_of(kind)).sum::<u64>();
-    let check = |name: &str, failed: Option<String>| Check {
-        name: name.to_owned(),
-        verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
-    };
-    let (wrong, stale) = (count(ErrorKind::WrongValue), count(ErrorKind::StaleValue));
-    let answers = (wrong + stale > 0).then(|| {
-        let bad = |kind| matches!(kind, ErrorKind::WrongValue | ErrorKind::StaleValue);
-        let mut examples = measured().flat_map(Measurement::error_examples);
-        let first = examples.find(|&(kind, _)| bad(kind));
-        let first = first.map_or("", |(_, example)| &example.what);
-        format!("{} wrong and {} stale answers; {first}", count_text(wrong), count_text(stale))
-    });
-    let generator = measured().flat_map(check::generator_limits).next();
-    let none = measured().all(|stage| stage.verified() == 0);
-    let exhausted = measured().any(|stage| stage.keys_exhausted);
-    vec![
-        check("generator", generator),
-        check("answers", answers),
-        check("successes", none.then(|| "no operation succeeded".to_owned())),
-        check(
-            "keys",
-            exhausted.then(|| {
-                "the unique keys ran out before the load's end; raise `keys.count`".to_owned()
-            }),
-        ),
-    ]
 }

@@ -389,15 +389,29 @@ pub(super) fn unjudged(of: &Comparison) -> Vec<String> {
     lines
 }
 
-/// All that could not be checked, with why.
+/// All that could not be checked, with why. What follows from the load alone is said once for all
+/// systems.
 pub(super) fn unchecked(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
+    let mut of_the_load: Vec<(String, usize)> = Vec::new();
     for contender in &of.contenders {
         for (what, why, count) in not_checked(&contender.trials) {
+            if what == "stationary" {
+                match of_the_load.iter_mut().find(|(same, _)| *same == why) {
+                    Some((_, all)) => *all += count,
+                    None => of_the_load.push((why, count)),
+                }
+                continue;
+            }
             let of = trials_text(count);
             lines.push(format!("{}: not checked: {what}: {why} ({of})", contender.system));
         }
     }
+    lines.extend(
+        of_the_load
+            .into_iter()
+            .map(|(why, count)| format!("not checked: stationary: {why} ({})", trials_text(count))),
+    );
     lines
 }
 

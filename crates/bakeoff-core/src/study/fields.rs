@@ -160,8 +160,9 @@ pub(super) static STUDY: Table = Table {
         default(
             "trials",
             Form::Whole { min: 1, max: 1000 },
-            "3",
-            "How often each combination of system, workload and load is run.",
+            "7",
+            "How often each combination of system, workload and load is run: with 7, differences of \
+             10 % among three systems are seen where trials scatter by 3 %; two systems need 5.",
         ),
         default(
             "audit-keys",

@@ -1,4 +1,11 @@
 //! What checking found. "Not checked" is a finding of its own and never passes for a success.
+//!
+//! Not here: what is sampled and read back (the binary).
+
+mod measured;
+mod stationary;
+
+pub use measured::{ERRORS_MAX, measured};
 
 use std::time::Duration;
 
@@ -20,26 +27,33 @@ pub const SLIP_SHARE_MAX: f64 = 0.1;
 
 /// Why a load says more of the generator than of the server; empty when it does not.
 pub fn generator_limits(measurement: &Measurement) -> Vec<String> {
-    let mut reasons = Vec::new();
-    if measurement.generator_busiest > BUSIEST_MAX && measurement.window >= BUSY_AFTER {
-        reasons.push(format!(
+    generator_busy(measurement).into_iter().chain(schedule_slipped(measurement)).collect()
+}
+
+/// Whether the generator's busiest thread was at its limit.
+pub fn generator_busy(measurement: &Measurement) -> Option<String> {
+    let busy = measurement.generator_busiest > BUSIEST_MAX && measurement.window >= BUSY_AFTER;
+    busy.then(|| {
+        format!(
             "the generator's busiest thread used {} % of its CPU: the server might do more, or \
              answer sooner",
             figure_text(measurement.generator_busiest * 100.0)
-        ));
-    }
-    // Empty for a closed load, which has no schedule to fall behind.
-    if let Some(slip) = measurement.slip.quantile(0.99) {
-        let response = measurement.total().response.quantile(0.99).unwrap_or_default();
-        if slip > SLIP_MAX.max(response.mul_f64(SLIP_SHARE_MAX)) {
-            reasons.push(format!(
-                "the generator could not keep the schedule: 1 % of operations went out {} late or \
-                 later though a client was free",
-                latency_text(slip)
-            ));
-        }
-    }
-    reasons
+        )
+    })
+}
+
+/// Whether an open load's schedule was not kept though clients were free; never of a closed load,
+/// which has no schedule to fall behind.
+pub fn schedule_slipped(measurement: &Measurement) -> Option<String> {
+    let slip = measurement.slip.quantile(0.99)?;
+    let response = measurement.total().response.quantile(0.99).unwrap_or_default();
+    (slip > SLIP_MAX.max(response.mul_f64(SLIP_SHARE_MAX))).then(|| {
+        format!(
+            "the generator could not keep the schedule: 1 % of operations went out {} late or \
+             later though a client was free",
+            latency_text(slip)
+        )
+    })
 }
 
 /// The outcome of one check.

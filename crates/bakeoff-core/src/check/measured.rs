@@ -1,0 +1,115 @@
+//! What a trial's own measurement says of its validity.
+//!
+//! Not here: what was sampled of the machine, and audits.
+
+use crate::measurement::{ErrorKind, Measurement};
+use crate::observed::{Column, Observed, Series};
+use crate::plan;
+use crate::record::{Check, StageRecord};
+use crate::study::Load;
+use crate::units::{count_text, figure_text};
+
+use super::stationary::stationary;
+use super::{Verdict, generator_busy, schedule_slipped};
+
+/// From this share of failed operations on a trial says more of the failures than of the system.
+pub const ERRORS_MAX: f64 = 0.1;
+/// The generator's threads may work, or wait for a CPU, this share of the time; above it they had
+/// hardly a moment in which they waited for the servers.
+const WORKED_OR_WAITED_MAX: f64 = 0.9;
+/// And at least this share of it was waiting for a CPU.
+const WAITED_MIN: f64 = 0.5;
+
+/// Everything that the stages of a load prove or disprove. `observed`: what was sampled meanwhile.
+pub fn measured(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {
+    let all = || stages.iter().map(|stage| &stage.measurement);
+    let open = plan::load_kind(load) == "open";
+    let check = |name: &str, failed: Option<String>| Check {
+        name: name.to_owned(),
+        verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
+    };
+    let busy = all().find_map(generator_busy);
+    let generator = busy.or_else(|| starved(load, open, stages, observed?));
+    let mut checks = vec![check("generator", generator)];
+    if open {
+        checks.push(check("schedule", all().find_map(schedule_slipped)));
+    }
+    let none = all().all(|stage| stage.verified() == 0);
+    let exhausted = all().any(|stage| stage.keys_exhausted);
+    checks.extend([
+        check("answers", untrue(stages)),
+        check("errors", failures(stages)),
+        check("successes", none.then(|| "no operation succeeded".to_owned())),
+        check(
+            "keys",
+            exhausted.then(|| {
+                "the unique keys ran out before the load's end; raise `keys.count`".to_owned()
+            }),
+        ),
+        Check { name: "stationary".to_owned(), verdict: stationary(load, open, stages) },
+    ]);
+    checks
+}
+
+/// Answers that were wrong or too old.
+fn untrue(stages: &[StageRecord]) -> Option<String> {
+    let all = || stages.iter().map(|stage| &stage.measurement);
+    let count = |kind| all().map(|stage| stage.errors_of(kind)).sum::<u64>();
+    let (wrong, stale) = (count(ErrorKind::WrongValue), count(ErrorKind::StaleValue));
+    (wrong + stale > 0).then(|| {
+        let bad = |kind| matches!(kind, ErrorKind::WrongValue | ErrorKind::StaleValue);
+        let first = all().flat_map(Measurement::error_examples).find(|&(kind, _)| bad(kind));
+        let first = first.map_or("", |(_, example)| &example.what);
+        format!("{} wrong and {} stale answers; {first}", count_text(wrong), count_text(stale))
+    })
+}
+
+/// More failures than a trial may have. What was due and never sent is no failure: an open load that
+/// is more than a system can do leaves some of that behind, and that is a finding.
+fn failures(stages: &[StageRecord]) -> Option<String> {
+    let all = || stages.iter().map(|stage| &stage.measurement);
+    let verified: u64 = all().map(Measurement::verified).sum();
+    let unsent: u64 = all().map(|stage| stage.errors_of(ErrorKind::Unsent)).sum();
+    let failed = all().map(Measurement::error_count).sum::<u64>() - unsent;
+    let share = failed as f64 / (verified + failed).max(1) as f64;
+    (share > ERRORS_MAX).then(|| {
+        let known = |&(kind, _): &(ErrorKind, &_)| kind != ErrorKind::Unsent;
+        let first = all().flat_map(Measurement::error_examples).find(known);
+        let first = first.map_or_else(String::new, |(kind, example)| {
+            format!(
+                "; the first, after {:.1} s: {}: {}",
+                example.at_seconds,
+                kind.name(),
+                example.what
+            )
+        });
+        format!("{} % of operations failed{first}", figure_text(share * 100.0))
+    })
+}
+
+/// A closed load's generator that had no CPU to work with: an open one's would show in its slip.
+fn starved(load: &Load, open: bool, stages: &[StageRecord], observed: &Observed) -> Option<String> {
+    if open {
+        return None;
+    }
+    let generator = observed.nodes.iter().find(|series| series.name == "generator")?;
+    let (mut worked, mut waited, mut time) = (0.0, 0.0, 0.0);
+    for stage in stages {
+        let from = stage.began + load.warmup.as_secs_f64();
+        let to = from + stage.measurement.window.as_secs_f64();
+        let grown = |column| Series::growth(generator, column, from, to);
+        worked += grown(Column::CpuUser)? + grown(Column::CpuSystem)?;
+        waited += grown(Column::CpuWait)?;
+        time += (to - from) * f64::from(stage.measurement.generator_threads.max(1));
+    }
+    let share = (worked + waited) / time;
+    let starved = time >= 1.0 && share > WORKED_OR_WAITED_MAX && waited > WAITED_MIN * time;
+    starved.then(|| {
+        format!(
+            "its threads waited for a CPU {} % of the time and worked in {} %: it was starved, and \
+             the servers might do more",
+            figure_text(waited / time * 100.0),
+            figure_text(worked / time * 100.0)
+        )
+    })
+}

@@ -1,0 +1,312 @@
+//! Whether what was measured was the same from the beginning of a stage to its end.
+//!
+//! Looked at second by second: throughput, and the median response time. Two things make a trial not
+//! valid. An early part that differs from the rest says that the warm-up was too short, and by how
+//! much. A trend over the whole stage says that there is no one figure to speak of. Both have to be
+//! large and beyond what the seconds scatter by; and seconds that follow each other are alike, so
+//! the bounds are wide. On simulated noise with a coefficient of variation of 10 %, each second
+//! correlated with the last by 0.5, fewer than 1 % of stages of 5 to 60 seconds are accused.
+//!
+//! Logarithms of the figures are compared, so that changes are ratios. The trend is Theil's and
+//! Sen's, the median of all slopes, with the test of Mann and Kendall; the scatter comes from the
+//! differences between neighbours, the trend taken out.
+//!
+//! Not here: other checks of what was measured (`measured`).
+
+use crate::measurement::{Measurement, Second};
+use crate::record::StageRecord;
+use crate::study::{Load, Stop};
+use crate::units::{duration_text, figure_text};
+
+use super::Verdict;
+
+/// Fewer whole seconds than this show nothing.
+const SECONDS_MIN: usize = 5;
+/// How many times the scatter a change of the whole must be, of up to [`MANY`] seconds.
+const TREND: f64 = 5.0;
+/// With more seconds than this, less is needed: by the root of their number.
+const MANY: f64 = 15.0;
+/// The least change that matters, as a logarithm: 20 %.
+const CHANGE_MIN: f64 = 0.182;
+/// The least statistic of Mann's and Kendall's test; five seconds in perfect order have 2.45.
+const ORDER: f64 = 2.4;
+/// How many times the scatter one early second must differ by, and several.
+const EARLY: (f64, f64) = (6.0, 4.5);
+/// The least scatter that is believed of few seconds, and of [`MANY`].
+const SCATTER_MIN: (f64, f64) = (0.1, 0.08);
+/// From the median of the absolute differences of neighbours to their standard deviation, and to
+/// that of correlated seconds: neighbours differ by less than strangers.
+const SCATTER: f64 = 1.5 / (0.6745 * std::f64::consts::SQRT_2);
+/// The least that a second counts beside the median: a second of nothing is a stall, not a trend.
+const LEAST_PART: f64 = 0.05;
+
+/// What became of the figures of one stage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Course {
+    Level,
+    /// So many seconds at the beginning were at this ratio to the rest.
+    Early(usize, f64),
+    /// From the beginning to the end they changed by this factor.
+    Trend(f64),
+}
+
+/// Whether every stage of a load was stationary.
+pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Verdict {
+    if load.warmup.is_zero() && matches!(load.stop, Stop::Operations(_)) {
+        let why = "the load is a whole job from a cold start, and has no steady state to check";
+        return Verdict::NotChecked(why.to_owned());
+    }
+    let mut short = 0;
+    for stage in stages {
+        let measured = &stage.measurement;
+        let Some(seconds) = whole_seconds(measured) else {
+            short += 1;
+            continue;
+        };
+        let rates: Vec<f64> = seconds.iter().map(|second| second_rate(*second)).collect();
+        let mut series = vec![("throughput", rates)];
+        // What arrives faster than it is served waits ever longer: that is the load's doing.
+        if !open || kept_up(measured) {
+            series.extend(responses(&seconds).map(|series| ("the median response time", series)));
+        }
+        for (what, series) in series {
+            if let Some(why) = accusation(load, &series) {
+                let at = match stages.len() {
+                    1 => String::new(),
+                    _ => format!(" at {} clients", stage.clients),
+                };
+                return Verdict::Failed(format!("{what}{at} {why}"));
+            }
+        }
+    }
+    match short {
+        0 if !stages.is_empty() => Verdict::Passed,
+        _ if short == stages.len() => {
+            Verdict::NotChecked(format!("fewer than {SECONDS_MIN} whole seconds were measured"))
+        }
+        _ => Verdict::NotChecked(format!(
+            "{short} of {} stages lasted fewer than {SECONDS_MIN} whole seconds",
+            stages.len()
+        )),
+    }
+}
+
+/// The whole seconds of a window, where there are enough; `None` for one without operations.
+fn whole_seconds(measured: &Measurement) -> Option<Vec<Option<&Second>>> {
+    let whole = u32::try_from(measured.window.as_secs()).unwrap_or(u32::MAX);
+    if (whole as usize) < SECONDS_MIN || measured.seconds.is_empty() {
+        return None;
+    }
+    let find = |second: u32| {
+        let place = measured.seconds.binary_search_by_key(&second, |slice| slice.second);
+        place.ok().map(|place| &measured.seconds[place])
+    };
+    Some((0..whole).map(find).collect())
+}
+
+fn second_rate(second: Option<&Second>) -> f64 {
+    second.map_or(0.0, |second| second.verified() as f64)
+}
+
+/// The median response time of each second, in seconds; `None` where not every second has one.
+fn responses(seconds: &[Option<&Second>]) -> Option<Vec<f64>> {
+    let median = |second: &Option<&Second>| {
+        let mut all = crate::histogram::Latencies::default();
+        for figures in (*second)?.operations.values() {
+            all.merge(&figures.response.unpack().ok()?);
+        }
+        Some(all.quantile(0.5)?.as_secs_f64())
+    };
+    seconds.iter().map(median).collect()
+}
+
+/// Whether nearly all that was due was done within the window.
+fn kept_up(measured: &Measurement) -> bool {
+    let total = measured.total();
+    let all = total.verified + total.error_count();
+    total.verified_in_window as f64 >= 0.99 * all as f64
+}
+
+/// What is wrong with a series; `None` when it is level.
+fn accusation(load: &Load, series: &[f64]) -> Option<String> {
+    let count = series.len();
+    match course(series) {
+        Course::Level => None,
+        Course::Early(seconds, ratio) => {
+            let needed = load.warmup + std::time::Duration::from_secs(seconds as u64);
+            Some(format!(
+                "was {} the rest's in the first {seconds} of {count} seconds: the warm-up of {} was \
+                 too short, {} would have done",
+                times(ratio),
+                duration_text(load.warmup),
+                duration_text(needed)
+            ))
+        }
+        Course::Trend(ratio) => {
+            let rose = if ratio > 1.0 { "rose" } else { "fell" };
+            Some(format!(
+                "{rose} all the time, to {} what it was {count} seconds before: it is no one figure",
+                times(ratio)
+            ))
+        }
+    }
+}
+
+/// `0.62 times`.
+fn times(ratio: f64) -> String {
+    format!("{} times", figure_text(ratio))
+}
+
+/// The course of at least [`SECONDS_MIN`] figures.
+fn course(series: &[f64]) -> Course {
+    let least = LEAST_PART * median(series);
+    if least <= 0.0 {
+        return Course::Level; // mostly nothing: other checks speak of that
+    }
+    let logs: Vec<f64> = series.iter().map(|value| value.max(least).ln()).collect();
+    if let Some(early) = early(&logs) {
+        return early;
+    }
+    trend(&logs).map_or(Course::Level, |change| Course::Trend(change.exp()))
+}
+
+/// The fewest seconds at the beginning that differ from all of the rest, the rest being level.
+fn early(logs: &[f64]) -> Option<Course> {
+    let most = (logs.len() / 3).max(2);
+    let differs = |&count: &usize| {
+        let (first, rest) = logs.split_at(count);
+        let low = rest.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = rest.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let apart = first.iter().all(|&log| log < low) || first.iter().all(|&log| log > high);
+        let limit = if count == 1 { EARLY.0 } else { EARLY.1 };
+        let scatter = scatter(rest, 0.0).max(SCATTER_MIN.0);
+        apart && (median(first) - median(rest)).abs() > limit * scatter
+    };
+    // The last of several that all differ: what follows it is level.
+    let count = (1..=most).rfind(differs)?;
+    let (first, rest) = logs.split_at(count);
+    if rest.len() >= SECONDS_MIN && trend(rest).is_some() {
+        return None; // and then it is a trend
+    }
+    Some(Course::Early(count, (median(first) - median(rest)).exp()))
+}
+
+/// By how much the whole changed, as a logarithm, where that is large and beyond chance.
+fn trend(logs: &[f64]) -> Option<f64> {
+    let count = logs.len();
+    let (mut slopes, mut order) = (Vec::new(), 0.0);
+    for (place, before) in logs.iter().enumerate() {
+        for (distance, after) in (1..).zip(&logs[place + 1..]) {
+            slopes.push((after - before) / f64::from(distance));
+            order += f64::from(u8::from(after > before)) - f64::from(u8::from(after < before));
+        }
+    }
+    let slope = median(&slopes);
+    let change = slope * (count - 1) as f64;
+    let n = count as f64;
+    let order = f64::abs(order) / (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    let least = if n < MANY { SCATTER_MIN.0 } else { SCATTER_MIN.1 };
+    let limit = TREND * (MANY / n).sqrt().min(1.0) * scatter(logs, slope).max(least);
+    (change.abs() > limit.max(CHANGE_MIN) && order > ORDER).then_some(change)
+}
+
+/// The standard deviation of figures around a line of this slope, from their neighbours.
+fn scatter(logs: &[f64], slope: f64) -> f64 {
+    let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0] - slope).abs()).collect();
+    median(&steps) * SCATTER
+}
+
+/// The median of at least one number; 0 of none.
+fn median(of: &[f64]) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => sorted[half],
+        _ => f64::midpoint(sorted[half - 1], sorted[half]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+    use rand_distr::{Distribution as _, StandardNormal};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    #[test]
+    fn what_is_level_is_not_accused() {
+        assert_eq!(course(&[100.0; 5]), Course::Level);
+        assert_eq!(course(&[100.0, 90.0, 110.0, 95.0, 105.0, 100.0]), Course::Level);
+        assert_eq!(course(&[0.0; 8]), Course::Level);
+        // A stall is no trend, wherever it is.
+        for place in 1..8 {
+            let mut series = [100.0; 8];
+            series[place] = 0.0;
+            assert_eq!(course(&series), Course::Level, "{place}");
+        }
+    }
+
+    #[test]
+    fn a_warm_up_that_was_too_short_is_told_with_how_long_it_would_have_had_to_be() {
+        let series = [40.0, 55.0, 100.0, 103.0, 98.0, 101.0, 99.0, 102.0];
+        let Course::Early(2, ratio) = course(&series) else { panic!("{:?}", course(&series)) };
+        assert!(ratio > 0.4 && ratio < 0.5, "{ratio}");
+        let Course::Early(1, _) = course(&[300.0, 100.0, 103.0, 98.0, 101.0]) else { panic!() };
+    }
+
+    #[test]
+    fn a_trend_is_told_from_a_short_warm_up() {
+        let series: Vec<f64> = (0..10).map(|second| 100.0 - 7.0 * f64::from(second)).collect();
+        let Course::Trend(ratio) = course(&series) else { panic!("{:?}", course(&series)) };
+        assert!(ratio > 0.3 && ratio < 0.5, "{ratio}");
+        let small: Vec<f64> = (0..30).map(|second| 100.0 - 0.5 * f64::from(second)).collect();
+        assert_eq!(course(&small), Course::Level, "15 %");
+        let large: Vec<f64> = (0..30).map(|second| 100.0 - f64::from(second)).collect();
+        assert!(matches!(course(&large), Course::Trend(_)), "29 %");
+    }
+
+    /// The share of stages of so many seconds with this scatter that are accused.
+    fn accused(seconds: usize, scatter: f64, change: impl Fn(f64) -> f64) -> f64 {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seconds as u64);
+        let (all, correlated) = (2000, 0.5_f64);
+        let accused = (0..all).filter(|_| {
+            let mut noise = || -> f64 { StandardNormal.sample(&mut rng) };
+            let mut last = noise();
+            let series: Vec<f64> = (0..seconds)
+                .map(|second| {
+                    let place = (second as f64 + 0.5) / seconds as f64;
+                    let value = change(place) * (scatter * last).exp();
+                    last = correlated * last + (1.0 - correlated * correlated).sqrt() * noise();
+                    value
+                })
+                .collect();
+            course(&series) != Course::Level
+        });
+        accused.count() as f64 / f64::from(all)
+    }
+
+    #[test]
+    fn noise_alone_is_accused_in_fewer_than_one_stage_of_a_hundred() {
+        for seconds in [5, 7, 10, 15, 20, 30, 60] {
+            for scatter in [0.03, 0.1] {
+                let share = accused(seconds, scatter, |_| 1.0);
+                assert!(share < 0.01, "{seconds} s at {scatter}: {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_changes_much_is_accused() {
+        let check = |seconds, change: fn(f64) -> f64, at_least: f64| {
+            let share = accused(seconds, 0.05, change);
+            assert!(share > at_least, "{seconds}: {share}");
+        };
+        check(30, |place| 1.0 - 0.4 * place, 0.95);
+        check(15, |place| 1.0 - 0.6 * place, 0.95);
+        check(30, |place| if place < 0.2 { 0.5 } else { 1.0 }, 0.95);
+        check(10, |place| if place < 0.2 { 0.4 } else { 1.0 }, 0.8);
+    }
+}
