@@ -12,6 +12,7 @@ mod contenders;
 mod engine;
 mod environment;
 mod failure;
+mod floor;
 mod history;
 mod host;
 mod http;

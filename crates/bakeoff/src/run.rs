@@ -18,6 +18,7 @@ use crate::contenders::{self, Contender};
 use crate::engine::clock;
 use crate::environment;
 use crate::failure::{Failure, NOT_VALID};
+use crate::floor;
 use crate::host::ports::Allocator;
 use crate::messages::{self, Messages};
 use crate::progress::Progress;
@@ -62,8 +63,11 @@ fn begin(
     let contenders = contenders::gather(&study, &folder.path, messages, interrupted)?;
     let threads = args.threads.unwrap_or_else(environment::cpus).max(1);
     check_ports(args.base_port, &order, &contenders, &folder.path)?;
-    let environment = environment::describe(&folder.path, threads, open_files, starts_any(&study))?;
+    let mut environment =
+        environment::describe(&folder.path, threads, open_files, starts_any(&study))?;
     check_space(&study, environment.disk_free_bytes)?;
+    environment.floor =
+        floor::measure(&study, &folder.path, threads, open_files, messages, interrupted)?;
     let header = RunHeader {
         format: FORMAT,
         bakeoff: env!("CARGO_PKG_VERSION").to_owned(),

@@ -300,7 +300,7 @@ fn number_word(number: u32) -> String {
 }
 
 /// Where a write is when it is acknowledged, to stand behind `acknowledges a write`.
-fn acknowledged_words(place: Acknowledged) -> &'static str {
+pub(super) fn acknowledged_words(place: Acknowledged) -> &'static str {
     match place {
         Acknowledged::Memory => "in one node's memory",
         Acknowledged::PageCache => "in the page cache of one node",

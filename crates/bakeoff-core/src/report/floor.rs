@@ -11,13 +11,13 @@
 
 use serde::Serialize;
 
-use crate::record::{FloorAppends, FloorRoundTrips, Record};
+use crate::record::{Acknowledged, FloorAppends, FloorRoundTrips, Record};
 use crate::stats::{Figure, and};
 use crate::study::{Load, Operation};
 use crate::units::{ByteCount, count_text, rate_text};
 
 use super::comparison::{Comparison, Contender};
-use super::fairness::percent;
+use super::fairness::{acknowledged_words, percent};
 use super::figures::Quantity;
 
 /// Keys and values whose size differs from the floor's appends by more than this factor are not
@@ -60,8 +60,16 @@ pub(super) struct Limits {
     appends: Vec<FloorAppends>,
     append_bytes: u64,
     round_trips: Vec<FloorRoundTrips>,
-    /// Systems whose servers were started here, with their nodes.
-    started: Vec<(String, u32)>,
+    /// Systems whose servers were started here.
+    started: Vec<Started>,
+}
+
+/// What of a system bears on how it uses the disk.
+#[derive(Debug, Clone)]
+struct Started {
+    name: String,
+    nodes: u32,
+    acknowledged_in: Option<Acknowledged>,
 }
 
 impl Limits {
@@ -82,12 +90,42 @@ impl Limits {
             appends: if alike && only_writes { floor.appends.clone() } else { Vec::new() },
             append_bytes: floor_bytes,
             round_trips: floor.round_trips.clone(),
-            started: started.map(|system| (system.name.clone(), system.nodes)).collect(),
+            started: started
+                .map(|system| Started {
+                    name: system.name.clone(),
+                    nodes: system.nodes,
+                    acknowledged_in: system.promises.acknowledged_in,
+                })
+                .collect(),
         })
     }
 
+    fn started(&self, system: &str) -> Option<&Started> {
+        self.started.iter().find(|started| started.name == system)
+    }
+
     fn nodes_started(&self, system: &str) -> Option<u32> {
-        self.started.iter().find(|(name, _)| name == system).map(|(_, nodes)| *nodes)
+        self.started(system).map(|started| started.nodes)
+    }
+
+    /// What follows for a system that did more than the disk's limit; only what does follow.
+    fn beyond(&self, name: &str, share: Share) -> String {
+        let promised = self.started(name).and_then(|started| started.acknowledged_in);
+        let not_all = "these writes were not all on disk when acknowledged";
+        match promised {
+            Some(place) if !is_disk(place) => format!(
+                "{name} did more than this disk can commit: {not_all}, as it says of itself ({})",
+                acknowledged_words(place)
+            ),
+            _ if share.quicker_than_any_sync => format!(
+                "{name} did more than this disk can commit: {not_all}, since the time of a write was \
+                 shorter than the quickest sync that was seen of this disk"
+            ),
+            _ => format!(
+                "{name} did more than this disk committed when that was measured: the disk was \
+                 quicker in these trials, or {not_all}"
+            ),
+        }
     }
 
     /// Appends per second when `under_way` share each sync.
@@ -124,6 +162,10 @@ impl Limits {
             loopback: share(self.loopback(under_way), false),
         }
     }
+}
+
+fn is_disk(place: Acknowledged) -> bool {
+    matches!(place, Acknowledged::Disk | Acknowledged::MajorityDisks)
 }
 
 /// The rate between the two points around `clients`, on logarithmic axes; `None` beyond them.
@@ -170,46 +212,39 @@ pub(super) fn lines(of: &Comparison) -> Vec<String> {
     let sweep = of.contenders.iter().any(|one| of.load.clients_on(&one.system).len() > 1);
     let mut lines = Vec::new();
 
-    let appends = ByteCount(limits.append_bytes);
-    let on_disk = || best.iter().filter_map(|bound| Some((bound, bound.disk?)));
-    let reached = |bound: &Bound, share: Share| {
-        let here = sweep || several;
-        let at = match here {
-            true => format!(" with {} ({})", clients(bound.under_way), rate_text(share.per_second)),
-            false => String::new(),
-        };
-        format!("{} reaches {}{at}", bound.system, percent(share.share))
-    };
-    let at_all = |first: Option<(&Bound, Share)>, unit: &str| match first {
-        Some((bound, share)) if !(sweep || several) => {
-            let rate = count_text(share.per_second.round() as u64);
-            format!(" with {} ({rate} {unit}/s)", clients(bound.under_way))
-        }
-        _ => String::new(),
-    };
-    if let Some(first) = on_disk().next() {
-        let all: Vec<String> = on_disk().map(|(bound, share)| reached(bound, share)).collect();
-        let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        lines.push(format!(
-            "{} of what this disk can commit{} in appends of {appends}, when all that are under way \
-             share one sync",
-            and(&all),
-            at_all(Some(first), "appends"),
-        ));
-        lines.extend(on_disk().filter(|(_, share)| share.share > 1.0).map(|(bound, share)| {
-            let name = &bound.system;
-            if share.quicker_than_any_sync {
-                format!(
-                    "{name} did more than this disk can commit: these writes were not all on disk \
-                     when acknowledged, since a write took less time than the quickest sync of this disk"
-                )
+    // Where not all have the same limit each has its own behind its share.
+    let reached = |all: &[(&Bound, Share)]| {
+        let each = all.iter().enumerate().map(|(place, (bound, share))| {
+            let verb = match place {
+                0 if sweep => " reaches at best",
+                0 => " reaches",
+                _ => "",
+            };
+            let at = if several {
+                format!(" ({}, {})", clients(bound.under_way), rate_text(share.per_second))
             } else {
-                format!(
-                    "{name} did more than this disk committed when that was measured: the disk may \
-                     have been quicker in these trials, or not all writes were on disk when acknowledged"
-                )
-            }
-        }));
+                String::new()
+            };
+            format!("{}{verb} {}{at}", bound.system, percent(share.share))
+        });
+        and(&each.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let on_disk = || best.iter().filter_map(|bound| Some((bound, bound.disk?)));
+    let disk: Vec<(&Bound, Share)> = on_disk().collect();
+    if let Some((first, share)) = disk.first() {
+        let appends = ByteCount(limits.append_bytes);
+        let what = if several {
+            format!("with as many clients (appends of {appends}, all of them sharing each sync)")
+        } else {
+            format!(
+                "with {} ({} of {appends}, all of them sharing each sync)",
+                clients(first.under_way),
+                per_second(share.per_second, "appends"),
+            )
+        };
+        lines.push(format!("{} of what this disk can commit {what}", reached(&disk)));
+        let beyond = on_disk().filter(|(_, share)| share.share > 1.0);
+        lines.extend(beyond.map(|(bound, share)| limits.beyond(&bound.system, share)));
         let clusters: Vec<&str> = on_disk()
             .map(|(bound, _)| bound.system.as_str())
             .filter(|name| limits.nodes_started(name).is_some_and(|nodes| nodes > 1))
@@ -226,20 +261,23 @@ pub(super) fn lines(of: &Comparison) -> Vec<String> {
             ));
         }
     }
-    let over_loopback: Vec<(&Bound, Share)> =
+    let loopback: Vec<(&Bound, Share)> =
         best.iter().filter_map(|bound| Some((bound, bound.loopback?))).collect();
-    if !over_loopback.is_empty() {
-        let all: Vec<String> =
-            over_loopback.iter().map(|(bound, share)| reached(bound, *share)).collect();
-        let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        lines.push(format!(
-            "{} of the round trips that loopback and this generator do with a server that does \
-             nothing{}",
-            and(&all),
-            at_all(over_loopback.first().copied(), "round trips"),
-        ));
+    if let Some((first, share)) = loopback.first() {
+        let nothing = "and a server that does nothing";
+        let what = if several {
+            format!("with as many clients {nothing}")
+        } else {
+            let rate = per_second(share.per_second, "round trips");
+            format!("with {} {nothing} ({rate})", clients(first.under_way))
+        };
+        lines.push(format!("{} of what loopback and this generator do {what}", reached(&loopback)));
     }
     lines
+}
+
+fn per_second(rate: f64, what: &str) -> String {
+    format!("{} {what}/s", count_text(rate.round() as u64))
 }
 
 fn clients(count: u32) -> String {

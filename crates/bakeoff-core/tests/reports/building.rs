@@ -10,8 +10,9 @@ use bakeoff_core::measurement::{
 };
 use bakeoff_core::plan;
 use bakeoff_core::record::{
-    Acknowledged, Check, Environment, FORMAT, Freshness, Outcome, Promises, Record, RunEnd,
-    RunHeader, Setting, StageRecord, SystemRecord, TrialRecord, Usage,
+    Acknowledged, Check, Environment, FORMAT, Floor, FloorAppends, FloorRoundTrips, Freshness,
+    Outcome, Promises, Record, RunEnd, RunHeader, Setting, StageRecord, SystemRecord, TrialRecord,
+    Usage,
 };
 use bakeoff_core::study::{
     Arrivals, Clusters, KeyOrder, Keys, Load, Operation, ReadConsistency, Stop, Study, System,
@@ -107,6 +108,26 @@ pub(crate) fn record(study: Study) -> Record {
         trials: Vec::new(),
         resumed: Vec::new(),
         end: Some(RunEnd { ended: "2026-11-21T20:30:00Z".to_owned(), complete: true }),
+    }
+}
+
+/// A disk that syncs 400 times a second, and not much of a loopback.
+pub(crate) fn floor(clients: &[u32]) -> Floor {
+    let appends = |&clients: &u32| FloorAppends {
+        clients,
+        per_second: 400.0 * f64::from(clients),
+        quickest_us: Some(1000.0),
+    };
+    let round_trips = |&clients: &u32| FloorRoundTrips {
+        clients,
+        per_second: 10_000.0 * f64::from(clients).sqrt(),
+        generator_cpu_us: 12.0,
+        server_cpu_us: 10.0,
+    };
+    Floor {
+        append_bytes: 1280,
+        appends: clients.iter().map(appends).collect(),
+        round_trips: clients.iter().map(round_trips).collect(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! and found good: `snapshots/`. `BLESS=1 cargo test -p bakeoff-core --test reports` writes them.
 
 mod building;
+mod fairness;
 mod noticed;
 mod old_records;
 
@@ -19,7 +20,9 @@ use bakeoff_core::study::{
 };
 use serde_json::Value;
 
-use building::{KILLED, Trials as _, audit, closed, failing, measured, record, study, workload};
+use building::{
+    KILLED, Trials as _, audit, closed, failing, floor, measured, record, study, workload,
+};
 
 const PLAIN: Style = Style { width: None, colour: false };
 const NARROW: Style = Style { width: Some(80), colour: false };
@@ -38,6 +41,7 @@ fn repeated() -> Record {
     let load = closed("steady", &[64], Stop::After(Duration::from_secs(4)));
     let create = workload("create", &[(Operation::Put, 1)], "steady");
     let mut record = record(study(&["etcd", "zookeeper"], create, load, 3));
+    record.header.environment.floor = Some(floor(&[64]));
     for round in 0..3 {
         record.run("etcd", vec![(64, put(500 + 10 * round, 4, millis(2)))]);
         record.run("zookeeper", vec![(64, put(300 - 10 * round, 4, millis(4)))]);
@@ -78,6 +82,7 @@ fn scaled_sweep() -> Record {
     };
     study.published = figures.into_iter().map(published).collect();
     let mut record = record(study);
+    record.header.environment.floor = Some(floor(&[1, 100]));
     for (system, rate) in [("etcd", 1000), ("zookeeper", 1200), ("consul", 400)] {
         let stage = |place: u64, clients: u32| {
             let window = Duration::from_secs_f64(2.4 - 0.5 * place as f64);

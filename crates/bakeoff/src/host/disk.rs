@@ -1,12 +1,18 @@
 //! What the disk under a directory is, and how long it takes to be sure of a write.
 //!
 //! The time of a durable append bounds every store that syncs before it acknowledges, so the
-//! record keeps it beside the results.
+//! record keeps it beside the results: of one append, and of as many as clients may have under way,
+//! which may share one sync (group commit).
+//!
+//! Not here: which numbers of clients, and the round trips beside it (`crate::floor`).
 
 use std::fs::File;
-use std::io::Write;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use bakeoff_core::record::FloorAppends;
 
 use super::HostError;
 use crate::engine::clock;
@@ -52,21 +58,91 @@ pub(crate) fn measure(dir: &Path) -> Result<Disk, HostError> {
     })
 }
 
-fn time_appends(mut file: File) -> std::io::Result<AppendLatency> {
+fn time_appends(file: File) -> std::io::Result<AppendLatency> {
     let block = [0x5a; 1024];
     let began = clock::now();
     let mut times = Vec::with_capacity(APPENDS);
     while times.len() < APPENDS && (times.is_empty() || began.elapsed() < TIME_MAX) {
-        let start = clock::now();
-        file.write_all(&block)?;
-        rustix::fs::fdatasync(&file)?;
-        times.push(start.elapsed());
+        times.push(time_append(&file, &block, times.len() as u64 * block.len() as u64)?);
     }
     times.sort_unstable();
     let count = times.len();
     // Nearest rank: the smallest that a share of all do not exceed.
     let rank = |percent: usize| times[(count * percent).div_ceil(100).max(1) - 1];
     Ok(AppendLatency { count, median: rank(50), p99: rank(99) })
+}
+
+/// How long each number of clients is measured.
+const COMMITS_FOR: Duration = Duration::from_millis(250);
+/// More than this is never written at once, so that a point takes no more time than it was given.
+const COMMIT_BYTES_MAX: u64 = 32 << 20;
+/// The file is at least this long, so that syncs of neighbours do not fall into one block.
+const COMMIT_FILE_MIN: u64 = 8 << 20;
+
+/// Durable appends of `bytes` each when `clients` of them share a write and a sync, for each number
+/// of clients; those whose appends would be more than 32 MiB at once are left out.
+///
+/// The file is laid out beforehand and written over from its beginning to its end, as logs that
+/// reserve their space are: no sync has to change the file's length or its blocks. A log that grows
+/// stays below this.
+pub(crate) fn commits(
+    dir: &Path,
+    bytes: u64,
+    clients: &[u32],
+    stop: &AtomicBool,
+) -> Result<Vec<FloorAppends>, HostError> {
+    let batch = |clients: u32| u64::from(clients).saturating_mul(bytes);
+    let fits = |clients: &u32| (1..=COMMIT_BYTES_MAX).contains(&batch(*clients));
+    let clients: Vec<u32> = clients.iter().copied().filter(fits).collect();
+    let longest = clients.iter().copied().map(batch).max().unwrap_or(0);
+    let fail = |error| HostError::io("measure the disk in", dir, error);
+    let file = tempfile::tempfile_in(dir).map_err(fail)?;
+    let length = (2 * longest).max(COMMIT_FILE_MIN);
+    let zeros = vec![0; 1 << 20];
+    for place in (0..length).step_by(zeros.len()) {
+        file.write_all_at(&zeros, place).map_err(fail)?;
+    }
+    file.sync_all().map_err(fail)?;
+    let mut points = Vec::new();
+    for clients in clients {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        points.push(time_commits(&file, length, clients, batch(clients)).map_err(fail)?);
+    }
+    Ok(points)
+}
+
+fn time_commits(
+    file: &File,
+    length: u64,
+    clients: u32,
+    batch: u64,
+) -> std::io::Result<FloorAppends> {
+    let block = vec![0x5a; batch as usize];
+    let began = clock::now();
+    let (mut place, mut commits, mut quickest) = (0, 0_u32, Duration::MAX);
+    while commits == 0 || began.elapsed() < COMMITS_FOR {
+        if place + batch > length {
+            place = 0;
+        }
+        quickest = quickest.min(time_append(file, &block, place)?);
+        place += batch;
+        commits += 1;
+    }
+    Ok(FloorAppends {
+        clients,
+        per_second: f64::from(commits) * f64::from(clients) / began.elapsed().as_secs_f64(),
+        quickest_us: Some(quickest.as_secs_f64() * 1e6),
+    })
+}
+
+/// How long it takes until this block at this place is durable.
+fn time_append(file: &File, block: &[u8], place: u64) -> std::io::Result<Duration> {
+    let start = clock::now();
+    file.write_all_at(block, place)?;
+    rustix::fs::fdatasync(file)?;
+    Ok(start.elapsed())
 }
 
 fn filesystem(dir: &Path) -> Option<String> {
@@ -108,6 +184,26 @@ mod tests {
         assert!(disk.free_bytes > 0 && disk.filesystem != "unknown", "{disk:?}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(measure(&dir.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn appends_that_share_a_sync_are_measured_for_each_number_of_clients_that_fits() {
+        let dir = tempfile::tempdir().unwrap();
+        let stop = AtomicBool::new(false);
+        let points = commits(dir.path(), 1280, &[1, 64, 1 << 20], &stop).unwrap();
+        let clients: Vec<u32> = points.iter().map(|point| point.clients).collect();
+        assert_eq!(clients, [1, 64]);
+        for point in &points {
+            let quickest = point.quickest_us.unwrap();
+            assert!(point.per_second > 0.0 && quickest > 0.0, "{point:?}");
+            // No mean is shorter than the shortest.
+            let mean = f64::from(point.clients) / point.per_second * 1e6;
+            assert!(mean >= quickest, "{point:?}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(commits(dir.path(), 1280, &[1], &stop).unwrap(), []);
+        assert_eq!(commits(dir.path(), 0, &[1], &stop).unwrap(), []);
     }
 
     #[test]

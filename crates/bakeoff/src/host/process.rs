@@ -107,6 +107,14 @@ impl Process {
         Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
     }
 
+    /// CPU time that the process itself has used, in steps of a clock tick; `None` once it was
+    /// reaped.
+    pub(crate) fn cpu_used(&self) -> Option<Duration> {
+        let stat = procfs::stat(self.pid()?)?;
+        let ticks = (stat.user_ticks + stat.system_ticks) as f64;
+        Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
+    }
+
     /// The process id as it is now and after every restart; 0 while there is none.
     pub(crate) fn pid_cell(&self) -> Arc<AtomicI32> {
         Arc::clone(&self.pid)

@@ -1,0 +1,246 @@
+//! Measures what this machine can do at best, before the first trial: the floor under every system.
+//!
+//! Durable appends to the disk that will hold the servers' data, and round trips over loopback to a
+//! server that does nothing, each at the numbers of clients that the study's loads use. The
+//! server is the canary asked for `/health`: it reads a request, answers with an empty body, keeps
+//! nothing. It is one thread; a floor that is no bound for a server on many CPUs.
+//!
+//! A study loses nothing when its floor cannot be measured: it is complained about and left out.
+//!
+//! Not here: the disk itself (`host::disk`), what a floor says of a system
+//! (`bakeoff_core::report::floor`).
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_core::record::{Floor, FloorRoundTrips};
+use bakeoff_core::study::{Operation, Stop, Study};
+
+use crate::canary;
+use crate::engine::{Connections, Drive, Seconds};
+use crate::failure::Failure;
+use crate::host::ports::Allocator;
+use crate::host::{self, Host, NodeSpec, Probe, Process, disk};
+use crate::http::{self, Plan, Protocol, Request, TlsOptions, Url};
+use crate::messages::Messages;
+
+/// The most numbers of clients that are measured.
+const POINTS_MAX: usize = 8;
+/// The most clients, however many operations a load may have under way: beyond it nothing changes.
+const CLIENTS_MAX: u32 = 2000;
+/// Files that generator and server each have open besides their connections, generously.
+const OTHER_FILES: u64 = 200;
+const WARM_UP: Duration = Duration::from_millis(100);
+const MEASURE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_secs(5);
+const READY_WITHIN: Duration = Duration::from_secs(10);
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// Measures for a study whose servers' data will be below `dir`. `None` when it could not be
+/// measured, which was said.
+pub(crate) fn measure(
+    study: &Study,
+    dir: &Path,
+    threads: u32,
+    open_files: u64,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<Option<Floor>, Failure> {
+    let most = u32::try_from(open_files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX);
+    let clients = points(study, most.min(CLIENTS_MAX));
+    let own = dir.join("floor");
+    messages.step("measuring what disk and loopback of this machine can do at best");
+    let measured = floor(study, &own, &clients, threads, interrupted);
+    std::fs::remove_dir_all(&own).ok();
+    match measured {
+        _ if interrupted.load(Ordering::Relaxed) => Err(Failure::Interrupted),
+        Ok(floor) => Ok(Some(floor)),
+        Err(failure) => {
+            messages.complain(&format!("the machine's floor was not measured: {failure}"));
+            Ok(None)
+        }
+    }
+}
+
+fn floor(
+    study: &Study,
+    dir: &Path,
+    clients: &[u32],
+    threads: u32,
+    interrupted: &AtomicBool,
+) -> Result<Floor, Failure> {
+    std::fs::create_dir_all(dir).map_err(|error| Failure::file("make", dir, &error))?;
+    // Where nothing is started the data is on somebody else's disk.
+    let here = study.systems.iter().any(|system| system.endpoints.is_empty());
+    let bytes = append_bytes(study).filter(|_| here).unwrap_or(0);
+    let appends = disk::commits(dir, bytes, clients, interrupted)?;
+    let server = launch(dir)?;
+    let ready = plan(&server)?.ready(true)?;
+    let mut round_trips = Vec::new();
+    for &clients in clients {
+        round_trips.extend(drive(&ready, &server, clients, threads, interrupted)?);
+    }
+    host::terminate_all(&[server], STOP_GRACE);
+    Ok(Floor { append_bytes: bytes, appends, round_trips })
+}
+
+/// How many operations the loads of a study may have under way: all different numbers, at most
+/// eight spread evenly over them, the least and the most among them.
+fn points(study: &Study, most: u32) -> Vec<u32> {
+    let used = |name: &String| study.workloads.iter().any(|work| work.loads.contains(name));
+    let loads = study.loads.iter().filter(|load| used(&load.name));
+    let mut counts: Vec<u32> = loads
+        .flat_map(|load| {
+            let stages = study.systems.iter().flat_map(|system| load.clients_on(&system.name));
+            stages.map(|clients| clients.saturating_mul(load.in_flight).clamp(1, most.max(1)))
+        })
+        .collect();
+    counts.sort_unstable();
+    counts.dedup();
+    if counts.len() <= POINTS_MAX {
+        return counts;
+    }
+    let last = counts.len() - 1;
+    (0..POINTS_MAX).map(|place| counts[place * last / (POINTS_MAX - 1)]).collect()
+}
+
+/// Key and value of the first workload that writes.
+fn append_bytes(study: &Study) -> Option<u64> {
+    let writes = |op: &Operation| matches!(op, Operation::Put | Operation::Delete);
+    let work = study.workloads.iter().find(|work| work.mix.keys().any(writes))?;
+    Some(work.keys.size + work.value_size)
+}
+
+/// Starts the server that does nothing, on a port of its own choice: those that a user gave are
+/// for the trials.
+fn launch(dir: &Path) -> Result<Process, Failure> {
+    let port = Allocator::new(None).take()?;
+    let node = dir.join("server");
+    let args = [
+        canary::COMMAND.to_owned(),
+        "--listen".into(),
+        format!("127.0.0.1:{port}"),
+        "--data".into(),
+        node.join("data").display().to_string(),
+        "--sync".into(),
+        "none".into(),
+    ];
+    let spec = NodeSpec {
+        name: "floor".into(),
+        program: std::env::current_exe().unwrap_or_else(|_| "bakeoff".into()),
+        args: args.into_iter().map(Into::into).collect(),
+        env: Vec::new(),
+        files: Vec::new(),
+        dir: node,
+        ports: vec![("client".into(), port)],
+        limits: None,
+        cpus: None,
+    };
+    Ok(Host::new(dir)?.launch(spec)?)
+}
+
+/// A plan that asks it, once it listens.
+fn plan(server: &Process) -> Result<Plan, Failure> {
+    let address = format!("127.0.0.1:{}", server.port("client"));
+    let never = AtomicBool::new(false);
+    host::await_ready(std::slice::from_ref(server), READY_WITHIN, &never, || {
+        match std::net::TcpStream::connect(&address) {
+            Ok(_) => Probe::Ready,
+            Err(error) => Probe::NotYet(error.to_string()),
+        }
+    })?;
+    let url = Url::parse(&format!("http://{address}/health"))
+        .map_err(|what| Failure::Machine(format!("the floor's own address: {what}")))?;
+    Ok(Plan {
+        requests: vec![Request::get(url)],
+        protocol: Protocol::One,
+        follow_redirects: false,
+        tls: TlsOptions::default(),
+        capture: 0,
+        pace: None,
+        proxy: None,
+    })
+}
+
+/// One number of clients; `None` when not every request was answered as it ought to be.
+fn drive(
+    ready: &http::Ready,
+    server: &Process,
+    clients: u32,
+    threads: u32,
+    interrupted: &AtomicBool,
+) -> Result<Option<FloorRoundTrips>, Failure> {
+    let drive = Drive {
+        clients,
+        in_flight: 1,
+        connections: Connections::Kept,
+        arrivals: None,
+        spin: Duration::ZERO,
+        warmup: WARM_UP,
+        stop: Stop::After(MEASURE),
+        timeout: TIMEOUT,
+        seconds: Seconds::Told,
+        threads,
+        seed: 0, // a closed load has no arrivals to draw
+        first_ticket: 0,
+    };
+    let cpu_before = server.cpu_used();
+    let measured = ready.drive(&drive, interrupted, &mut |_| {})?.measurement;
+    let cpu = server.cpu_used().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+    let all = measured.verified() + measured.warmup_operations;
+    let (Some(per_second), Some(server_cpu)) = (measured.throughput(), cpu) else {
+        return Ok(None);
+    };
+    if measured.error_count() > 0 || measured.verified() == 0 {
+        return Ok(None);
+    }
+    let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / all as f64;
+    Ok(Some(FloorRoundTrips {
+        clients,
+        per_second,
+        generator_cpu_us: micros(measured.generator_cpu),
+        server_cpu_us: micros(server_cpu),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::systems;
+
+    fn study(loads: &str) -> Study {
+        let text = format!(
+            "title: t\nsystems:\n  a: {{kind: canary}}\nworkloads:\n  \
+             read: {{mix: {{get: 1}}, keys: {{count: 100, size: 50}}, values: {{size: 64}}}}\n  \
+             write: {{mix: {{put: 1}}, keys: {{count: 100, size: 40}}, values: {{size: 100}}}}\n\
+             loads:\n{loads}\ntrials: 1\n"
+        );
+        bakeoff_core::study::parse("t", "t.yaml", &text, &systems::kinds()).unwrap()
+    }
+
+    #[test]
+    fn as_many_numbers_of_clients_are_measured_as_loads_have_and_no_more_than_eight() {
+        let check = |loads: &str, most: u32, expected: &[u32]| {
+            assert_eq!(points(&study(loads), most), expected, "{loads}");
+        };
+        check("  a: {clients: 16, stop: {after: 1s}}", 2000, &[16]);
+        check(
+            "  a: {clients: [1, 10], stop: {after: 1s}}\n  b: {clients: 10, stop: {after: 1s}}",
+            2000,
+            &[1, 10],
+        );
+        check("  a: {clients: [1, 5000], stop: {after: 1s}}", 2000, &[1, 2000]);
+        let many: Vec<String> = (1..=20).map(|count| count.to_string()).collect();
+        check(
+            &format!("  a: {{clients: [{}], stop: {{after: 1s}}}}", many.join(", ")),
+            2000,
+            &[1, 3, 6, 9, 11, 14, 17, 20],
+        );
+    }
+
+    #[test]
+    fn appends_are_as_long_as_what_is_written() {
+        assert_eq!(append_bytes(&study("  a: {clients: 1, stop: {after: 1s}}")), Some(140));
+    }
+}
