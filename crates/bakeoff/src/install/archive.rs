@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256, Sha512};
 
@@ -104,6 +105,7 @@ pub(super) fn fetch(
         version,
         files: names.into_iter().map(|file| Path::new(wanted.folder()).join(file)).collect(),
         vouched: None,
+        date: None, // its files have one
     })
 }
 
@@ -251,7 +253,12 @@ fn from_tar_gz(archive: File, wanted: &Wanted, into: &Path) -> Result<Vec<String
             if !member.header().entry_type().is_file() {
                 return Err(format!("`{}` in it is no plain file", path.display()));
             }
-            write_member(&mut member, &into.join(&name))?;
+            let made = member.header().mtime().ok().map(Duration::from_secs);
+            let file = write_member(&mut member, &into.join(&name))?;
+            // When the program was built, as far as anybody says.
+            if let Some(made) = made.and_then(|made| SystemTime::UNIX_EPOCH.checked_add(made)) {
+                file.set_modified(made).ok(); // a date that no file can have is none
+            }
             names.push(name);
         }
     }
@@ -286,7 +293,7 @@ fn from_zip(
     Ok(names)
 }
 
-fn write_member(member: &mut dyn Read, path: &Path) -> Result<(), String> {
+fn write_member(member: &mut dyn Read, path: &Path) -> Result<File, String> {
     let failed = |e: io::Error| format!("`{}` cannot be unpacked: {e}", path.display());
     // A name that comes twice is an archive made to confuse.
     let mut file = File::create_new(path).map_err(failed)?;
@@ -295,7 +302,8 @@ fn write_member(member: &mut dyn Read, path: &Path) -> Result<(), String> {
         return Err(format!("a file in it is larger than the {MEMBER_BYTES_MAX} bytes allowed"));
     }
     file.set_permissions(fs::Permissions::from_mode(0o755)).map_err(failed)?;
-    file.sync_all().map_err(failed)
+    file.sync_all().map_err(failed)?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -81,6 +81,7 @@ pub(super) fn fetch(
         source: format!("Debian package {main} {version}"),
         files,
         vouched: None,
+        date: None, // its files have one
     })
 }
 

@@ -266,7 +266,10 @@ impl<'a> Search<'a> {
             source: entry.manifest.source.clone(),
             program: self.program(&entry.paths()),
             sha256: program_hash(&held),
-            date: entry.manifest.date.clone(),
+            date: entry.manifest.date.clone().or_else(|| {
+                let dated = ["debian", "archive"].contains(&entry.manifest.rung.as_str());
+                entry.paths().first().filter(|_| dated).and_then(|path| file_date(path))
+            }),
         }
     }
 
@@ -324,6 +327,14 @@ impl<'a> Search<'a> {
             None => Err("names no version when asked for it".to_owned()),
         }
     }
+}
+
+/// The date of a file, as packages and archives give their files.
+fn file_date(path: &Path) -> Option<String> {
+    let modified = path.metadata().and_then(|file| file.modified()).ok()?;
+    let date = jiff::Timestamp::try_from(modified).ok()?.strftime("%Y-%m-%d").to_string();
+    // A build without a date of its own says 1970, or 1980 where it is packed into a zip.
+    (!["1970", "1980"].contains(&&date[..4])).then_some(date)
 }
 
 /// The jars that a user means: one jar, a folder of jars, or an unpacked release with `lib/`.

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::error::RungError;
-use super::version::{VersionRequest, said_version};
+use super::version::{VersionRequest, said_date, said_version};
 use super::{Fetched, Host, Job, tool};
 
 /// The Go that is here, or why there is none.
@@ -74,12 +74,17 @@ pub(super) fn fetch(
             "the build does not say that it is of module {module}"
         )));
     };
+    // Programs built from modules do not say when they were; the module's commit has a time.
+    let commit = job
+        .call("go list -m", Duration::from_secs(60))
+        .read(&mut go_command(&["list", "-m", "-f", "{{.Time}}", module]), job.watcher)?;
     let sum = if sum.is_empty() { String::new() } else { format!(" ({sum})") };
     Ok(Fetched {
         source: format!("Go module {module} v{built_version}{sum}, built with {go}"),
         version: built_version.clone(),
         files: vec![built],
         vouched: Some(built_version),
+        date: said_date(&commit),
     })
 }
 

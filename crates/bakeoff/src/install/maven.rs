@@ -48,7 +48,13 @@ pub(super) fn fetch(
     let first = artifacts.first().map_or(String::new(), |a| a.replace("{version}", &version));
     let inside = |jar: PathBuf| jar.file_name().map(|name| PathBuf::from("jars").join(name));
     let files: Vec<PathBuf> = files.into_iter().filter_map(inside).collect();
-    Ok(Fetched { source: format!("Maven artifact {first}"), version, files, vouched: None })
+    Ok(Fetched {
+        source: format!("Maven artifact {first}"),
+        version,
+        files,
+        vouched: None,
+        date: None,
+    })
 }
 
 fn project(artifacts: &[&str], version: &str) -> String {

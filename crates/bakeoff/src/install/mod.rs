@@ -57,7 +57,8 @@ pub(crate) struct Installed {
     pub(crate) program: Program,
     /// SHA-256 of the executable or, for jars, of the sorted list of `sha256  name` lines.
     pub(crate) sha256: String,
-    /// When it was built (`2024-10-29`), where the program says so.
+    /// When it was built, or its version was made (`2024-10-29`): as the program says, as the module's
+    /// commit, the package or the archive is dated.
     pub(crate) date: Option<String>,
 }
 
@@ -156,6 +157,8 @@ struct Fetched {
     /// The version proven by build information, which then counts for more than the program's word:
     /// a version number that release builds are given from outside is not in a Go module.
     vouched: Option<String>,
+    /// When the version was made, where the source knows: the program itself may not.
+    date: Option<String>,
 }
 
 /// Finds the program or fetches it, telling `progress` a line for each step. Setting `stop` ends
@@ -302,7 +305,7 @@ fn proven(
     }
     let mut manifest =
         Manifest::new(search.recipe.system, fetched.version, fetched.source, source.slug());
-    manifest.date = said.date;
+    manifest.date = said.date.or(fetched.date);
     manifest.files =
         Manifest::of(tree, &fetched.files).map_err(|e| RungError::io("read", tree, &e))?;
     Ok(manifest)

@@ -110,6 +110,7 @@ fn a_program_is_fetched_once_and_then_found_in_the_cache() {
         fetched.source
     );
     assert_eq!(fetched.sha256, sha256(etcd_saying("3.6.16").as_bytes()));
+    assert_eq!(fetched.date.as_deref(), Some("2024-10-17"), "as the archive dates the file");
     assert!(
         world.told().contains("passed over: this machine has no `apt-get`"),
         "{}",
@@ -393,7 +394,10 @@ fn a_small_debian_package_is_unpacked_without_root() {
         sources: &[Source::Debian { packages: &["pv"], files: &["usr/bin/pv"] }],
     };
     match world.install(&recipe, None, None) {
-        Ok(pv) => assert!(pv.source.starts_with("Debian package pv "), "{pv:?}"),
+        Ok(pv) => {
+            assert!(pv.source.starts_with("Debian package pv "), "{pv:?}");
+            assert!(pv.date.as_ref().is_some_and(|date| date.starts_with("20")), "{pv:?}");
+        }
         Err(error @ InstallError::NoSource { .. }) => {
             // Only a machine without apt, or without its sources, may lack it.
             let text = error.to_string();
