@@ -94,7 +94,7 @@ workloads:
 loads:
   steady:
     {clients: [1], in-flight: 1, stop: {after: 1s}, warmup: 0s, timeout: 10s, targets: all}
-trials: 5
+trials: 7
 audit-keys: 10000
 sample-every: 1s
 clusters: fresh
