@@ -18,11 +18,11 @@ use crate::audit;
 use crate::cluster::{self, Launched, Ready};
 use crate::contenders::Contender;
 use crate::engine::{Connections, Drive, EngineError, Live, Seconds, clock};
-use crate::environment::utc_now;
+use crate::environment::{utc_now, wall_clock};
 use crate::failure::Failure;
 use crate::host::observe::{Sampler, Watched};
 use crate::host::ports::Allocator;
-use crate::host::{LimitsApplied, usage};
+use crate::host::{LimitsApplied, logs, machine, usage};
 use crate::kv::{Keyed, Reading, Source};
 use crate::messages::Messages;
 use crate::systems::{Access, Asked, KvLoad};
@@ -84,7 +84,7 @@ pub(crate) fn run(
     let dir = stand.run_dir.join("trials").join(name);
     // What is there is of the same trial, broken off before the run was resumed.
     std::fs::remove_dir_all(&dir).ok();
-    let began = clock::now();
+    let (began, wall) = (clock::now(), wall_clock());
     let mut sampler = Sampler::start(stand.run_dir, stand.study.sample_every, began);
     let ended = Attempt {
         stand,
@@ -98,13 +98,29 @@ pub(crate) fn run(
     }
     .run();
     let observed = sampler.stop();
+    let (lasted, wall) = (began.elapsed(), wall_clock() - wall);
+    let mut check = |name: &str, verdict| record.checks.push(Check { name: name.into(), verdict });
     if let Some(load) = observed.phases.iter().find(|phase| phase.name == LOAD) {
         record.usage = usage::of(&observed, load.from, load.to);
+        let cpus = machine::cpus_online().unwrap_or(0);
+        check("steal", check::machine::steal(&observed.machine, cpus, load.from, load.to));
     }
     if !record.stages.is_empty() {
         let load = by_name(&stand.study.loads, &trial.load, |load| &load.name);
         record.checks.extend(check::measured(load, &record.stages, Some(&observed)));
     }
+    let mut check = |name: &str, verdict| record.checks.push(Check { name: name.into(), verdict });
+    if contender.asked.endpoints.is_empty() {
+        let logs_dir = match stand.study.clusters {
+            Clusters::Fresh => dir.join("logs"),
+            // These tell of earlier trials too: a cluster whose disk was full has not recovered
+            // just because there is room again.
+            Clusters::Kept => stand.kept_dir(&trial.system).join("logs"),
+        };
+        let complainant = logs::of_a_full_disk(&logs_dir);
+        check("disk", check::machine::disk(&observed.machine, complainant.as_deref()));
+    }
+    check("clock", check::machine::clock(wall, lasted));
     record.observed = Some(observed);
     match ended {
         Ok(()) => {}

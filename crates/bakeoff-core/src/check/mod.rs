@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::Measurement;
 use crate::units::{figure_text, latency_text};
 
+pub mod machine;
+
 /// The busiest thread of the generator may use this share of a CPU; above it nobody knows whether
 /// the server or the generator set the pace.
 pub const BUSIEST_MAX: f64 = 0.9;

@@ -44,6 +44,13 @@ impl Machine {
     }
 }
 
+/// CPUs that are online, from `/proc/stat`.
+pub(crate) fn cpus_online() -> Option<u32> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let each = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    Some(text.lines().filter(each).count() as u32).filter(|&count| count > 0)
+}
+
 /// `proc_stat(5)`. Time of guests is within the time of users.
 fn cpus(text: &str, ticks_per_second: f64) -> Vec<(Column, f64)> {
     let mut row = Vec::new();
@@ -127,5 +134,6 @@ mod tests {
         for column in [Column::Busy, Column::RunQueue, Column::DiskFree] {
             assert!(row.iter().any(|&(one, value)| one == column && value > 0.0), "{column:?}");
         }
+        assert!(cpus_online().unwrap() >= 1);
     }
 }

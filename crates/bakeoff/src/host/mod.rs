@@ -17,6 +17,7 @@ pub(crate) mod disk;
 mod error;
 mod hold;
 mod launcher;
+pub(crate) mod logs;
 pub(crate) mod machine;
 pub(crate) mod observe;
 pub(crate) mod ports;

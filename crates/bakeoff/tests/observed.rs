@@ -1,0 +1,141 @@
+//! What a trial's record says of its nodes and of the machine, and the checks that follow from it.
+
+#![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
+
+mod support;
+
+use serde_json::Value;
+use support::{Bench, Ran, array, text};
+
+/// A study of one canary under a closed load of reads.
+fn bench(system: &str, load: &str) -> Bench {
+    Bench::new(&format!(
+        "title: A canary, watched\n\
+         systems: {{canary: {{kind: canary{system}}}}}\n\
+         workloads: {{work: {{mix: {{get: 9, put: 1}}, keys: {{count: 200}}}}}}\n\
+         loads: {{load: {load}}}\n\
+         trials: 1\n\
+         sample-every: 100ms\n"
+    ))
+}
+
+/// The record's line of the one trial.
+fn trial(bench: &Bench) -> Value {
+    let lines = bench.record();
+    let trials = lines.into_iter().filter(|line| line["line"] == "trial").collect::<Vec<_>>();
+    let [trial] = &trials[..] else { panic!("{trials:?}") };
+    trial.clone()
+}
+
+fn numbers(list: &Value) -> Vec<f64> {
+    array(list).iter().map(|number| number.as_f64().expect("a number")).collect()
+}
+
+fn check<'a>(trial: &'a Value, name: &str) -> &'a Value {
+    let found = array(&trial["checks"]).iter().find(|check| check["name"] == name);
+    &found.unwrap_or_else(|| panic!("no `{name}` in {}", trial["checks"]))["verdict"]
+}
+
+#[test]
+fn a_trial_is_watched_from_its_beginning_to_its_end() {
+    let bench = bench("", "{clients: 8, warmup: 500ms, stop: {after: 1500ms}}");
+    Ran::of(&mut bench.command()).ends_valid_or_late();
+    let trial = trial(&bench);
+    let observed = &trial["observed"];
+
+    let phases = array(&observed["phases"]);
+    let names = phases.iter().map(|phase| text(&phase["name"])).collect::<Vec<_>>();
+    let expected = [
+        "starting",
+        "filling",
+        "load",
+        "reading back",
+        "killing and restarting",
+        "reading back",
+        "stopping",
+    ];
+    assert_eq!(names, expected);
+    let time = |phase: usize, end: &str| phases[phase][end].as_f64().unwrap();
+    for phase in 1..phases.len() {
+        assert_eq!(time(phase, "from"), time(phase - 1, "to"));
+    }
+    let (from, to) = (time(2, "from"), time(2, "to"));
+    assert!(to - from >= 2.0, "warm-up and load");
+    let began = trial["stages"][0]["began"].as_f64().unwrap();
+    assert!((from..to).contains(&began), "{began} in {from}..{to}");
+
+    let nodes = array(&observed["nodes"]);
+    let names = nodes.iter().map(|node| text(&node["name"])).collect::<Vec<_>>();
+    assert_eq!(names, ["generator", "canary-1"]);
+    let machine = &observed["machine"];
+    for series in nodes.iter().chain([machine]) {
+        let at = numbers(&series["at"]);
+        assert!(at.is_sorted() && at.len() > 15, "{at:?}");
+        for (name, values) in series["columns"].as_object().unwrap() {
+            assert_eq!(numbers(values).len(), at.len(), "{name}");
+        }
+    }
+    // By how much a column grew over the load.
+    let grew = |series: &Value, column: &str| {
+        let at = numbers(&series["at"]);
+        let values = numbers(&series["columns"][column]);
+        let before = |time: f64| at.iter().rposition(|&look| look <= time).unwrap_or(0);
+        values[before(to)] - values[before(from)]
+    };
+    let (generator, canary) = (&nodes[0], &nodes[1]);
+    for series in [generator, canary] {
+        for column in ["cpu-user", "socket-sent", "socket-received", "switches-voluntary"] {
+            assert!(grew(series, column) > 0.0, "{} {column}", series["name"]);
+        }
+    }
+    assert!(grew(machine, "busy") > 0.0);
+    // Between these two all bytes have two ends. Looks are not at the same instant for both.
+    let (sent, received) = (grew(generator, "socket-sent"), grew(canary, "socket-received"));
+    assert!((sent / received - 1.0).abs() < 0.05, "sent {sent}, received {received}");
+    let cost: f64 = observed["cost"].as_f64().unwrap();
+    assert!(cost > 0.0 && cost < to, "{cost}");
+
+    let usage = array(&trial["usage"]);
+    let canary = usage.iter().find(|one| one["name"] == "canary-1").unwrap();
+    for field in ["threads_max", "open_files_max", "sent_bytes", "received_bytes", "data_bytes"] {
+        assert!(canary[field].as_u64() > Some(0), "{field}: {canary}");
+    }
+    assert!(canary["cpu_mean_percent"].as_f64() > Some(0.0));
+    assert!(canary.get("throttled_seconds").is_none(), "nothing limits it");
+    for name in ["clock", "disk"] {
+        assert_eq!(check(&trial, name)["verdict"], "passed");
+    }
+}
+
+#[test]
+fn a_stepped_clock_makes_a_trial_not_valid() {
+    for (step, way) in [("300ms,5s", "set forward by 5"), ("300ms,-1h", "set back by 3,60")] {
+        let bench = bench("", "{clients: 2, stop: {after: 1s}}");
+        let ran = Ran::of(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(1);
+        assert!(ran.stdout.contains("clock: the machine's clock was"), "{}", ran.stdout);
+        let trial = trial(&bench);
+        let why = text(&check(&trial, "clock")["why"]);
+        assert!(why.contains(way), "{why}");
+    }
+}
+
+#[test]
+fn a_limit_of_a_study_holds_and_is_reported() {
+    let load = "{clients: 16, stop: {after: 3s}}";
+    let bench = bench(", limits: {cpu: 0.05}", load);
+    let ran = Ran::of(&mut bench.command());
+    let trial = trial(&bench);
+    let limits = check(&trial, "limits");
+    if limits["verdict"] == "not-checked" {
+        println!("skipped: a_limit_of_a_study_holds_and_is_reported: {}", text(&limits["why"]));
+        return;
+    }
+    assert_eq!(limits["verdict"], "passed", "{}", ran.stderr);
+    let usage = array(&trial["usage"]);
+    let canary = usage.iter().find(|one| one["name"] == "canary-1").unwrap();
+    let mean = canary["cpu_mean_percent"].as_f64().unwrap();
+    // The kernel counts in hundredths of a second, and three seconds have fifteen of them for it.
+    assert!(mean < 6.0, "{mean} % of a core");
+    let throttled = canary["throttled_seconds"].as_f64().unwrap();
+    assert!(throttled > 0.1, "{throttled} s");
+}
