@@ -139,3 +139,43 @@ fn a_limit_of_a_study_holds_and_is_reported() {
     let throttled = canary["throttled_seconds"].as_f64().unwrap();
     assert!(throttled > 0.1, "{throttled} s");
 }
+
+/// The cgroups of this name, in any hierarchy.
+fn groups_named(name: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
+    while let Some(dir) = left.pop() {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            if entry.file_name() == name {
+                found.push(entry.path());
+            }
+            left.push(entry.path());
+        }
+    }
+    found
+}
+
+#[test]
+fn groups_go_with_a_run_and_those_of_a_killed_one_with_the_next() {
+    let bench = bench(", limits: {cpu: 0.5}", "{clients: 2, stop: {after: 60s}}");
+    let mut killed = bench.command().stderr(std::process::Stdio::null()).spawn().unwrap();
+    let name = format!("bakeoff-{}", killed.id());
+    let long = std::time::Duration::from_secs(20);
+    // bakeoff and its server, whose group is made first.
+    support::wait_for("a server", long, || support::processes_of(bench.path()).len() >= 2);
+    let groups = groups_named(&name);
+    killed.kill().and_then(|()| killed.wait()).unwrap();
+    support::nothing_runs_in(bench.path());
+    if groups.is_empty() {
+        println!("skipped: groups_go_with_a_run_…: this machine lets us make no cgroup");
+        return;
+    }
+    let next = self::bench(", limits: {cpu: 0.5}", "{clients: 2, stop: {operations: 10}}");
+    let null = std::process::Stdio::null;
+    let next = next.command().stdout(null()).stderr(null()).spawn().unwrap();
+    let next_name = format!("bakeoff-{}", next.id());
+    assert!(next.wait_with_output().unwrap().status.success());
+    assert_eq!(groups_named(&name), Vec::<std::path::PathBuf>::new());
+    assert_eq!(groups_named(&next_name), Vec::<std::path::PathBuf>::new());
+}
