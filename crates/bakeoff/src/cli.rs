@@ -145,4 +145,8 @@ pub(crate) enum Format {
     Markdown,
     /// For a program
     Json,
+    /// One page that needs nothing else
+    Html,
+    /// One row a trial
+    Csv,
 }

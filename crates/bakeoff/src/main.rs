@@ -89,6 +89,8 @@ fn report_run(args: &ReportArgs, messages: &mut Messages) -> Result<(), Failure>
     let report = Report::new(&record);
     messages.output(&match if args.json { Format::Json } else { args.format } {
         Format::Json => format!("{:#}", report::json(&report)),
+        Format::Html => report::html(&report, &record),
+        Format::Csv => report::csv(&report),
         Format::Markdown => report::markdown(&report),
         Format::Terminal => report::terminal(&report, &messages::style()),
     });

@@ -6,6 +6,7 @@
 //! Not here: words (`words`), rows and columns (`tables`).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::check::{Audit, Verdict};
 use crate::measurement::{ErrorKind, Example, Measurement};
@@ -16,6 +17,7 @@ use crate::study::{Load, Operation, Workload};
 use crate::units::latency_text;
 use crate::workload::mix64;
 
+use super::drawn::Drawn;
 use super::figures::{self, Combined, Figures, Quantity};
 use super::floor::Limits;
 use super::judgement::Judgement;
@@ -79,10 +81,12 @@ pub(super) struct TrialFigures {
     pub(super) stall: Option<Stall>,
     /// Nodes that answered much later than the others.
     pub(super) slow_nodes: Vec<SlowNode>,
+    /// What its charts show.
+    pub(super) drawn: Drawn,
 }
 
 impl TrialFigures {
-    fn new(record: &TrialRecord) -> Self {
+    fn new(record: &TrialRecord, warmup: Duration) -> Self {
         let whole = record.measurement();
         let mut invalid_because = record.invalid_because();
         if whole.is_none() && invalid_because.is_empty() {
@@ -112,6 +116,7 @@ impl TrialFigures {
             examples: whole.as_ref().map_or_else(Vec::new, examples),
             stall: noticed::stall(record),
             slow_nodes: noticed::slow_nodes(record),
+            drawn: Drawn::new(record, warmup, whole.as_ref()),
         }
     }
 
@@ -462,7 +467,7 @@ fn contender(record: &Record, system: &str, workload: &Workload, load: &Load) ->
             .trials
             .iter()
             .filter(|record| here(&record.trial))
-            .map(TrialFigures::new)
+            .map(|record| TrialFigures::new(record, load.warmup))
             .collect(),
         published: published().map(|one| (Quantity::of_metric(one.metric), one.value)).collect(),
         notes,

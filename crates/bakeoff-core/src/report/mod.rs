@@ -1,4 +1,4 @@
-//! From a record to what people and programs read: a terminal's text, Markdown, JSON.
+//! From a record to what people and programs read: a terminal's text, HTML, Markdown, CSV, JSON.
 //!
 //! Pure functions, so that a record can be rendered again years later. [`Report::new`] computes
 //! once all that is shown; the renderers arrange it and compute nothing of their own, so that they
@@ -10,9 +10,12 @@
 //! binary).
 
 mod comparison;
+mod csv;
+mod drawn;
 pub mod fairness;
 mod figures;
 pub mod floor;
+mod html;
 mod json;
 mod judgement;
 mod markdown;
@@ -21,6 +24,8 @@ mod tables;
 mod terminal;
 mod words;
 
+pub use csv::csv;
+pub use html::html;
 pub use json::{FORMAT, json};
 pub use markdown::markdown;
 pub use terminal::terminal;

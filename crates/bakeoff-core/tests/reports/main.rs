@@ -3,6 +3,8 @@
 
 mod building;
 mod fairness;
+mod html;
+mod large;
 mod noticed;
 mod old_records;
 

@@ -1,0 +1,497 @@
+//! The report's page in a real browser: Chromium, headless, driven over its DevTools pipe.
+//!
+//! The browser is `CHROMIUM`, or the first of the usual names on `PATH`. Where there is none every
+//! test is reported as ignored, with the reason, and counted on the last line.
+//!
+//! Not here: what stands in the page (`bakeoff-core`'s `tests/reports`).
+
+#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+#[path = "../../bakeoff-core/tests/reports/building.rs"]
+mod building;
+#[allow(dead_code, reason = "each test program uses a part of it")]
+#[path = "../../bakeoff-core/tests/reports/large.rs"]
+mod large;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use bakeoff_core::record::Record;
+use bakeoff_core::report::{self, Report};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use libtest_mimic::{Arguments, Completion, Trial};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const NAMES: [&str; 5] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chromium-headless-shell",
+];
+/// What a page must have loaded in. The aim is a second; a machine that builds meanwhile is slower.
+const LOADED_WITHIN_MS: f64 = 5000.0;
+
+fn browser_program() -> Option<PathBuf> {
+    if let Some(asked) = std::env::var_os("CHROMIUM") {
+        return Some(asked.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let mut candidates = NAMES.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name)));
+    candidates.find(|candidate| candidate.is_file())
+}
+
+/// A browser with one page.
+struct Browser {
+    process: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    session: String,
+    number: u64,
+    events: Vec<Value>,
+    dir: TempDir,
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Browser {
+    fn start() -> Self {
+        let program = browser_program().expect("it was looked for");
+        let dir = tempfile::tempdir().expect("there is room for a profile");
+        // The pipe is on descriptors 3 and 4.
+        let mut process = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
+            .arg(program)
+            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+            .args(["--disable-dev-shm-usage", "--remote-debugging-pipe"])
+            .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("there is a shell");
+        let to = process.stdin.take().expect("it is a pipe");
+        let from = BufReader::new(process.stdout.take().expect("it is a pipe"));
+        let session = String::new();
+        let mut it = Self { process, to, from, session, number: 0, events: Vec::new(), dir };
+        let target = it.call("Target.createTarget", json!({"url": "about:blank"}));
+        let target = json!({"targetId": target["targetId"], "flatten": true});
+        let attached = it.call("Target.attachToTarget", target);
+        it.session = attached["sessionId"].as_str().expect("a session").to_owned();
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            it.call(&format!("{domain}.enable"), json!({}));
+        }
+        it
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut message = Vec::new();
+        self.from.read_until(0, &mut message).expect("the browser answers");
+        assert_eq!(message.pop(), Some(0), "the browser went away");
+        serde_json::from_slice(&message).expect("it speaks JSON")
+    }
+
+    #[track_caller]
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.number += 1;
+        let mut message = json!({"id": self.number, "method": method, "params": params});
+        if !self.session.is_empty()
+            && !method.starts_with("Target.")
+            && !method.starts_with("Browser.")
+        {
+            message["sessionId"] = self.session.as_str().into();
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        self.to.write_all(&bytes).expect("the browser listens");
+        loop {
+            let answer = self.receive();
+            if answer["id"] == self.number {
+                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return answer["result"].clone();
+            }
+            self.events.push(answer);
+        }
+    }
+
+    fn size(&mut self, width: u32, mobile: bool) {
+        let metrics =
+            json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": mobile});
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
+    }
+
+    /// Opens a page from a file, as from a mail attachment.
+    fn open(&mut self, page: &str) {
+        let path = self.dir.path().join("report.html");
+        std::fs::write(&path, page).expect("a page can be written");
+        self.events.clear();
+        self.call("Page.navigate", json!({"url": format!("file://{}", path.display())}));
+        while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
+            let event = self.receive();
+            self.events.push(event);
+        }
+    }
+
+    /// What an expression yields in the page.
+    #[track_caller]
+    fn ask(&mut self, expression: &str) -> Value {
+        let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let answer = self.call("Runtime.evaluate", asked);
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    fn key(&mut self, key: &str, code: u32) {
+        let mut event = json!({"key": key, "code": key, "windowsVirtualKeyCode": code});
+        if key == "Enter" {
+            event["text"] = "\r".into();
+        }
+        for kind in ["keyDown", "keyUp"] {
+            event["type"] = kind.into();
+            self.call("Input.dispatchKeyEvent", event.clone());
+        }
+    }
+
+    /// What went wrong in the page, and what it asked of anybody.
+    fn troubles(&self) -> Vec<String> {
+        let trouble = |event: &Value| {
+            let params = &event["params"];
+            match event["method"].as_str()? {
+                "Runtime.exceptionThrown"
+                | "Log.entryAdded"
+                | "Runtime.consoleAPICalled"
+                | "Network.loadingFailed" => Some(event.to_string()),
+                "Network.requestWillBeSent" => {
+                    let url = params["request"]["url"].as_str()?;
+                    (!url.starts_with("file:")).then(|| format!("asked for {url}"))
+                }
+                _ => None,
+            }
+        };
+        self.events.iter().filter_map(trouble).collect()
+    }
+}
+
+fn page(record: &Record) -> String {
+    report::html(&Report::new(record), record)
+}
+
+static LARGE: LazyLock<String> = LazyLock::new(|| page(&large::large()));
+static SMALL: LazyLock<String> = LazyLock::new(|| page(&large::under("c64")));
+static HOSTILE: LazyLock<String> = LazyLock::new(|| page(&large::hostile()));
+
+fn a_large_page_opens_without_a_word_on_the_console() {
+    let mut browser = Browser::start();
+    browser.open(&LARGE);
+    assert_eq!(browser.troubles(), Vec::<String>::new());
+    let took = browser.ask("performance.getEntriesByType('navigation')[0].loadEventEnd");
+    let took = took.as_f64().expect("it was loaded");
+    println!("{} bytes opened in {took:.0} ms", LARGE.len());
+    assert!(took < LOADED_WITHIN_MS, "{took} ms");
+    let sections = browser.ask("[...document.querySelectorAll('section')].map(one => one.id)");
+    let expected = [
+        "systems", "fairness", "judged", "clients", "latency", "time", "trials", "machine", "data",
+    ];
+    assert_eq!(sections, json!(expected));
+    // Each section has something in it that takes room, each chart a name and a description.
+    let heights = browser
+        .ask("Math.min(...[...document.querySelectorAll('section')].map(one => one.offsetHeight))");
+    assert!(heights.as_f64().is_some_and(|least| least > 80.0), "{heights}");
+    let unnamed = browser.ask(
+        "[...document.querySelectorAll('svg[role=img]')].filter(one => !one.querySelector('title') \
+         || !one.querySelector('desc')).length",
+    );
+    assert_eq!(unnamed, 0);
+    let twice = browser.ask(
+        "(() => { const ids = [...document.querySelectorAll('[id]')].map(one => one.id); return \
+         ids.length - new Set(ids).size })()",
+    );
+    assert_eq!(twice, 0, "an id is there once");
+}
+
+fn nothing_but_the_page_itself_may_run_or_be_fetched() {
+    let mut browser = Browser::start();
+    browser.open(&SMALL);
+    assert_eq!(browser.troubles(), Vec::<String>::new());
+    let violations = browser.ask(
+        "new Promise(done => { const seen = []; \
+         document.addEventListener('securitypolicyviolation', e => seen.push(e.effectiveDirective)); \
+         const script = document.createElement('script'); script.textContent = 'window.ran = 1'; \
+         const style = document.createElement('style'); style.textContent = 'body{display:none}'; \
+         const image = document.createElement('img'); image.src = 'http://127.0.0.1:9/x.png'; \
+         document.body.append(script, style, image); \
+         setTimeout(() => done([seen.sort(), window.ran === undefined]), 300) })",
+    );
+    assert_eq!(violations, json!([["img-src", "script-src-elem", "style-src-elem"], true]));
+    // The same that must be found when a page does it.
+    assert!(!browser.troubles().is_empty(), "the browser tells of what it refused");
+}
+
+fn what_others_wrote_is_read_and_not_obeyed() {
+    let mut browser = Browser::start();
+    browser.open(&HOSTILE);
+    assert_eq!(browser.troubles(), Vec::<String>::new());
+    let title = browser.ask("document.title");
+    assert!(title.as_str().is_some_and(|title| title.contains("<script>")), "{title}");
+    assert_eq!(browser.ask("document.querySelectorAll('img, b, i, u, iframe').length"), 0);
+    let shown =
+        browser.ask("document.body.innerText.includes('answered `</title></script><script>')");
+    assert_eq!(shown, true);
+}
+
+fn nothing_is_wider_than_a_phone() {
+    let mut browser = Browser::start();
+    browser.size(360, true);
+    for page in [&*SMALL, &*LARGE, &*HOSTILE] {
+        browser.open(page);
+        browser.ask("document.querySelectorAll('details').forEach(one => one.open = true)");
+        let widths = browser.ask(
+            "[document.documentElement.scrollWidth, document.documentElement.clientWidth, innerWidth]",
+        );
+        assert_eq!(widths, json!([360, 360, 360]));
+        let smallest = browser.ask(
+            "Math.min(...[...document.querySelectorAll('figure > svg text, figure > div:not([hidden]) \
+             svg text')].map(one => parseFloat(getComputedStyle(one).fontSize) \
+             * one.ownerSVGElement.getBoundingClientRect().width / one.ownerSVGElement.viewBox.baseVal.width))",
+        );
+        assert!(smallest.as_f64().is_some_and(|px| px >= 9.0), "letters of {smallest} px");
+    }
+}
+
+fn every_control_can_be_reached_and_used_by_keyboard() {
+    let mut browser = Browser::start();
+    browser.open(&SMALL);
+    let mut seen = Vec::new();
+    for _ in 0..400 {
+        browser.key("Tab", 9);
+        let focused = browser.ask(
+            "(() => { const one = document.activeElement; const style = getComputedStyle(one); \
+             return [one.localName + (one.id ? '#' + one.id : '') + (one.className && \
+             one.localName !== 'svg' ? '.' + one.className : '') + (one.dataset.file || ''), \
+             style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 1] })()",
+        );
+        let what = focused[0].as_str().expect("an element").to_owned();
+        if what == "body" {
+            break;
+        }
+        assert_eq!(focused[1], true, "{what} does not show that it has the focus");
+        seen.push(what);
+    }
+    assert_eq!(seen[0], "a.skip");
+    for needed in [
+        "button#theme",
+        "select",
+        "summary",
+        "div.scroll",
+        "afile-json",
+        "afile-csv",
+        "afile-record",
+    ] {
+        assert!(seen.iter().any(|one| one == needed), "{needed} is not among {seen:?}");
+    }
+    let all = browser.ask(
+        "[...document.querySelectorAll('button, select, summary, .scroll, a[href]')] \
+         .filter(one => one.checkVisibility()).length",
+    );
+    assert_eq!(seen.len() as u64, all.as_u64().unwrap_or(0), "{seen:?}");
+
+    let background = "getComputedStyle(document.body).backgroundColor";
+    let light = browser.ask(background);
+    browser.ask("document.getElementById('theme').focus()");
+    browser.key("Enter", 13);
+    let dark = browser.ask(background);
+    assert_ne!(light, dark);
+
+    let shown = "[...document.querySelectorAll('.picked > div:not([hidden])')].map(one => one.id)";
+    let before = browser.ask(shown);
+    browser.ask("document.querySelector('.pick:not([hidden]) select').focus()");
+    browser.key("ArrowDown", 40);
+    let after = browser.ask(shown);
+    assert_ne!(before, after);
+    assert_eq!(before.as_array().map(Vec::len), after.as_array().map(Vec::len));
+
+    browser.ask("document.querySelector('figure summary').focus()");
+    browser.key("Enter", 13);
+    assert_eq!(browser.ask("document.querySelector('figure details').open"), true);
+    // The numbers of a chart over time become a table when they are looked at.
+    browser.ask("document.querySelector('#time figure details').open = true");
+    let table = browser.ask(
+        "new Promise(done => setTimeout(() => done(document.querySelectorAll('#time figure details \
+         table tr').length), 300))",
+    );
+    assert!(table.as_u64().is_some_and(|rows| rows > 20), "{table}");
+    assert_eq!(browser.troubles(), Vec::<String>::new());
+}
+
+fn letters_stand_out_in_light_and_dark() {
+    let mut browser = Browser::start();
+    let contrast = "(() => { const rgb = color => { const drawn = document.createElement('canvas') \
+        .getContext('2d'); drawn.fillStyle = color; drawn.fillRect(0, 0, 1, 1); \
+        return [...drawn.getImageData(0, 0, 1, 1).data].slice(0, 3) }; \
+        const light = color => rgb(color).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : \
+        ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0); \
+        const style = getComputedStyle(document.documentElement); \
+        const of = name => light(style.getPropertyValue(name).trim()); \
+        const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); \
+        const pairs = [['--ink', '--paper', 7], ['--soft', '--card', 4.5], ['--accent', '--card', 4.5], \
+        ['--ink', '--found', 7], ['--warn', '--warn-bg', 4.5], ['--ink', '--load', 4.5], \
+        ['--ink', '--kill', 4.5], ...[0, 1, 2, 3, 4, 5, 6, 7].map(n => ['--s' + n, '--card', 3])]; \
+        return pairs.filter(([a, b, least]) => !(ratio(of(a), of(b)) >= least)) \
+        .map(([a, b]) => a + ' on ' + b + ': ' + ratio(of(a), of(b)).toFixed(2)) })()";
+    for scheme in ["light", "dark"] {
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        browser.call("Emulation.setEmulatedMedia", features);
+        browser.open(&SMALL);
+        assert_eq!(browser.ask(contrast), json!([]), "{scheme}");
+        let button = browser.ask("document.getElementById('theme').textContent");
+        assert_eq!(button, if scheme == "dark" { "Light" } else { "Dark" });
+        let seen = browser.ask("getComputedStyle(document.body).backgroundColor");
+        let expected = if scheme == "dark" { "rgb(20, 23, 26)" } else { "rgb(253, 253, 252)" };
+        assert_eq!(seen, expected);
+    }
+}
+
+fn without_javascript_everything_can_be_read() {
+    let mut browser = Browser::start();
+    browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
+    browser.open(&SMALL);
+    browser.call("Emulation.setScriptExecutionDisabled", json!({"value": false}));
+    assert_eq!(browser.ask("document.getElementById('theme').hidden"), true, "no script ran");
+    let shown = browser.ask(
+        "[...document.querySelectorAll('.picked')].map(one => \
+         [...one.querySelectorAll(':scope > div')].filter(trial => trial.offsetHeight > 0).length)",
+    );
+    let shown = shown.as_array().expect("a list").clone();
+    assert!(!shown.is_empty());
+    // One trial of each system, or none where none was run.
+    assert!(shown.iter().all(|count| count == 1), "{shown:?}");
+    assert_eq!(browser.ask("document.querySelector('.pick').offsetHeight"), 0);
+}
+
+fn a_file_is_saved_from_the_page() {
+    let mut browser = Browser::start();
+    let saved = browser.dir.path().join("saved");
+    std::fs::create_dir(&saved).expect("a folder can be made");
+    let allowed = json!({"behavior": "allow", "downloadPath": saved});
+    browser.call("Browser.setDownloadBehavior", allowed);
+    browser.open(&SMALL);
+    let record = large::under("c64");
+    let report = Report::new(&record);
+    for (id, expected) in
+        [("file-csv", report::csv(&report)), ("file-json", report::json(&report).to_string())]
+    {
+        let name = browser.ask(&format!("document.querySelector('[data-file={id}]').download"));
+        let path = saved.join(name.as_str().expect("it has a name"));
+        let click = format!("document.querySelector('[data-file={id}]').click()");
+        browser.ask(&click);
+        let text = wait_for_file(&path);
+        match id {
+            "file-csv" => assert_eq!(text, expected),
+            _ => {
+                let value: Value = serde_json::from_str(&text).expect("it is JSON");
+                // Reading a number may change its last digit: so both are read.
+                let again: Value = serde_json::from_str(&expected).expect("it is JSON");
+                assert!(value == again, "the saved JSON differs");
+            }
+        }
+    }
+    assert_eq!(browser.troubles(), Vec::<String>::new());
+}
+
+fn wait_for_file(path: &Path) -> String {
+    let give_up = Instant::now() + Duration::from_secs(20);
+    loop {
+        // Chromium gives a file its name when it is whole.
+        if let Ok(text) = std::fs::read_to_string(path)
+            && !text.is_empty()
+        {
+            return text;
+        }
+        assert!(Instant::now() < give_up, "{} was not saved", path.display());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn on_paper_all_is_light_and_nothing_is_to_be_pressed() {
+    let mut browser = Browser::start();
+    let dark = json!([{"name": "prefers-color-scheme", "value": "dark"}]);
+    browser.call("Emulation.setEmulatedMedia", json!({"media": "print", "features": dark}));
+    browser.open(&SMALL);
+    let seen = browser.ask("getComputedStyle(document.body).backgroundColor");
+    assert_eq!(seen, "rgb(255, 255, 255)");
+    let shown = browser.ask(
+        "[...document.querySelectorAll('header, button, select, .skip, [data-file]')] \
+         .filter(one => one.offsetHeight > 0).length",
+    );
+    assert_eq!(shown, 0);
+    browser.ask(
+        "addEventListener('afterprint', () => {}); addEventListener('beforeprint', () => { \
+         window.open_then = document.querySelectorAll('article > details:not([open])').length })",
+    );
+    let printed = browser.call("Page.printToPDF", json!({"printBackground": true}));
+    let pdf = STANDARD.decode(printed["data"].as_str().unwrap_or_default()).expect("base64");
+    assert!(pdf.starts_with(b"%PDF") && pdf.len() > 20_000, "{} bytes", pdf.len());
+    assert_eq!(browser.ask("window.open_then"), 0, "what is folded away is opened");
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let skipped = Arc::new(Mutex::new(0));
+    type Test = (&'static str, fn());
+    let tests: [Test; 9] = [
+        (
+            "a_large_page_opens_without_a_word_on_the_console",
+            a_large_page_opens_without_a_word_on_the_console,
+        ),
+        (
+            "nothing_but_the_page_itself_may_run_or_be_fetched",
+            nothing_but_the_page_itself_may_run_or_be_fetched,
+        ),
+        ("what_others_wrote_is_read_and_not_obeyed", what_others_wrote_is_read_and_not_obeyed),
+        ("nothing_is_wider_than_a_phone", nothing_is_wider_than_a_phone),
+        (
+            "every_control_can_be_reached_and_used_by_keyboard",
+            every_control_can_be_reached_and_used_by_keyboard,
+        ),
+        ("letters_stand_out_in_light_and_dark", letters_stand_out_in_light_and_dark),
+        ("without_javascript_everything_can_be_read", without_javascript_everything_can_be_read),
+        ("a_file_is_saved_from_the_page", a_file_is_saved_from_the_page),
+        (
+            "on_paper_all_is_light_and_nothing_is_to_be_pressed",
+            on_paper_all_is_light_and_nothing_is_to_be_pressed,
+        ),
+    ];
+    let trials = tests.into_iter().map(|(name, test)| {
+        let skipped = Arc::clone(&skipped);
+        Trial::ignorable_test(name, move || {
+            if browser_program().is_none() {
+                *skipped.lock().unwrap() += 1;
+                return Ok(Completion::ignored_with("skipped: chromium not found"));
+            }
+            test();
+            Ok(Completion::Completed)
+        })
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let skipped = *skipped.lock().unwrap();
+    if skipped > 0 {
+        println!(
+            "skipped: {skipped} tests of the report's page: chromium not found (set CHROMIUM, or \
+             install it)"
+        );
+    }
+    conclusion.exit_code()
+}
