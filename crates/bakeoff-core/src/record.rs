@@ -109,7 +109,7 @@ pub struct Floor {
 pub struct FloorAppends {
     /// Appends that share one sync.
     pub clients: u32,
-    /// Appends made durable per second.
+    /// Appends made durable per second, by the median time of a write and its sync.
     pub per_second: f64,
     /// The least time that one write and its sync took, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,7 +145,7 @@ pub struct SystemRecord {
     /// SHA-256 of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// When the program was built.
+    /// When the program was built, or its version was made: `2024-10-29`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     /// Whether it ran already and was only loaded.

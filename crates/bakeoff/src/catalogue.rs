@@ -96,7 +96,7 @@ pub(crate) fn plain(kind: &str) -> study::System {
         kind: kind.to_owned(),
         version: None,
         program: None,
-        nodes: 1,
+        nodes: 3, // as most of them are run
         options: Default::default(),
         limits: None,
         endpoints: Vec::new(),

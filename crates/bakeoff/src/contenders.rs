@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::host::ports::Allocator;
 use crate::install::{self, Cache, Installed, VersionRequest};
 use crate::messages::Messages;
-use crate::systems::{self, Asked, System};
+use crate::systems::{self, Asked, System, talk};
 
 /// A system of the study with all that is needed to run it.
 pub(crate) struct Contender<'a> {
@@ -51,7 +51,9 @@ fn contender<'a>(
             asked.endpoints.iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
         let endpoints = endpoints.join(", ");
         messages.step(&format!("{}: asking {endpoints}", asked.name));
-        record.version = cluster::attach(system, asked)?.ready(stop)?.view.version;
+        let cluster = cluster::attach(system, asked)?.ready(stop)?;
+        record.tls_version = talk::tls_version(cluster.first());
+        record.version = cluster.view.version;
         record.source = Some(endpoints);
         // Somebody else configured it.
         record.promises.acknowledged_in = None;

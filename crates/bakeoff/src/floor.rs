@@ -18,7 +18,7 @@ use bakeoff_core::record::{Floor, FloorRoundTrips};
 use bakeoff_core::study::{Operation, Stop, Study};
 
 use crate::canary;
-use crate::engine::{Connections, Drive, Seconds};
+use crate::engine::{Connections, Drive, Seconds, clock};
 use crate::failure::Failure;
 use crate::host::ports::Allocator;
 use crate::host::{self, Host, NodeSpec, Probe, Process, disk};
@@ -32,7 +32,11 @@ const CLIENTS_MAX: u32 = 2000;
 /// Files that generator and server each have open besides their connections, generously.
 const OTHER_FILES: u64 = 200;
 const WARM_UP: Duration = Duration::from_millis(100);
+/// How long each number of clients is measured at most, and all of them together.
 const MEASURE: Duration = Duration::from_millis(300);
+const MEASURE_ALL: Duration = Duration::from_secs(2);
+/// After this long what was not measured stays unknown: a floor must not keep a study waiting.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -70,6 +74,7 @@ fn floor(
     threads: u32,
     interrupted: &AtomicBool,
 ) -> Result<Floor, Failure> {
+    let began = clock::now();
     std::fs::create_dir_all(dir).map_err(|error| Failure::file("make", dir, &error))?;
     // Where nothing is started the data is on somebody else's disk.
     let here = study.systems.iter().any(|system| system.endpoints.is_empty());
@@ -78,8 +83,12 @@ fn floor(
     let server = launch(dir)?;
     let ready = plan(&server)?.ready(true)?;
     let mut round_trips = Vec::new();
+    let measure = (MEASURE_ALL / clients.len().max(1) as u32).min(MEASURE);
     for &clients in clients {
-        round_trips.extend(drive(&ready, &server, clients, threads, interrupted)?);
+        if began.elapsed() > GIVE_UP_AFTER {
+            break;
+        }
+        round_trips.extend(drive(&ready, &server, clients, threads, measure, interrupted)?);
     }
     host::terminate_all(&[server], STOP_GRACE);
     Ok(Floor { append_bytes: bytes, appends, round_trips })
@@ -169,6 +178,7 @@ fn drive(
     server: &Process,
     clients: u32,
     threads: u32,
+    measure: Duration,
     interrupted: &AtomicBool,
 ) -> Result<Option<FloorRoundTrips>, Failure> {
     let drive = Drive {
@@ -178,7 +188,7 @@ fn drive(
         arrivals: None,
         spin: Duration::ZERO,
         warmup: WARM_UP,
-        stop: Stop::After(MEASURE),
+        stop: Stop::After(measure),
         timeout: TIMEOUT,
         seconds: Seconds::Told,
         threads,

@@ -528,6 +528,9 @@ fn tls_is_verified(_: &Case) {
     let good = run(&trusting("ca.pem"), &[SMALL], &[SHORT]);
     all_is_well(&good, 600.0);
     assert_eq!(etcd.keys(), [] as [&str; 0], "bakeoff's own keys are gone");
+    let rows = array(&good.report["fairness"]["rows"]);
+    let row = rows.iter().find(|row| row["what"] == "transport").unwrap();
+    assert_eq!(row["cells"][0], "TLS 1.3");
 
     let insecure = run(&system(", tls: {insecure: true}"), &[SMALL], &[SHORT]);
     all_is_well(&insecure, 600.0);

@@ -99,7 +99,7 @@ pub(super) fn system(of: &SystemRecord) -> (String, Vec<String>) {
         parts.push("already running, not started by bakeoff".to_owned());
     }
     parts.extend(of.source.clone());
-    parts.extend(of.date.as_ref().map(|date| format!("built {date}")));
+    parts.extend(of.date.as_ref().map(|date| format!("dated {date}")));
     if let Some(sha256) = &of.sha256 {
         let prefix: String = sha256.chars().take(SHA_SHOWN).collect();
         parts.push(format!("sha256 {prefix}…"));

@@ -25,6 +25,8 @@ use crate::engine::timer::Timer;
 const LISTENER: Token = Token(usize::MAX);
 const WAKER: Token = Token(usize::MAX - 1);
 const TIMER: Token = Token(usize::MAX - 2);
+/// Connections that wait to be accepted; the kernel's own limit is mostly this.
+const WAITING_MAX: i32 = 4096;
 /// Answers that a client does not read pile up to here; then its requests wait.
 const OUTPUT_MAX: usize = 1 << 20;
 /// Bytes read from one connection in one round, so that none starves the others.
@@ -120,6 +122,9 @@ impl Canary {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(listen)
             .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on `{listen}`: {e}")))?;
+        // Listening anew makes the queue longer: of many clients that connect at once those that find
+        // it full would wait a second for their next attempt.
+        rustix::net::listen(&listener, WAITING_MAX)?;
         let address = listener.local_addr()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);

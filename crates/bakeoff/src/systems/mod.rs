@@ -122,6 +122,15 @@ fn majority_disks(asked: &study::System) -> Acknowledged {
     if asked.nodes == 1 { Acknowledged::Disk } else { Acknowledged::MajorityDisks }
 }
 
+/// The same in words.
+fn synced_by(asked: &study::System) -> &'static str {
+    if asked.nodes == 1 {
+        "after it is synced to disk"
+    } else {
+        "after a majority has synced it to disk"
+    }
+}
+
 /// What reads return, for every way in which they can be asked for.
 pub(crate) fn freshness(system: &dyn System) -> BTreeMap<ReadConsistency, Freshness> {
     system.kind().reads.iter().map(|&reads| (reads, system.freshness(reads))).collect()

@@ -83,6 +83,22 @@ fn converse(
     }
 }
 
+/// The TLS version that a node agrees to, as `TLS 1.3`; `None` for one that is spoken to without,
+/// or that does not agree now.
+pub(crate) fn tls_version(node: &Access) -> Option<String> {
+    let tls = node.target.tls.as_ref()?;
+    let mut socket = TcpStream::connect_timeout(&node.target.address, PATIENCE).ok()?;
+    socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    socket.set_write_timeout(Some(PATIENCE)).ok()?;
+    let mut session = rustls::ClientConnection::new(tls.config.clone(), tls.name.clone()).ok()?;
+    while session.is_handshaking() {
+        session.complete_io(&mut socket).ok()?;
+    }
+    // `TLSv1_3`: rustls has these names, and no others that it would agree to.
+    let version = session.protocol_version()?.as_str()?.strip_prefix("TLSv")?.replace('_', ".");
+    Some(format!("TLS {version}"))
+}
+
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 

@@ -14,7 +14,9 @@ use bakeoff_core::workload::KEY_PREFIX;
 use rustix::process::{Resource, getrlimit};
 
 use super::http::{HttpSession, Mapping, ask};
-use super::{ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, setting};
+use super::{
+    ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, setting, synced_by,
+};
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
@@ -50,7 +52,7 @@ impl System for Consul {
     fn promises(&self, asked: &study::System) -> Promises {
         Promises {
             replication: "Raft: every server holds all data; a majority must live".into(),
-            acknowledged: "after a majority has synced it to disk".into(),
+            acknowledged: synced_by(asked).into(),
             reads:
                 "by default from the leader, old only if it was just deposed; linearizable reads \
                     (`consistent`) ask a majority first; `stale` ones answer from the node asked"

@@ -20,6 +20,7 @@ use self::session::EtcdSession;
 use super::talk::{Listener, PATIENCE, talk};
 use super::{
     ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, plain_value, setting,
+    synced_by,
 };
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
@@ -73,7 +74,7 @@ impl System for Etcd {
     fn promises(&self, asked: &study::System) -> Promises {
         Promises {
             replication: "Raft: every node holds all data; a majority must live".into(),
-            acknowledged: "after a majority has synced it to disk".into(),
+            acknowledged: synced_by(asked).into(),
             reads:
                 "linearizable by default; `stale` (serializable) reads answer from the node asked"
                     .into(),

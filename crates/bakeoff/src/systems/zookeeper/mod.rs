@@ -20,6 +20,7 @@ use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
 use super::talk::{Listener, PATIENCE, talk};
 use super::{
     ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, plain_value, setting,
+    synced_by,
 };
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
@@ -66,11 +67,14 @@ impl System for ZooKeeper {
     fn promises(&self, asked: &study::System) -> Promises {
         // Without `forceSync` its log is still written out before it answers, and not synced.
         let (acknowledged, acknowledged_in) = match (super::option(asked, "sync"), asked.nodes) {
-            (Some("none"), nodes) => (
+            (Some("none"), 1) => {
+                ("once the kernel has it (`forceSync=no`)", Acknowledged::PageCache)
+            }
+            (Some("none"), _) => (
                 "once the kernels of a majority have it (`forceSync=no`)",
-                if nodes == 1 { Acknowledged::PageCache } else { Acknowledged::MajorityPageCaches },
+                Acknowledged::MajorityPageCaches,
             ),
-            _ => ("after a majority has synced it to disk", majority_disks(asked)),
+            _ => (synced_by(asked), majority_disks(asked)),
         };
         Promises {
             replication: "Zab: every node holds all data in memory; a majority must live".into(),

@@ -1,0 +1,114 @@
+//! The fairness sheet and the floor of real runs.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::{Bench, Ran, array, text, wait_for};
+
+/// The demo in small: what differs is whether the log is synced.
+const STUDY: &str = "title: Two canaries\n\
+    systems:\n  synced: {kind: canary, options: {sync: each}}\n  \
+    unsynced: {kind: canary, options: {sync: none}}\n\
+    workloads: {write: {mix: {put: 1}, keys: {count: 500, size: 64}, values: {size: 256}}}\n\
+    loads: {sweep: {clients: [1, 16], stop: {operations: 400}}}\n\
+    trials: 1\n";
+
+#[test]
+fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
+    let run = Bench::new(STUDY).run();
+    support::nothing_runs_in(run.bench.path());
+    let sheet = &run.report["fairness"];
+    let rows = array(&sheet["rows"]);
+    let row = |what: &str| rows.iter().find(|row| row["what"] == what).unwrap();
+    let differing: Vec<(&str, &str)> = rows
+        .iter()
+        .filter(|row| ["matters", "decides"].contains(&text(&row["weight"])))
+        .map(|row| (text(&row["what"]), text(&row["weight"])))
+        .collect();
+    let expected =
+        [("a write is acknowledged", "decides"), ("settings that depart from defaults", "matters")];
+    assert_eq!(differing, expected, "{rows:#?}");
+    let cells = &row("a write is acknowledged")["cells"];
+    assert_eq!(text(&cells[0]), "on one node's disk");
+    assert_eq!(text(&cells[1]), "in the page cache of one node");
+
+    // The difference stands above every table of what a user reads.
+    let finding = "acknowledged writes are not equally safe: synced acknowledges a write on one \
+                   node's disk; unsynced acknowledges a write in the page cache of one node; a power \
+                   cut may take what unsynced acknowledged";
+    assert_eq!(array(&run.report["findings"])[0], finding);
+    let shown = Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{shown}"));
+    assert!(place(finding) < place("total seconds"));
+    assert!(
+        place("total seconds") < place("! a write is acknowledged: synced: on one node's disk")
+    );
+
+    // A put of 64 and 256 bytes has as many and a head; its answer is a head alone.
+    let bytes = |what: &str| text(&row(what)["cells"][0]).to_owned();
+    let count = |text: &str| text.strip_suffix(" B").unwrap().parse::<f64>().unwrap();
+    let (sent, received) = (bytes("bytes per request"), bytes("bytes per response"));
+    assert!((64.0 + 256.0..600.0).contains(&count(&sent)), "{sent}");
+    assert!((20.0..200.0).contains(&count(&received)), "{received}");
+}
+
+#[test]
+fn a_run_begins_with_what_the_machine_can_do() {
+    let run = Bench::new(STUDY).run();
+    support::nothing_runs_in(run.bench.path());
+    let header = &run.record()[0];
+    let floor = &header["environment"]["floor"];
+    assert_eq!(floor["append_bytes"], 320);
+    let clients = |of: &Value| -> Vec<u64> {
+        array(of).iter().filter_map(|point| point["clients"].as_u64()).collect()
+    };
+    assert_eq!(clients(&floor["appends"]), [1, 16]);
+    assert_eq!(clients(&floor["round_trips"]), [1, 16]);
+    let number = |of: &Value, name: &str| of[name].as_f64().unwrap();
+    let appends = array(&floor["appends"]);
+    for point in appends.iter().chain(array(&floor["round_trips"])) {
+        assert!(number(point, "per_second") > 0.0, "{point}");
+    }
+    // More clients share each sync: that cannot make them much fewer, whatever else the disk does.
+    let rate = |place: usize| number(&appends[place], "per_second");
+    assert!(rate(1) > rate(0) / 2.0, "{floor}");
+    for point in array(&floor["round_trips"]) {
+        // Below a second of CPU for each, and never nothing at all.
+        let generator = number(point, "generator_cpu_us");
+        assert!(generator > 0.0 && generator < 1e6, "{point}");
+        assert!(number(point, "server_cpu_us") < 1e6, "{point}");
+    }
+    // Nothing of it stays, and every stage of every system is held against it.
+    assert!(!run.bench.runs()[0].join("floor").exists());
+    let bounds = array(&run.report["comparisons"][0]["floor"]);
+    assert_eq!(bounds.len(), 4, "{bounds:#?}");
+    for bound in bounds {
+        for limit in ["disk", "loopback"] {
+            let share = number(&bound[limit], "share");
+            let of = number(bound, "throughput") / number(&bound[limit], "per_second");
+            assert!((share - of).abs() < 1e-9 && share > 0.0, "{bound}");
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_floor_leaves_nothing() {
+    let clients: Vec<String> = (1..=8).map(|count| count.to_string()).collect();
+    let study = STUDY.replace("[1, 16]", &format!("[{}]", clients.join(", ")));
+    let bench = Bench::new(&study);
+    let child = bench.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let server = || support::processes_of(bench.path()).iter().any(|one| one.contains("/floor/"));
+    wait_for("the server that does nothing", Duration::from_secs(30), server);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ran = Ran::from_output(child.wait_with_output().unwrap());
+    ran.ends_with(130);
+    support::nothing_runs_in(bench.path());
+    let runs = bench.runs();
+    assert!(runs.iter().all(|run| !run.join("floor").exists()), "{runs:?}");
+}
