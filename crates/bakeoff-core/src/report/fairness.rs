@@ -249,6 +249,7 @@ fn nodes(sides: &[Side<'_>]) -> (Row, Option<String>) {
             }
             None => format!("{nodes}; how many of them may fail is {UNKNOWN}"),
             Some(0) if nodes == 1 => "1, survives no failure of a node".to_owned(),
+            Some(0) => format!("{nodes}, survive no failure of a node"),
             Some(failures) => format!("{nodes}, survive the failure of {failures}"),
         }
     });

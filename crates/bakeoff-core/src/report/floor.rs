@@ -104,10 +104,6 @@ impl Limits {
         self.started.iter().find(|started| started.name == system)
     }
 
-    fn nodes_started(&self, system: &str) -> Option<u32> {
-        self.started(system).map(|started| started.nodes)
-    }
-
     /// What follows for a system that did more than the disk's limit; only what does follow.
     fn beyond(&self, name: &str, share: Share) -> String {
         let promised = self.started(name).and_then(|started| started.acknowledged_in);
@@ -152,7 +148,7 @@ impl Limits {
             let per_second = limit?;
             Some(Share { per_second, share: throughput / per_second, quicker_than_any_sync })
         };
-        let here = self.nodes_started(&of.system).is_some();
+        let here = self.started(&of.system).is_some();
         Bound {
             system: of.system.clone(),
             clients,
@@ -245,12 +241,15 @@ pub(super) fn lines(of: &Comparison) -> Vec<String> {
         lines.push(format!("{} of what this disk can commit {what}", reached(&disk)));
         let beyond = on_disk().filter(|(_, share)| share.share > 1.0);
         lines.extend(beyond.map(|(bound, share)| limits.beyond(&bound.system, share)));
-        let clusters: Vec<&str> = on_disk()
-            .map(|(bound, _)| bound.system.as_str())
-            .filter(|name| limits.nodes_started(name).is_some_and(|nodes| nodes > 1))
-            .collect();
+        let syncs_everywhere = |name: &&str| {
+            limits.started(name).is_some_and(|one| {
+                one.nodes > 1 && one.acknowledged_in == Some(Acknowledged::MajorityDisks)
+            })
+        };
+        let names = on_disk().map(|(bound, _)| bound.system.as_str());
+        let clusters: Vec<&str> = names.filter(syncs_everywhere).collect();
         if !clusters.is_empty() {
-            let nodes = clusters.iter().filter_map(|name| limits.nodes_started(name));
+            let nodes = clusters.iter().filter_map(|name| Some(limits.started(name)?.nodes));
             let nodes = nodes.max().unwrap_or(1);
             lines.push(format!(
                 "the nodes of {} all sync to this one disk: where it takes one sync after the other, \
