@@ -117,9 +117,12 @@ pub(crate) struct RunArgs {
 pub(crate) struct ReportArgs {
     /// A run's folder, or its `record.jsonl`
     pub(crate) run: PathBuf,
-    /// In which form
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
-    pub(crate) format: Format,
+    /// In which form, on standard output [default: terminal, and `report.html` beside the record]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Write it to this file instead; its ending tells the form: .html, .md, .csv, .json, .txt
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// The same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,

@@ -21,6 +21,7 @@ mod kv;
 mod load;
 mod messages;
 mod progress;
+mod rendering;
 mod run;
 mod run_folder;
 mod systems;
@@ -31,12 +32,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bakeoff_core::report::{self, Report};
 use clap::{CommandFactory as _, Parser as _};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::cli::{Cli, Command, Format, ReportArgs};
+use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 use crate::messages::Messages;
 
@@ -64,7 +64,7 @@ fn obey(
     match command {
         Command::Run(args) => return run::run(args, messages, interrupted),
         Command::Load(args) => return load::run(args, messages, interrupted),
-        Command::Report(args) => report_run(args, messages)?,
+        Command::Report(args) => rendering::report(args, messages)?,
         Command::History(args) => history::history(args, messages)?,
         Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
         Command::Systems => catalogue::systems(messages)?,
@@ -79,22 +79,6 @@ fn obey(
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn report_run(args: &ReportArgs, messages: &mut Messages) -> Result<(), Failure> {
-    let (record, complaints) = run_folder::read(&args.run)?;
-    for complaint in complaints {
-        messages.complain(&format!("{}: {complaint}", args.run.display()));
-    }
-    let report = Report::new(&record);
-    messages.output(&match if args.json { Format::Json } else { args.format } {
-        Format::Json => format!("{:#}", report::json(&report)),
-        Format::Html => report::html(&report, &record),
-        Format::Csv => report::csv(&report),
-        Format::Markdown => report::markdown(&report),
-        Format::Terminal => report::terminal(&report, &messages::style()),
-    });
-    Ok(())
 }
 
 /// The first signal asks for the end, a second of the same kind gets it at once: then the kernel

@@ -9,11 +9,10 @@ use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
     Environment, FORMAT, Line, RunEnd, RunHeader, RunResumed, SystemRecord,
 };
-use bakeoff_core::report::{self, Report};
 use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_core::units::count_text;
 
-use crate::cli::RunArgs;
+use crate::cli::{Format, RunArgs};
 use crate::contenders::{self, Contender};
 use crate::engine::clock;
 use crate::environment;
@@ -22,6 +21,7 @@ use crate::floor;
 use crate::host::ports::Allocator;
 use crate::messages::{self, Messages};
 use crate::progress::Progress;
+use crate::rendering::Rendering;
 use crate::run_folder::{self, RunFolder};
 use crate::systems::{self, Asked};
 use crate::trial::{self, Stand};
@@ -217,17 +217,14 @@ impl Session<'_> {
 
 /// Renders the run from its record alone, and says where it is.
 fn conclude(folder: &RunFolder, json: bool, messages: &Messages) -> Result<ExitCode, Failure> {
-    let (record, _) = run_folder::read(&folder.path)?;
-    let report = Report::new(&record);
-    folder.write("report.md", &report::markdown(&report))?;
-    let report_json = format!("{:#}\n", report::json(&report));
-    folder.write("report.json", &report_json)?;
-    if json {
-        messages.output(&report_json);
-    } else {
-        messages.output(&report::terminal(&report, &messages::style()));
-        messages.output(&format!("\nRun: {}", folder.path.display()));
+    let rendering = Rendering::new(run_folder::read(&folder.path)?.0);
+    let page = rendering.write_all(&folder.path)?;
+    let form = if json { Format::Json } else { Format::Terminal };
+    messages.output(&rendering.text(form, &messages::style()));
+    if !json {
+        messages.output(&format!("\nReport: {}\nRun: {}", page.display(), folder.path.display()));
     }
+    let record = rendering.record();
     let any_invalid = record.trials.iter().any(|trial| !trial.invalid_because().is_empty());
     Ok(match record.is_complete() {
         false => ExitCode::from(Failure::Interrupted.exit_code()),

@@ -82,12 +82,6 @@ impl RunFolder {
         self.begun |= written.is_ok();
         written.map_err(|error| Failure::file("write", &self.path.join(RECORD), &error))
     }
-
-    /// Writes a file of the run.
-    pub(crate) fn write(&self, name: &str, contents: &str) -> Result<(), Failure> {
-        let path = self.path.join(name);
-        fs::write(&path, contents).map_err(|error| Failure::file("write", &path, &error))
-    }
 }
 
 impl Drop for RunFolder {

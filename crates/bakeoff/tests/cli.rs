@@ -102,11 +102,13 @@ fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
     let mut lines = ran.stdout.lines().rev();
     let run = lines.next().and_then(|line| line.strip_prefix("Run: ")).expect("the last line");
     assert!(Path::new(run).join("record.jsonl").is_file(), "{run}");
+    let page = lines.next().and_then(|line| line.strip_prefix("Report: ")).expect("the page");
+    assert!(Path::new(page).is_file(), "{page}");
     assert_eq!(lines.next(), Some(""));
     let sentence = lines.next().unwrap();
     assert!(sentence.ends_with('.') && sentence.contains("synced"), "{sentence}");
     assert_eq!(ran.stdout.matches(sentence).count(), 1, "it is said once:\n{}", ran.stdout);
-    for file in ["report.md", "report.json"] {
+    for file in ["report.md", "report.json", "report.csv"] {
         assert!(Path::new(run).join(file).is_file(), "{file}");
     }
 }
@@ -128,6 +130,18 @@ fn a_report_needs_nothing_but_the_record() {
     assert!(terminal.stdout.contains("A quick one"), "{}", terminal.stdout);
     assert!(report(&["--format", "markdown"]).ends_with(0).stdout.contains("| "));
     assert_eq!(report(&[]).stdout, terminal.stdout, "the same record, the same report");
+    let page = elsewhere.path().join("report.html");
+    assert!(terminal.stdout.ends_with(&format!("\nReport: {}\n", page.display())));
+    let written = std::fs::read_to_string(&page).unwrap();
+    assert_eq!(report(&["--format", "html"]).ends_with(0).stdout, written);
+    for ending in ["html", "md", "csv", "json", "txt"] {
+        let to = elsewhere.path().join("mine").with_extension(ending);
+        let ran = report(&["-o", to.to_str().unwrap()]).ends_with(0);
+        assert_eq!(ran.stdout, format!("Report: {}\n", to.display()));
+        assert!(to.is_file());
+    }
+    let odd = report(&["--output", "report.pdf"]).ends_with(2);
+    odd.complains(&["`report.pdf` does not tell the report's form", "--format"]);
 }
 
 /// A record of a quick run, to be damaged.
