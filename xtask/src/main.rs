@@ -1,4 +1,4 @@
-//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | peers`.
+//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | calibrate | peers`.
 //!
 //! Not here: what continuous integration runs (`.ci/run`, which `ci` calls).
 
@@ -6,6 +6,7 @@
 // `clippy.toml` names are bakeoff's own.
 #![allow(clippy::disallowed_macros, clippy::disallowed_methods)]
 
+mod calibrate;
 mod peers;
 mod tidy;
 
@@ -18,6 +19,9 @@ cargo xtask CHORE
   ci                everything that must hold before a change is taken (the same as `.ci/run`)
   tidy              what no compiler checks: headers, registry, layers, lengths
   bless             write generated files and snapshots anew: look at the diff before you commit it
+  calibrate [--rounds N] [--repetitions N] [--program BAKEOFF] [--record FILE]
+                    real trials of the canary: how often a server is declared different from itself,
+                    and how often one that is a tenth slower is found; `--record`: of a run made before
   peers kv [--operations N] [--rounds N] [--dry]
                     etcd's own benchmark tool against bakeoff, side by side; writes
                     `docs/performance.md` unless `--dry`; fails when a bound is missed
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         ["ci"] => run(Command::new(root().join(".ci/run"))),
         ["tidy"] => tidy_up(),
         ["bless"] => bless(),
+        ["calibrate", options @ ..] => calibrate::calibrate(options),
         ["peers", "kv", options @ ..] => peers::kv::compare(options),
         ["peers", "http", options @ ..] => peers::http::compare(options),
         _ => {

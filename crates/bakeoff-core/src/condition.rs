@@ -177,7 +177,7 @@ impl FromStr for Condition {
 }
 
 /// A place without the white space at its ends.
-fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
+pub(crate) fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
     let part = &text[place.clone()];
     if part.trim().is_empty() {
         return place.start..place.start;

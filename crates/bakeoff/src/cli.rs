@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use bakeoff_core::report::compare::FailIf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::failure::EXIT_CODES;
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// List the runs that are kept here: when, what, how it ended, what was found
     History(HistoryArgs),
+    /// Put two runs side by side: what changed, and whether that is more than chance
+    Compare(CompareArgs),
     /// List the studies that ship, or print one's file
     Studies {
         /// The study whose file to print
@@ -128,6 +131,17 @@ pub(crate) struct ReportArgs {
     pub(crate) json: bool,
 }
 
+/// The forms of a comparison of two runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareFormat {
+    /// Tables for a terminal
+    Terminal,
+    /// For a pull request
+    Markdown,
+    /// For a program
+    Json,
+}
+
 /// `bakeoff history`.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
@@ -136,6 +150,26 @@ pub(crate) struct HistoryArgs {
     pub(crate) out: PathBuf,
     /// Print a JSON list
     #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `bakeoff compare`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct CompareArgs {
+    /// The run to compare with: its folder, or its `record.jsonl`
+    pub(crate) base: PathBuf,
+    /// The run that is compared with it
+    pub(crate) new: PathBuf,
+    /// End with 6 when this is proven, and with 7 when nobody can tell:
+    /// `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`, errors, cpu, memory
+    #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
+    pub(crate) fail_if: Vec<FailIf>,
+    /// In which form
+    #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
+    pub(crate) format: CompareFormat,
+    /// The same as `--format json`
+    #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 }
 

@@ -7,6 +7,7 @@ mod canary;
 mod catalogue;
 mod cli;
 mod cluster;
+mod compare;
 mod compat;
 mod contenders;
 mod engine;
@@ -66,6 +67,7 @@ fn obey(
         Command::Load(args) => return load::run(args, messages, interrupted),
         Command::Report(args) => rendering::report(args, messages)?,
         Command::History(args) => history::history(args, messages)?,
+        Command::Compare(args) => return compare::run(args, messages),
         Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
         Command::Systems => catalogue::systems(messages)?,
         Command::Install { systems } => catalogue::install(systems, messages, interrupted)?,

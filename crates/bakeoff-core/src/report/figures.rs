@@ -121,6 +121,8 @@ pub(super) enum Quantity {
     Beyond,
     /// All failures.
     Errors,
+    /// Failures by all operations, 0 to 1.
+    ErrorShare,
     /// Failures of one kind.
     ErrorsOf(ErrorKind),
     /// Reads that were allowed to be old and were.
@@ -187,6 +189,7 @@ impl Quantity {
             Self::Slip(point) => return format!("generator's slip {}", point.words().0),
             Self::Beyond => "responses beyond 1 h",
             Self::Errors => "errors",
+            Self::ErrorShare => "errors, of all",
             Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
             Self::OldReads => "old reads (allowed)",
             Self::ConnectionErrors => "connections lost",
@@ -220,6 +223,7 @@ impl Quantity {
             Self::Slip(point) => return format!("slip_{}_ms", point.words().1),
             Self::Beyond => "responses_beyond_one_hour",
             Self::Errors => "errors",
+            Self::ErrorShare => "error_share",
             Self::ErrorsOf(kind) => return format!("errors_{}", kind.name().replace(' ', "_")),
             Self::OldReads => "old_reads",
             Self::ConnectionErrors => "connections_lost",
@@ -293,6 +297,7 @@ impl Quantity {
                 Quantity::Response(Point::Mean).text(Figure::Value(value * 1e3))
             }
             _ if self == Self::Disconnected => "0 s".to_owned(),
+            _ if self == Self::ErrorShare => super::comparison::share_text(value),
             Unit::Percent => format!("{} %", count_text(value.round() as u64)),
             Unit::Count | Unit::PerSecond if whole => count_text(value as u64),
             Unit::Seconds if value >= 99.95 => format!("{value:.1}"),
@@ -389,8 +394,11 @@ fn range(trial: &TrialRecord) -> Option<(f64, f64)> {
 pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let mut figures = of_operation(&whole.total());
     let (min, max) = range(trial).unzip();
+    let (errors, verified) = (whole.error_count() as f64, whole.verified() as f64);
+    let share = (errors + verified > 0.0).then(|| errors / (errors + verified));
     figures.extend([
         (Quantity::ReadyAfter, Figure::Value(trial.ready_after.as_secs_f64())),
+        (Quantity::ErrorShare, share.into()),
         (Quantity::Seconds, count_seconds(whole)),
         (Quantity::ThroughputMax, max.into()),
         (Quantity::ThroughputMean, whole.throughput().into()),

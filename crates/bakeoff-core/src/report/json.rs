@@ -75,7 +75,7 @@ fn judgement(of: &Judgement) -> Value {
         "ratio": of.answer.map(|answer| answer.ratio),
         "interval": of.answer.map(|answer| [answer.interval.0, answer.interval.1]),
         "confidence_of_this_interval": of.answer.map(|answer| answer.confidence),
-        "bootstrap_interval_alone": of.answer.map(|answer| [answer.bootstrap.0, answer.bootstrap.1]),
+        "bootstrap_interval_alone": of.bootstrap.map(|(low, high)| [low, high]),
         "rounds": of.rounds,
         "corrected_for": of.family,
         "verdict": of.verdict_name(),
@@ -195,7 +195,7 @@ fn figures(of: &Figures) -> Value {
     Value::Object(figures)
 }
 
-fn number(quantity: Quantity, figure: Figure) -> Value {
+pub(super) fn number(quantity: Quantity, figure: Figure) -> Value {
     match figure.value() {
         // A median of two counts may lie between them.
         Some(value) if quantity.is_count() && value.fract() == 0.0 => (value as u64).into(),

@@ -7,10 +7,11 @@
 //!
 //! Not here: the statistics (`stats::judge`), tables of it (`tables`).
 
-use crate::stats::judge::{self, Answer, Finding, Question, Trials};
+use crate::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
 use crate::stats::{
     Comparing, Figure, interval_text, least_text, ratio_text, would_have_seen_text,
 };
+use crate::workload::mix64;
 
 use super::comparison::Contender;
 use super::figures::{Point, Quantity};
@@ -43,6 +44,8 @@ pub(super) struct Judgement {
     pub(super) family: usize,
     /// The first's figure by the second's; `None` when it was not judged.
     pub(super) answer: Option<Answer>,
+    /// The 95 % bootstrap interval of this ratio of medians alone, uncorrected.
+    pub(super) bootstrap: Option<(f64, f64)>,
     /// What follows.
     pub(super) verdict: JudgedAs,
 }
@@ -95,9 +98,14 @@ impl Judgement {
                     let why = refused.or(rounds.err());
                     // What is not judged is no part of the family: it has no trials there.
                     let trials = if why.is_some() { Vec::new() } else { pairs };
+                    let trials = Trials::ByRound(trials);
+                    // Each draws for itself, whatever others there are.
+                    let bootstrap =
+                        trials.bootstrap(Scale::Ratio, mix64(seed ^ judgements.len() as u64));
                     questions.push(Question {
-                        trials: Trials::ByRound(trials),
+                        trials,
                         leading: quantity == leading,
+                        scale: Scale::Ratio,
                     });
                     judgements.push(Self {
                         a: a.system.clone(),
@@ -108,12 +116,13 @@ impl Judgement {
                         rounds: count,
                         family: 0,
                         answer: None,
+                        bootstrap,
                         verdict: why.map_or(JudgedAs::TooFew, JudgedAs::NotJudged),
                     });
                 }
             }
         }
-        let answers = judge::judge(&questions, seed);
+        let answers = judge::judge(&questions, Correction::Steps);
         let family = answers.iter().flatten().count();
         for (judgement, answer) in judgements.iter_mut().zip(answers) {
             judgement.family = family;
@@ -151,7 +160,7 @@ impl Judgement {
 
     /// The bootstrap interval of this ratio alone.
     pub(super) fn bootstrap(&self) -> String {
-        self.answer.map_or_else(|| "–".to_owned(), |answer| interval_text(answer.bootstrap))
+        self.bootstrap.map_or_else(|| "–".to_owned(), interval_text)
     }
 
     /// The verdict in two words.

@@ -81,12 +81,12 @@ pub fn markdown(report: &Report) -> String {
     format!("{}\n", page.trim_end())
 }
 
-fn list(items: impl IntoIterator<Item = String>) -> String {
+pub(super) fn list(items: impl IntoIterator<Item = String>) -> String {
     items.into_iter().map(|item| format!("- {item}")).collect::<Vec<_>>().join("\n")
 }
 
 /// A pipe table; of a heading with several lines, all stand in one.
-fn table(of: &Table) -> String {
+pub(super) fn table(of: &Table) -> String {
     let columns = || of.groups.iter().flatten();
     let head = columns().map(|column| format!(" {} |", escape(&column.head.join(" "))));
     let mut lines = vec![format!("| {} |{}", escape(&of.corner), head.collect::<String>())];
@@ -99,7 +99,7 @@ fn table(of: &Table) -> String {
 }
 
 /// A text on one line that means nothing to Markdown.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
         match char {

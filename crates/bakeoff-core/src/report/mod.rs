@@ -9,6 +9,7 @@
 //! Not here: how trials are combined and compared (`stats`), files and colours' occasion (the
 //! binary).
 
+pub mod compare;
 mod comparison;
 mod csv;
 mod drawn;

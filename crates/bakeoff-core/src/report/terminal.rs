@@ -13,9 +13,9 @@ use super::tables::{self, Column, Table};
 use super::{Report, Style, floor, words};
 use crate::units::harmless;
 
-const BOLD: &str = "1";
-const DIM: &str = "2";
-const RED: &str = "31";
+pub(super) const BOLD: &str = "1";
+pub(super) const DIM: &str = "2";
+pub(super) const RED: &str = "31";
 /// Words that a table's cells have in red.
 const ALARMING: [&str; 2] = ["not valid", "FAILED"];
 /// What a grid adds to the text of a cell.
@@ -107,9 +107,9 @@ pub fn terminal(report: &Report, style: &Style) -> String {
 }
 
 /// The text so far.
-struct Page {
-    style: Style,
-    text: String,
+pub(super) struct Page {
+    pub(super) style: Style,
+    pub(super) text: String,
 }
 
 impl Page {
@@ -117,7 +117,7 @@ impl Page {
         self.style.width.map_or(usize::MAX, |width| usize::from(width.max(20)))
     }
 
-    fn gap(&mut self) {
+    pub(super) fn gap(&mut self) {
         self.text.push('\n');
     }
 
@@ -132,12 +132,12 @@ impl Page {
     }
 
     /// Prose, broken between words.
-    fn line(&mut self, code: Option<&str>, text: &str) {
+    pub(super) fn line(&mut self, code: Option<&str>, text: &str) {
         self.item(code, "", text);
     }
 
     /// The same behind a mark; later lines are indented.
-    fn item(&mut self, code: Option<&str>, mark: &str, text: &str) {
+    pub(super) fn item(&mut self, code: Option<&str>, mark: &str, text: &str) {
         let hang = if mark.trim().is_empty() { mark.len() + 2 } else { 2 };
         let room = self.width().saturating_sub(mark.len().max(hang));
         for (number, line) in wrap(text, room).into_iter().enumerate() {
@@ -146,7 +146,7 @@ impl Page {
         }
     }
 
-    fn table(&mut self, table: &Table) {
+    pub(super) fn table(&mut self, table: &Table) {
         if let Some(title) = &table.title {
             self.line(Some(BOLD), title);
         }

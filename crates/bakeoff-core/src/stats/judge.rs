@@ -46,19 +46,76 @@ pub struct Question {
     pub trials: Trials,
     /// Whether it is about what the load was run for.
     pub leading: bool,
+    /// What is asked of them.
+    pub scale: Scale,
+}
+
+/// How figures are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// As ratios. All figures are above zero.
+    Ratio,
+    /// As differences: of shares, which may be zero.
+    Points,
+}
+
+/// How a family is corrected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Correction {
+    /// By Holm's steps: for verdicts on whether there is any difference.
+    Steps,
+    /// All at once (Bonferroni): for intervals that are compared with limits, too.
+    AtOnce,
+}
+
+impl Scale {
+    fn of(self, figure: f64) -> f64 {
+        match self {
+            Self::Ratio => figure.ln(),
+            Self::Points => figure,
+        }
+    }
+
+    fn back(self, value: f64) -> f64 {
+        match self {
+            Self::Ratio => value.exp(),
+            Self::Points => value,
+        }
+    }
+
+    /// What no difference is.
+    fn none(self) -> f64 {
+        match self {
+            Self::Ratio => 1.0,
+            Self::Points => 0.0,
+        }
+    }
+
+    /// The least spread that is believed.
+    fn spread_min(self) -> f64 {
+        match self {
+            Self::Ratio => SPREAD_MIN,
+            Self::Points => SPREAD_MIN / 100.0,
+        }
+    }
+
+    fn between(self, first: f64, second: f64) -> f64 {
+        match self {
+            Self::Ratio => first / second,
+            Self::Points => first - second,
+        }
+    }
 }
 
 /// What the figures say.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answer {
-    /// The first's median by the second's.
+    /// The first's median by the second's; less the second's, of [`Scale::Points`].
     pub ratio: f64,
     /// The interval that the finding is made by.
     pub interval: (f64, f64),
     /// Its confidence, 0.95 or more.
     pub confidence: f64,
-    /// The 95 % percentile bootstrap interval of [`Answer::ratio`] alone, uncorrected.
-    pub bootstrap: (f64, f64),
     /// What is declared.
     pub finding: Finding,
 }
@@ -70,7 +127,6 @@ impl Answer {
         Self {
             ratio: 1.0 / self.ratio,
             interval: turned(self.interval),
-            bootstrap: turned(self.bootstrap),
             finding: match self.finding {
                 Finding::Higher => Finding::Lower,
                 Finding::Lower => Finding::Higher,
@@ -91,7 +147,7 @@ pub enum Finding {
     /// Neither is shown.
     NoneShown {
         /// The true ratio, above 1, that this many trials with this spread would have declared with
-        /// probability [`SEEN_WITH`].
+        /// probability [`SEEN_WITH`]; the difference, of [`Scale::Points`].
         would_have_seen: f64,
     },
 }
@@ -119,22 +175,24 @@ impl Trials {
         first.min(second) < TRIALS_MIN
     }
 
-    fn difference(&self) -> Difference {
+    fn difference(&self, scale: Scale) -> Difference {
+        let least = scale.spread_min().powi(2);
         match self {
             Self::ByRound(rounds) => {
-                let logs: Vec<f64> = rounds.iter().map(|(a, b)| (a / b).ln()).collect();
+                let logs: Vec<f64> =
+                    rounds.iter().map(|&(a, b)| scale.of(a) - scale.of(b)).collect();
                 let (mean, variance) = moments(&logs);
                 let count = logs.len() as f64;
                 // Two figures, each with its own least spread.
-                let variance = variance.max(2.0 * SPREAD_MIN * SPREAD_MIN);
+                let variance = variance.max(2.0 * least);
                 Difference { mean, error: (variance / count).sqrt(), freedom: count - 1.0 }
             }
             Self::Apart(first, second) => {
                 let of = |figures: &[f64]| {
-                    let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
+                    let logs: Vec<f64> = figures.iter().map(|&figure| scale.of(figure)).collect();
                     let (mean, variance) = moments(&logs);
                     let count = logs.len() as f64;
-                    (mean, variance.max(SPREAD_MIN * SPREAD_MIN) / count, count - 1.0)
+                    (mean, variance.max(least) / count, count - 1.0)
                 };
                 let ((mean_a, a, free_a), (mean_b, b, free_b)) = (of(first), of(second));
                 // Welch and Satterthwaite.
@@ -145,19 +203,22 @@ impl Trials {
     }
 
     /// The first's median by the second's.
-    pub fn ratio(&self) -> f64 {
-        match self {
-            Self::ByRound(rounds) => {
-                let (mut first, mut second): (Vec<f64>, Vec<f64>) = rounds.iter().copied().unzip();
-                median(&mut first) / median(&mut second)
-            }
-            Self::Apart(first, second) => median(&mut first.clone()) / median(&mut second.clone()),
-        }
+    fn ratio(&self, scale: Scale) -> f64 {
+        let (mut first, mut second): (Vec<f64>, Vec<f64>) = match self {
+            Self::ByRound(rounds) => rounds.iter().copied().unzip(),
+            Self::Apart(first, second) => (first.clone(), second.clone()),
+        };
+        scale.between(median(&mut first), median(&mut second))
     }
 
-    /// The 95 % percentile interval of the ratio of medians, from trials drawn with replacement:
-    /// whole rounds, or each run's trials.
-    fn bootstrap(&self, rng: &mut Xoshiro256PlusPlus) -> (f64, f64) {
+    /// The 95 % percentile bootstrap interval of the ratio of medians, alone and uncorrected, from
+    /// trials drawn with replacement: whole rounds, or each run's trials. The same seed draws the
+    /// same. `None` with too few trials.
+    pub fn bootstrap(&self, scale: Scale, seed: u64) -> Option<(f64, f64)> {
+        if self.too_few() {
+            return None;
+        }
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (count_a, count_b) = self.counts();
         let (mut first, mut second) = (vec![0.0; count_a], vec![0.0; count_b]);
         let mut draw = || {
@@ -172,12 +233,12 @@ impl Trials {
                     second.iter_mut().for_each(|b| *b = other[rng.random_range(0..count_b)]);
                 }
             }
-            median(&mut first) / median(&mut second)
+            scale.between(median(&mut first), median(&mut second))
         };
         let mut ratios: Vec<f64> = (0..RESAMPLES).map(|_| draw()).collect();
         ratios.sort_unstable_by(f64::total_cmp);
         let tail = RESAMPLES / 40;
-        (ratios[tail], ratios[RESAMPLES - 1 - tail])
+        Some((ratios[tail], ratios[RESAMPLES - 1 - tail]))
     }
 }
 
@@ -195,50 +256,50 @@ fn moments(of: &[f64]) -> (f64, f64) {
 }
 
 /// Answers the questions of one family, in their order; `None` for those with too few trials, which
-/// are not counted in it. The same questions and seed have the same answers.
-pub fn judge(family: &[Question], seed: u64) -> Vec<Option<Answer>> {
-    let differences: Vec<Option<Difference>> =
-        family.iter().map(|one| (!one.trials.too_few()).then(|| one.trials.difference())).collect();
-    let levels = holm(family, &differences);
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+/// are not counted in it.
+pub fn judge(family: &[Question], correction: Correction) -> Vec<Option<Answer>> {
+    let differences: Vec<Option<Difference>> = family
+        .iter()
+        .map(|one| (!one.trials.too_few()).then(|| one.trials.difference(one.scale)))
+        .collect();
+    let levels = levels(family, &differences, correction);
     let answer = |((question, difference), level): ((&Question, &Option<Difference>), f64)| {
         let difference = (*difference)?;
-        Some(answer(&question.trials, difference, level, &mut rng))
+        Some(answer(question, difference, level))
     };
     family.iter().zip(&differences).zip(levels).map(answer).collect()
 }
 
-fn answer(
-    trials: &Trials,
-    difference: Difference,
-    level: f64,
-    rng: &mut Xoshiro256PlusPlus,
-) -> Answer {
+fn answer(question: &Question, difference: Difference, level: f64) -> Answer {
     let Difference { mean, error, freedom } = difference;
+    let Question { trials, scale, .. } = question;
     let critical = student::critical(level, freedom);
-    let ratio = trials.ratio();
+    let ratio = trials.ratio(*scale);
     let reach = critical * error;
     // The interval is around the mean of logarithms; it is stretched where the ratio of medians,
     // which is the one printed, lies outside.
-    let low = (mean - reach).exp().min(ratio);
-    let high = (mean + reach).exp().max(ratio);
-    let finding = if low > 1.0 {
+    let low = scale.back(mean - reach).min(ratio);
+    let high = scale.back(mean + reach).max(ratio);
+    let finding = if low > scale.none() {
         Finding::Higher
-    } else if high < 1.0 {
+    } else if high < scale.none() {
         Finding::Lower
     } else {
         let least = student::detectable(critical, freedom, SEEN_QUANTILE) * error;
-        Finding::NoneShown { would_have_seen: least.exp() }
+        Finding::NoneShown { would_have_seen: scale.back(least) }
     };
-    let bootstrap = trials.bootstrap(rng);
-    Answer { ratio, interval: (low, high), confidence: 1.0 - level, bootstrap, finding }
+    Answer { ratio, interval: (low, high), confidence: 1.0 - level, finding }
 }
 
-/// The level at which each question is tested: Holm's method with weights (Holm, 1979). Of the
+/// The level at which each question is tested. In steps: Holm's method with weights (Holm, 1979). Of the
 /// questions that are left each has its weight's part of [`FALSE_ALARMS`]; one whose p-value is at
 /// most that is declared and leaves its part to the others, until none is. A declared one keeps the
 /// level at which it was.
-fn holm(family: &[Question], differences: &[Option<Difference>]) -> Vec<f64> {
+fn levels(
+    family: &[Question],
+    differences: &[Option<Difference>],
+    correction: Correction,
+) -> Vec<f64> {
     let count = |leading: bool| {
         let asked = family.iter().zip(differences);
         asked.filter(|(one, known)| known.is_some() && one.leading == leading).count()
@@ -265,7 +326,7 @@ fn holm(family: &[Question], differences: &[Option<Difference>]) -> Vec<f64> {
             .copied()
             .filter(|&place| p_values[place].is_some_and(|p| p < level(place)))
             .collect();
-        if declared.is_empty() {
+        if declared.is_empty() || correction == Correction::AtOnce {
             return (0..family.len())
                 .map(|place| levels[place].unwrap_or_else(|| level(place)))
                 .collect();
@@ -281,11 +342,11 @@ mod tests {
     use super::*;
 
     fn by_round(rounds: &[(f64, f64)]) -> Question {
-        Question { trials: Trials::ByRound(rounds.to_vec()), leading: true }
+        Question { trials: Trials::ByRound(rounds.to_vec()), leading: true, scale: Scale::Ratio }
     }
 
     fn only(question: Question) -> Answer {
-        judge(&[question], 1)[0].expect("there are enough trials")
+        judge(&[question], Correction::Steps)[0].expect("there are enough trials")
     }
 
     const DRIFTING: [(f64, f64); 5] =
@@ -299,7 +360,11 @@ mod tests {
         let (low, high) = answer.interval;
         assert!(low > 1.09 && high < 1.12, "{answer:?}");
         let (first, second) = DRIFTING.iter().copied().unzip();
-        let apart = only(Question { trials: Trials::Apart(first, second), leading: true });
+        let apart = only(Question {
+            trials: Trials::Apart(first, second),
+            leading: true,
+            scale: Scale::Ratio,
+        });
         assert!(matches!(apart.finding, Finding::NoneShown { .. }), "{apart:?}");
     }
 
@@ -329,7 +394,7 @@ mod tests {
         let first = [-0.2_f64, 0.0, 0.2].map(f64::exp).to_vec();
         let half = 0.1 * 0.75_f64.sqrt();
         let second = [-half, -half, half, half].map(f64::exp).to_vec();
-        let known = Trials::Apart(first, second).difference();
+        let known = Trials::Apart(first, second).difference(Scale::Ratio);
         assert!((known.error - (0.04_f64 / 3.0 + 0.01 / 4.0).sqrt()).abs() < 1e-12, "{known:?}");
         let freedom =
             0.0158333_f64.powi(2) / (0.0133333_f64.powi(2) / 2.0 + 0.0025_f64.powi(2) / 3.0);
@@ -342,9 +407,10 @@ mod tests {
         let noise = |leading| Question {
             trials: Trials::ByRound(vec![(1.0, 1.2), (1.2, 1.0), (1.0, 1.1), (1.1, 1.0)]),
             leading,
+            scale: Scale::Ratio,
         };
         let alone = only(clear.clone());
-        let family = judge(&[clear.clone(), noise(true), noise(false)], 1);
+        let family = judge(&[clear.clone(), noise(true), noise(false)], Correction::Steps);
         let among = family[0].unwrap();
         assert!((alone.confidence - 0.95).abs() < 1e-12);
         assert!((among.confidence - 0.98).abs() < 1e-12, "half of 80 % of 5 %: {among:?}");
@@ -353,10 +419,38 @@ mod tests {
         assert!((family[1].unwrap().confidence - (1.0 - 0.05 * 0.4 / 0.6)).abs() < 1e-12);
         assert!((family[2].unwrap().confidence - (1.0 - 0.05 * 0.2 / 0.6)).abs() < 1e-12);
         // A question that cannot be answered takes nothing from those that can.
-        let short = Question { trials: Trials::ByRound(vec![(1.0, 2.0); 2]), leading: true };
-        let family = judge(&[clear, short], 1);
+        let short = Question {
+            trials: Trials::ByRound(vec![(1.0, 2.0); 2]),
+            leading: true,
+            scale: Scale::Ratio,
+        };
+        let family = judge(&[clear, short], Correction::Steps);
         assert_eq!(family[1], None);
         assert!((family[0].unwrap().confidence - 0.95).abs() < 1e-12);
+    }
+
+    #[test]
+    fn all_at_once_nothing_is_inherited() {
+        let short = by_round(&[(1.0, 1.2), (1.2, 1.0), (1.0, 1.1)]);
+        let both = [by_round(&DRIFTING), short];
+        for (correction, expected) in [(Correction::AtOnce, 0.975), (Correction::Steps, 0.95)] {
+            let confidence = judge(&both, correction)[1].unwrap().confidence;
+            assert!((confidence - expected).abs() < 1e-12, "{correction:?}: {confidence}");
+        }
+    }
+
+    #[test]
+    fn shares_are_compared_as_differences() {
+        let trials = Trials::Apart(vec![0.02, 0.021, 0.019], vec![0.0; 3]);
+        let answer = only(Question { trials, leading: true, scale: Scale::Points });
+        assert_eq!((answer.ratio, answer.finding), (0.02, Finding::Higher));
+        assert!(answer.interval.0 > 0.017 && answer.interval.1 < 0.023, "{answer:?}");
+        let none = Question {
+            trials: Trials::Apart(vec![0.0; 3], vec![0.0; 3]),
+            leading: true,
+            scale: Scale::Points,
+        };
+        assert!(matches!(only(none).finding, Finding::NoneShown { .. }));
     }
 
     #[test]
@@ -368,13 +462,18 @@ mod tests {
 
     #[test]
     fn the_same_seed_draws_the_same_interval() {
-        let rounds: Vec<(f64, f64)> = (1..=7)
-            .map(|place| (100.0 + f64::from(place * place), 100.0 - f64::from(place)))
-            .collect();
-        let (one, other) = (only(by_round(&rounds)), only(by_round(&rounds)));
-        assert_eq!(one, other);
-        assert_ne!(judge(&[by_round(&rounds)], 2)[0].unwrap().bootstrap, (1.0, 1.0));
-        let (low, high) = one.bootstrap;
-        assert!(low <= one.ratio && one.ratio <= high, "{one:?}");
+        let rounds = |place: u32| {
+            let place = f64::from(place);
+            (100.0 + place * place, 100.0 - place)
+        };
+        let trials = Trials::ByRound((1..=7).map(rounds).collect());
+        let drawn = trials.bootstrap(Scale::Ratio, 1);
+        assert_eq!(drawn, trials.bootstrap(Scale::Ratio, 1));
+        let (low, high) = drawn.expect("there are enough trials");
+        let ratio = trials.ratio(Scale::Ratio);
+        assert!(low < ratio && ratio < high, "{low} {ratio} {high}");
+        // Medians of seven drawn with replacement: nine in ten have their middle in the middle five.
+        assert!(low >= 101.0 / 99.0 && high <= 149.0 / 93.0, "{low} {high}");
+        assert_eq!(Trials::ByRound(vec![(1.0, 2.0); 2]).bootstrap(Scale::Ratio, 1), None);
     }
 }

@@ -217,7 +217,7 @@ fn middle_of(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::judge::{Question, Trials, judge};
+    use crate::stats::judge::{Correction, Question, Scale, Trials, judge};
 
     fn did(name: &str, rates: &[f64]) -> Contender {
         Contender { name: name.into(), rates: rates.to_vec(), ..Contender::default() }
@@ -230,8 +230,9 @@ mod tests {
                 contenders[a].rates.iter().copied().zip(contenders[b].rates.iter().copied());
             let rounds: Vec<(f64, f64)> = rates.collect();
             let count = rounds.len();
-            let question = Question { trials: Trials::ByRound(rounds), leading: true };
-            Some(Comparing { answer: judge(&[question], 1)[0]?, rounds: count })
+            let question =
+                Question { trials: Trials::ByRound(rounds), leading: true, scale: Scale::Ratio };
+            Some(Comparing { answer: judge(&[question], Correction::Steps)[0]?, rounds: count })
         })
     }
 

@@ -1,0 +1,208 @@
+//! The statistics, calibrated: how often a difference is declared where there is none, and how often
+//! one of 10 % is found, at the numbers of trials that ship. Simulated trials, seeded, so that the
+//! same figures come out each time; `cargo test -p bakeoff-core --test calibration -- --nocapture`
+//! prints them as the table in `docs/method.md`.
+
+#![allow(clippy::disallowed_macros, reason = "a table for the documentation is printed")]
+
+use bakeoff_core::stats::judge::{Correction, Finding, Question, SEEN_WITH, Scale, Trials, judge};
+use bakeoff_core::workload::mix64;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_distr::{Distribution as _, StandardNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// How often each case is repeated. At a true share of 5 % the standard error is 0.4 %.
+const REPETITIONS: usize = 3000;
+/// Figures of each pair of systems.
+const METRICS: usize = 5;
+
+/// Trials of systems on a machine.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    systems: usize,
+    trials: usize,
+    /// Coefficient of variation of a figure.
+    noise: f64,
+    /// How far a round may be from others, all systems alike.
+    drift: f64,
+    /// Whether one trial of ten is 20 % slower.
+    tails: bool,
+    /// Whether the metrics of one trial are off together.
+    alike: bool,
+}
+
+impl Case {
+    /// Logarithms of figures: of each system, metric and round.
+    fn draw(self, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<Vec<f64>>> {
+        let mut figures = vec![vec![vec![0.0; self.trials]; METRICS]; self.systems];
+        for round in 0..self.trials {
+            let drift = rng.random_range(-1.0..=1.0) * self.drift;
+            for system in &mut figures {
+                let slow =
+                    if self.tails && rng.random_range(0..10) == 0 { 0.8_f64.ln() } else { 0.0 };
+                let mut normal = || -> f64 { StandardNormal.sample(rng) };
+                let shared = normal();
+                let (common, own) = if self.alike { (0.8_f64, 0.2_f64) } else { (0.0, 1.0) };
+                for metric in system.iter_mut() {
+                    let noise = common.sqrt() * shared + own.sqrt() * normal();
+                    metric[round] = self.noise * noise + drift + slow;
+                }
+            }
+        }
+        figures
+    }
+
+    /// The shares of repetitions in which anything is declared, and in which the throughput of the
+    /// first two is: when the first system's is higher by `ratio` and nothing else differs.
+    fn shares(self, ratio: f64) -> (f64, f64) {
+        // Noise of its own for each case, so that they do not all share one's luck.
+        let name = format!("{self:?} {ratio}");
+        let seed = name.bytes().fold(0, |seed, byte| mix64(seed ^ u64::from(byte)));
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (mut any, mut first) = (0, 0);
+        for _ in 0..REPETITIONS {
+            let mut figures = self.draw(&mut rng);
+            figures[0][0].iter_mut().for_each(|log| *log += ratio.ln());
+            let mut family = Vec::new();
+            for (place, a) in figures.iter().enumerate() {
+                for b in &figures[place + 1..] {
+                    for (metric, (a, b)) in a.iter().zip(b).enumerate() {
+                        let rounds = a.iter().zip(b).map(|(a, b)| (a.exp(), b.exp())).collect();
+                        let trials = Trials::ByRound(rounds);
+                        let leading = metric == 0;
+                        family.push(Question { trials, leading, scale: Scale::Ratio });
+                    }
+                }
+            }
+            let answers = judge(&family, Correction::Steps);
+            let declared: Vec<bool> = answers
+                .iter()
+                .flatten()
+                .map(|answer| {
+                    let excludes = answer.interval.0 > 1.0 || answer.interval.1 < 1.0;
+                    let declared = !matches!(answer.finding, Finding::NoneShown { .. });
+                    assert_eq!(excludes, declared, "what is printed is what is declared by");
+                    declared
+                })
+                .collect();
+            any += usize::from(declared.contains(&true));
+            first += usize::from(answers[0].is_some_and(|one| one.finding == Finding::Higher));
+        }
+        (any as f64 / REPETITIONS as f64, first as f64 / REPETITIONS as f64)
+    }
+}
+
+/// The machines that it has to hold on: at rest, noisy, drifting, with slow trials, and all of it.
+const MACHINES: [(f64, f64, bool); 6] = [
+    (0.01, 0.0, false),
+    (0.03, 0.0, false),
+    (0.05, 0.0, false),
+    (0.03, 0.1, false),
+    (0.03, 0.0, true),
+    (0.03, 0.1, true),
+];
+
+#[test]
+fn a_system_differs_from_itself_in_at_most_one_family_of_twenty() {
+    // Three standard errors: it is the bound that is tested, and one of many cases may exceed it.
+    let allowed = 0.05 + 3.0 * (0.05_f64 * 0.95 / REPETITIONS as f64).sqrt();
+    let (mut sum, mut count) = (0.0, 0.0);
+    println!(
+        "| systems | trials | noise | drift | slow trials | metrics | false alarms | 10 % found |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for (systems, trials) in [(2, 5), (3, 7)] {
+        for (noise, drift, tails) in MACHINES {
+            // Metrics that are off together are compared once: they make fewer false alarms.
+            for alike in [false, true] {
+                if alike && (noise, drift, tails) != MACHINES[1] {
+                    continue;
+                }
+                let case = Case { systems, trials, noise, drift, tails, alike };
+                let (alarms, _) = case.shares(1.0);
+                let (_, found) = case.shares(1.1);
+                let (noise, drift) = (noise * 100.0, drift * 100.0);
+                let tails = if tails { "1 of 10" } else { "none" };
+                let metrics = if alike { "alike" } else { "independent" };
+                let (alarms_text, found) = (alarms * 100.0, found * 100.0);
+                println!(
+                    "| {systems} | {trials} | {noise:.0} % | ±{drift:.0} % | {tails} | {metrics} | \
+                     {alarms_text:.1} % | {found:.1} % |"
+                );
+                assert!(alarms <= allowed, "{case:?}: {alarms}");
+                (sum, count) = (sum + alarms, count + 1.0);
+            }
+        }
+    }
+    assert!(sum / count <= 0.05, "all cases together: {}", sum / count);
+}
+
+#[test]
+fn a_difference_of_a_tenth_is_found_in_nine_of_ten() {
+    for (systems, trials) in [(2, 5), (3, 7)] {
+        for drift in [0.0, 0.05, 0.1] {
+            let case = Case { systems, trials, noise: 0.03, drift, tails: false, alike: false };
+            let (_, found) = case.shares(1.1);
+            assert!(found >= 0.9, "{case:?}: {found}");
+        }
+    }
+}
+
+/// Two runs, whose trials are not of the same rounds.
+#[test]
+fn a_run_differs_from_another_of_the_same_in_at_most_one_family_of_twenty() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    let case = Case { systems: 2, trials: 5, noise: 0.03, drift: 0.0, tails: false, alike: false };
+    let mut alarms = 0;
+    for _ in 0..REPETITIONS {
+        let figures = case.draw(&mut rng);
+        let logs = |of: &[f64]| of.iter().map(|log| log.exp()).collect::<Vec<f64>>();
+        let family: Vec<Question> = (0..METRICS)
+            .map(|metric| Question {
+                trials: Trials::Apart(logs(&figures[0][metric]), logs(&figures[1][metric])),
+                leading: metric == 0,
+                scale: Scale::Ratio,
+            })
+            .collect();
+        let answers = judge(&family, Correction::AtOnce);
+        let none = |answer: &Option<_>| {
+            matches!(
+                answer,
+                Some(bakeoff_core::stats::judge::Answer { finding: Finding::NoneShown { .. }, .. })
+            )
+        };
+        alarms += usize::from(!answers.iter().all(none));
+    }
+    let share = alarms as f64 / REPETITIONS as f64;
+    assert!(share <= 0.05, "{share}");
+}
+
+/// What is said to be seen with some probability, is.
+#[test]
+fn what_would_have_been_seen_is_seen() {
+    for rounds in [3, 5, 7, 12] {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(rounds as u64);
+        let question = |logs: Vec<f64>| Question {
+            trials: Trials::ByRound(logs.into_iter().map(|log| (log.exp(), 1.0)).collect()),
+            leading: true,
+            scale: Scale::Ratio,
+        };
+        // A spread of exactly 3 %: what is promised of the spread that was seen.
+        let raw: Vec<f64> = (0..rounds).map(f64::from).collect();
+        let mean = raw.iter().sum::<f64>() / f64::from(rounds);
+        let variance = raw.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(rounds - 1);
+        let level = raw.iter().map(|x| 0.03 * (x - mean) / variance.sqrt()).collect();
+        let answers = judge(&[question(level)], Correction::Steps);
+        let Some(Finding::NoneShown { would_have_seen }) = answers[0].map(|one| one.finding) else {
+            panic!("{answers:?}");
+        };
+        let seen = (0..2000).filter(|_| {
+            let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+            let logs = (0..rounds).map(|_| 0.03 * normal() + would_have_seen.ln()).collect();
+            judge(&[question(logs)], Correction::Steps)[0]
+                .is_some_and(|one| one.finding == Finding::Higher)
+        });
+        let share = seen.count() as f64 / 2000.0;
+        assert!((share - SEEN_WITH).abs() < 0.03, "{rounds} rounds: {share}");
+    }
+}

@@ -1,0 +1,106 @@
+//! `bakeoff compare` as continuous integration meets it: two runs of the canary, what is printed, and
+//! the exit code.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use support::{Bench, Ran, bakeoff};
+
+/// Five short trials of a canary that answers after this delay; `kept` holds the folder.
+fn ran(delay: &str) -> (Bench, PathBuf) {
+    let bench = Bench::new(&format!(
+        "title: A short one\n\
+         systems:\n  canary: {{kind: canary, options: {{sync: none, delay: {delay}}}}}\n\
+         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n\
+         loads:\n  load: {{clients: 4, stop: {{after: 400ms}}}}\n\
+         trials: 5\n"
+    ));
+    let ran = Ran::of(bench.command().arg("--json"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let run = bench.runs().pop().expect("it left a run");
+    (bench, run)
+}
+
+#[track_caller]
+fn says(text: &str, expected: &[&str]) {
+    for expected in expected {
+        assert!(text.contains(expected), "`{expected}` is not in\n{text}");
+    }
+}
+
+fn compare(base: &Path, new: &Path, arguments: &[&str]) -> Ran {
+    Ran::of(bakeoff().arg("compare").arg(base).arg(new).args(arguments))
+}
+
+#[test]
+fn a_regression_is_proven_and_what_is_within_limits_is_not() {
+    let ((_kept, fast), (_also, slow)) = (ran("2ms"), ran("25ms"));
+    let fails = |base: &Path, new: &Path, conditions: &[&str]| {
+        let arguments: Vec<&str> =
+            conditions.iter().flat_map(|condition| ["--fail-if", condition]).collect();
+        compare(base, new, &arguments)
+    };
+    // A tenth of the throughput, and ten times the response time: beyond what a busy machine adds.
+    let ran = fails(&fast, &slow, &["throughput < -20%"]);
+    assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
+    says(&ran.stdout, &["throughput < -20%: proven", "work/load canary", "options.delay"]);
+    assert_eq!(fails(&fast, &slow, &["work/load canary: p50 > +20%"]).code, Some(6));
+    // The other way round nothing got worse, and that is sure, too.
+    let ran = fails(&slow, &fast, &["throughput < -20%"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stdout);
+    says(&ran.stdout, &["throughput < -20%: does not hold"]);
+    // Proven beats what nobody can tell.
+    let ran = fails(&fast, &slow, &["service p99.9 < -49%", "throughput < -20%"]);
+    assert_eq!(ran.code, Some(6), "{}", ran.stdout);
+    assert_eq!(compare(&fast, &slow, &[]).code, Some(0));
+
+    let ran = compare(&fast, &slow, &["--json", "--fail-if", "throughput < -20%"]);
+    assert_eq!(ran.code, Some(6));
+    let json: Value = serde_json::from_str(&ran.stdout).expect("JSON and nothing else");
+    assert_eq!(json["fail_if"][0]["outcome"], "proven");
+    let changes = json["comparisons"][0]["changes"].as_array().unwrap();
+    let change = changes.iter().find(|one| one["quantity"] == "throughput_mean_per_second");
+    let change = change.expect("throughput is compared");
+    let by = change["new_median"].as_f64().unwrap() / change["base_median"].as_f64().unwrap() - 1.0;
+    assert!((change["change"].as_f64().unwrap() - by).abs() < 1e-9, "{change}");
+    assert_eq!(change["verdict"], "lower");
+    says(&compare(&fast, &slow, &["--format", "markdown"]).stdout, &["# Two runs compared", "| "]);
+}
+
+#[test]
+fn too_few_trials_cannot_tell() {
+    let (_kept, run) = ran("1ms");
+    let record = std::fs::read_to_string(run.join("record.jsonl")).unwrap();
+    // The run as it was when it was killed after two trials.
+    let torn: String = record.split_inclusive('\n').take(3).collect();
+    let short = run.join("short.jsonl");
+    std::fs::write(&short, torn).unwrap();
+    let ran = compare(&run, &short, &["--fail-if", "throughput < -5%"]);
+    assert_eq!(ran.code, Some(7), "{}", ran.stdout);
+    says(
+        &ran.stdout,
+        &["cannot tell", "too few valid trials: 5 and 2", "the new run is incomplete"],
+    );
+    // A run is what it is: nothing changed from itself to itself, and nothing is proven.
+    let ran = compare(&run, &run, &["--fail-if", "throughput < -95%", "--fail-if", "errors > 5%"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stdout);
+}
+
+#[test]
+fn a_bad_condition_is_an_error_with_its_place() {
+    let (_kept, run) = ran("1ms");
+    let check = |condition: &str, expected: &[&str]| {
+        let ran = compare(&run, &run, &["--fail-if", condition]);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        says(&ran.stderr, expected);
+        assert_eq!(ran.stdout, "");
+    };
+    check("throughput < 5", &["`5` is no change", "^"]);
+    check("nobody: p99 > 5%", &["`nobody` is not in both runs; there is `canary`", "^^^^^^"]);
+    check("work/none p99 > 5%", &["`work/none` is not in both runs; there is `work/load`"]);
+}
