@@ -402,6 +402,18 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_appended_stages_add_up() {
+        let stage = |bytes_sent, bytes_received| Measurement {
+            bytes_sent,
+            bytes_received,
+            ..Measurement::default()
+        };
+        let mut whole = stage(1, 20);
+        whole.append(&stage(300, 4000));
+        assert_eq!((whole.bytes_sent, whole.bytes_received), (301, 4020));
+    }
+
+    #[test]
     fn of_many_silences_the_longest_are_kept_in_order_of_time() {
         let mut all: Vec<Silence> = (0..=SILENCES_MAX)
             .map(|at| Silence { from: at as f64, seconds: if at == 3 { 0.5 } else { 0.6 } })
