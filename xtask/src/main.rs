@@ -88,10 +88,14 @@ fn tidy_up() -> Result<(), Failure> {
     Err(format!("{} things are not tidy\n  {}", complaints.len(), complaints.join("\n  ")))
 }
 
-/// The tests that guard a generated file write it when `BLESS` is set: core's, and the ones inside
-/// the program. Those of the program's `tests/` guard none, and some of them start servers.
+/// The tests that guard a generated file write it when `BLESS` is set: core's, the ones inside the
+/// program, and of the program's `tests/`, some of which start servers, the one that guards the matrix
+/// of faults.
 fn bless() -> Result<(), Failure> {
-    for what in [["-p", "bakeoff-core", "--tests"], ["-p", "bakeoff", "--bins"]] {
+    let matrix = ["-p", "bakeoff", "--test", "faults", "method_md"];
+    let all: [&[&str]; 3] =
+        [&["-p", "bakeoff-core", "--tests"], &["-p", "bakeoff", "--bins"], &matrix];
+    for what in all {
         let mut tests = cargo();
         tests.args(["test", "--quiet"]).args(what).env("BLESS", "1");
         run(tests)?;

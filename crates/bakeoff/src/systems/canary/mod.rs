@@ -110,7 +110,13 @@ impl System for Canary {
         let mut settings = Vec::new();
         let mut nodes = Vec::new();
         let mut first = None;
-        let slow = asked.option(SLOW_NODE).and_then(|number| number.parse().ok()).unwrap_or(1);
+        let nodes_asked = asked.system.nodes;
+        let slow = asked.option(SLOW_NODE).unwrap_or("1");
+        let slow = slow.parse().ok().filter(|number| (1..=nodes_asked).contains(number));
+        let slow = slow.ok_or_else(|| HostError::Spec {
+            node: asked.system.name.clone(),
+            problem: format!("`{SLOW_NODE}` is none of its {nodes_asked} nodes"),
+        })?;
         for (number, name) in (1..).zip(asked.node_names()) {
             let client = ports.take()?;
             let dir = asked.dir.join(&name);

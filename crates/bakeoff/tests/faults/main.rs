@@ -1,0 +1,424 @@
+//! Every check catches its canary, by name and in its words, and accuses no honest one.
+//!
+//! A check that has never failed may be one that cannot. Each row of the matrix (`matrix`) makes one
+//! fault and looks for what must be said of it, where a user would read it: in the exit code and the
+//! JSON of `bakeoff run`. Beside each faulty canary an honest one is put under the same study, and
+//! nothing of it may be said there.
+//!
+//! Studies run side by side where they mostly wait. Bounds are wide: they tell a check that works from
+//! one that does not, on a machine as slow and noisy as may be. A machine that is too busy for the
+//! generator is told from a check that accuses falsely, and reported as such.
+
+#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+
+mod matrix;
+#[path = "../support/mod.rs"]
+mod support;
+mod surroundings;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, OnceLock, PoisonError};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use serde_json::Value;
+
+use matrix::{Made, ROWS, Row, Said, Scene};
+use support::{AUDITS, Bench, Ran, array, figure, text};
+use surroundings::{How, Staged, stage};
+
+/// Checks that fail honest systems too where the machine has no time for the generator.
+const OF_THE_MACHINE: [&str; 4] = ["generator", "schedule", "steal", "stationary"];
+/// All that is checked of every trial.
+const CHECKS: [&str; 12] = [
+    "generator",
+    "schedule",
+    "steal",
+    "errors",
+    "answers",
+    "successes",
+    "keys",
+    "servers",
+    "stationary",
+    "limits",
+    "disk",
+    "clock",
+];
+/// What some machines cannot check: those without cgroups, and those that do not tell stolen time.
+const NOT_EVERYWHERE: [&str; 2] = ["limits", "steal"];
+/// How often an honest canary is tried on a machine that has no time for the generator.
+const ATTEMPTS: usize = 3;
+const BEGIN: &str = "<!-- faults: begin -->";
+const END: &str = "<!-- faults: end -->";
+/// The honest system of each scene.
+const HONEST: &str = "honest";
+/// Studies that may run at once.
+const AT_ONCE: usize = 3;
+
+/// What a study's run left.
+struct Seen {
+    report: Value,
+    code: Option<i32>,
+    stderr: String,
+}
+
+type Found = Result<Arc<Seen>, String>;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let mut trials = vec![
+        Trial::ignorable_test("the_honest_canary_passes_everything", honest_passes),
+        Trial::test("method_md_shows_the_matrix", documented),
+    ];
+    for row in ROWS {
+        let name = format!("{}/{}", row.name, row.load);
+        trials
+            .push(Trial::ignorable_test(format!("caught: {} ({name})", row.fault), || caught(row)));
+        trials
+            .push(Trial::ignorable_test(format!("no false alarm: {} ({name})", row.fault), || {
+                spared(row)
+            }));
+    }
+    // Rows wait for each other's studies; what runs at once is limited below.
+    arguments.test_threads.get_or_insert(trials.len());
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Runs a study as a user would.
+fn run(bench: &Bench, command: &mut std::process::Command) -> Found {
+    let ran = Ran::of(command.arg("--json"));
+    support::nothing_runs_in(bench.path());
+    let report = serde_json::from_str(&ran.stdout).map_err(|error| {
+        format!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
+    })?;
+    Ok(Arc::new(Seen { report, code: ran.code, stderr: ran.stderr }))
+}
+
+/// Limits what runs at once; `all` lets nothing else run.
+fn in_turn<T>(all: bool, work: impl FnOnce() -> T) -> T {
+    static FREE: (Mutex<usize>, Condvar) = (Mutex::new(AT_ONCE), Condvar::new());
+    let needed = if all { AT_ONCE } else { 1 };
+    let free = FREE.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut free =
+        FREE.1.wait_while(free, |free| *free < needed).unwrap_or_else(PoisonError::into_inner);
+    *free -= needed;
+    drop(free);
+    let done = work();
+    *FREE.0.lock().unwrap_or_else(PoisonError::into_inner) += needed;
+    FREE.1.notify_all();
+    done
+}
+
+/// What came of a study, which is run once for all rows that look at it.
+fn once(key: &str, all: bool, study: impl FnOnce() -> Found) -> Found {
+    type Cell = Arc<OnceLock<Found>>;
+    static DONE: LazyLock<Mutex<BTreeMap<String, Cell>>> = LazyLock::new(Mutex::default);
+    let cell =
+        DONE.lock().unwrap_or_else(PoisonError::into_inner).entry(key.into()).or_default().clone();
+    cell.get_or_init(|| in_turn(all, study)).clone()
+}
+
+/// Runs a scene with the honest canary and all of its rows' canaries.
+fn scene(scene: &'static Scene) -> Found {
+    once(scene.name, false, || {
+        let mut systems = BTreeMap::from([(HONEST, "")]);
+        for row in ROWS {
+            if let Made::Canary { scene: its, options } = row.made
+                && its.name == scene.name
+            {
+                systems.insert(row.name, options);
+            }
+        }
+        let nodes = scene.nodes;
+        let systems = systems.iter().map(|(name, options)| {
+            format!("  {name}: {{kind: canary, nodes: {nodes}, options: {{{options}}}}}\n")
+        });
+        let bench = Bench::new(&format!(
+            "title: Canaries\nsystems:\n{}workloads: {{{}: {}}}\nloads: {}\ntrials: 1\n",
+            systems.collect::<String>(),
+            scene.name,
+            scene.workload,
+            scene.loads
+        ));
+        run(&bench, &mut bench.command())
+    })
+}
+
+/// Runs an honest canary in surroundings with or without a fault. `None`: not on this machine.
+fn around(how: How, faulty: bool) -> Result<Found, String> {
+    let mut cannot = None;
+    let found =
+        once(&format!("{how:?} {faulty}"), how == How::Starved, || match stage(how, faulty) {
+            Ok(mut staged) => {
+                let Staged { bench, command, .. } = &mut staged;
+                run(bench, command)
+            }
+            Err(why) => {
+                cannot = Some(why);
+                Err("not on this machine".into())
+            }
+        });
+    cannot.map_or(Ok(found), Err)
+}
+
+/// Where a row's system is in a report.
+fn contender<'a>(seen: &'a Seen, load: &str, system: &str) -> Result<&'a Value, Failed> {
+    let comparisons = array(&seen.report["comparisons"]);
+    let of_load = comparisons.iter().find(|one| one["load"] == load);
+    let found =
+        of_load.and_then(|one| array(&one["systems"]).iter().find(|one| one["system"] == system));
+    found.ok_or_else(|| {
+        format!("{system} under {load} is not in the report\n{}", seen.stderr).into()
+    })
+}
+
+/// What of this is said of a system's one trial; an error tells what is said instead.
+fn says(seen: &Seen, load: &str, system: &str, said: &Said) -> Result<(), String> {
+    let of = contender(seen, load, system).map_err(|_| "nothing of this system".to_owned())?;
+    let trial = &of["trials"][0];
+    let because = || array(&trial["invalid_because"]).iter().map(text).collect::<Vec<_>>();
+    let invalid = |name: &str, words: &str| {
+        let by = because().into_iter().any(|why| {
+            why.strip_prefix(name).is_some_and(|why| why.starts_with(": ") && why.contains(words))
+        });
+        if by && trial["valid"] == false {
+            Ok(())
+        } else {
+            Err(format!("not valid because: {:#?}", because()))
+        }
+    };
+    let held = |holds: bool, instead: &Value| {
+        if holds { Ok(()) } else { Err(format!("{instead:#}")) }
+    };
+    match said {
+        Said::Check(name, words) | Said::Audit(name, words) => invalid(name, words),
+        Said::AnyCheck(names, words) => {
+            let first = names.iter().map(|name| invalid(name, words)).find(Result::is_ok);
+            first.unwrap_or_else(|| Err(format!("not valid because: {:#?}", because())))
+        }
+        Said::NotChecked(name, words) => {
+            let all = array(&of["not_checked"]);
+            let found =
+                all.iter().any(|one| one["what"] == *name && text(&one["why"]).contains(words));
+            held(found, &of["not_checked"])
+        }
+        Said::Finding(words) => {
+            let found = array(&seen.report["findings"]).iter().any(|one| text(one).contains(words));
+            held(found, &seen.report["findings"])
+        }
+        Said::Error(kind, words) => {
+            let all = array(&trial["first_errors"]);
+            let found =
+                all.iter().any(|one| one["kind"] == *kind && text(&one["what"]).contains(words));
+            held(found, &trial["first_errors"])
+        }
+        Said::Figure(name, least) => held(figure(trial, name) >= *least, &trial["figures"]),
+        Said::NotRanked => {
+            let sentence = &seen.report["sentence"];
+            let out = format!("{system} has no valid trial");
+            let left_out = format!("{system} is not ranked");
+            let not_ranked = text(sentence).contains(&out) || text(sentence).contains(&left_out);
+            held(not_ranked, sentence)
+        }
+    }
+}
+
+/// The row's fault is said as the row demands.
+fn caught(row: &'static Row) -> Result<Completion, Failed> {
+    let seen = match row.made {
+        Made::Canary { scene: of, .. } => scene(of)?,
+        Made::Around { how, .. } => match around(how, true) {
+            Ok(found) => found?,
+            Err(why) => return Ok(Completion::ignored_with(why)),
+        },
+    };
+    for said in row.said {
+        says(&seen, row.load, row.name, said).map_err(|instead| {
+            format!("{} is not said; instead:\n{instead}\n{}", said.text(), seen.stderr)
+        })?;
+    }
+    // Whoever has no valid trial has nothing to show.
+    if row.said.iter().any(Said::is_invalid) && seen.code != Some(1) {
+        return Err(format!("the run ended with {:?} and not with 1", seen.code).into());
+    }
+    Ok(Completion::Completed)
+}
+
+/// The honest canary under the same study is not accused of it.
+fn spared(row: &'static Row) -> Result<Completion, Failed> {
+    let (seen, name) = match row.made {
+        Made::Canary { scene: of, .. } => (scene(of)?, HONEST),
+        Made::Around { how, .. } => match around(how, false) {
+            Ok(found) => (found?, row.name),
+            Err(why) => return Ok(Completion::ignored_with(why)),
+        },
+    };
+    contender(&seen, row.load, name)?;
+    let others = |words: &str| name == HONEST && !words.contains(row.name);
+    for said in row.said {
+        let accused = match said {
+            // Of a scene's other systems.
+            Said::Finding(words) if others(words) => false,
+            Said::Finding(words) => {
+                let words = words.replace(row.name, name);
+                array(&seen.report["findings"]).iter().any(|one| text(one).contains(&words))
+            }
+            said => says(&seen, row.load, name, said).is_ok(),
+        };
+        if accused && matches!(said, Said::NotChecked(..)) {
+            return Ok(Completion::ignored_with("this machine cannot do it either way"));
+        }
+        if accused && !said.is_of_the_machine() {
+            return Err(
+                format!("{} is said of an honest canary\n{}", said.text(), seen.stderr).into()
+            );
+        }
+    }
+    match not_valid(&contender(&seen, row.load, name)?["trials"][0]) {
+        Ok(None) => Ok(Completion::Completed),
+        Ok(Some(busy)) => Ok(Completion::ignored_with(busy)),
+        Err(why) => Err(format!("an honest canary is not valid: {why}\n{}", seen.stderr).into()),
+    }
+}
+
+/// Why an honest canary's trial is not valid: not, because the machine was busy, or falsely.
+fn not_valid(trial: &Value) -> Result<Option<String>, String> {
+    let because: Vec<&str> = array(&trial["invalid_because"]).iter().map(text).collect();
+    let of_the_machine = |why: &&str| {
+        OF_THE_MACHINE.iter().any(|name| why.split_once(": ").is_some_and(|(by, _)| by == *name))
+    };
+    let all = because.join("; ");
+    if because.is_empty() {
+        Ok(None)
+    } else if because.iter().all(of_the_machine) {
+        Ok(Some(format!("the machine was busy: {all}")))
+    } else {
+        Err(all)
+    }
+}
+
+/// Everything is checked and holds. What this machine cannot check is named.
+fn honest_passes() -> Result<Completion, Failed> {
+    let study = "title: An honest canary\n\
+                 systems: {honest: {kind: canary, limits: {cpu: 1, memory: 512MiB}}}\n\
+                 workloads: {work: {mix: {put: 20, get: 70, delete: 5, list: 5}, \
+                 keys: {count: 200, per-directory: 20}}}\n\
+                 loads: {closed: {clients: 4, stop: {after: 6s}, warmup: 1s}, \
+                 open: {clients: 20, rate: 200/s, stop: {after: 6s}, warmup: 1s}}\n\
+                 trials: 1\n";
+    let mut busy = String::new();
+    for _ in 0..ATTEMPTS {
+        let seen = in_turn(true, || {
+            let bench = Bench::new(study);
+            run(&bench, &mut bench.command())
+        })?;
+        busy.clear();
+        for load in ["closed", "open"] {
+            let of = contender(&seen, load, HONEST)?;
+            let trial = &of["trials"][0];
+            for when in AUDITS {
+                assert_eq!(support::audit(trial, when), "passed", "{when}, {load}");
+            }
+            match not_valid(trial)? {
+                None => assert_eq!(trial["valid"], true),
+                Some(why) => {
+                    busy = why;
+                    continue;
+                }
+            }
+            assert_eq!(figure(trial, "errors"), 0.0, "{load}");
+            let verdict = |name: &str| {
+                let check = array(&trial["checks"]).iter().find(|check| check["name"] == name);
+                check.map(|check| &check["verdict"])
+            };
+            // Only an open load has a schedule.
+            for name in CHECKS.into_iter().filter(|&name| name != "schedule" || load == "open") {
+                let verdict = verdict(name).ok_or_else(|| format!("there is no check `{name}`"))?;
+                match (text(&verdict["verdict"]), text(&verdict["why"])) {
+                    ("passed", _) => {}
+                    ("not-checked", why) if NOT_EVERYWHERE.contains(&name) => {
+                        eprintln!("not checked on this machine, {load}: {name}: {why}");
+                    }
+                    other => return Err(format!("check `{name}` under {load}: {other:?}").into()),
+                }
+            }
+        }
+        if busy.is_empty() {
+            assert_eq!(seen.code, Some(0), "{}", seen.stderr);
+            return Ok(Completion::Completed);
+        }
+    }
+    Ok(Completion::ignored_with(busy))
+}
+
+/// The table of the document is that of the matrix; `BLESS=1` writes it anew (`cargo xtask bless`).
+fn documented() -> Result<(), Failed> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/method.md");
+    let document = std::fs::read_to_string(&path)?;
+    let mut table =
+        String::from("| fault | how it is made | what says it |\n| --- | --- | --- |\n");
+    for row in ROWS {
+        let how = match row.made {
+            Made::Canary { scene, options } => {
+                let nodes = if scene.nodes > 1 {
+                    format!(" of {} nodes", scene.nodes)
+                } else {
+                    String::new()
+                };
+                format!("canary{nodes} with `{options}`")
+            }
+            Made::Around { by, .. } => by.to_owned(),
+        };
+        let said: Vec<String> = row.said.iter().map(Said::text).collect();
+        writeln!(table, "| {} | {how} | {} |", row.fault, said.join("; "))?;
+    }
+    let expected = format!("{BEGIN}\n\n{}\n\n{END}", table.trim());
+    let (from, to) =
+        document.find(BEGIN).zip(document.find(END)).ok_or("the document has no place for it")?;
+    let held = document.get(from..to + END.len()).ok_or("its marks are in the wrong order")?;
+    if held == expected {
+        return Ok(());
+    }
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, document.replacen(held, &expected, 1))?;
+        return Ok(());
+    }
+    Err("docs/method.md does not show the matrix as it is; `cargo xtask bless`".into())
+}
+
+impl Said {
+    /// Whether it makes a trial not valid.
+    fn is_invalid(&self) -> bool {
+        matches!(self, Self::Check(..) | Self::AnyCheck(..) | Self::Audit(..))
+    }
+
+    fn is_of_the_machine(&self) -> bool {
+        match self {
+            Self::Check(name, _) => OF_THE_MACHINE.contains(name),
+            Self::AnyCheck(names, _) => names.iter().all(|name| OF_THE_MACHINE.contains(name)),
+            _ => false,
+        }
+    }
+
+    /// As `docs/method.md` has it: who says it, and what.
+    fn text(&self) -> String {
+        let words = |words: &str| {
+            if words.is_empty() { String::new() } else { format!(": “{}”", words.trim()) }
+        };
+        match self {
+            Self::Check(name, said) => format!("check `{name}`{}", words(said)),
+            Self::AnyCheck(names, said) => {
+                format!("check `{}`{}", names.join("` or `"), words(said))
+            }
+            Self::Audit(when, said) => format!("audit {when}{}", words(said)),
+            Self::NotChecked(name, said) => format!("check `{name}` not checked{}", words(said)),
+            Self::Finding(said) => format!("finding{}", words(said)),
+            Self::Error(kind, said) => format!("error of kind {kind}{}", words(said)),
+            Self::Figure(name, least) => format!("figure `{name}` at least {least}"),
+            Self::NotRanked => "not ranked in the answer".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The matrix: each fault, how it is made, and what must catch it, in which words.
+//!
+//! Rows of one scene share a study, in which an honest canary takes part: what catches a fault must
+//! not accuse it. `docs/method.md` shows this table; a test compares the two.
+//!
+//! Not here: running it (`main`), making faults that are not a canary's own (`surroundings`).
+
+use super::surroundings::How;
+
+/// A study without its systems.
+pub(crate) struct Scene {
+    pub(crate) name: &'static str,
+    pub(crate) workload: &'static str,
+    pub(crate) loads: &'static str,
+    /// Nodes of every canary.
+    pub(crate) nodes: u32,
+}
+
+/// How a fault comes about.
+pub(crate) enum Made {
+    /// The canary of a scene has these options.
+    Canary { scene: &'static Scene, options: &'static str },
+    /// By what surrounds an honest canary; in words.
+    Around { by: &'static str, how: How },
+}
+
+/// What must be said of a fault, and not of an honest canary beside it.
+pub(crate) enum Said {
+    /// The trial is not valid by this check, in these words.
+    Check(&'static str, &'static str),
+    /// The trial is not valid by at least one of these checks, in these words.
+    AnyCheck(&'static [&'static str], &'static str),
+    /// The trial is not valid by the audit at this time, in these words.
+    Audit(&'static str, &'static str),
+    /// This check could not be made: in the report, and never a pass.
+    NotChecked(&'static str, &'static str),
+    /// The report says so above its tables.
+    Finding(&'static str),
+    /// The kind and the words of one of the trial's first errors.
+    Error(&'static str, &'static str),
+    /// A figure of the trial is at least this.
+    Figure(&'static str, f64),
+    /// The answer does not rank the system.
+    NotRanked,
+}
+
+/// One fault.
+pub(crate) struct Row {
+    pub(crate) fault: &'static str,
+    /// Where: the system's name in its study.
+    pub(crate) name: &'static str,
+    /// The load that is looked at.
+    pub(crate) load: &'static str,
+    pub(crate) made: Made,
+    pub(crate) said: &'static [Said],
+}
+
+/// Each key once, so that no later write hides a lost one.
+static WRITES: Scene = Scene {
+    name: "writes",
+    workload: "{mix: {put: 1}, keys: {count: 2000, order: unique}}",
+    loads: "{load: {clients: 4, stop: {operations: 1000}}}",
+    nodes: 1,
+};
+/// Without a fill, which any failure would end.
+static UPDATES: Scene = Scene {
+    name: "updates",
+    workload: "{mix: {put: 50, get: 50}, keys: {count: 50}, fill: false}",
+    loads: "{load: {clients: 4, stop: {operations: 2000}}}",
+    nodes: 1,
+};
+static READS: Scene = Scene {
+    name: "reads",
+    workload: "{mix: {get: 1}, keys: {count: 100}}",
+    loads: "{closed: {clients: 6, stop: {after: 3s}}}",
+    nodes: 1,
+};
+/// Long enough to see a course in its seconds.
+static COURSE: Scene = Scene {
+    name: "course",
+    workload: "{mix: {get: 1}, keys: {count: 100}}",
+    loads: "{closed: {clients: 6, stop: {after: 7s}}}",
+    nodes: 1,
+};
+static OFFERED: Scene = Scene {
+    name: "offered",
+    workload: "{mix: {get: 1}, keys: {count: 100}}",
+    loads: "{open: {clients: 24, rate: 200/s, stop: {after: 4s}}}",
+    nodes: 1,
+};
+static NODES: Scene = Scene {
+    name: "nodes",
+    workload: "{mix: {get: 1}, keys: {count: 100}}",
+    loads: "{load: {clients: 6, stop: {after: 2s}}}",
+    nodes: 3,
+};
+
+const fn canary(
+    fault: &'static str,
+    name: &'static str,
+    scene: &'static Scene,
+    load: &'static str,
+    options: &'static str,
+    said: &'static [Said],
+) -> Row {
+    Row { fault, name, load, made: Made::Canary { scene, options }, said }
+}
+
+/// The matrix.
+pub(crate) static ROWS: &[Row] = &[
+    canary(
+        "acknowledged writes are lost",
+        "loses",
+        &WRITES,
+        "load",
+        "lose: 2%",
+        &[Said::Audit("after the load", "are lost and 0 wrong")],
+    ),
+    canary(
+        "acknowledged writes are lost on a restart",
+        "forgets",
+        &WRITES,
+        "load",
+        "lose-on-restart: 5%",
+        &[Said::Audit("after kill -9 and restart of all nodes", "are lost and 0 wrong")],
+    ),
+    canary(
+        "bytes are corrupted",
+        "corrupts",
+        &UPDATES,
+        "load",
+        "corrupt: 5%",
+        &[Said::Check("answers", "wrong and 0 stale answers; key `bakeoff/")],
+    ),
+    canary(
+        "bodies are truncated",
+        "truncates",
+        &UPDATES,
+        "load",
+        "truncate: 60%",
+        &[
+            Said::Check("errors", " % of operations failed"),
+            Said::Error("reset", "of the body missing"),
+        ],
+    ),
+    canary(
+        "reads are stale",
+        "stale",
+        &UPDATES,
+        "load",
+        "stale: 20%",
+        &[Said::Check("answers", "0 wrong and "), Said::Check("answers", "stale answers; key `")],
+    ),
+    canary(
+        "errors are answered quickly",
+        "errs",
+        &UPDATES,
+        "load",
+        "error: 60%",
+        &[
+            Said::Check("errors", " % of operations failed"),
+            Said::Error("status", "500"),
+            Said::NotRanked,
+        ],
+    ),
+    canary(
+        "nothing but errors is answered",
+        "only-errs",
+        &UPDATES,
+        "load",
+        "error: 100%",
+        &[Said::Check("successes", "no operation succeeded"), Said::NotRanked],
+    ),
+    canary(
+        "what is answered is no HTTP",
+        "garbles",
+        &UPDATES,
+        "load",
+        "garbage: 30%",
+        &[Said::Check("errors", " % of operations failed"), Said::Error("protocol", "")],
+    ),
+    canary(
+        "everything stops for a second, closed load",
+        "stalls",
+        &READS,
+        "closed",
+        "stall: 1s, stall-after: 1500ms",
+        &[
+            Said::Finding(
+                "stalls stalled in 1 of 1 trial under reads/closed: nothing succeeded for",
+            ),
+            Said::Figure("response_max_ms", 800.0),
+        ],
+    ),
+    canary(
+        "everything stops for a second, open load",
+        "stalls",
+        &OFFERED,
+        "open",
+        "stall: 1s, stall-after: 1500ms",
+        &[
+            Said::Finding(
+                "stalls stalled in 1 of 1 trial under offered/open: nothing succeeded for",
+            ),
+            Said::Figure("response_max_ms", 800.0),
+            Said::Figure("response_p90_ms", 100.0),
+        ],
+    ),
+    canary(
+        "a slow start",
+        "starts-slowly",
+        &READS,
+        "closed",
+        "slow-start: 1500ms",
+        &[Said::Figure("ready_after_seconds", 1.3)],
+    ),
+    canary(
+        "the warm-up is too short: slow at first",
+        "warms-up",
+        &COURSE,
+        "closed",
+        "delay: 20ms, warm-up: 2s",
+        &[Said::Check("stationary", "was too short")],
+    ),
+    canary(
+        "a server dies",
+        "dies",
+        &READS,
+        "closed",
+        "die-after: 1500ms",
+        &[Said::Check("servers", "during the load")],
+    ),
+    canary(
+        "one slow node of three",
+        "limps",
+        &NODES,
+        "load",
+        "delay: 20ms, slow-node: 2",
+        &[
+            Said::Finding("limps-2 of limps answered "),
+            Said::Finding(" times slower than the other nodes"),
+        ],
+    ),
+    Row {
+        fault: "a load needs more unique keys than there are",
+        name: "canary",
+        load: "load",
+        made: Made::Around { by: "a study with 500 keys to create in a second", how: How::Keys },
+        said: &[Said::Check("keys", "the unique keys ran out before the load's end")],
+    },
+    Row {
+        fault: "the generator is starved of CPU",
+        name: "canary",
+        load: "load",
+        made: Made::Around {
+            by: "`taskset -c 0 nice -n 19` beside eight busy loops on that CPU, at an open rate",
+            how: How::Starved,
+        },
+        said: &[Said::AnyCheck(&["generator", "schedule"], "")],
+    },
+    Row {
+        fault: "limits are asked for and cannot be applied",
+        name: "canary",
+        load: "load",
+        made: Made::Around { by: "`limits` in the study, and cgroups unmounted", how: How::Limits },
+        said: &[Said::NotChecked("limits", ""), Said::Finding("limits")],
+    },
+    Row {
+        fault: "the clock is stepped",
+        name: "canary",
+        load: "load",
+        made: Made::Around { by: "`BAKEOFF_CLOCK_STEP=1s,-1h`", how: How::Clock },
+        said: &[Said::Check("clock", "was set back by ")],
+    },
+    Row {
+        fault: "the disk is full",
+        name: "canary",
+        load: "load",
+        made: Made::Around {
+            by: "a file system that becomes one of 12 MiB under a load that writes more",
+            how: How::Disk,
+        },
+        said: &[Said::Check("disk", "")],
+    },
+];

@@ -1,0 +1,149 @@
+//! Faults of what surrounds a canary, which itself is honest: no CPU, no cgroups, no disk, a stepped
+//! clock, a study that asks for too much. Each is made for real where this machine lets us.
+
+use std::process::{Child, Command, Stdio};
+
+use crate::support::{Bench, has};
+
+/// Which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Keys,
+    Starved,
+    Limits,
+    Clock,
+    Disk,
+}
+
+/// A command to run, and what must go on beside it.
+pub(crate) struct Staged {
+    pub(crate) bench: Bench,
+    pub(crate) command: Command,
+    beside: Vec<Child>,
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        for child in &mut self.beside {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+fn bench(more: &str, workload: &str, load: &str) -> Bench {
+    Bench::new(&format!(
+        "title: A canary\n\
+         systems: {{canary: {{kind: canary{more}}}}}\n\
+         workloads: {{work: {workload}}}\n\
+         loads: {{load: {load}}}\n\
+         trials: 1\n"
+    ))
+}
+
+const READS: &str = "{mix: {get: 1}, keys: {count: 100}}";
+
+/// Sets the scene, with the fault or without it; `Err`: this machine cannot, and why.
+pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
+    let mut beside = Vec::new();
+    let (bench, command) = match how {
+        How::Keys => {
+            let count = if faulty { 500 } else { 1_000_000 };
+            let workload = format!("{{mix: {{put: 1}}, keys: {{count: {count}, order: unique}}}}");
+            let bench = bench("", &workload, "{clients: 4, stop: {after: 1s}}");
+            let command = bench.command();
+            (bench, command)
+        }
+        How::Starved => {
+            let bench = bench("", READS, "{clients: 20, rate: 100/s, stop: {after: 3s}}");
+            let words = if faulty { "-c 0 nice -n 19" } else { "-c 0" };
+            let command =
+                behind(&["taskset", "nice"], &format!("taskset {words}"), bench.command())?;
+            for _ in 0..if faulty { 8 } else { 0 } {
+                let mut busy = Command::new("taskset");
+                busy.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+                beside.push(busy.spawn().map_err(|error| format!("no busy loop: {error}"))?);
+            }
+            (bench, command)
+        }
+        How::Limits => {
+            let more = ", limits: {cpu: 0.5, memory: 256MiB}";
+            let bench = bench(more, READS, "{clients: 4, stop: {operations: 1000}}");
+            if !faulty {
+                let command = bench.command();
+                return Ok(Staged { bench, command, beside });
+            }
+            // Where cgroups are somebody else's they cannot be unmounted, but hidden.
+            let hide = "umount -R /sys/fs/cgroup || mount -t tmpfs tmpfs /sys/fs/cgroup";
+            let command = apart(hide, "", &bench.command())?;
+            (bench, command)
+        }
+        How::Clock => {
+            let bench = bench("", READS, "{clients: 4, stop: {after: 3s}}");
+            let mut command = bench.command();
+            if faulty {
+                command.env("BAKEOFF_CLOCK_STEP", "1s,-1h");
+            }
+            (bench, command)
+        }
+        How::Disk => {
+            // 6 MiB a second, and the log is never shortened.
+            let workload =
+                "{mix: {put: 1}, keys: {count: 100}, values: {size: 65536}, fill: false}";
+            let bench = bench("", workload, "{clients: 20, rate: 100/s, stop: {after: 4s}}");
+            let out = bench.out();
+            std::fs::create_dir(&out).expect("there is room for a test");
+            let mount = format!("mount -t tmpfs -o size=2g tmpfs '{}'", out.display());
+            // A run does not begin on a disk that is nearly full: it is made smaller once the load
+            // has begun.
+            let shrink = format!(
+                "until [ -n \"$(find '{out}' -name canary.log -size +1000k)\" ]; do sleep 0.1; done; \
+                 mount -o remount,size=12m '{out}'",
+                out = out.display()
+            );
+            let shrink = if faulty {
+                format!("({shrink}) </dev/null >/dev/null 2>&1 &")
+            } else {
+                String::new()
+            };
+            let command = apart(&mount, &shrink, &bench.command())?;
+            (bench, command)
+        }
+    };
+    Ok(Staged { bench, command, beside })
+}
+
+/// The command with these words before it, where there are these programs.
+fn behind(needs: &[&str], words: &str, command: Command) -> Result<Command, String> {
+    if let Some(absent) = needs.iter().find(|program| !has(program)) {
+        return Err(format!("{absent} not found"));
+    }
+    let mut words = words.split(' ');
+    let mut first = Command::new(words.next().unwrap_or_default());
+    first.args(words);
+    Ok(followed_by(first, &command))
+}
+
+fn followed_by(mut first: Command, then: &Command) -> Command {
+    first.stdin(Stdio::null()).arg(then.get_program()).args(then.get_args());
+    for (name, value) in then.get_envs() {
+        match value {
+            Some(value) => first.env(name, value),
+            None => first.env_remove(name),
+        };
+    }
+    first
+}
+
+/// The command in a mount namespace of its own, once `mounts` has been done there, and then `more`.
+fn apart(mounts: &str, more: &str, command: &Command) -> Result<Command, String> {
+    let own = ["-m", "-Urm"].into_iter().find(|flags| {
+        let tried = Command::new("unshare").args([flags, "sh", "-c", mounts]).output();
+        tried.is_ok_and(|tried| tried.status.success())
+    });
+    let own = own.ok_or("nobody may mount anything here, not even in a namespace of its own")?;
+    let script = format!("{{ {mounts}; }} >/dev/null 2>&1\n{more}\nexec \"$@\"");
+    let mut unshared = Command::new("unshare");
+    unshared.args([own, "sh", "-c", &script, "sh"]);
+    Ok(followed_by(unshared, command))
+}
