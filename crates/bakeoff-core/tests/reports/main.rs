@@ -6,6 +6,7 @@ mod fairness;
 mod html;
 mod large;
 mod noticed;
+mod compared;
 mod old_records;
 
 use std::collections::BTreeMap;
