@@ -113,3 +113,56 @@ fn starved(load: &Load, open: bool, stages: &[StageRecord], observed: &Observed)
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::measurement::{Errors, OperationFigures};
+
+    fn stage(verified: u64, kind: ErrorKind, count: u64) -> StageRecord {
+        let errors = [(kind, Errors { count, examples: Vec::new() })].into();
+        let figures = OperationFigures { verified, errors, ..OperationFigures::default() };
+        let measurement = Measurement {
+            window: Duration::from_secs(10),
+            operations: [("put".to_owned(), figures)].into(),
+            generator_threads: 2,
+            ..Measurement::default()
+        };
+        StageRecord { clients: 1, began: 0.0, measurement }
+    }
+
+    #[test]
+    fn more_failures_than_one_in_ten_are_too_many_and_unsent_ones_are_none() {
+        assert_eq!(failures(&[stage(90, ErrorKind::Status, 10)]), None);
+        let why = failures(&[stage(89, ErrorKind::Status, 11)]).expect("11 % failed");
+        assert!(why.starts_with("11.0 % of operations failed"), "{why}");
+        assert_eq!(failures(&[stage(10, ErrorKind::Unsent, 990)]), None);
+    }
+
+    #[test]
+    fn a_generator_that_waits_for_a_cpu_all_the_time_is_starved() {
+        let starving = |waited: f64| {
+            let counter = |total: f64| vec![0.0, total];
+            let columns = [
+                (Column::CpuUser, counter(1.0)),
+                (Column::CpuSystem, counter(1.0)),
+                (Column::CpuWait, counter(waited)),
+            ];
+            let at = vec![0.0, 10.0];
+            let series = Series { name: "generator".into(), at, columns: columns.into() };
+            Observed { nodes: vec![series], ..Observed::default() }
+        };
+        let load: Load = serde_json::from_value(serde_json::json!({
+            "name": "l", "clients": [1], "arrivals": {"kind": "closed"}, "in_flight": 1,
+            "stop": {"after": 10.0}, "warmup": 0.0, "timeout": 1.0, "targets": "all"
+        }))
+        .expect("it is a load");
+        let stages = [stage(100, ErrorKind::Status, 0)];
+        assert_eq!(starved(&load, false, &stages, &starving(6.0)), None, "of 20 seconds");
+        let why = starved(&load, false, &stages, &starving(17.0)).expect("19 of 20 seconds");
+        assert!(why.contains("waited for a CPU 85.0 % of the time"), "{why}");
+        assert_eq!(starved(&load, true, &stages, &starving(17.0)), None, "an open load slips");
+    }
+}
