@@ -8,7 +8,7 @@ use bakeoff_core::record::{self, Record};
 use bakeoff_core::report::{self, Report};
 use serde_json::Value;
 
-use super::large::{first, hostile, large};
+use super::large::{first, hostile, large, under};
 
 static LARGE: LazyLock<(Record, String)> = LazyLock::new(|| {
     let record = large();
@@ -126,7 +126,7 @@ fn the_page_carries_its_data() {
 
 #[test]
 fn a_page_is_made_of_anything() {
-    for (name, record) in [("empty", empty()), ("old", old())] {
+    for (name, record) in [("empty", empty()), ("old", old()), ("one load", under("sweep"))] {
         let page = page(&record);
         assert!(page.ends_with("</body></html>\n"), "{name}");
         assert!(!page.contains("NaN") && !page.contains("inf "), "{name}");

@@ -2,11 +2,11 @@
 //! and found good: `snapshots/`. `BLESS=1 cargo test -p bakeoff-core --test reports` writes them.
 
 mod building;
+mod compared;
 mod fairness;
 mod html;
 mod large;
 mod noticed;
-mod compared;
 mod old_records;
 
 use std::collections::BTreeMap;
