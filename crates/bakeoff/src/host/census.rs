@@ -97,7 +97,7 @@ impl Family {
     }
 
     /// What it has used so far and what it holds now. `thoroughly`: what costs a system call for
-    /// each thread is read too, and stands as it was otherwise.
+    /// each thread is read too, and is not among the columns otherwise.
     pub(super) fn look(&mut self, thoroughly: bool) -> Vec<(Column, f64)> {
         let (mut total, mut of_threads) = (Used::default(), OfThread::default());
         let (mut rss_pages, mut threads, mut open_files) = (0, 0, None);
@@ -137,11 +137,18 @@ impl Family {
             open_files = Some(0);
         }
         let ticks_per_second = procfs::ticks_per_second();
+        // The kernel adds what a child did to the disk to whoever reaps it: to bakeoff all that
+        // its servers did.
+        let io = total.io.filter(|_| self.with_descendants);
         let optional = [
+            (Column::DiskRead, io.map(|io| io.0 as f64)),
+            (Column::DiskWritten, io.map(|io| io.1 as f64)),
+        ];
+        let thorough = [
             (Column::CpuWait, of_threads.waited_ns.map(|ns| ns as f64 / 1e9)),
-            (Column::DiskRead, total.io.map(|io| io.0 as f64)),
-            (Column::DiskWritten, total.io.map(|io| io.1 as f64)),
             (Column::OpenFiles, open_files.map(|count| count as f64)),
+            (Column::SwitchesVoluntary, Some(of_threads.switches_voluntary as f64)),
+            (Column::SwitchesInvoluntary, Some(of_threads.switches_involuntary as f64)),
         ];
         let known = [
             (Column::CpuUser, total.user_ticks as f64 / ticks_per_second),
@@ -151,10 +158,9 @@ impl Family {
             (Column::Threads, threads as f64),
             (Column::FaultsMinor, total.faults_minor as f64),
             (Column::FaultsMajor, total.faults_major as f64),
-            (Column::SwitchesVoluntary, of_threads.switches_voluntary as f64),
-            (Column::SwitchesInvoluntary, of_threads.switches_involuntary as f64),
         ];
-        let there = optional.into_iter().filter_map(|(column, value)| Some((column, value?)));
+        let optional = optional.into_iter().chain(thorough.into_iter().filter(|_| thoroughly));
+        let there = optional.filter_map(|(column, value)| Some((column, value?)));
         known.into_iter().chain(there).collect()
     }
 }

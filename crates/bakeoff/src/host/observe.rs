@@ -4,8 +4,8 @@
 //! All looks are on a grid of the study's interval, and one more where a phase of the trial begins
 //! or ends, so that what a phase used is what lies between two looks. A look at a node reads a few
 //! files of `/proc`. What costs more (each thread, each socket, each file of the data directory) is
-//! looked at seldom enough that it takes its share of a core and no more, and its columns stand
-//! still meanwhile.
+//! looked at seldom enough that it takes its share of a core and no more; in between its counters are
+//! taken to have grown evenly, and its gauges to have stood still.
 //!
 //! Not here: what is read (`census`, `sockets`, `machine`), what a load's summary says (`usage`).
 
@@ -158,8 +158,8 @@ impl Sampler {
             interval: self.interval,
             cost: looker.cost,
             phases: self.phases,
-            nodes: looker.nodes.drain(..).map(|node| node.series).collect(),
-            machine: std::mem::take(&mut looker.machine_series),
+            nodes: looker.nodes.drain(..).map(|node| settle(node.series)).collect(),
+            machine: settle(std::mem::take(&mut looker.machine_series)),
         }
     }
 
@@ -370,11 +370,11 @@ impl Looker {
     }
 }
 
-/// Adds a look. A column that has nothing new stands still.
+/// Adds a look. What it does not see is no number until all looks are [settled](settle).
 fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {
     series.at.push(at);
     for column in series.columns.values_mut() {
-        column.push(column.last().copied().unwrap_or(0.0));
+        column.push(f64::NAN);
     }
     row.into_iter().for_each(|(column, value)| set(series, column, value));
 }
@@ -389,6 +389,33 @@ fn set(series: &mut Series, column: Column, value: f64) {
     } else {
         values.resize(series.at.len(), value);
     }
+}
+
+/// Fills in what single looks did not see: a counter grew evenly from the look before to the look
+/// after, a gauge stood still.
+fn settle(mut series: Series) -> Series {
+    let at = &series.at;
+    for (column, values) in &mut series.columns {
+        let mut last: Option<usize> = None;
+        for place in 0..values.len() {
+            if values[place].is_nan() {
+                continue;
+            }
+            let before = last.unwrap_or(place);
+            let (from, grown) = (values[before], values[place] - values[before]);
+            for between in (before + 1)..place {
+                let share = (at[between] - at[before]) / (at[place] - at[before]).max(1e-9);
+                let share = if column.is_counter() { share } else { 0.0 };
+                values[between] = ((from + grown * share) * 1e4).round() / 1e4;
+            }
+            last = Some(place);
+        }
+        if let Some(last) = last {
+            let value = values[last];
+            values[last..].fill(value);
+        }
+    }
+    series
 }
 
 /// Bytes of disk space that the files below a directory take; `None` when they are too many.
@@ -425,7 +452,28 @@ mod tests {
     fn newest(sampler: &Sampler, node: &str, column: Column) -> f64 {
         let looker = lock(&sampler.looker);
         let found = looker.nodes.iter().find(|one| one.series.name == node).unwrap();
-        found.series.columns.get(&column).and_then(|values| values.last().copied()).unwrap_or(-1.0)
+        let values = found.series.columns.get(&column);
+        values.and_then(|all| all.iter().rfind(|one| !one.is_nan()).copied()).unwrap_or(-1.0)
+    }
+
+    #[test]
+    fn what_single_looks_do_not_see_is_filled_in() {
+        let mut series = Series::default();
+        let looks = [
+            (0.0, Some(10.0), Some(5.0)),
+            (1.0, None, None),
+            (4.0, Some(50.0), Some(6.0)),
+            (5.0, None, None),
+        ];
+        for (at, sent, data) in looks {
+            push(&mut series, at, vec![(Column::Resident, at)]);
+            sent.into_iter().for_each(|value| set(&mut series, Column::SocketSent, value));
+            data.into_iter().for_each(|value| set(&mut series, Column::DataDirectory, value));
+        }
+        let settled = settle(series);
+        assert_eq!(settled.columns[&Column::SocketSent], [10.0, 20.0, 50.0, 50.0]);
+        assert_eq!(settled.columns[&Column::DataDirectory], [5.0, 5.0, 6.0, 6.0]);
+        assert_eq!(settled.columns[&Column::Resident], [0.0, 1.0, 4.0, 5.0]);
     }
 
     #[test]
