@@ -123,45 +123,48 @@ fn once(key: &str, all: bool, study: impl FnOnce() -> Found) -> Found {
 
 /// Runs a scene with the honest canary and all of its rows' canaries.
 fn scene(scene: &'static Scene) -> Found {
-    once(scene.name, false, || {
-        let mut systems = BTreeMap::from([(HONEST, "")]);
-        for row in ROWS {
-            if let Made::Canary { scene: its, options } = row.made
-                && its.name == scene.name
-            {
-                systems.insert(row.name, options);
-            }
+    once(scene.name, false, || run_scene(scene))
+}
+
+fn run_scene(scene: &'static Scene) -> Found {
+    let mut systems = BTreeMap::from([(HONEST, "")]);
+    for row in ROWS {
+        if let Made::Canary { scene: its, options } = row.made
+            && its.name == scene.name
+        {
+            systems.insert(row.name, options);
         }
-        let nodes = scene.nodes;
-        let systems = systems.iter().map(|(name, options)| {
-            format!("  {name}: {{kind: canary, nodes: {nodes}, options: {{{options}}}}}\n")
-        });
-        let bench = Bench::new(&format!(
-            "title: Canaries\nsystems:\n{}workloads: {{{}: {}}}\nloads: {}\ntrials: 1\n",
-            systems.collect::<String>(),
-            scene.name,
-            scene.workload,
-            scene.loads
-        ));
-        run(&bench, &mut bench.command())
-    })
+    }
+    let nodes = scene.nodes;
+    let systems = systems.iter().map(|(name, options)| {
+        format!("  {name}: {{kind: canary, nodes: {nodes}, options: {{{options}}}}}\n")
+    });
+    let bench = Bench::new(&format!(
+        "title: Canaries\nsystems:\n{}workloads: {{{}: {}}}\nloads: {}\ntrials: 1\n",
+        systems.collect::<String>(),
+        scene.name,
+        scene.workload,
+        scene.loads
+    ));
+    run(&bench, &mut bench.command())
 }
 
 /// Runs an honest canary in surroundings with or without a fault. `None`: not on this machine.
 fn around(how: How, faulty: bool) -> Result<Found, String> {
     let mut cannot = None;
-    let found =
-        once(&format!("{how:?} {faulty}"), how == How::Starved, || match stage(how, faulty) {
-            Ok(mut staged) => {
-                let Staged { bench, command, .. } = &mut staged;
-                run(bench, command)
-            }
-            Err(why) => {
-                cannot = Some(why);
-                Err("not on this machine".into())
-            }
-        });
+    let found = once(&format!("{how:?} {faulty}"), how == How::Starved, || {
+        run_around(how, faulty).unwrap_or_else(|why| {
+            cannot = Some(why);
+            Err("not on this machine".into())
+        })
+    });
     cannot.map_or(Ok(found), Err)
+}
+
+fn run_around(how: How, faulty: bool) -> Result<Found, String> {
+    let mut staged = stage(how, faulty)?;
+    let Staged { bench, command, .. } = &mut staged;
+    Ok(run(bench, command))
 }
 
 /// Where a row's system is in a report.
@@ -247,16 +250,48 @@ fn caught(row: &'static Row) -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-/// The honest canary under the same study is not accused of it.
+/// The honest canary under the same study is not accused of it. Where the machine had no time for
+/// the generator it is tried again, alone.
 fn spared(row: &'static Row) -> Result<Completion, Failed> {
-    let (seen, name) = match row.made {
-        Made::Canary { scene: of, .. } => (scene(of)?, HONEST),
-        Made::Around { how, .. } => match around(how, false) {
-            Ok(found) => (found?, row.name),
-            Err(why) => return Ok(Completion::ignored_with(why)),
-        },
+    let mut busy = String::new();
+    for attempt in 0..ATTEMPTS {
+        let found = match row.made {
+            Made::Canary { scene: of, .. } if attempt == 0 => scene(of),
+            Made::Canary { scene: of, .. } => in_turn(true, || run_scene(of)),
+            Made::Around { how, .. } => {
+                let again = || in_turn(true, || run_around(how, false));
+                match if attempt == 0 { around(how, false) } else { again() } {
+                    Ok(found) => found,
+                    Err(why) => return Ok(Completion::ignored_with(why)),
+                }
+            }
+        };
+        match is_spared(row, &*found?)? {
+            Spared::Busy(why) => busy = why,
+            Spared::Unable => {
+                return Ok(Completion::ignored_with("this machine cannot do it either way"));
+            }
+            Spared::Valid => return Ok(Completion::Completed),
+        }
+    }
+    Ok(Completion::ignored_with(busy))
+}
+
+/// What became of an honest canary.
+enum Spared {
+    Valid,
+    /// It is not valid, since the machine had no time for the generator.
+    Busy(String),
+    /// What the row does cannot be done here, with or without the fault.
+    Unable,
+}
+
+fn is_spared(row: &'static Row, seen: &Seen) -> Result<Spared, Failed> {
+    let name = match row.made {
+        Made::Canary { .. } => HONEST,
+        Made::Around { .. } => row.name,
     };
-    contender(&seen, row.load, name)?;
+    contender(seen, row.load, name)?;
     let others = |words: &str| name == HONEST && !words.contains(row.name);
     for said in row.said {
         let accused = match said {
@@ -266,10 +301,10 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
                 let words = words.replace(row.name, name);
                 array(&seen.report["findings"]).iter().any(|one| text(one).contains(&words))
             }
-            said => says(&seen, row.load, name, said).is_ok(),
+            said => says(seen, row.load, name, said).is_ok(),
         };
         if accused && matches!(said, Said::NotChecked(..)) {
-            return Ok(Completion::ignored_with("this machine cannot do it either way"));
+            return Ok(Spared::Unable);
         }
         if accused && !said.is_of_the_machine() {
             return Err(
@@ -277,9 +312,9 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
             );
         }
     }
-    match not_valid(&contender(&seen, row.load, name)?["trials"][0]) {
-        Ok(None) => Ok(Completion::Completed),
-        Ok(Some(busy)) => Ok(Completion::ignored_with(busy)),
+    match not_valid(&contender(seen, row.load, name)?["trials"][0]) {
+        Ok(None) => Ok(Spared::Valid),
+        Ok(Some(busy)) => Ok(Spared::Busy(busy)),
         Err(why) => Err(format!("an honest canary is not valid: {why}\n{}", seen.stderr).into()),
     }
 }

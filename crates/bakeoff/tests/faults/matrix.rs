@@ -79,7 +79,7 @@ static READS: Scene = Scene {
 static COURSE: Scene = Scene {
     name: "course",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
-    loads: "{closed: {clients: 6, stop: {after: 7s}}}",
+    loads: "{closed: {clients: 6, stop: {after: 8s}}}",
     nodes: 1,
 };
 static OFFERED: Scene = Scene {
@@ -219,7 +219,7 @@ pub(crate) static ROWS: &[Row] = &[
         "warms-up",
         &COURSE,
         "closed",
-        "delay: 20ms, warm-up: 2s",
+        "delay: 60ms, warm-up: 3500ms",
         &[Said::Check("stationary", "was too short")],
     ),
     canary(
