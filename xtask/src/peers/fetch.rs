@@ -9,6 +9,9 @@
 //! Not here: how bakeoff has the systems that it compares (`crates/bakeoff/src/install`), which
 //! records far more about what it fetched.
 
+#[path = "../../../crates/bakeoff/src/install/apt.rs"]
+mod apt;
+
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs;
@@ -155,7 +158,7 @@ impl Debian {
         let work = scratch(&peers()?)?;
         let debs = work.path().join("debs");
         make_dir(&debs)?;
-        let mut download = apt(lists.path());
+        let mut download = apt_get(lists.path())?;
         download.current_dir(&debs).arg("download").arg(package).args(libraries);
         run(download).map_err(|error| format!("Debian's {package} cannot be had: {error}"))?;
         let root = work.path().join("root");
@@ -179,30 +182,17 @@ impl Debian {
     }
 }
 
-/// apt with lists and a cache of its own; sources and keys are the machine's, so that signatures
-/// and hashes are verified as for any installation.
-fn apt(dir: &Path) -> Command {
-    let mut apt = Command::new("apt-get");
-    let mut option = |name: &str, value: &str| {
-        apt.arg("-o").arg(format!("{name}={value}"));
-    };
-    let dir = dir.display().to_string();
-    option("Dir::State::Lists", &format!("{dir}/lists"));
-    option("Dir::Cache", &dir);
-    option("Acquire::Languages", "none");
-    if rustix::process::geteuid().is_root() {
-        // The user `_apt` cannot write into folders of ours.
-        option("APT::Sandbox::User", "root");
-    }
-    apt.arg("-qq").env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
-    apt
+fn apt_get(dir: &Path) -> Result<Command, Failure> {
+    let mut apt_get = Command::new("apt-get");
+    apt::apart(&mut apt_get, dir)
+        .map_err(|error| format!("cannot make `{}`: {error}", dir.display()))?;
+    apt_get.arg("-qq");
+    Ok(apt_get)
 }
 
 fn update() -> Result<tempfile::TempDir, Failure> {
     let dir = scratch(&peers()?)?;
-    make_dir(&dir.path().join("lists/partial"))?;
-    make_dir(&dir.path().join("archives/partial"))?;
-    let mut update = apt(dir.path());
+    let mut update = apt_get(dir.path())?;
     update.arg("update");
     // Some of the machine's sources may be unreachable: what counts is whether the packages are found.
     if let Err(error) = run(update) {

@@ -1,9 +1,8 @@
 //! Debian packages, fetched by the machine's own apt and unpacked without root.
 //!
-//! `apt-get` gets package lists and a cache of its own, so that it needs no rights and leaves the
-//! machine as it was; sources and keys are the machine's, so that signatures and hashes are
-//! verified as for any installation. Some of the machine's sources may be unreachable: what counts
-//! is whether the packages were found.
+//! Some of the machine's sources may be unreachable: what counts is whether the packages were found.
+//!
+//! Not here: how apt is kept from the machine's own lists and cache (`apt`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 use super::error::RungError;
 use super::version::{VersionRequest, upstream};
-use super::{Fetched, Host, Job, tool};
+use super::{Fetched, Host, Job, apt, tool};
 
 /// Why this machine cannot do it, if it cannot.
 pub(super) fn unable(host: &Host) -> Option<String> {
@@ -35,20 +34,16 @@ pub(super) fn fetch(
         return Err(RungError::PassedOver("the recipe names no package".to_owned()));
     };
     let apt = Apt { dir: job.scratch.join("apt"), host: job.host };
-    for folder in ["lists/partial", "archives/partial"] {
-        let dir = apt.dir.join(folder);
-        fs::create_dir_all(&dir).map_err(|e| RungError::io("make", &dir, &e))?;
-    }
     job.watcher.say(&format!("{}: reading Debian's package lists", job.system));
     let updated = job
         .call("apt-get update", Duration::from_secs(180))
-        .run(apt.command("apt-get").arg("update"), job.watcher);
+        .run(apt.command("apt-get")?.arg("update"), job.watcher);
     if let Err(RungError::Interrupted) = updated {
         return Err(RungError::Interrupted);
     }
     let madison = job
         .call("apt-cache madison", Duration::from_secs(60))
-        .read(apt.command("apt-cache").args(["madison", main]), job.watcher)?;
+        .read(apt.command("apt-cache")?.args(["madison", main]), job.watcher)?;
     let offered = offered_versions(&madison, main);
     if offered.is_empty() {
         // Without lists the failure of the update is what the user must hear of.
@@ -63,7 +58,7 @@ pub(super) fn fetch(
     job.watcher.say(&format!("{}: fetching Debian's {main} {version}", job.system));
     let debs = job.scratch.join("debs");
     fs::create_dir_all(&debs).map_err(|e| RungError::io("make", &debs, &e))?;
-    let mut download = apt.command("apt-get");
+    let mut download = apt.command("apt-get")?;
     download
         .current_dir(&debs)
         .arg("download")
@@ -91,30 +86,10 @@ struct Apt<'a> {
 }
 
 impl Apt<'_> {
-    fn command(&self, tool: &str) -> Command {
+    fn command(&self, tool: &str) -> Result<Command, RungError> {
         let mut command = self.host.command(tool);
-        let mut option = |name: &str, value: &str| {
-            command.arg("-o").arg(format!("{name}={value}"));
-        };
-        let dir = self.dir.display().to_string();
-        option("Dir::State::Lists", &format!("{dir}/lists"));
-        option("Dir::Cache", &dir);
-        option("Acquire::Languages", "none");
-        // Only what names packages is needed, not descriptions for software centres.
-        for index in
-            ["DEP-11", "DEP-11-icons-small", "DEP-11-icons", "DEP-11-icons-hidpi", "Contents-deb"]
-        {
-            option(&format!("Acquire::IndexTargets::deb::{index}::DefaultEnabled"), "false");
-        }
-        option("Acquire::Retries", "1");
-        option("Acquire::http::Timeout", "15");
-        option("Acquire::https::Timeout", "15");
-        if rustix::process::geteuid().is_root() {
-            // The user `_apt` cannot write into folders of ours.
-            option("APT::Sandbox::User", "root");
-        }
-        command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
-        command
+        apt::apart(&mut command, &self.dir).map_err(|e| RungError::io("make", &self.dir, &e))?;
+        Ok(command)
     }
 }
 

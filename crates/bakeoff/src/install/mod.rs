@@ -11,6 +11,7 @@
 //!
 //! Not here: what a program is started with (`systems`), and starting it (`process`).
 
+mod apt;
 mod archive;
 mod cache;
 mod debian;
