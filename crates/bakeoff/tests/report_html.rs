@@ -1,9 +1,11 @@
 //! The report's page in a real browser: Chromium, headless, driven over its DevTools pipe.
 //!
-//! The browser is `CHROMIUM`, or the first of the usual names on `PATH`. Where there is none every
-//! test is reported as ignored, with the reason, and counted on the last line.
+//! Where there is no browser and none can be fetched, every test is reported as ignored, with the
+//! reason, and counted on the last line; in CI that is a failure unless the machine lacks what is
+//! needed to fetch one.
 //!
-//! Not here: what stands in the page (`bakeoff-core`'s `tests/reports`).
+//! Not here: what stands in the page (`bakeoff-core`'s `tests/reports`), where the browser comes from
+//! (`support/chromium`).
 
 #![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
@@ -11,13 +13,15 @@
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../bakeoff-core/tests/reports/building.rs"]
 mod building;
+#[path = "support/chromium.rs"]
+mod chromium;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../bakeoff-core/tests/reports/large.rs"]
 mod large;
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, ExitCode, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,29 +29,15 @@ use bakeoff_core::record::Record;
 use bakeoff_core::report::{self, Report};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use libtest_mimic::{Arguments, Completion, Trial};
+use chromium::{Chromium, Missing};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const NAMES: [&str; 5] = [
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "chromium-headless-shell",
-];
 /// What a page must have loaded in. The aim is a second; a machine that builds meanwhile is slower.
 const LOADED_WITHIN_MS: f64 = 5000.0;
 
-fn browser_program() -> Option<PathBuf> {
-    if let Some(asked) = std::env::var_os("CHROMIUM") {
-        return Some(asked.into());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let mut candidates = NAMES.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name)));
-    candidates.find(|candidate| candidate.is_file())
-}
+static CHROMIUM: LazyLock<Result<Chromium, Missing>> = LazyLock::new(Chromium::find);
 
 /// A browser with one page.
 struct Browser {
@@ -69,12 +59,12 @@ impl Drop for Browser {
 
 impl Browser {
     fn start() -> Self {
-        let program = browser_program().expect("it was looked for");
+        let chromium = CHROMIUM.as_ref().expect("it was looked for");
         let dir = tempfile::tempdir().expect("there is room for a profile");
-        // The pipe is on descriptors 3 and 4.
-        let mut process = Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
-            .arg(program)
+        let mut process = chromium
+            .command(dir.path())
+            // Its sandbox needs rights that neither root in a container nor every user has; all that
+            // is opened is our own.
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"])
             .args(["--disable-dev-shm-usage", "--remote-debugging-pipe"])
             .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
@@ -477,9 +467,15 @@ fn main() -> ExitCode {
     let trials = tests.into_iter().map(|(name, test)| {
         let skipped = Arc::clone(&skipped);
         Trial::ignorable_test(name, move || {
-            if browser_program().is_none() {
+            if let Err(missing) = &*CHROMIUM {
+                let why = missing.why();
+                let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+                if in_ci && matches!(missing, Missing::Failed(_)) {
+                    return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
+                }
                 *skipped.lock().unwrap() += 1;
-                return Ok(Completion::ignored_with("skipped: chromium not found"));
+                let why = why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+                return Ok(Completion::ignored_with(format!("skipped: {why}")));
             }
             test();
             Ok(Completion::Completed)
@@ -487,11 +483,8 @@ fn main() -> ExitCode {
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     let skipped = *skipped.lock().unwrap();
-    if skipped > 0 {
-        println!(
-            "skipped: {skipped} tests of the report's page: chromium not found (set CHROMIUM, or \
-             install it)"
-        );
+    if let (1.., Err(missing)) = (skipped, &*CHROMIUM) {
+        println!("skipped: {skipped} tests of the report's page: {}", missing.why());
     }
     conclusion.exit_code()
 }
