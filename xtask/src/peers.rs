@@ -11,6 +11,8 @@ mod fetch;
 pub(crate) mod http;
 pub(crate) mod kv;
 mod measure;
+#[path = "../../crates/bakeoff/src/install/place.rs"]
+mod place;
 mod summary;
 
 use std::io::{Read as _, Write as _};
@@ -25,18 +27,10 @@ use crate::{Failure, cargo, root};
 
 const DOCUMENT: &str = "docs/performance.md";
 
-/// bakeoff's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
+/// bakeoff's cache.
 fn cache() -> Result<PathBuf, Failure> {
-    let set =
-        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(own) = set("BAKEOFF_CACHE") {
-        return std::path::absolute(own).map_err(|error| format!("BAKEOFF_CACHE: {error}"));
-    }
-    let base = set("XDG_CACHE_HOME")
-        .filter(|dir| dir.is_absolute())
-        .or_else(|| set("HOME").map(|home| home.join(".cache")))
-        .ok_or("none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set")?;
-    Ok(base.join("bakeoff"))
+    let found = place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    found.ok_or_else(|| "none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
 }
 
 fn make_dir(dir: &Path) -> Result<(), Failure> {

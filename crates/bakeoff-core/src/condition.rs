@@ -124,18 +124,33 @@ pub struct Misread {
 impl fmt::Display for Misread {
     /// What is wrong, then the text with the place marked below it.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |text: &str| -> String {
-            text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-        };
         let columns = |text: &str| text.chars().count();
         let before = columns(&self.text[..self.place.start]);
         let marks = columns(&self.text[self.place.clone()]).max(1);
-        write!(to, "{}\n  {}\n  ", self.what, shown(&self.text))?;
+        write!(to, "{}\n  {}\n  ", self.what, units::harmless(&self.text))?;
         write!(to, "{}{}", " ".repeat(before), "^".repeat(marks))
     }
 }
 
 impl std::error::Error for Misread {}
+
+impl Misread {
+    /// What is wrong at this place of a text, the space around it left out.
+    pub(crate) fn at(text: &str, place: Range<usize>, what: String) -> Self {
+        Self { text: text.to_owned(), place: trimmed(text, place), what }
+    }
+}
+
+/// Where in a text stand what is before its comparison, the comparison, and what is behind it.
+/// `none` is said of a text without one.
+pub(crate) fn split(text: &str, none: &str) -> Result<[Range<usize>; 3], Misread> {
+    let Some(at) = text.find(['<', '>', '=', '!']) else {
+        let what = format!("`{}`: {none}", units::shown(text.trim()));
+        return Err(Misread::at(text, 0..text.len(), what));
+    };
+    let end = text.len() - text[at..].trim_start_matches(['<', '>', '=', '!']).len();
+    Ok([0..at, at..end, end..text.len()])
+}
 
 impl fmt::Display for Condition {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,18 +162,10 @@ impl FromStr for Condition {
     type Err = Misread;
 
     fn from_str(text: &str) -> Result<Self, Misread> {
-        let misread = |place: Range<usize>, what: String| Misread {
-            text: text.to_owned(),
-            place: trimmed(text, place),
-            what,
-        };
-        let Some(at) = text.find(['<', '>', '=', '!']) else {
-            let what = "a condition compares a figure with a limit: `p99 > 20ms`";
-            return Err(misread(0..text.len(), format!("`{}`: {what}", units::shown(text.trim()))));
-        };
-        let symbol = text[at..].len() - text[at..].trim_start_matches(['<', '>', '=', '!']).len();
-        let (left, right) = (0..at, at + symbol..text.len());
-        let operator = match &text[at..at + symbol] {
+        let misread = |place, what| Misread::at(text, place, what);
+        let what = "a condition compares a figure with a limit: `p99 > 20ms`";
+        let [left, symbol, right] = split(text, what)?;
+        let operator = match &text[symbol.clone()] {
             "<" => Operator::Below,
             "<=" => Operator::AtMost,
             ">" => Operator::Above,
@@ -166,7 +173,7 @@ impl FromStr for Condition {
             other => {
                 let what = "is no comparison; there are `<`, `<=`, `>` and `>=`";
                 let what = format!("`{}` {what}", units::shown(other));
-                return Err(misread(at..at + symbol, what));
+                return Err(misread(symbol, what));
             }
         };
         let metric = metric(&text[left.clone()]).map_err(|what| misread(left, what))?;

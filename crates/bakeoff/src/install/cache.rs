@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::error::InstallError;
+use super::place;
 use super::tool::Watcher;
 
 /// The version of the manifest's form.
@@ -87,15 +88,7 @@ impl Cache {
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
-        let set = |name: &str| variable(name).filter(|value| !value.as_os_str().is_empty());
-        if let Some(own) = set("BAKEOFF_CACHE") {
-            // Tools run elsewhere are told paths in here, so they must not depend on the folder.
-            return Some(Cache { root: std::path::absolute(&own).unwrap_or(own) });
-        }
-        // The XDG specification wants relative paths to be ignored.
-        let xdg = set("XDG_CACHE_HOME").filter(|dir| dir.is_absolute());
-        let base = xdg.or_else(|| set("HOME").map(|home| home.join(".cache")))?;
-        Some(Cache { root: base.join("bakeoff") })
+        place::cache(variable).map(|root| Cache { root })
     }
 
     /// The folder itself.

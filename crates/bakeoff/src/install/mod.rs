@@ -21,6 +21,7 @@ mod find;
 mod go_module;
 mod java;
 mod maven;
+mod place;
 mod recipe;
 #[cfg(test)]
 mod testing;

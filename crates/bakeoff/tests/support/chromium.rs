@@ -10,6 +10,8 @@
 
 #[path = "../../src/install/apt.rs"]
 mod apt;
+#[path = "../../src/install/place.rs"]
+mod place;
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Seek as _};
@@ -232,18 +234,10 @@ fn library_folders(tree: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// bakeoff's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
+/// bakeoff's cache.
 fn cache() -> Result<PathBuf, String> {
-    let set =
-        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(own) = set("BAKEOFF_CACHE") {
-        return std::path::absolute(own).map_err(|error| format!("BAKEOFF_CACHE: {error}"));
-    }
-    let base = set("XDG_CACHE_HOME")
-        .filter(|dir| dir.is_absolute())
-        .or_else(|| set("HOME").map(|home| home.join(".cache")))
-        .ok_or("none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set")?;
-    Ok(base.join("bakeoff"))
+    let found = place::cache(|name| std::env::var_os(name).map(PathBuf::from));
+    found.ok_or_else(|| "none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set".to_owned())
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {

@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use crate::condition::{Misread, trimmed};
+use crate::condition::{Misread, split, trimmed};
 use crate::stats::judge::Scale;
 use crate::units::{self, count_text, figure_text};
 
@@ -55,30 +55,22 @@ impl FromStr for FailIf {
     type Err = Misread;
 
     fn from_str(text: &str) -> Result<Self, Misread> {
-        let misread = |place: Range<usize>, what: String| Misread {
-            text: text.to_owned(),
-            place: trimmed(text, place),
-            what,
-        };
-        let Some(at) = text.find(['<', '>', '=', '!']) else {
-            let what = "a condition compares a change with a limit: `throughput < -5%`";
-            return Err(misread(0..text.len(), format!("`{}`: {what}", units::shown(text.trim()))));
-        };
-        let symbol = text[at..].len() - text[at..].trim_start_matches(['<', '>', '=', '!']).len();
-        let below = match &text[at..at + symbol] {
+        let misread = |place, what| Misread::at(text, place, what);
+        let what = "a condition compares a change with a limit: `throughput < -5%`";
+        let [left, symbol, right] = split(text, what)?;
+        let below = match &text[symbol.clone()] {
             "<" => true,
             ">" => false,
             other => {
                 let what =
                     format!("`{}` compares no changes; write `<` or `>`", units::shown(other));
-                return Err(misread(at..at + symbol, what));
+                return Err(misread(symbol, what));
             }
         };
         let (place, system, figure) =
-            about(text, at).map_err(|(place, what)| misread(place, what))?;
+            about(text, left.end).map_err(|(place, what)| misread(place, what))?;
         let quantity =
             quantity(&text[figure.clone()]).map_err(|what| misread(figure.clone(), what))?;
-        let right = at + symbol..text.len();
         let limit = percent(&text[right.clone()]).map_err(|what| misread(right, what))?;
         let words: Vec<&str> = text.split_whitespace().collect();
         Ok(Self {
