@@ -34,8 +34,7 @@ fn logs(dir: &Path) -> usize {
 
 #[test]
 fn a_kept_cluster_serves_all_trials_and_is_cleared_between_them() {
-    let run = Bench::new(STUDY).run();
-    assert_eq!(run.ran.code, Some(0), "{}", run.ran.stderr);
+    let run = Bench::new(STUDY).run().ended_well();
     let record = run.record();
     assert_eq!(trials(&record).len(), 4);
     let errors: Vec<f64> = array(&run.report["comparisons"][1]["systems"][0]["trials"])
@@ -50,8 +49,7 @@ fn a_kept_cluster_serves_all_trials_and_is_cleared_between_them() {
 
 #[test]
 fn a_fresh_cluster_serves_one_trial() {
-    let run = Bench::new(&STUDY.replace("clusters: kept\n", "")).run();
-    assert_eq!(run.ran.code, Some(0), "{}", run.ran.stderr);
+    let run = Bench::new(&STUDY.replace("clusters: kept\n", "")).run().ended_well();
     let dir = run.bench.runs().remove(0);
     assert_eq!((logs(&dir.join("kept")), logs(&dir.join("trials"))), (0, 4));
 }

@@ -27,11 +27,9 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::Value;
 
 use matrix::{Made, ROWS, Row, Said, Scene};
-use support::{AUDITS, Bench, Ran, array, figure, text};
+use support::{AUDITS, Bench, OF_THE_MACHINE, Ran, array, figure, text};
 use surroundings::{How, Staged, stage};
 
-/// Checks that fail honest systems too where the machine has no time for the generator.
-const OF_THE_MACHINE: [&str; 4] = ["generator", "schedule", "steal", "stationary"];
 /// All that is checked of every trial.
 const CHECKS: [&str; 12] = [
     "generator",
@@ -321,14 +319,11 @@ fn is_spared(row: &'static Row, seen: &Seen) -> Result<Spared, Failed> {
 
 /// Why an honest canary's trial is not valid: not, because the machine was busy, or falsely.
 fn not_valid(trial: &Value) -> Result<Option<String>, String> {
-    let because: Vec<&str> = array(&trial["invalid_because"]).iter().map(text).collect();
-    let of_the_machine = |why: &&str| {
-        OF_THE_MACHINE.iter().any(|name| why.split_once(": ").is_some_and(|(by, _)| by == *name))
-    };
+    let because = support::reasons(trial);
     let all = because.join("; ");
     if because.is_empty() {
         Ok(None)
-    } else if because.iter().all(of_the_machine) {
+    } else if because.iter().all(|why| support::is_of_the_machine(why)) {
         Ok(Some(format!("the machine was busy: {all}")))
     } else {
         Err(all)
