@@ -288,6 +288,30 @@ pub fn count_text(count: u64) -> String {
     text
 }
 
+/// A count of things: `1 client`, `1,200 clients`.
+pub fn plural(count: u64, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {what}{s}", count_text(count))
+}
+
+/// `1 trial`, `12 trials`.
+pub fn trials_text(count: usize) -> String {
+    plural(count as u64, "trial")
+}
+
+/// A share in percent: `98.8 %`.
+pub fn share_text(share: f64) -> String {
+    let percent = share * 100.0;
+    // Rounding must not turn some into none, nor most into all.
+    match percent {
+        p if p > 0.0 && p < 0.01 => "< 0.01 %".to_owned(),
+        p if p > 99.9 && p < 100.0 => "> 99.9 %".to_owned(),
+        p if p < 1.0 => format!("{p:.2} %"),
+        p if p < 100.0 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
 /// A figure for reading: three significant digits below 100, whole with thousands apart above.
 pub fn figure_text(value: f64) -> String {
     if !value.is_finite() {

@@ -9,13 +9,12 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::units::harmless;
+use bakeoff_core::units::{harmless, trials_text};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::HistoryArgs;
 use crate::failure::Failure;
 use crate::messages::Messages;
-use crate::run::trials_text;
 use crate::run_folder::{RECORD, is_held};
 
 /// A run in a line.

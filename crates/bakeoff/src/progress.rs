@@ -12,9 +12,7 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::stats;
 use bakeoff_core::study::{Load, Stop, Study};
-use bakeoff_core::units::figure_text;
-
-use crate::run::trials_text;
+use bakeoff_core::units::{figure_text, trials_text};
 
 /// Starting, reading back, killing, starting again and stopping, before any is known.
 const AROUND_A_LOAD: Duration = Duration::from_secs(5);

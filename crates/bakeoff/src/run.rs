@@ -10,7 +10,7 @@ use bakeoff_core::record::{
     Environment, FORMAT, Line, RunEnd, RunHeader, RunResumed, SystemRecord,
 };
 use bakeoff_core::study::{self, Study, shipped};
-use bakeoff_core::units::count_text;
+use bakeoff_core::units::{count_text, trials_text};
 
 use crate::cli::{Format, RunArgs};
 use crate::contenders::{self, Contender};
@@ -236,12 +236,6 @@ fn conclude(folder: &RunFolder, json: bool, messages: &Messages) -> Result<ExitC
 fn contender_of<'a, 'b>(contenders: &'a [Contender<'b>], trial: &Trial) -> &'a Contender<'b> {
     let found = contenders.iter().find(|contender| contender.asked.name == trial.system);
     found.expect("a plan names the systems of its study")
-}
-
-/// `1 trial`, `1,200 trials`.
-pub(crate) fn trials_text(count: usize) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} trial{plural}", count_text(count as u64))
 }
 
 fn opening(study: &Study, seed: u64, order: &[Trial], folder: &Path) -> String {

@@ -14,7 +14,7 @@ use crate::plan;
 use crate::record::{Check, Outcome, Record, TrialRecord};
 use crate::stats::{self, Figure, Summary};
 use crate::study::{Load, Operation, Workload};
-use crate::units::latency_text;
+use crate::units::{latency_text, share_text, trials_text};
 use crate::workload::mix64;
 
 use super::drawn::Drawn;
@@ -490,22 +490,4 @@ pub(super) fn not_checked(trials: &[TrialFigures]) -> Vec<(String, String, usize
         }
     }
     found
-}
-
-/// A share in percent: `98.8 %`.
-pub(super) fn share_text(share: f64) -> String {
-    let percent = share * 100.0;
-    // Rounding must not turn some into none, nor most into all.
-    match percent {
-        p if p > 0.0 && p < 0.01 => "< 0.01 %".to_owned(),
-        p if p > 99.9 && p < 100.0 => "> 99.9 %".to_owned(),
-        p if p < 1.0 => format!("{p:.2} %"),
-        p if p < 100.0 => format!("{p:.1} %"),
-        p => format!("{p:.0} %"),
-    }
-}
-
-/// `1 trial`, `3 trials`.
-pub(super) fn trials_text(count: usize) -> String {
-    if count == 1 { "1 trial".to_owned() } else { format!("{count} trials") }
 }

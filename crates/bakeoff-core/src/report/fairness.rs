@@ -16,9 +16,9 @@ use crate::measurement::{ErrorKind, Measurement};
 use crate::record::{Acknowledged, Freshness, Record, SystemRecord, TrialRecord};
 use crate::stats::and;
 use crate::study::{self, Clusters, Load, Operation, ReadConsistency, Study, Targets, Workload};
-use crate::units::{ByteCount, count_text, figure_text};
+use crate::units::{ByteCount, count_text, figure_text, share_text};
 
-use super::comparison::{Comparison, share_text};
+use super::comparison::Comparison;
 
 /// Errors on one side alone, from this share of its operations on, decide.
 const ERRORS_DECIDE: f64 = 0.01;

@@ -14,7 +14,7 @@ use crate::measurement::{ErrorKind, Measurement, OperationFigures};
 use crate::record::{StageRecord, TrialRecord, Usage};
 use crate::stats::Figure;
 use crate::study::Metric;
-use crate::units::{ByteCount, count_text, figure_text, latency_text};
+use crate::units::{ByteCount, count_text, figure_text, latency_text, share_text};
 
 /// What the record calls the load generator among the processes that were watched.
 const GENERATOR: &str = "generator";
@@ -297,7 +297,7 @@ impl Quantity {
                 Quantity::Response(Point::Mean).text(Figure::Value(value * 1e3))
             }
             _ if self == Self::Disconnected => "0 s".to_owned(),
-            _ if self == Self::ErrorShare => super::comparison::share_text(value),
+            _ if self == Self::ErrorShare => share_text(value),
             Unit::Percent => format!("{} %", count_text(value.round() as u64)),
             Unit::Count | Unit::PerSecond if whole => count_text(value as u64),
             Unit::Seconds if value >= 99.95 => format!("{value:.1}"),

@@ -32,6 +32,7 @@ pub use markdown::markdown;
 pub use terminal::terminal;
 
 use crate::record::{Floor, Outcome, Record, RunHeader};
+use crate::units::trials_text;
 use comparison::Comparison;
 
 /// All that a report shows, computed once from a record.
@@ -117,7 +118,7 @@ fn incomplete(record: &Record) -> Option<String> {
     if record.is_complete() {
         return None;
     }
-    let (run, all) = (record.trials.len(), comparison::trials_text(record.header.order.len()));
+    let (run, all) = (record.trials.len(), trials_text(record.header.order.len()));
     let were = if run == 1 { "was" } else { "were" };
     let interrupted = record.trials.iter().any(|trial| trial.outcome == Outcome::Interrupted);
     let how = match (interrupted, &record.end) {

@@ -7,9 +7,9 @@ use crate::check::Verdict;
 use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::stats::Figure;
-use crate::units::figure_text;
+use crate::units::{figure_text, share_text};
 
-use super::comparison::{Comparison, Contender, share_text};
+use super::comparison::{Comparison, Contender};
 use super::fairness::{Row as Fact, Sheet, Weight};
 use super::figures::{Point, Quantity};
 use super::floor::Limits;

@@ -10,10 +10,10 @@ use crate::plan;
 use crate::record::{Environment, SystemRecord};
 use crate::stats::{Figure, and};
 use crate::study::{Arrivals, KeyOrder, Load, Stop, Study, System, Targets};
-use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text};
+use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text, trials_text};
 
 use super::Report;
-use super::comparison::{Comparison, Contender, TrialFigures, not_checked, trials_text};
+use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use super::fairness::{Row, Sheet};
 use super::figures::Quantity;
 use super::judgement::{JudgedAs, Judgement};

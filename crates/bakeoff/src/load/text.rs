@@ -12,7 +12,7 @@ use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::Second;
 use bakeoff_core::report::Style;
 use bakeoff_core::units::{
-    ByteCount, count_text, duration_text, figure_text, harmless, latency_text, rate_text,
+    ByteCount, count_text, duration_text, figure_text, harmless, latency_text, plural, rate_text,
 };
 
 use super::result::{Length, LoadResult, Part, Settings};
@@ -121,11 +121,6 @@ pub(super) fn requests_text(settings: &Settings) -> String {
         }
         several => format!("{} requests in turn", several.len()),
     }
-}
-
-fn plural(count: u64, what: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {what}{s}", count_text(count))
 }
 
 /// A share for reading: `4.2 %`.

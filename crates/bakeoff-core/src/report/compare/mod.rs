@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::record::Record;
 use crate::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
 use crate::stats::{Figure, Summary};
+use crate::units::share_text;
 
 use super::comparison::{Comparison, Contender};
 use super::figures::Quantity;
@@ -162,7 +163,7 @@ fn figures(
     run: &str,
 ) -> Result<Vec<f64>, String> {
     if let Some(share) = of.mostly_errors().filter(|_| quantity != Quantity::ErrorShare) {
-        let share = super::comparison::share_text(share);
+        let share = share_text(share);
         return Err(format!("{share} of the {run} run's operations failed"));
     }
     let mut figures = Vec::new();

@@ -22,8 +22,9 @@ mod timeline;
 mod trials;
 
 use crate::record::Record;
-use crate::report::comparison::{Comparison, Contender, trials_text};
+use crate::report::comparison::{Comparison, Contender};
 use crate::report::{Report, words};
+use crate::units::trials_text;
 
 use page::{Section, escape, list, paragraph};
 

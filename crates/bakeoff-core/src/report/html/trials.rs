@@ -4,9 +4,10 @@
 
 use crate::check::Verdict;
 use crate::measurement::ErrorKind;
-use crate::report::comparison::{Comparison, TrialFigures, share_text};
+use crate::report::comparison::{Comparison, TrialFigures};
 use crate::report::figures::{Point, Quantity};
 use crate::report::{Report, words};
+use crate::units::share_text;
 
 use super::page::{grid, list, paragraph};
 use super::{place, was_run};
