@@ -173,7 +173,7 @@ pub(crate) fn doctor(asked: &[String], messages: &Messages) -> Result<ExitCode, 
 /// Each missing system with why, and the command that mends it.
 fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
     let mut missing = Vec::new();
-    for system in study.systems.iter().filter(|system| system.endpoints.is_empty()) {
+    for system in study.systems.iter().filter(|system| system.is_started()) {
         let Some(recipe) = systems::by_kind(&system.kind).and_then(System::recipe) else {
             continue;
         };

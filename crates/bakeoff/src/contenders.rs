@@ -41,7 +41,7 @@ fn contender<'a>(
     let mut record = SystemRecord {
         name: asked.name.clone(),
         kind: asked.kind.clone(),
-        already_running: !asked.endpoints.is_empty(),
+        already_running: !asked.is_started(),
         nodes: asked.nodes,
         promises: system.promises(asked),
         ..SystemRecord::default()

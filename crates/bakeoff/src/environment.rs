@@ -68,8 +68,9 @@ fn raise_open_files() -> u64 {
     now.unwrap_or(u64::MAX)
 }
 
-/// Polls, timers, logs, pipes and the like.
-const OTHER_FILES: u64 = 200;
+/// What generator and canary each have open besides connections, generously: polls, timers, logs,
+/// pipes and the like.
+pub(crate) const OTHER_FILES: u64 = 200;
 
 /// Raises the limit on open files and returns it, if so many clients can have a socket each.
 pub(crate) fn open_files_for(clients: u32) -> Result<u64, Failure> {

@@ -15,10 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_core::record::{Floor, FloorRoundTrips};
-use bakeoff_core::study::{Operation, Stop, Study};
+use bakeoff_core::study::{Stop, Study};
 
 use crate::canary;
 use crate::engine::{Connections, Drive, Seconds, clock};
+use crate::environment::OTHER_FILES;
 use crate::failure::Failure;
 use crate::host::ports::Allocator;
 use crate::host::{self, Host, NodeSpec, Probe, Process, disk};
@@ -29,8 +30,6 @@ use crate::messages::Messages;
 const POINTS_MAX: usize = 8;
 /// The most clients, however many operations a load may have under way: beyond it nothing changes.
 const CLIENTS_MAX: u32 = 2000;
-/// Files that generator and server each have open besides their connections, generously.
-const OTHER_FILES: u64 = 200;
 const WARM_UP: Duration = Duration::from_millis(100);
 /// How long each number of clients is measured at most, and all of them together.
 const MEASURE: Duration = Duration::from_millis(300);
@@ -77,8 +76,7 @@ fn floor(
     let began = clock::now();
     std::fs::create_dir_all(dir).map_err(|error| Failure::file("make", dir, &error))?;
     // Where nothing is started the data is on somebody else's disk.
-    let here = study.systems.iter().any(|system| system.endpoints.is_empty());
-    let bytes = append_bytes(study).filter(|_| here).unwrap_or(0);
+    let bytes = append_bytes(study).filter(|_| study.starts_any()).unwrap_or(0);
     let appends = disk::commits(dir, bytes, clients, interrupted)?;
     let server = launch(dir)?;
     let ready = plan(&server)?.ready(true)?;
@@ -116,8 +114,7 @@ fn points(study: &Study, most: u32) -> Vec<u32> {
 
 /// Key and value of the first workload that writes.
 fn append_bytes(study: &Study) -> Option<u64> {
-    let writes = |op: &Operation| matches!(op, Operation::Put | Operation::Delete);
-    let work = study.workloads.iter().find(|work| work.mix.keys().any(writes))?;
+    let work = study.workloads.iter().find(|work| work.writes())?;
     Some(work.keys.size + work.value_size)
 }
 

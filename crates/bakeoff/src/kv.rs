@@ -356,7 +356,7 @@ impl<S, C> KvWork<S, C> {
 
     /// Tells the ledger how a write ended; a read ends nothing.
     fn end_write(&self, pending: &Pending, outcome: Outcome) {
-        if matches!(pending.operation, Operation::Put | Operation::Delete)
+        if pending.operation.writes()
             && let Some(mut history) = self.keyed.ledger.history(pending.key)
         {
             history.end(outcome);

@@ -64,7 +64,7 @@ fn begin(
     let threads = args.threads.unwrap_or_else(environment::cpus).max(1);
     check_ports(args.base_port, &order, &contenders, &folder.path)?;
     let mut environment =
-        environment::describe(&folder.path, threads, open_files, starts_any(&study))?;
+        environment::describe(&folder.path, threads, open_files, study.starts_any())?;
     check_space(&study, environment.disk_free_bytes)?;
     environment.floor =
         floor::measure(&study, &folder.path, threads, open_files, messages, interrupted)?;
@@ -104,7 +104,7 @@ fn go_on(
     let open_files = environment::open_files_for(clients_max(study))?;
     let contenders = contenders::gather(study, &folder.path, messages, interrupted)?;
     let threads = header.environment.generator_threads;
-    let here = environment::describe(&folder.path, threads, open_files, starts_any(study))?;
+    let here = environment::describe(&folder.path, threads, open_files, study.starts_any())?;
     let found: Vec<&SystemRecord> = contenders.iter().map(|contender| &contender.record).collect();
     let changes = changes(header, &here, &found);
     if !changes.is_empty() {
@@ -308,7 +308,7 @@ fn check_ports(
     let mut ports = Allocator::rehearsal(base);
     for trial in order {
         let Contender { asked, system, program, .. } = contender_of(contenders, trial);
-        if asked.endpoints.is_empty() {
+        if asked.is_started() {
             let described = Asked { system: asked, program: program.as_ref(), dir, seed: 0 };
             system.describe(&described, &mut ports)?;
         }
@@ -319,13 +319,8 @@ fn check_ports(
 /// The least free space with which three servers of any kind start and keep their logs.
 const SPACE_MIN: u64 = 1 << 30;
 
-/// Whether any servers are started on this machine.
-fn starts_any(study: &Study) -> bool {
-    study.systems.iter().any(|system| system.endpoints.is_empty())
-}
-
 fn check_space(study: &Study, free: u64) -> Result<(), Failure> {
-    if starts_any(study) && free < SPACE_MIN {
+    if study.starts_any() && free < SPACE_MIN {
         let mib = free >> 20;
         return Err(Failure::Machine(format!(
             "only {mib} MiB are free on the disk that would hold the servers' data\n  needed: at least \

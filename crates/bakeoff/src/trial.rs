@@ -44,8 +44,16 @@ pub(crate) struct Stand<'a> {
 }
 
 impl Stand<'_> {
-    /// Where the cluster of a system lives that is kept from trial to trial.
-    fn kept_dir(&self, system: &str) -> PathBuf {
+    /// Where the cluster that a trial works with has its data and its logs: in a folder of the
+    /// trial, or in one of its system where clusters are kept.
+    fn home(&self, trial: &Trial, own: &Path) -> PathBuf {
+        match self.study.clusters {
+            Clusters::Fresh => own.to_owned(),
+            Clusters::Kept => self.kept_home(&trial.system),
+        }
+    }
+
+    fn kept_home(&self, system: &str) -> PathBuf {
         self.run_dir.join("kept").join(system)
     }
 
@@ -53,9 +61,14 @@ impl Stand<'_> {
     pub(crate) fn end(mut self) {
         for (name, cluster) in std::mem::take(&mut self.kept) {
             cluster.stop();
-            std::fs::remove_dir_all(self.kept_dir(&name).join("nodes")).ok();
+            throw_data_away(&self.kept_home(&name));
         }
     }
+}
+
+/// Data may be large, and the logs tell what there is to tell.
+fn throw_data_away(home: &Path) {
+    std::fs::remove_dir_all(home.join("nodes")).ok();
 }
 
 /// Runs one trial. What went wrong is in its record: a failed trial does not end the run.
@@ -81,16 +94,17 @@ pub(crate) fn run(
     };
     let name =
         format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
-    let dir = stand.run_dir.join("trials").join(name);
+    let own = stand.run_dir.join("trials").join(name);
     // What is there is of the same trial, broken off before the run was resumed.
-    std::fs::remove_dir_all(&dir).ok();
+    std::fs::remove_dir_all(&own).ok();
+    let home = stand.home(trial, &own);
     let (began, wall) = (clock::now(), wall_clock());
     let mut sampler = Sampler::start(stand.run_dir, stand.study.sample_every, began);
     let ended = Attempt {
         stand,
         contender,
         trial,
-        dir: dir.clone(),
+        home: &home,
         record: &mut record,
         began,
         sampler: &mut sampler,
@@ -110,14 +124,10 @@ pub(crate) fn run(
         record.checks.extend(check::measured(load, &record.stages, Some(&observed)));
     }
     let mut check = |name: &str, verdict| record.checks.push(Check { name: name.into(), verdict });
-    if contender.asked.endpoints.is_empty() {
-        let logs_dir = match stand.study.clusters {
-            Clusters::Fresh => dir.join("logs"),
-            // These tell of earlier trials too: a cluster whose disk was full has not recovered
-            // just because there is room again.
-            Clusters::Kept => stand.kept_dir(&trial.system).join("logs"),
-        };
-        let complainant = logs::of_a_full_disk(&logs_dir);
+    if contender.asked.is_started() {
+        // Those of a kept cluster tell of earlier trials too: one whose disk was full has not
+        // recovered just because there is room again.
+        let complainant = logs::of_a_full_disk(&home.join("logs"));
         check("disk", check::machine::disk(&observed.machine, complainant.as_deref()));
     }
     check("clock", check::machine::clock(wall, lasted));
@@ -131,8 +141,9 @@ pub(crate) fn run(
             record.outcome = Outcome::Failed(first.trim_start_matches("error: ").to_owned());
         }
     }
-    // Data may be large, and the logs tell what there is to tell.
-    std::fs::remove_dir_all(dir.join("nodes")).ok();
+    if !stand.kept.contains_key(&trial.system) {
+        throw_data_away(&home);
+    }
     record
 }
 
@@ -165,7 +176,7 @@ struct Attempt<'a, 'b> {
     stand: &'a mut Stand<'b>,
     contender: &'a Contender<'a>,
     trial: &'a Trial,
-    dir: PathBuf,
+    home: &'a Path,
     record: &'a mut TrialRecord,
     began: Instant,
     sampler: &'a mut Sampler,
@@ -192,7 +203,7 @@ impl Attempt<'_, '_> {
         let was_kept = kept.is_some();
         let launched = match kept {
             Some(cluster) => cluster.again(),
-            None if asked.endpoints.is_empty() => self.launch()?,
+            None if asked.is_started() => self.launch()?,
             None => cluster::attach(system, asked)?,
         };
         self.sampler.watch(launched.processes().iter().map(Watched::node));
@@ -201,7 +212,7 @@ impl Attempt<'_, '_> {
         self.record.leader = cluster.leader();
         self.record.checks.extend(limits_check(&cluster));
 
-        if asked.endpoints.is_empty() {
+        if asked.is_started() {
             if was_kept {
                 system.clear(cluster.first()).map_err(Ended::Failed)?;
             }
@@ -220,18 +231,14 @@ impl Attempt<'_, '_> {
     /// Starts the system's servers without data.
     fn launch(&mut self) -> Result<Launched, Ended> {
         let Contender { asked, system, program, .. } = self.contender;
-        let dir = match self.stand.study.clusters {
-            Clusters::Fresh => self.dir.clone(),
-            Clusters::Kept => self.stand.kept_dir(&asked.name),
-        };
-        let nodes = &dir.join("nodes");
+        let nodes = &self.home.join("nodes");
         // Left by trials that failed, or by a run that was killed and is resumed.
         std::fs::remove_dir_all(nodes).ok();
         let described =
             Asked { system: asked, program: program.as_ref(), dir: nodes, seed: self.trial.seed };
         let description =
             system.describe(&described, &mut self.stand.ports).map_err(Failure::from)?;
-        Ok(cluster::launch(&asked.name, *system, description, &dir).map_err(Failure::from)?)
+        Ok(cluster::launch(&asked.name, *system, description, self.home).map_err(Failure::from)?)
     }
 
     /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
@@ -255,7 +262,7 @@ impl Attempt<'_, '_> {
         }
 
         let cluster = self.audit(cluster, &keyed, workload)?;
-        if study_keeps(self.stand.study, self.contender) {
+        if self.stand.study.clusters == Clusters::Kept && self.contender.asked.is_started() {
             self.stand.kept.insert(self.trial.system.clone(), cluster);
         } else {
             self.phase("stopping");
@@ -326,8 +333,7 @@ impl Attempt<'_, '_> {
         keyed: &Arc<Keyed>,
         workload: &Workload,
     ) -> Result<Ready, Ended> {
-        let writes = [Operation::Put, Operation::Delete];
-        if !writes.iter().any(|operation| workload.mix.contains_key(operation)) {
+        if !workload.writes() {
             return Ok(cluster);
         }
         let system = self.contender.system;
@@ -340,7 +346,7 @@ impl Attempt<'_, '_> {
         self.phase("reading back");
         self.record.audits.push(judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";
-        if !self.contender.asked.endpoints.is_empty() {
+        if !self.contender.asked.is_started() {
             let why = Verdict::NotChecked("bakeoff did not start these servers".into());
             self.record.audits.push(Audit::of(when, why));
             return Ok(cluster);
@@ -351,11 +357,6 @@ impl Attempt<'_, '_> {
         self.record.audits.push(judge(&cluster, when));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
-}
-
-/// Whether a system's cluster serves all its trials.
-fn study_keeps(study: &Study, contender: &Contender<'_>) -> bool {
-    study.clusters == Clusters::Kept && contender.asked.endpoints.is_empty()
 }
 
 /// What a study calls by this name; that there is one was checked when the study was read.

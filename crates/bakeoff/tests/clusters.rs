@@ -53,3 +53,14 @@ fn a_fresh_cluster_serves_one_trial() {
     let dir = run.bench.runs().remove(0);
     assert_eq!((logs(&dir.join("kept")), logs(&dir.join("trials"))), (0, 4));
 }
+
+#[test]
+fn a_kept_cluster_that_cannot_be_used_leaves_no_data() {
+    let broken = STUDY.replace("sync: none", "sync: none, error: 100%");
+    let run = Bench::new(&broken).run();
+    assert_eq!(run.ran.code, Some(1), "{}", run.ran.stderr);
+    assert!(run.ran.stderr.contains("keys could be written before the load"), "{}", run.ran.stderr);
+    let dir = run.bench.runs().remove(0);
+    assert!(dir.join("kept/canary/logs").exists());
+    assert!(!dir.join("kept/canary/nodes").exists(), "its data is thrown away");
+}

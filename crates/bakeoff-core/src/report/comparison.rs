@@ -115,7 +115,7 @@ impl TrialFigures {
             checks: record.checks.clone(),
             examples: whole.as_ref().map_or_else(Vec::new, examples),
             stall: noticed::stall(record),
-            slow_nodes: noticed::slow_nodes(record),
+            slow_nodes: whole.as_ref().map_or_else(Vec::new, |w| noticed::slow_nodes(record, w)),
             drawn: Drawn::new(record, warmup, whole.as_ref()),
         }
     }
@@ -440,12 +440,12 @@ impl Comparison {
 
     /// Whether clients read.
     pub(super) fn reads(&self) -> bool {
-        self.workload.mix.keys().any(|op| matches!(op, Operation::Get | Operation::List))
+        self.workload.reads_any()
     }
 
     /// Whether clients write, so that there is something to audit.
     pub(super) fn writes(&self) -> bool {
-        self.workload.mix.keys().any(|op| matches!(op, Operation::Put | Operation::Delete))
+        self.workload.writes()
     }
 }
 

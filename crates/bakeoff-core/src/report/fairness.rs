@@ -15,7 +15,7 @@ use crate::check::Verdict;
 use crate::measurement::{ErrorKind, Measurement};
 use crate::record::{Acknowledged, Freshness, Record, SystemRecord, TrialRecord};
 use crate::stats::and;
-use crate::study::{self, Clusters, Load, Operation, ReadConsistency, Study, Targets, Workload};
+use crate::study::{self, Clusters, Load, ReadConsistency, Study, Targets, Workload};
 use crate::units::{ByteCount, count_text, figure_text, share_text};
 
 use super::comparison::Comparison;
@@ -337,7 +337,7 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
         .iter()
         .filter_map(|side| side.is.acknowledged_in().map(|place| (side.name, place)))
         .collect();
-    let writes = study.workloads.iter().any(writes);
+    let writes = study.workloads.iter().any(Workload::writes);
     if alike(known.iter().map(|(_, place)| place)) || !writes {
         return (row, None);
     }
@@ -362,16 +362,11 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
     (row, Some(finding))
 }
 
-fn writes(workload: &Workload) -> bool {
-    workload.mix.keys().any(|op| matches!(op, Operation::Put | Operation::Delete))
-}
-
 /// How the workloads ask for reads, those that read.
 fn reads_asked(study: &Study) -> Vec<ReadConsistency> {
     let mut asked = Vec::new();
     for workload in &study.workloads {
-        let reads = workload.mix.keys().any(|op| matches!(op, Operation::Get | Operation::List));
-        if reads && !asked.contains(&workload.reads) {
+        if workload.reads_any() && !asked.contains(&workload.reads) {
             asked.push(workload.reads);
         }
     }

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::record::{Acknowledged, FloorAppends, FloorRoundTrips, Record};
 use crate::stats::{Figure, and};
-use crate::study::{Load, Operation};
+use crate::study::Load;
 use crate::units::{ByteCount, count_text, rate_text};
 
 use super::comparison::{Comparison, Contender};
@@ -83,8 +83,7 @@ impl Limits {
         let bytes = work.keys.size + work.value_size;
         let alike = bytes <= floor_bytes.saturating_mul(SIZE_ALIKE)
             && floor_bytes <= bytes.saturating_mul(SIZE_ALIKE);
-        let only_writes =
-            work.mix.keys().all(|op| matches!(op, Operation::Put | Operation::Delete));
+        let only_writes = !work.reads_any();
         let started = record.header.systems.iter().filter(|system| !system.already_running);
         Some(Self {
             appends: if alike && only_writes { floor.appends.clone() } else { Vec::new() },

@@ -90,7 +90,8 @@ impl Report {
     }
 
     /// What must be known before any figure is read: an incomplete run, differences between the
-    /// contenders that may decide, systems that mostly failed, failed audits, trials that are not valid. Clauses without full stops; usually none.
+    /// contenders that may decide, systems that mostly failed, failed audits, trials that are not
+    /// valid. Clauses without full stops; usually none.
     pub fn findings(&self) -> &[String] {
         &self.findings
     }

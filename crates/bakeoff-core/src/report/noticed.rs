@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::measurement::{SILENCE_MIN, Silence, TargetFigures};
+use crate::measurement::{Measurement, SILENCE_MIN, Silence, TargetFigures};
 use crate::record::{StageRecord, TrialRecord};
 use crate::units::{figure_text, latency_text};
 
@@ -81,9 +81,9 @@ fn stall_min(stage: &StageRecord) -> Duration {
     SILENCE_MIN.max(median * STALL_TIMES)
 }
 
-/// The nodes of a trial that answered much later than the others.
-pub(super) fn slow_nodes(trial: &TrialRecord) -> Vec<SlowNode> {
-    let Some(whole) = trial.measurement() else { return Vec::new() };
+/// The nodes of a trial that answered much later than the others; `whole` is its measurement with
+/// all stages as one.
+pub(super) fn slow_nodes(trial: &TrialRecord, whole: &Measurement) -> Vec<SlowNode> {
     let median =
         |of: &TargetFigures| of.service.quantile(0.5).filter(|_| of.service.count() >= ANSWERS_MIN);
     let medians: Option<Vec<Duration>> = whole.targets.iter().map(median).collect();

@@ -66,6 +66,13 @@ pub struct Study {
     pub scale: f64,
 }
 
+impl Study {
+    /// Whether any servers are started on this machine.
+    pub fn starts_any(&self) -> bool {
+        self.systems.iter().any(System::is_started)
+    }
+}
+
 /// What records from before it was asked for were made with.
 fn sample_every() -> Duration {
     Duration::from_secs(1)
@@ -112,6 +119,13 @@ pub struct System {
     /// How TLS endpoints are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+}
+
+impl System {
+    /// Whether its servers are started for it; else it runs already.
+    pub fn is_started(&self) -> bool {
+        self.endpoints.is_empty()
+    }
 }
 
 /// One address of a system that already runs.
@@ -184,6 +198,25 @@ pub enum Operation {
     Delete,
     /// The names in one directory of keys.
     List,
+}
+
+impl Workload {
+    /// Whether clients write, so that there is something to audit.
+    pub fn writes(&self) -> bool {
+        self.mix.keys().any(|operation| operation.writes())
+    }
+
+    /// Whether clients read.
+    pub fn reads_any(&self) -> bool {
+        self.mix.keys().any(|operation| !operation.writes())
+    }
+}
+
+impl Operation {
+    /// Whether it changes what is stored; it reads otherwise.
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Put | Self::Delete)
+    }
 }
 
 /// Which keys a workload touches.
