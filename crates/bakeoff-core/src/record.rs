@@ -159,6 +159,19 @@ pub struct SystemRecord {
     pub promises: Promises,
     /// Settings that depart from the system's own defaults, each with its reason.
     pub settings: Vec<Setting>,
+    /// What else it is made of, in the order in which it is started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartRecord>,
+}
+
+/// A part of a system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartRecord {
+    /// `storage`.
+    pub role: String,
+    /// What it is, as a system; its name is the system's and the role.
+    #[serde(flatten)]
+    pub part: SystemRecord,
 }
 
 /// What a system promises, in words.

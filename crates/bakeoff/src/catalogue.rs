@@ -101,6 +101,7 @@ pub(crate) fn plain(kind: &str) -> study::System {
         limits: None,
         endpoints: Vec::new(),
         tls: None,
+        parts: Default::default(),
     }
 }
 

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bakeoff_core::study::{self, Endpoint, Targets};
+use bakeoff_core::study::{self, Endpoint, Stands, Targets};
 
+use crate::composition::{self, Member};
 use crate::engine::transport::{Target, TlsTarget};
 use crate::failure::Failure;
 use crate::host::{self, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
-use crate::systems::{Access, Description, System, View};
+use crate::systems::{Access, Memory, System, View};
 use crate::tls;
 
 /// How long a fresh cluster may take to elect a leader.
@@ -30,7 +31,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// handing that on to a node that is ending too.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Servers that were started and are not known to be ready.
+/// Servers of a system, or of one of its parts, that are not known to be ready.
 pub(crate) struct Launched {
     /// The study's name for it.
     name: String,
@@ -41,40 +42,69 @@ pub(crate) struct Launched {
     nodes: Vec<Access>,
 }
 
-/// A cluster that has a leader.
+/// A cluster that has a leader, with all that it is made of.
 pub(crate) struct Ready {
+    /// Its parts behind it, ready, in the order in which they were started.
+    behind: Vec<Ready>,
+    /// Its parts in front of it, likewise.
+    in_front: Vec<Ready>,
     name: String,
     system: &'static dyn System,
     processes: Vec<Process>,
     pub(crate) nodes: Vec<Access>,
     pub(crate) view: View,
-    /// From launch to leader.
+    /// From launch to leader, its parts included.
     pub(crate) after: Duration,
 }
 
-/// Starts the nodes of a description on this machine.
-pub(crate) fn launch(
-    name: &str,
-    system: &'static dyn System,
-    description: Description,
+/// Starts all that a system is made of on this machine, one member after the other, each when
+/// those before it are ready. `watch` is told of the processes as soon as they run.
+pub(crate) fn start(
+    members: Vec<Member<'_>>,
     trial_dir: &Path,
-) -> Result<Launched, HostError> {
-    let host = Host::new(trial_dir)?;
-    let processes = description
-        .nodes
-        .into_iter()
-        .map(|spec| host.launch(spec))
-        .collect::<Result<Vec<_>, _>>()?;
-    let nodes = processes.iter().map(|process| {
-        let port = process.port("client");
-        Access {
-            name: process.name().to_owned(),
-            authority: format!("127.0.0.1:{port}"),
-            target: Target { address: ([127, 0, 0, 1], port).into(), tls: None },
+    stop: &AtomicBool,
+    mut watch: impl FnMut(&[Process]),
+) -> Result<Ready, Failure> {
+    let neighbours = composition::neighbours(&members);
+    let mut whole: Option<Ready> = None;
+    let mut behind = Vec::new();
+    for member in members {
+        let Member { of, description, nodes } = member;
+        if of.stands.is_none() && !behind.is_empty() {
+            of.system.prepare_parts(of.asked, &neighbours).map_err(|why| {
+                Failure::Machine(format!(
+                    "the parts of `{}` could not be prepared: {why}",
+                    of.asked.name
+                ))
+            })?;
         }
-    });
-    let nodes = nodes.collect();
-    Ok(Launched { name: name.to_owned(), within: READY_WITHIN, system, processes, nodes })
+        let host = Host::new(trial_dir)?;
+        let mut launched = Launched {
+            name: of.asked.name.clone(),
+            within: READY_WITHIN,
+            system: of.system,
+            processes: Vec::new(),
+            nodes,
+        };
+        for spec in description.nodes {
+            launched.processes.push(host.launch(spec)?);
+        }
+        watch(&launched.processes);
+        let ready = launched.ready(stop)?;
+        match (&mut whole, of.stands) {
+            (_, Some(Stands::Behind)) => behind.push(ready),
+            (Some(whole), _) => {
+                whole.after += ready.after;
+                whole.in_front.push(ready);
+            }
+            (None, _) => {
+                let before: Duration = behind.iter().map(|part: &Ready| part.after).sum();
+                let behind = std::mem::take(&mut behind);
+                whole = Some(Ready { behind, after: ready.after + before, ..ready });
+            }
+        }
+    }
+    Ok(whole.expect("a system is one of its own members"))
 }
 
 /// A system that runs already.
@@ -86,6 +116,7 @@ pub(crate) fn attach(
         _ if !asked.endpoints.iter().any(|endpoint| endpoint.tls) => None,
         tls => Some(tls::client_config(tls.as_ref(), tls::Trust::Nobody, system.alpn())?),
     };
+    let memory = Memory::default();
     let nodes = asked.endpoints.iter().map(|endpoint| {
         let target = resolve(endpoint, config.as_ref()).map_err(|error| {
             Failure::Unreachable(format!(
@@ -97,7 +128,7 @@ pub(crate) fn attach(
             true => format!("[{}]:{}", endpoint.host, endpoint.port),
             false => format!("{}:{}", endpoint.host, endpoint.port),
         };
-        Ok(Access { name: authority.clone(), authority, target })
+        Ok(Access { name: authority.clone(), authority, target, memory: memory.clone() })
     });
     let nodes = nodes.collect::<Result<_, Failure>>()?;
     let name = asked.name.clone();
@@ -123,11 +154,6 @@ fn resolve(
 }
 
 impl Launched {
-    /// The processes of the nodes; none for a system that ran already.
-    pub(crate) fn processes(&self) -> &[Process] {
-        &self.processes
-    }
-
     /// Waits for a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<Ready, Failure> {
         let Self { name, within, system, processes, nodes } = self;
@@ -144,7 +170,10 @@ impl Launched {
             }
         });
         match looked {
-            Ok(after) => Ok(Ready { name, system, processes, nodes, view, after }),
+            Ok(after) => {
+                let (behind, in_front) = (Vec::new(), Vec::new());
+                Ok(Ready { behind, in_front, name, system, processes, nodes, view, after })
+            }
             Err(HostError::NotReady { .. }) if processes.is_empty() => {
                 Err(Failure::Unreachable(format!(
                     "system `{name}` did not answer as a cluster with a leader within {within:?}\n  \
@@ -157,9 +186,15 @@ impl Launched {
 }
 
 impl Ready {
-    /// The processes of the nodes; none for a system that ran already.
-    pub(crate) fn processes(&self) -> &[Process] {
-        &self.processes
+    /// It and its parts, in the order in which they were started.
+    fn members(&self) -> impl Iterator<Item = &Ready> {
+        self.behind.iter().chain(std::iter::once(self)).chain(&self.in_front)
+    }
+
+    /// The processes of all nodes, those of its parts among them; none for a system that ran
+    /// already.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.members().flat_map(|member| &member.processes)
     }
 
     /// The node to ask what any may be asked: the leader where there is one.
@@ -178,10 +213,23 @@ impl Ready {
         self.nodes.iter().filter(|node| !dead.contains(&node.name.as_str())).cloned().collect()
     }
 
-    /// The nodes that clients of a load connect to.
+    /// The nodes that clients of a load connect to: what stands in front of the cluster where they
+    /// may connect to any.
     pub(crate) fn targets(&self, targets: Targets) -> Result<Vec<Access>, String> {
         let leader = match (targets, self.view.leader) {
-            (Targets::All, _) => return Ok(self.nodes.clone()),
+            (Targets::All, _) => {
+                let front = self.in_front.last();
+                // The nodes know what the sessions need; what stands before them passes it on.
+                let through = |node: &Access| Access {
+                    memory: self.nodes[0].memory.clone(),
+                    target: Target { tls: self.nodes[0].target.tls.clone(), ..node.target.clone() },
+                    ..node.clone()
+                };
+                return Ok(match front {
+                    None => self.nodes.clone(),
+                    Some(front) => front.nodes.iter().map(through).collect(),
+                });
+            }
             (_, Some(leader)) => leader,
             (_, None) => return Err("none of the nodes is known to lead".into()),
         };
@@ -198,37 +246,55 @@ impl Ready {
 
     /// What became of the limits that the study asks for, node by node.
     pub(crate) fn limits(&self) -> Vec<LimitsApplied> {
-        self.processes.iter().map(Process::limits).collect()
+        self.processes().map(Process::limits).collect()
     }
 
     /// Nodes that ended by themselves, each with how.
     pub(crate) fn died(&self) -> Vec<String> {
-        let ended = self.processes.iter().filter_map(|process| {
+        let ended = self.processes().filter_map(|process| {
             process.exit().map(|exit| format!("`{}` {exit}", process.name()))
         });
         ended.collect()
     }
 
-    /// Kills all nodes at once with SIGKILL, starts them again and waits for a leader.
+    /// Kills all nodes at once with SIGKILL, those of its parts too, starts them again in their
+    /// order and waits for a leader.
     pub(crate) fn crash_and_restart(self, stop: &AtomicBool) -> Result<Self, Failure> {
-        let Self { name, system, processes, nodes, .. } = self;
-        for process in &processes {
+        for process in self.processes() {
             process.kill9();
         }
-        for process in &processes {
-            process.restart()?;
-        }
-        Launched { name, within: RECOVERED_WITHIN, system, processes, nodes }.ready(stop)
+        self.each_again(RECOVERED_WITHIN, stop, &|processes| {
+            processes.iter().try_for_each(Process::restart)
+        })
     }
 
     /// The same servers, for another trial.
-    pub(crate) fn again(self) -> Launched {
-        let Self { name, system, processes, nodes, .. } = self;
-        Launched { name, within: READY_WITHIN, system, processes, nodes }
+    pub(crate) fn again(self, stop: &AtomicBool) -> Result<Self, Failure> {
+        self.each_again(READY_WITHIN, stop, &|_| Ok(()))
     }
 
-    /// Stops what was started; what does not end when asked is killed.
+    /// Waits for each member anew, once `before` was done to its processes.
+    fn each_again(
+        self,
+        within: Duration,
+        stop: &AtomicBool,
+        before: &dyn Fn(&[Process]) -> Result<(), HostError>,
+    ) -> Result<Self, Failure> {
+        let Self { behind, in_front, name, system, processes, nodes, .. } = self;
+        let each = |parts: Vec<Ready>| -> Result<Vec<Ready>, Failure> {
+            parts.into_iter().map(|part| part.each_again(within, stop, before)).collect()
+        };
+        let behind = each(behind)?;
+        before(&processes)?;
+        let ready = Launched { name, within, system, processes, nodes }.ready(stop)?;
+        Ok(Ready { behind, in_front: each(in_front)?, ..ready })
+    }
+
+    /// Stops what was started, in reverse order; what does not end when asked is killed.
     pub(crate) fn stop(self) {
-        terminate_all(&self.processes, STOP_GRACE);
+        let members: Vec<&Ready> = self.members().collect();
+        for member in members.into_iter().rev() {
+            terminate_all(&member.processes, STOP_GRACE);
+        }
     }
 }

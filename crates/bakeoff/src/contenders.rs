@@ -3,22 +3,36 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bakeoff_core::record::SystemRecord;
-use bakeoff_core::study::{self, Study};
+use bakeoff_core::record::{PartRecord, SystemRecord};
+use bakeoff_core::study::{self, Stands, Study};
 
 use crate::cluster;
+use crate::composition::{self, compose};
 use crate::failure::Failure;
 use crate::host::ports::Allocator;
 use crate::install::{self, Cache, Installed, VersionRequest};
 use crate::messages::Messages;
-use crate::systems::{self, Asked, System, talk};
+use crate::systems::{self, System, WHOLE, talk};
 
 /// A system of the study with all that is needed to run it.
 pub(crate) struct Contender<'a> {
     pub(crate) asked: &'a study::System,
     pub(crate) system: &'static dyn System,
-    pub(crate) program: Option<Installed>,
+    /// What is started for it, in that order: itself and its parts. Nothing for what runs already.
+    pub(crate) ingredients: Vec<Ingredient<'a>>,
     pub(crate) record: SystemRecord,
+}
+
+/// A system or one of its parts, and the program that it is.
+pub(crate) struct Ingredient<'a> {
+    /// `storage`; [`WHOLE`] for the system itself.
+    pub(crate) role: &'a str,
+    /// Where it stands; `None` for the system itself.
+    pub(crate) stands: Option<Stands>,
+    pub(crate) asked: &'a study::System,
+    pub(crate) system: &'static dyn System,
+    /// Its program; `None` for what is part of bakeoff.
+    pub(crate) program: Option<Installed>,
 }
 
 /// Finds, and where needed fetches, the programs of all systems; asks those that run already.
@@ -37,7 +51,7 @@ fn contender<'a>(
     messages: &mut Messages,
     stop: &AtomicBool,
 ) -> Result<Contender<'a>, Failure> {
-    let system = systems::by_kind(&asked.kind).expect("the study was checked against the registry");
+    let system = kind_of(asked);
     let mut record = SystemRecord {
         name: asked.name.clone(),
         kind: asked.kind.clone(),
@@ -57,8 +71,51 @@ fn contender<'a>(
         record.source = Some(endpoints);
         // Somebody else configured it.
         record.promises.acknowledged_in = None;
-        return Ok(Contender { asked, system, program: None, record });
+        return Ok(Contender { asked, system, ingredients: Vec::new(), record });
     }
+    let mut ingredients = vec![ingredient(WHOLE, None, asked, messages, stop)?];
+    for (role, part) in &asked.parts {
+        let roles = system.kind().roles;
+        let stands = roles.iter().find(|known| known.name == role).map(|role| role.stands);
+        ingredients.push(ingredient(role, stands, part, messages, stop)?);
+    }
+    ingredients.sort_by_key(|one| composition::order(one.stands));
+    // Described once for their settings; ports and folders differ from trial to trial.
+    for member in compose(&ingredients, run_dir, 0, &mut Allocator::new(None))? {
+        let settings = member.description.settings;
+        if member.of.role == WHOLE {
+            record.settings = settings;
+            note_program(&mut record, member.of.program.as_ref());
+            continue;
+        }
+        let asked = member.of.asked;
+        let mut part = SystemRecord {
+            name: asked.name.clone(),
+            kind: asked.kind.clone(),
+            nodes: asked.nodes,
+            promises: member.of.system.promises(asked),
+            settings,
+            ..SystemRecord::default()
+        };
+        note_program(&mut part, member.of.program.as_ref());
+        record.parts.push(PartRecord { role: member.of.role.to_owned(), part });
+    }
+    Ok(Contender { asked, system, ingredients, record })
+}
+
+fn kind_of(asked: &study::System) -> &'static dyn System {
+    systems::by_kind(&asked.kind).expect("the study was checked against the registry")
+}
+
+/// Finds, and where needed fetches, the program of a system or a part.
+fn ingredient<'a>(
+    role: &'a str,
+    stands: Option<Stands>,
+    asked: &'a study::System,
+    messages: &mut Messages,
+    stop: &AtomicBool,
+) -> Result<Ingredient<'a>, Failure> {
+    let system = kind_of(asked);
     let program = match system.recipe() {
         None => None,
         Some(recipe) => {
@@ -69,7 +126,12 @@ fn contender<'a>(
             Some(install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?)
         }
     };
-    match &program {
+    Ok(Ingredient { role, stands, asked, system, program })
+}
+
+/// Which program it is, for the record.
+fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
+    match program {
         Some(installed) => {
             record.version = Some(installed.version.clone());
             record.source = Some(installed.source.clone());
@@ -81,10 +143,6 @@ fn contender<'a>(
             record.source = Some("part of bakeoff".to_owned());
         }
     }
-    // Described once for its settings; ports and folders differ from trial to trial.
-    let described = Asked { system: asked, program: program.as_ref(), dir: run_dir, seed: 0 };
-    record.settings = system.describe(&described, &mut Allocator::new(None))?.settings;
-    Ok(Contender { asked, system, program, record })
 }
 
 /// A version as the user wrote it.

@@ -1,8 +1,10 @@
-//! Key-value work: makes the operations of a workload and judges every answer.
+//! Keyed work: makes the operations of a workload and judges every answer.
 //!
 //! A `put` carries a value that proves itself; a `get` is verified byte for byte and against the
 //! ledger of what was acknowledged before it began. The same code fills a cluster before a trial
-//! and audits it after: only where the next key comes from differs.
+//! and audits it after: only where the next key comes from differs. Operations of a secret store
+//! that store nothing under keys have them all the same: they say which user logs in, or which text
+//! is encrypted; what is decrypted is verified like what was stored.
 //!
 //! Not here: bytes on the wire (each system's session), time and sockets (the engine).
 
@@ -25,9 +27,11 @@ const TRACKED_MAX: u64 = 1 << 18;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) operation: Operation,
+    /// The key's number; a directory's for a `list`.
+    pub(crate) number: u64,
     /// The key; for a `list` the directory, which ends in `/`.
     pub(crate) key: &'a [u8],
-    /// What to `put`; empty otherwise.
+    /// What to `put`, `encrypt` or `sign`; empty otherwise.
     pub(crate) value: &'a [u8],
     /// How fresh a `get` or `list` must be.
     pub(crate) reads: ReadConsistency,
@@ -37,9 +41,10 @@ pub(crate) struct Request<'a> {
 
 /// What a system answered.
 pub(crate) enum Answer<'a> {
-    /// A `put` or `delete` was acknowledged.
+    /// A `put` or `delete` was acknowledged; any other operation than a read was done, with all
+    /// that its answer must hold.
     Done,
-    /// The value of a `get`.
+    /// The value of a `get` or a `decrypt`.
     Value(&'a [u8]),
     /// There is no such key. A `delete` of it is done all the same.
     Missing,
@@ -283,11 +288,18 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
                 key /= space.per_directory().max(1);
                 space.write_directory(key, &mut self.key);
             }
+            Operation::Encrypt | Operation::Sign => {
+                space.write_key(key, &mut self.key);
+                let stamp = Stamp { writer: client, sequence: (ticket + 1) & ((1 << 48) - 1) };
+                self.keyed.values.write_value(key, stamp, &mut self.value);
+            }
+            _ => space.write_key(key, &mut self.key),
         }
         drop(history);
         let creates = self.source.creates();
         let reads = self.reading.reads;
-        let request = Request { operation, key: &self.key, value: &self.value, reads, creates };
+        let (number, name, value) = (key, &self.key[..], &self.value[..]);
+        let request = Request { operation, number, key: name, value, reads, creates };
         let pending = Pending { operation, key, floor };
         if session.request(tag, &request, out) {
             Ok(Issued { operation: place, pending })
@@ -338,6 +350,20 @@ impl<S, C> KvWork<S, C> {
             (Operation::Put, Answer::Done)
             | (Operation::Delete, Answer::Done | Answer::Missing) => Ok(Success::default()),
             (Operation::Get, Answer::Value(value)) => self.judge_value(pending, value),
+            (Operation::Decrypt, Answer::Value(value)) => {
+                match self.keyed.values.verify(pending.key, value) {
+                    Ok(_) => Ok(Success::default()),
+                    Err(corruption) => failure(
+                        ErrorKind::WrongValue,
+                        self.find(pending.key, false, &corruption.to_string()),
+                    ),
+                }
+            }
+            (Operation::Get | Operation::List | Operation::Decrypt, Answer::Done) => {
+                let name = pending.operation.name();
+                failure(ErrorKind::Protocol, format!("the answer is not one to a `{name}`"))
+            }
+            (_, Answer::Done) => Ok(Success::default()),
             (Operation::Get, Answer::Missing) => self.judge_missing(pending),
             (Operation::List, Answer::Names(names)) => self.judge_names(pending.key, names),
             (Operation::List, Answer::Missing) => {

@@ -9,6 +9,7 @@ mod cli;
 mod cluster;
 mod compare;
 mod compat;
+mod composition;
 mod contenders;
 mod engine;
 mod environment;

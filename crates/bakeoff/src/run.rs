@@ -13,6 +13,7 @@ use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_core::units::{count_text, trials_text};
 
 use crate::cli::{Format, RunArgs};
+use crate::composition::compose;
 use crate::contenders::{self, Contender};
 use crate::engine::clock;
 use crate::environment;
@@ -23,7 +24,7 @@ use crate::messages::{self, Messages};
 use crate::progress::Progress;
 use crate::rendering::Rendering;
 use crate::run_folder::{self, RunFolder};
-use crate::systems::{self, Asked};
+use crate::systems;
 use crate::trial::{self, Stand};
 
 /// Runs a study, or goes on with a run, and prints what came of it.
@@ -307,11 +308,7 @@ fn check_ports(
     let Some(base) = base else { return Ok(()) };
     let mut ports = Allocator::rehearsal(base);
     for trial in order {
-        let Contender { asked, system, program, .. } = contender_of(contenders, trial);
-        if asked.is_started() {
-            let described = Asked { system: asked, program: program.as_ref(), dir, seed: 0 };
-            system.describe(&described, &mut ports)?;
-        }
+        compose(&contender_of(contenders, trial).ingredients, dir, 0, &mut ports)?;
     }
     Ok(())
 }

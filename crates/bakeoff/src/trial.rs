@@ -15,17 +15,18 @@ use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 
 use crate::audit;
-use crate::cluster::{self, Launched, Ready};
+use crate::cluster::{self, Ready};
+use crate::composition::compose;
 use crate::contenders::Contender;
 use crate::engine::{Connections, Drive, EngineError, Live, Seconds, clock};
 use crate::environment::{utc_now, wall_clock};
 use crate::failure::Failure;
 use crate::host::observe::{Sampler, Watched};
 use crate::host::ports::Allocator;
-use crate::host::{LimitsApplied, logs, machine, usage};
+use crate::host::{LimitsApplied, Process, logs, machine, usage};
 use crate::kv::{Keyed, Reading, Source};
 use crate::messages::Messages;
-use crate::systems::{Access, Asked, KvLoad};
+use crate::systems::{Access, KvLoad};
 
 const FILL_CLIENTS_MAX: u32 = 64;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -201,13 +202,14 @@ impl Attempt<'_, '_> {
         self.phase("starting");
         let kept = self.stand.kept.remove(&asked.name);
         let was_kept = kept.is_some();
-        let launched = match kept {
-            Some(cluster) => cluster.again(),
-            None if asked.is_started() => self.launch()?,
-            None => cluster::attach(system, asked)?,
+        let cluster = match kept {
+            Some(cluster) => {
+                self.sampler.watch(cluster.processes().map(Watched::node));
+                cluster.again(interrupted)?
+            }
+            None if asked.is_started() => self.start()?,
+            None => cluster::attach(system, asked)?.ready(interrupted)?,
         };
-        self.sampler.watch(launched.processes().iter().map(Watched::node));
-        let cluster = launched.ready(interrupted)?;
         self.record.ready_after = cluster.after;
         self.record.leader = cluster.leader();
         self.record.checks.extend(limits_check(&cluster));
@@ -229,16 +231,16 @@ impl Attempt<'_, '_> {
     }
 
     /// Starts the system's servers without data.
-    fn launch(&mut self) -> Result<Launched, Ended> {
-        let Contender { asked, system, program, .. } = self.contender;
+    fn start(&mut self) -> Result<Ready, Ended> {
         let nodes = &self.home.join("nodes");
         // Left by trials that failed, or by a run that was killed and is resumed.
         std::fs::remove_dir_all(nodes).ok();
-        let described =
-            Asked { system: asked, program: program.as_ref(), dir: nodes, seed: self.trial.seed };
-        let description =
-            system.describe(&described, &mut self.stand.ports).map_err(Failure::from)?;
-        Ok(cluster::launch(&asked.name, *system, description, self.home).map_err(Failure::from)?)
+        let ingredients = &self.contender.ingredients;
+        let members = compose(ingredients, nodes, self.trial.seed, &mut self.stand.ports)
+            .map_err(Failure::from)?;
+        let sampler = &mut *self.sampler;
+        let watch = |processes: &[Process]| sampler.watch(processes.iter().map(Watched::node));
+        Ok(cluster::start(members, self.home, self.stand.interrupted, watch)?)
     }
 
     /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
@@ -246,7 +248,7 @@ impl Attempt<'_, '_> {
         let interrupted = self.stand.interrupted;
         let keyed = Arc::new(Keyed::new(workload, self.trial.seed));
         let system = self.contender.system;
-        system.prepare(cluster.first(), &keyed.space).map_err(Ended::Failed)?;
+        system.prepare(cluster.first(), workload, &keyed).map_err(Ended::Failed)?;
         let nodes = cluster.targets(load.targets).map_err(Ended::Failed)?;
         self.record.targets = nodes.iter().map(|node| node.name.clone()).collect();
         if workload.fill {
@@ -281,7 +283,7 @@ impl Attempt<'_, '_> {
     ) -> Result<Vec<StageRecord>, Ended> {
         let system = self.contender.system;
         let seed = self.trial.seed;
-        let may_be_old = system.may_be_old(workload.reads);
+        let may_be_old = system.may_be_old(self.contender.asked, workload.reads);
         let lists_are_complete = workload.fill && !workload.mix.contains_key(&Operation::Delete);
         let mut first_ticket = 0;
         let mut stages = Vec::new();
@@ -422,5 +424,5 @@ fn servers_check(cluster: &Ready) -> Option<Check> {
     } else {
         Verdict::Failed(format!("{} during the load", died.join(", ")))
     };
-    (!cluster.processes().is_empty()).then(|| Check { name: "servers".into(), verdict })
+    cluster.processes().next().is_some().then(|| Check { name: "servers".into(), verdict })
 }

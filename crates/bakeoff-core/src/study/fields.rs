@@ -236,6 +236,31 @@ pub(super) static SYSTEM: Table = Table {
             "Where it already runs; nothing is started or stopped then.",
         ),
         maybe("tls", Form::Table(&TLS), "{ca: ca.pem}", "How `https://` endpoints are verified."),
+        maybe(
+            "parts",
+            Form::Open(&Form::Table(&PART)),
+            "{storage: {kind: consul, nodes: 3}}",
+            "What else it is made of, by role; `bakeoff systems` lists the roles of each kind.",
+        ),
+    ],
+};
+
+pub(super) static PART: Table = Table {
+    name: "part",
+    meaning: "What a system is made of besides its own nodes: started with it, and part of what is measured.",
+    one_of: &[],
+    fields: &[
+        always("kind", Form::Text, "consul", "What it is; the role says which kinds there can be."),
+        maybe("version", Form::AsWritten, "\"1.20\"", "The version to run, as of a system."),
+        maybe("program", Form::Text, "/opt/consul/bin/consul", "Path of a program of your own."),
+        default("nodes", Form::Whole { min: 1, max: 99 }, "1", "How many nodes are started."),
+        maybe(
+            "options",
+            Form::Open(&Form::AsWritten),
+            "{latency: 20ms}",
+            "Settings that its kind knows.",
+        ),
+        maybe("limits", Form::Table(&LIMITS), "{cpu: 0.5}", "What each node may use."),
     ],
 };
 
@@ -282,8 +307,19 @@ pub(super) static WORKLOAD: Table = Table {
             "{get: 90, put: 10}",
             "Operations and their weights, which need not add up to 100.",
         ),
-        always("keys", Form::Table(&KEYS), "{count: 10000}", "Which keys they touch."),
+        maybe(
+            "keys",
+            Form::Table(&KEYS),
+            "{count: 10000}",
+            "Which keys they touch; must be given for operations of a key-value store. Of others it says how many users, roles or texts there are, one if left out.",
+        ),
         maybe("values", Form::Table(&VALUES), "{size: 1KiB}", "What they write."),
+        maybe(
+            "with",
+            Form::Open(&Form::AsWritten),
+            "{key-type: rsa-2048}",
+            "What operations are done with beyond keys and values; `bakeoff systems` lists what each kind knows.",
+        ),
         default(
             "reads",
             Form::Word(ReadConsistency::NAMES),
@@ -474,6 +510,7 @@ pub(super) static PUBLISHED: Table = Table {
 pub(super) static TABLES: &[&Table] = &[
     &STUDY,
     &SYSTEM,
+    &PART,
     &LIMITS,
     &TLS,
     &WORKLOAD,

@@ -119,12 +119,21 @@ pub struct System {
     /// How TLS endpoints are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// What else it is made of, by the role that each part plays: its storage, its balancer. A
+    /// part's name is the system's and the role, `on-consul-storage`; parts have no parts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, System>,
 }
 
 impl System {
     /// Whether its servers are started for it; else it runs already.
     pub fn is_started(&self) -> bool {
         self.endpoints.is_empty()
+    }
+
+    /// How many nodes run for it, those of its parts among them.
+    pub fn nodes_in_all(&self) -> u32 {
+        self.nodes + self.parts.values().map(|part| part.nodes).sum::<u32>()
     }
 }
 
@@ -178,6 +187,10 @@ pub struct Workload {
     pub keys: Keys,
     /// Size of a value in bytes; at least [`crate::workload::VALUE_SIZE_MIN`].
     pub value_size: u64,
+    /// What the operations are done with, beyond keys and values: settings that the kinds of system
+    /// know, such as the type of a key to sign with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub with: BTreeMap<String, String>,
     /// How fresh a `get` or `list` must be.
     pub reads: ReadConsistency,
     /// Whether all keys are written before the load begins, unmeasured.
@@ -186,7 +199,7 @@ pub struct Workload {
     pub loads: Vec<String>,
 }
 
-/// An operation of a key-value store.
+/// An operation: those of a key-value store first, then those of a secret store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -198,6 +211,28 @@ pub enum Operation {
     Delete,
     /// The names in one directory of keys.
     List,
+    /// Exchange a name and a password for a token.
+    LoginUserpass,
+    /// Exchange a role's id and secret for a token.
+    LoginApprole,
+    /// Ask what one's own token is worth.
+    LookupToken,
+    /// Have a text encrypted by a key that stays with the server.
+    Encrypt,
+    /// Have it decrypted again.
+    Decrypt,
+    /// Have a text signed by a key that stays with the server.
+    Sign,
+    /// Have a key pair made and certified.
+    IssueCertificate,
+    /// Have a key of one's own certified.
+    SignCertificate,
+    /// Have a user of a database made.
+    IssueCredentials,
+    /// Read a policy.
+    ReadPolicy,
+    /// Read the settings of a mount.
+    ReadMount,
 }
 
 impl Workload {
@@ -208,14 +243,19 @@ impl Workload {
 
     /// Whether clients read.
     pub fn reads_any(&self) -> bool {
-        self.mix.keys().any(|operation| !operation.writes())
+        self.mix.keys().any(|operation| operation.reads())
     }
 }
 
 impl Operation {
-    /// Whether it changes what is stored; it reads otherwise.
+    /// Whether it changes what is stored under a key.
     pub fn writes(self) -> bool {
         matches!(self, Self::Put | Self::Delete)
+    }
+
+    /// Whether it reads what is stored under keys.
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Get | Self::List)
     }
 }
 
@@ -401,12 +441,22 @@ pub enum Metric {
 
 /// What `parse` must know of a kind of system, so that asking it for what it lacks is an error with
 /// a place, before anything is started.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Kind {
     /// `etcd`.
     pub name: &'static str,
-    /// What it can do.
+    /// What it can do; nothing, for what is only ever a part of other systems.
     pub operations: &'static [Operation],
+    /// What workloads may say of its operations in their `with`.
+    pub parameters: &'static [KindOption],
+    /// The parts that it may have.
+    pub roles: &'static [Role],
+    /// Of which service it is no more than an emulation; a system with such a part must say so in
+    /// its name.
+    pub emulates: Option<&'static str>,
+    /// Whether a system of this kind, otherwise well read, can be run; what is wrong with it, and
+    /// what to write instead.
+    pub sound: fn(&System) -> Result<(), (String, String)>,
     /// How its reads can be had.
     pub reads: &'static [ReadConsistency],
     /// Its options: name, how a value is to look, what it means.
@@ -417,6 +467,52 @@ pub struct Kind {
     pub value_size_max: u64,
     /// Most operations under way on one session.
     pub in_flight_max: u32,
+}
+
+impl Kind {
+    /// A kind of which nothing is known but its name: a part, of one node, with no options.
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            operations: &[],
+            parameters: &[],
+            roles: &[],
+            emulates: None,
+            sound: |_| Ok(()),
+            reads: &[],
+            options: &[],
+            nodes_max: 1,
+            value_size_max: u64::MAX,
+            in_flight_max: 1,
+        }
+    }
+
+    /// Whether it is only ever a part of other systems.
+    pub fn is_part(&self) -> bool {
+        self.operations.is_empty()
+    }
+}
+
+/// A role that a part can play in a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    /// `storage`.
+    pub name: &'static str,
+    /// The kinds that can play it.
+    pub kinds: &'static [&'static str],
+    /// Where it stands.
+    pub stands: Stands,
+    /// What it does, in a line.
+    pub meaning: &'static str,
+}
+
+/// Where a part stands, seen from the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stands {
+    /// Behind the system, which needs it: started first.
+    Behind,
+    /// In front of it: started last, and what clients of a load with `targets: all` connect to.
+    InFront,
 }
 
 /// One option of a kind of system.

@@ -28,7 +28,29 @@ macro_rules! named {
     };
 }
 
-named!(Operation: Put = "put", Get = "get", Delete = "delete", List = "list");
+named!(Operation:
+    Put = "put",
+    Get = "get",
+    Delete = "delete",
+    List = "list",
+    LoginUserpass = "login-userpass",
+    LoginApprole = "login-approle",
+    LookupToken = "lookup-token",
+    Encrypt = "encrypt",
+    Decrypt = "decrypt",
+    Sign = "sign",
+    IssueCertificate = "issue-certificate",
+    SignCertificate = "sign-certificate",
+    IssueCredentials = "issue-credentials",
+    ReadPolicy = "read-policy",
+    ReadMount = "read-mount",
+);
+
+impl Operation {
+    /// Those of a key-value store.
+    pub const KEY_VALUE: &'static [Operation] = &[Self::Put, Self::Get, Self::Delete, Self::List];
+}
+
 named!(ReadConsistency: Linearizable = "linearizable", Default = "default", Stale = "stale");
 named!(Targets: All = "all", Leader = "leader", Followers = "followers");
 named!(Clusters: Fresh = "fresh", Kept = "kept");

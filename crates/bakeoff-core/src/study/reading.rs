@@ -112,11 +112,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What must be there, whatever it is.
-    pub(super) fn required(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<&'a Node> {
-        self.field(mistaken, name)?.1
-    }
-
     pub(super) fn text(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<String> {
         self.get(mistaken, name, |mistaken, form, node| match form {
             Form::AsWritten => as_written(mistaken, name, node),

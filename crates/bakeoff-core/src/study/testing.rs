@@ -1,6 +1,6 @@
 //! Kinds of systems for the tests of reading, which need no real ones.
 
-use super::{Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use super::{Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Stands};
 
 const fn option(name: &'static str, form: OptionForm) -> KindOption {
     KindOption { name, form, meaning: "" }
@@ -12,13 +12,14 @@ pub(crate) fn kinds() -> Vec<Kind> {
     let sync = Word(&["each", "none"]);
     let leak = |options: Vec<KindOption>| -> &'static [KindOption] { options.leak() };
     let kind = |name, reads, options, value_size_max, in_flight_max| Kind {
-        name,
-        operations: Operation::ALL,
+        operations: Operation::KEY_VALUE,
+        parameters: leak(vec![option("kv", Word(&["v1", "v2"]))]),
         reads,
         options: leak(options),
         nodes_max: if name == "canary" { 1 } else { 9 },
         value_size_max,
         in_flight_max,
+        ..Kind::new(name)
     };
     let no_default = &[ReadConsistency::Linearizable, ReadConsistency::Stale];
     let mut zookeeper = kind(
@@ -29,6 +30,36 @@ pub(crate) fn kinds() -> Vec<Kind> {
         1000,
     );
     zookeeper.operations = &[Operation::Put, Operation::Get, Operation::Delete];
+    let storage = Word(&["raft", "consul", "postgresql", "gcs", "file"]);
+    let mut vault = kind(
+        "vault",
+        ReadConsistency::ALL,
+        vec![option("storage", storage), option("standby-reads", Word(&["on", "off"]))],
+        1 << 20,
+        100,
+    );
+    vault.operations = Operation::ALL;
+    vault.parameters = leak(vec![
+        option("kv", Word(&["v1", "v2"])),
+        option("key-type", Word(&["rsa-2048", "ec-p256", "ed25519"])),
+        option("stored", Word(&["yes", "no"])),
+    ]);
+    vault.roles = &[
+        Role {
+            name: "storage",
+            kinds: &["consul", "postgresql", "gcs-emulator"],
+            stands: Stands::Behind,
+            meaning: "",
+        },
+        Role { name: "balancer", kinds: &["haproxy"], stands: Stands::InFront, meaning: "" },
+    ];
+    vault.sound = |system| match system.options.get("storage").map(String::as_str) {
+        Some("consul") if !system.parts.contains_key("storage") => Err((
+            "it has no storage to stand on".to_owned(),
+            "add `parts: {storage: {kind: consul, nodes: 3}}`".to_owned(),
+        )),
+        _ => Ok(()),
+    };
     vec![
         kind(
             "etcd",
@@ -61,5 +92,21 @@ pub(crate) fn kinds() -> Vec<Kind> {
             1 << 20,
             1,
         ),
+        Kind { name: "openbao", ..vault.clone() },
+        vault,
+        Kind {
+            nodes_max: 3,
+            options: leak(vec![option("synchronous", Word(&["on", "off"]))]),
+            ..Kind::new("postgresql")
+        },
+        Kind {
+            options: leak(vec![option("latency", Duration)]),
+            emulates: Some("Google Cloud Storage"),
+            ..Kind::new("gcs-emulator")
+        },
+        Kind {
+            options: leak(vec![option("to", Word(&["all", "leader"]))]),
+            ..Kind::new("haproxy")
+        },
     ]
 }

@@ -33,6 +33,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         limits: None,
         endpoints: Vec::new(),
         tls: None,
+        parts: BTreeMap::new(),
     };
     Study {
         name: "made-up".to_owned(),
@@ -57,6 +58,7 @@ pub(crate) fn workload(name: &str, mix: &[(Operation, u32)], load: &str) -> Work
         mix: mix.iter().copied().collect(),
         keys: Keys { count: 10_000, size: 256, order: KeyOrder::Unique, per_directory: 0 },
         value_size: 1024,
+        with: BTreeMap::new(),
         reads: ReadConsistency::Linearizable,
         fill: false,
         loads: vec![load.to_owned()],
@@ -152,6 +154,7 @@ fn described(name: &str) -> SystemRecord {
                 (ReadConsistency::Stale, Freshness::NodeAsked),
             ]),
         },
+        parts: Vec::new(),
         settings: vec![Setting {
             name: "max-connections".to_owned(),
             value: "0".to_owned(),

@@ -63,6 +63,14 @@ pub(crate) struct NodeSpec {
     pub(crate) cpus: Option<Vec<usize>>,
 }
 
+impl NodeSpec {
+    /// The port for a purpose. Asking for one that the description lacks is a bug.
+    pub(crate) fn port(&self, purpose: &str) -> u16 {
+        let found = self.ports.iter().find(|(name, _)| name == purpose);
+        found.unwrap_or_else(|| panic!("`{}` has no `{purpose}` port", self.name)).1
+    }
+}
+
 /// A file that a node needs.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeFile {

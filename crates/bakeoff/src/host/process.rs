@@ -88,8 +88,7 @@ impl Process {
 
     /// The port for a purpose. Asking for one that the description lacks is a bug.
     pub(crate) fn port(&self, purpose: &str) -> u16 {
-        let found = self.spec.ports.iter().find(|(name, _)| name == purpose);
-        found.unwrap_or_else(|| panic!("`{}` has no `{purpose}` port", self.spec.name)).1
+        self.spec.port(purpose)
     }
 
     /// All its ports.

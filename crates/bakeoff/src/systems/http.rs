@@ -12,12 +12,23 @@ use crate::kv::{Answer, KvSession, Request};
 use bakeoff_core::study::Operation;
 
 /// How a system maps operations onto requests and responses onto answers.
-pub(crate) trait Mapping: Copy + Send {
+pub(crate) trait Mapping: Send {
     /// Appends method and target: `GET /v1/kv/key?raw`.
-    fn write_target(self, request: &Request<'_>, out: &mut Vec<u8>);
+    fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>);
+
+    /// Appends header lines of its own, each with its end.
+    fn write_headers(&self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
+    /// Appends the body; `false`: the request has none.
+    fn write_body(&self, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(request.value);
+        request.operation == Operation::Put
+    }
 
     /// Yields the answer that a response is.
-    fn read(self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>));
+    fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>));
 }
 
 /// One keep-alive connection; HTTP/1.1 carries one request at a time.
@@ -29,17 +40,21 @@ pub(crate) struct HttpSession<M> {
     under_way: Option<(Tag, Operation)>,
     ending: bool,
     head: Vec<u8>,
+    body: Vec<u8>,
 }
 
 impl<M: Mapping> HttpSession<M> {
     pub(crate) fn new(node: &Access, mapping: M) -> Self {
+        let mut rest_of_head = rest_of_head(&node.authority);
+        mapping.write_headers(&mut rest_of_head);
         Self {
             connection: Connection::new(Limits::default()),
             mapping,
-            rest_of_head: rest_of_head(&node.authority),
+            rest_of_head,
             under_way: None,
             ending: false,
             head: Vec::new(),
+            body: Vec::new(),
         }
     }
 }
@@ -68,13 +83,14 @@ impl<M: Mapping> KvSession for HttpSession<M> {
         self.head.clear();
         self.mapping.write_target(request, &mut self.head);
         self.head.extend_from_slice(&self.rest_of_head);
-        if request.operation == Operation::Put {
+        self.body.clear();
+        if self.mapping.write_body(request, &mut self.body) {
             self.head.extend_from_slice(b"Content-Length: ");
-            self.head.extend_from_slice(request.value.len().to_string().as_bytes());
+            self.head.extend_from_slice(self.body.len().to_string().as_bytes());
             self.head.extend_from_slice(b"\r\n");
         }
         self.head.extend_from_slice(b"\r\n");
-        self.head.extend_from_slice(request.value);
+        self.head.extend_from_slice(&self.body);
         let sent = self.connection.send_raw(false, &self.head, out).is_ok();
         if sent {
             self.under_way = Some((tag, request.operation));
@@ -91,7 +107,7 @@ impl<M: Mapping> KvSession for HttpSession<M> {
         let Self { connection, mapping, under_way, ending, .. } = self;
         connection.receive(input, out, &mut |response: Response<'_>| {
             *ending |= !response.keep_alive;
-            deliver(*mapping, under_way, &response, on);
+            deliver(mapping, under_way, &response, on);
         })
     }
 
@@ -99,13 +115,13 @@ impl<M: Mapping> KvSession for HttpSession<M> {
         let Self { connection, mapping, under_way, ending, .. } = self;
         connection.closed(&mut |response: Response<'_>| {
             *ending = true;
-            deliver(*mapping, under_way, &response, on);
+            deliver(mapping, under_way, &response, on);
         })
     }
 }
 
 fn deliver<M: Mapping>(
-    mapping: M,
+    mapping: &M,
     under_way: &mut Option<(Tag, Operation)>,
     response: &Response<'_>,
     on: &mut impl FnMut(Tag, Answer<'_>),

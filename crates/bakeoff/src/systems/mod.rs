@@ -14,19 +14,20 @@ mod table;
 pub(crate) mod talk;
 pub(crate) mod zookeeper;
 
-use std::collections::BTreeMap;
+use std::any::{Any, TypeId};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
 use bakeoff_core::schedule::Share;
-use bakeoff_core::study::{self, Kind, OptionForm, ReadConsistency};
+use bakeoff_core::study::{self, Kind, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::units::{self, ByteCount};
-use bakeoff_core::workload::KeySpace;
 
-use crate::engine::transport::Target;
+use crate::engine::transport::{Target, TlsTarget};
 use crate::engine::{self, Drive, EngineError, Live};
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
@@ -49,15 +50,18 @@ pub(crate) fn kinds() -> Vec<Kind> {
 }
 
 /// A kind of system.
-pub(crate) trait System: Sync {
+pub(crate) trait System: fmt::Debug + Sync {
     /// Its name and what it can do.
     fn kind(&self) -> Kind;
 
     /// How its program can be had; `None` when it is part of bakeoff.
     fn recipe(&self) -> Option<&'static Recipe>;
 
-    /// What it promises under these options.
-    fn promises(&self, asked: &study::System) -> Promises;
+    /// What it promises under these options; a part's promises are its system's affair.
+    fn promises(&self, asked: &study::System) -> Promises {
+        let _ = asked;
+        Promises::default()
+    }
 
     /// The protocols to offer when its nodes are spoken to over TLS (RFC 7301); none by default.
     fn alpn(&self) -> &'static [&'static [u8]] {
@@ -65,31 +69,64 @@ pub(crate) trait System: Sync {
     }
 
     /// What reads that are asked for like this return.
-    fn freshness(&self, reads: ReadConsistency) -> Freshness;
+    fn freshness(&self, asked: &study::System, reads: ReadConsistency) -> Freshness {
+        let _ = (asked, reads);
+        Freshness::NodeAsked
+    }
 
     /// Whether reads of this kind may return something older than was acknowledged.
-    fn may_be_old(&self, reads: ReadConsistency) -> bool {
-        self.freshness(reads) == Freshness::NodeAsked
+    fn may_be_old(&self, asked: &study::System, reads: ReadConsistency) -> bool {
+        self.freshness(asked, reads) == Freshness::NodeAsked
     }
 
     /// The nodes to run, each with a port named `client`, and the settings that depart from the
     /// system's own defaults.
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError>;
 
-    /// Looks whether the cluster has a leader that can serve; an error tells what was seen instead.
-    fn look(&self, nodes: &[Access]) -> Result<View, String>;
-
-    /// Makes what keys of this space need before the first can be written.
-    fn prepare(&self, node: &Access, space: &KeySpace) -> Result<(), String> {
-        let _ = (node, space);
+    /// Makes what the nodes need of the parts behind them, which are ready: a bucket, tables.
+    fn prepare_parts(&self, asked: &study::System, behind: &[Neighbour]) -> Result<(), String> {
+        let _ = (asked, behind);
         Ok(())
     }
 
-    /// Removes every key that begins with `bakeoff/`, from a system that was not started by us.
-    fn clear(&self, node: &Access) -> Result<(), String>;
+    /// Looks whether the cluster has a leader that can serve; an error tells what was seen instead.
+    /// Asked again and again until it can, so what opens a system (to initialise it, to unseal it)
+    /// is done here too.
+    fn look(&self, nodes: &[Access]) -> Result<View, String>;
+
+    /// Where a load balancer asks whether a node may be sent requests; `None` for a system that
+    /// none can stand in front of.
+    fn health(&self) -> Option<Health> {
+        None
+    }
+
+    /// Makes what a workload needs before its first operation.
+    fn prepare(&self, node: &Access, workload: &Workload, keyed: &Keyed) -> Result<(), String> {
+        let _ = (node, workload, keyed);
+        Ok(())
+    }
+
+    /// Removes every key that begins with `bakeoff/`, and what [`Self::prepare`] made.
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        let _ = node;
+        Ok(())
+    }
 
     /// Drives a load over sessions of this system.
-    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>;
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        let _ = load;
+        unreachable!("a study was read in which `{}` is more than a part", self.kind().name)
+    }
+}
+
+/// Where a load balancer asks a node over HTTP whether it may be sent requests; the answer is yes
+/// when it is 200.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Health {
+    /// What answers 200 on the node that leads only.
+    pub(crate) leader: &'static str,
+    /// What answers 200 on every node that can serve.
+    pub(crate) any: &'static str,
 }
 
 /// What a system is asked to describe.
@@ -102,7 +139,23 @@ pub(crate) struct Asked<'a> {
     pub(crate) dir: &'a Path,
     /// What the order of faults follows from, where a system has any.
     pub(crate) seed: u64,
+    /// What of the same system was described before it: its parts, for one that stands on them;
+    /// parts and the system itself (role `system`), for one in front of it.
+    pub(crate) neighbours: &'a [Neighbour],
 }
+
+/// What else a system is made of, as far as its other members need to know it.
+#[derive(Debug, Clone)]
+pub(crate) struct Neighbour {
+    /// `storage`; `system` for the system itself.
+    pub(crate) role: String,
+    pub(crate) system: &'static dyn System,
+    /// Its nodes, none of which need be running yet.
+    pub(crate) nodes: Vec<Access>,
+}
+
+/// The role of a system among its parts.
+pub(crate) const WHOLE: &str = "system";
 
 impl Asked<'_> {
     /// `etcd-1`, …: the names of the nodes.
@@ -113,6 +166,11 @@ impl Asked<'_> {
     /// The value of an option, if the study sets it.
     pub(crate) fn option(&self, name: &str) -> Option<&str> {
         option(self.system, name)
+    }
+
+    /// What plays a role beside it.
+    pub(crate) fn neighbour(&self, role: &str) -> Option<&Neighbour> {
+        self.neighbours.iter().find(|neighbour| neighbour.role == role)
     }
 }
 
@@ -132,8 +190,16 @@ fn synced_by(asked: &study::System) -> &'static str {
 }
 
 /// What reads return, for every way in which they can be asked for.
-pub(crate) fn freshness(system: &dyn System) -> BTreeMap<ReadConsistency, Freshness> {
-    system.kind().reads.iter().map(|&reads| (reads, system.freshness(reads))).collect()
+pub(crate) fn freshness(
+    system: &dyn System,
+    asked: &study::System,
+) -> BTreeMap<ReadConsistency, Freshness> {
+    system.kind().reads.iter().map(|&reads| (reads, system.freshness(asked, reads))).collect()
+}
+
+/// A study was read in which a system is asked for what it cannot do: a bug.
+fn never_planned(operation: Operation) -> ! {
+    unreachable!("a study was read in which a system without `{operation}` is asked for it")
 }
 
 /// The value of an option, if the study sets it.
@@ -161,9 +227,62 @@ fn http_status_text(status: u16, body: &[u8]) -> String {
 }
 
 /// What a system is to run as.
+#[derive(Default)]
 pub(crate) struct Description {
     pub(crate) nodes: Vec<NodeSpec>,
     pub(crate) settings: Vec<Setting>,
+    /// How clients verify its nodes, where they speak TLS.
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    /// What it knows from the start, such as the passwords that its nodes are given.
+    pub(crate) memory: Memory,
+}
+
+impl Description {
+    /// How its nodes are reached once they run.
+    pub(crate) fn accesses(&self) -> Vec<Access> {
+        let access = |spec: &NodeSpec| {
+            let port = spec.port("client");
+            let tls = self.tls.as_ref().map(|config| TlsTarget {
+                name: rustls::pki_types::ServerName::IpAddress(
+                    std::net::Ipv4Addr::LOCALHOST.into(),
+                ),
+                config: config.clone(),
+            });
+            Access {
+                name: spec.name.clone(),
+                authority: format!("127.0.0.1:{port}"),
+                target: Target { address: ([127, 0, 0, 1], port).into(), tls },
+                memory: self.memory.clone(),
+            }
+        };
+        self.nodes.iter().map(access).collect()
+    }
+}
+
+/// What a system has to remember of one cluster from one call to the next: a root token, the keys
+/// that unseal it, what a workload was given. One value of each type; shared by its clones. It is
+/// never printed, for much of it is secret.
+#[derive(Clone, Default)]
+pub(crate) struct Memory(Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
+
+impl Memory {
+    /// Keeps a value, in place of one of its type that is there.
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, value: T) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// The value of a type, if there is one.
+    pub(crate) fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(&TypeId::of::<T>())?.clone().downcast().ok()
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Memory(…)")
+    }
 }
 
 /// A setting with its reason.
@@ -182,6 +301,8 @@ pub(crate) struct Access {
     /// `127.0.0.1:2379`, as it is named in requests.
     pub(crate) authority: String,
     pub(crate) target: Target,
+    /// What its cluster's system remembers.
+    pub(crate) memory: Memory,
 }
 
 /// What was seen of a cluster that can serve.

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::loads::ReadLoad;
-use super::systems::{ReadSystem, abilities};
+use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
-use crate::study::reading::list;
+use crate::study::reading::{list, suggest};
 use crate::study::tree::{At, Mistaken};
-use crate::study::{KeyOrder, Kind, Load, Operation, Stop, Targets, Workload};
+use crate::study::{KeyOrder, Kind, Load, Stop, Targets, Workload};
+use crate::units::shown;
 
 pub(super) fn check(
     mistaken: &mut Mistaken<'_>,
@@ -51,7 +52,20 @@ fn can_do(mistaken: &mut Mistaken<'_>, read: &ReadWorkload, system: &str, kind: 
             mistaken.hint(at, what, abilities(kind));
         }
     }
-    let reading = [Operation::Get, Operation::List].iter().any(|op| read.mix_at.contains_key(op));
+    for entry in &read.with {
+        match kind.parameters.iter().find(|parameter| parameter.name == entry.key) {
+            Some(parameter) => {
+                option_value(mistaken, parameter.name, &parameter.form, &entry.node);
+            }
+            None => {
+                let what =
+                    format!("system `{system}` knows no `{}` to work with", shown(&entry.key));
+                let names = kind.parameters.iter().map(|parameter| parameter.name);
+                mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "it knows:"));
+            }
+        }
+    }
+    let reading = read.mix_at.keys().any(|operation| operation.reads());
     if let Some(reads) = read.reads
         && reading
         && !kind.reads.contains(&reads)

@@ -37,17 +37,52 @@ fn system<'k>(mistaken: &mut Mistaken<'_>, entry: &Entry, kinds: &'k [Kind]) -> 
     else {
         return read;
     };
-    read.kind = kind(mistaken, &fields, kinds);
-    let version = version(mistaken, &fields);
-    let program = fields.text(mistaken, "program");
-    let options = options(mistaken, &fields, read.kind);
-    let limits = limits(mistaken, &fields);
+    let contenders = kinds.iter().filter(|kind| !kind.is_part()).map(|kind| kind.name);
+    read.kind =
+        kind(mistaken, &fields, kinds, contenders).filter(|kind| contends(mistaken, &fields, kind));
+    let started = started(mistaken, &fields, &name, read.kind);
     let endpoints = endpoints(mistaken, &fields);
     let tls = tls(mistaken, &fields, endpoints.as_deref());
+    let parts = parts(mistaken, &fields, &name, read.kind, kinds);
+    read.nodes = match &endpoints {
+        Some(endpoints) if !endpoints.is_empty() => u32::try_from(endpoints.len()).ok(),
+        _ => started.nodes,
+    };
+    if let (Some(kind), Some(nodes), Some(system), Some(endpoints), Some(parts)) =
+        (read.kind, read.nodes, started.system, endpoints, parts)
+    {
+        let system = System { nodes, endpoints, tls, parts, ..system };
+        match (kind.sound)(&system) {
+            Ok(()) => read.system = Some(system),
+            Err((what, hint)) => {
+                mistaken.hint(&fields.at, format!("{}: {what}", fields.what), hint)
+            }
+        }
+    }
+    read
+}
+
+/// What is said of servers to start, whether they are a system or a part of one.
+struct Started {
+    /// None when it is mistaken, too many among it.
+    nodes: Option<u32>,
+    /// None when anything but the nodes is mistaken.
+    system: Option<System>,
+}
+
+fn started(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    name: &str,
+    kind: Option<&Kind>,
+) -> Started {
+    let version = version(mistaken, fields);
+    let program = fields.text(mistaken, "program");
+    let options = options(mistaken, fields, kind);
+    let limits = limits(mistaken, fields);
     let nodes = fields.whole(mistaken, "nodes").and_then(|nodes| u32::try_from(nodes).ok());
-    read.nodes = match (&endpoints, nodes, read.kind) {
-        (Some(endpoints), ..) if !endpoints.is_empty() => u32::try_from(endpoints.len()).ok(),
-        (_, Some(nodes), Some(kind)) if nodes > kind.nodes_max => {
+    let nodes = match (nodes, kind) {
+        (Some(nodes), Some(kind)) if nodes > kind.nodes_max => {
             let most = kind.nodes_max;
             let plural = if most == 1 { "node" } else { "nodes" };
             let what = format!("{} asks for {nodes} nodes", fields.what);
@@ -55,28 +90,116 @@ fn system<'k>(mistaken: &mut Mistaken<'_>, entry: &Entry, kinds: &'k [Kind]) -> 
             mistaken.hint(fields.value_at("nodes"), what, hint);
             None
         }
-        (_, nodes, _) => nodes,
+        (nodes, _) => nodes,
     };
-    if let (Some(kind), Some(nodes), Some(options), Some(endpoints)) =
-        (read.kind, read.nodes, options, endpoints)
-    {
-        let kind = kind.name.to_owned();
-        read.system =
-            Some(System { name, kind, version, program, nodes, options, limits, endpoints, tls });
+    let system = kind.zip(options).map(|(kind, options)| System {
+        name: name.to_owned(),
+        kind: kind.name.to_owned(),
+        version,
+        program,
+        nodes: nodes.unwrap_or(1),
+        options,
+        limits,
+        endpoints: Vec::new(),
+        tls: None,
+        parts: BTreeMap::new(),
+    });
+    Started { nodes, system }
+}
+
+/// Whether the kind can be loaded by itself.
+fn contends(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>, kind: &Kind) -> bool {
+    if kind.is_part() {
+        let what =
+            format!("{} is of kind `{}`, which is only a part of others", fields.what, kind.name);
+        let hint =
+            "name it in the `parts` of a system that can have it; `bakeoff systems` lists them";
+        mistaken.hint(fields.value_at("kind"), what, hint);
     }
-    read
+    !kind.is_part()
+}
+
+/// The parts of a system, by role.
+fn parts(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    name: &str,
+    kind: Option<&Kind>,
+    kinds: &[Kind],
+) -> Option<BTreeMap<String, System>> {
+    let mut parts = BTreeMap::new();
+    if fields.node("parts").is_none() {
+        return Some(parts);
+    }
+    if fields.node("endpoints").is_some() {
+        let what = format!("{} has both `endpoints` and `parts`", fields.what);
+        let hint = "a system with `endpoints` already runs, with all that it is made of";
+        mistaken.hint(fields.key_at("parts"), what, hint);
+    }
+    let entries = fields.entries(mistaken, "parts")?;
+    let kind = kind?;
+    for entry in entries {
+        if let Some(part) = part(mistaken, fields, name, entry, kind, kinds) {
+            parts.insert(entry.key.clone(), part);
+        }
+    }
+    (parts.len() == entries.len()).then_some(parts)
+}
+
+fn part(
+    mistaken: &mut Mistaken<'_>,
+    of: &Fields<'_>,
+    system: &str,
+    entry: &Entry,
+    whole: &Kind,
+    kinds: &[Kind],
+) -> Option<System> {
+    let Some(role) = whole.roles.iter().find(|role| role.name == entry.key) else {
+        let what = format!("kind `{}` has no part `{}`", whole.name, shown(&entry.key));
+        let names = whole.roles.iter().map(|role| role.name);
+        mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "its parts:"));
+        return None;
+    };
+    let what = format!("part `{}` of {}", role.name, of.what);
+    let fields = Fields::open(mistaken, &fields::PART, what, &entry.key_at, &entry.node)?;
+    let kind = kind(mistaken, &fields, kinds, role.kinds.iter().copied())?;
+    if !role.kinds.contains(&kind.name) {
+        let what = format!("a system of kind `{}` cannot be {}", kind.name, fields.what);
+        mistaken.hint(fields.value_at("kind"), what, format!("it can be {}", list(role.kinds)));
+        return None;
+    }
+    if let Some(service) = kind.emulates
+        && !system.contains("emulated")
+    {
+        let what = format!("{} only emulates {service}, and its name does not say so", fields.what);
+        let hint = format!(
+            "call the system `{system}-emulated`, so that nobody takes its figures for those of {service}"
+        );
+        mistaken.hint(&of.at, what, hint);
+    }
+    let started = started(mistaken, &fields, &format!("{system}-{}", role.name), Some(kind));
+    let nodes = started.nodes?;
+    let part = System { nodes, ..started.system? };
+    match (kind.sound)(&part) {
+        Ok(()) => Some(part),
+        Err((what, hint)) => {
+            mistaken.hint(&fields.at, format!("{}: {what}", fields.what), hint);
+            None
+        }
+    }
 }
 
 fn kind<'k>(
     mistaken: &mut Mistaken<'_>,
     fields: &Fields<'_>,
     kinds: &'k [Kind],
+    fitting: impl Iterator<Item = &'k str>,
 ) -> Option<&'k Kind> {
     let written = fields.text(mistaken, "kind")?;
     let kind = kinds.iter().find(|kind| kind.name == written);
     if kind.is_none() {
         let what = format!("unknown kind `{}` of {}", shown(&written), fields.what);
-        let hint = suggest(&written, kinds.iter().map(|kind| kind.name), "known kinds:");
+        let hint = suggest(&written, fitting, "known kinds:");
         mistaken.hint(fields.value_at("kind"), what, hint);
     }
     kind
@@ -128,7 +251,8 @@ fn options(
     (options.len() == entries.len()).then_some(options)
 }
 
-fn option_value(
+/// The value of an option, as it is written, once it is known to have its form.
+pub(super) fn option_value(
     mistaken: &mut Mistaken<'_>,
     name: &str,
     form: &OptionForm,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::loads::ReadLoad;
 use crate::study::fields::{self, ORDERS, WEIGHT};
-use crate::study::reading::{Fields, suggest, text, whole, word};
+use crate::study::reading::{Fields, as_written, suggest, text, whole, word};
 use crate::study::tree::{At, Entry, Mistaken, Value};
 use crate::study::{KeyOrder, Keys, Operation, ReadConsistency, Workload};
 use crate::units::shown;
@@ -24,6 +24,8 @@ pub(super) struct ReadWorkload {
     pub(super) value_size: Option<u64>,
     pub(super) value_size_at: At,
     pub(super) order_at: At,
+    /// What stands in its `with`.
+    pub(super) with: Vec<Entry>,
     /// Names of the loads that could be found.
     pub(super) loads: Vec<String>,
     /// None when something in it is mistaken.
@@ -51,6 +53,7 @@ fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> R
         value_size: None,
         value_size_at: at.clone(),
         order_at: at,
+        with: Vec::new(),
         loads: loads.iter().map(|load| load.name.clone()).collect(),
         workload: None,
     };
@@ -59,20 +62,24 @@ fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> R
         return read;
     };
     let mix = mix(mistaken, &fields, &mut read);
-    let keys = fields
-        .table(mistaken, "keys")
-        .or_else(|| fields.required(mistaken, "keys").and(None))
-        .and_then(|keys| self::keys(mistaken, &keys, mix.as_ref(), &mut read));
+    let keys = match fields.node("keys") {
+        None => no_keys(mistaken, &fields, mix.as_ref()),
+        Some(_) => fields
+            .table(mistaken, "keys")
+            .and_then(|keys| self::keys(mistaken, &keys, mix.as_ref(), &mut read)),
+    };
     let value_size = value_size(mistaken, &fields, &mut read);
+    let with = with(mistaken, &fields, &mut read);
     let reads = fields.word(mistaken, "reads", ReadConsistency::ALL);
     read.reads = reads;
     read.value_size = value_size;
     read.reads_at = fields.value_at("reads").clone();
-    let reads_something =
-        |mix: &BTreeMap<Operation, u32>| mix.keys().any(|operation| *operation != Operation::Put);
+    let needs_keys = |mix: &BTreeMap<Operation, u32>| {
+        mix.keys().any(|operation| operation.reads() || *operation == Operation::Delete)
+    };
     let fill = match fields.node("fill") {
         Some(_) => fields.flag(mistaken, "fill"),
-        None => mix.as_ref().map(reads_something),
+        None => mix.as_ref().map(needs_keys),
     };
     if let (Some(mix), Some(false), Some(keys)) = (&mix, fill, &keys)
         && mix.contains_key(&Operation::Get)
@@ -96,12 +103,47 @@ fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> R
             mix: mix?,
             keys: keys?,
             value_size: value_size?,
+            with: with?,
             reads: reads?,
             fill: fill?,
             loads: named?,
         })
     })();
     read
+}
+
+/// The keys of a workload that says nothing of them: one, where nothing is stored under keys.
+fn no_keys(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    mix: Option<&BTreeMap<Operation, u32>>,
+) -> Option<Keys> {
+    let keyed = |operation: &Operation| Operation::KEY_VALUE.contains(operation);
+    if mix?.keys().any(keyed) {
+        let what = format!("{} has no `keys`", fields.what);
+        mistaken.hint(&fields.at, what, "add `keys: {count: 10000}`");
+        return None;
+    }
+    let absent = Fields::absent(&fields::KEYS);
+    let size = absent.size(mistaken, "size")?;
+    Some(Keys { count: 1, size, order: KeyOrder::Uniform, per_directory: 0 })
+}
+
+/// What operations are done with, as far as it can be read without knowing the systems.
+fn with(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    read: &mut ReadWorkload,
+) -> Option<BTreeMap<String, String>> {
+    if fields.node("with").is_none() {
+        return Some(BTreeMap::new());
+    }
+    let entries = fields.entries(mistaken, "with")?;
+    read.with = entries.to_vec();
+    let texts = entries.iter().map(|entry| {
+        as_written(mistaken, &entry.key, &entry.node).map(|text| (entry.key.clone(), text))
+    });
+    texts.collect()
 }
 
 fn mix(

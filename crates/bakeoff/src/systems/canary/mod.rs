@@ -20,6 +20,7 @@ use crate::install::Recipe;
 use crate::kv::{Answer, Request};
 
 /// bakeoff's own key-value server.
+#[derive(Debug)]
 pub(crate) struct Canary;
 
 const fn share(name: &'static str, meaning: &'static str) -> KindOption {
@@ -67,13 +68,13 @@ const OPTIONS: &[KindOption] = &[
 impl System for Canary {
     fn kind(&self) -> Kind {
         Kind {
-            name: "canary",
-            operations: Operation::ALL,
+            operations: Operation::KEY_VALUE,
             reads: &[ReadConsistency::Linearizable, ReadConsistency::Default],
             options: OPTIONS,
             nodes_max: 5,
             value_size_max: 1 << 20,
             in_flight_max: 1, // HTTP/1.1
+            ..Kind::new("canary")
         }
     }
 
@@ -97,11 +98,11 @@ impl System for Canary {
             acknowledged: acknowledged.into(),
             reads: "linearizable".into(),
             acknowledged_in: Some(acknowledged_in),
-            freshness: super::freshness(self),
+            freshness: super::freshness(self, asked),
         }
     }
 
-    fn freshness(&self, _: ReadConsistency) -> Freshness {
+    fn freshness(&self, _: &study::System, _: ReadConsistency) -> Freshness {
         Freshness::Linearizable
     }
 
@@ -157,7 +158,7 @@ impl System for Canary {
         }
         let options = asked.system.options.iter();
         settings.extend(options.map(|(option, value)| setting(option, value, ASKED)));
-        Ok(Description { nodes, settings })
+        Ok(Description { nodes, settings, ..Description::default() })
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, String> {
@@ -188,18 +189,19 @@ impl System for Canary {
 struct Paths;
 
 impl Mapping for Paths {
-    fn write_target(self, request: &Request<'_>, out: &mut Vec<u8>) {
+    fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
         let start: &[u8] = match request.operation {
             Operation::Put => b"PUT /kv/",
             Operation::Get => b"GET /kv/",
             Operation::Delete => b"DELETE /kv/",
             Operation::List => b"GET /list/",
+            operation => super::never_planned(operation),
         };
         out.extend_from_slice(start);
         out.extend_from_slice(request.key);
     }
 
-    fn read(self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+    fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
             (Operation::Put | Operation::Delete, 200..=204) => on(Answer::Done),
             (Operation::Get, 200) => on(Answer::Value(body)),

@@ -24,6 +24,7 @@ use crate::install::Recipe;
 use crate::kv::{Answer, Request};
 
 /// HashiCorp Consul's key-value store.
+#[derive(Debug)]
 pub(crate) struct Consul;
 
 const OPTIONS: &[KindOption] = &[KindOption {
@@ -35,13 +36,13 @@ const OPTIONS: &[KindOption] = &[KindOption {
 impl System for Consul {
     fn kind(&self) -> Kind {
         Kind {
-            name: "consul",
-            operations: Operation::ALL,
+            operations: Operation::KEY_VALUE,
             reads: ReadConsistency::ALL,
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 512 << 10, // kv_max_value_size
             in_flight_max: 1,          // HTTP/1.1
+            ..Kind::new("consul")
         }
     }
 
@@ -58,7 +59,7 @@ impl System for Consul {
                     (`consistent`) ask a majority first; `stale` ones answer from the node asked"
                     .into(),
             acknowledged_in: Some(majority_disks(asked)),
-            freshness: super::freshness(self),
+            freshness: super::freshness(self, asked),
         }
     }
 
@@ -66,7 +67,7 @@ impl System for Consul {
         &[b"http/1.1"]
     }
 
-    fn freshness(&self, reads: ReadConsistency) -> Freshness {
+    fn freshness(&self, _: &study::System, reads: ReadConsistency) -> Freshness {
         match reads {
             ReadConsistency::Linearizable => Freshness::Linearizable,
             ReadConsistency::Default => Freshness::Leader,
@@ -145,7 +146,7 @@ impl System for Consul {
                 name,
             }
         });
-        Ok(Description { nodes: specs.collect(), settings })
+        Ok(Description { nodes: specs.collect(), settings, ..Description::default() })
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, String> {
@@ -197,12 +198,13 @@ const FILES_OF_ITS_OWN: u64 = 500;
 struct KvApi;
 
 impl Mapping for KvApi {
-    fn write_target(self, request: &Request<'_>, out: &mut Vec<u8>) {
+    fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
         let (method, question) = match request.operation {
             Operation::Put => ("PUT", ""),
             Operation::Delete => ("DELETE", ""),
             Operation::Get => ("GET", "?raw"),
             Operation::List => ("GET", "?keys"),
+            operation => super::never_planned(operation),
         };
         let consistency = match (request.operation, request.reads) {
             (Operation::Put | Operation::Delete, _) | (_, ReadConsistency::Default) => "",
@@ -216,7 +218,7 @@ impl Mapping for KvApi {
         out.extend_from_slice(consistency.as_bytes());
     }
 
-    fn read(self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+    fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
             (Operation::Get, 200) => on(Answer::Value(body)),
             (Operation::Get | Operation::List, 404) => on(Answer::Missing),

@@ -28,6 +28,7 @@ use crate::host::{HostError, NodeSpec};
 use crate::install::Recipe;
 
 /// etcd, v3 API.
+#[derive(Debug)]
 pub(crate) struct Etcd;
 
 const OPTIONS: &[KindOption] = &[
@@ -57,13 +58,13 @@ fn flag(option: &str) -> &str {
 impl System for Etcd {
     fn kind(&self) -> Kind {
         Kind {
-            name: "etcd",
-            operations: Operation::ALL,
+            operations: Operation::KEY_VALUE,
             reads: ReadConsistency::ALL,
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)
             in_flight_max: 100,        // streams of one connection, far below etcd's own limit
+            ..Kind::new("etcd")
         }
     }
 
@@ -79,7 +80,7 @@ impl System for Etcd {
                 "linearizable by default; `stale` (serializable) reads answer from the node asked"
                     .into(),
             acknowledged_in: Some(majority_disks(asked)),
-            freshness: super::freshness(self),
+            freshness: super::freshness(self, asked),
         }
     }
 
@@ -87,7 +88,7 @@ impl System for Etcd {
         &[b"h2"]
     }
 
-    fn freshness(&self, reads: ReadConsistency) -> Freshness {
+    fn freshness(&self, _: &study::System, reads: ReadConsistency) -> Freshness {
         match reads {
             ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
             ReadConsistency::Stale => Freshness::NodeAsked,
@@ -138,7 +139,7 @@ impl System for Etcd {
                 name,
             }
         });
-        Ok(Description { nodes: nodes.collect(), settings })
+        Ok(Description { nodes: nodes.collect(), settings, ..Description::default() })
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, String> {

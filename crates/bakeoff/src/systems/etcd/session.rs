@@ -82,6 +82,7 @@ impl KvSession for EtcdSession {
                 messages::write_delete(request.key, &mut self.message);
                 self.delete_range
             }
+            operation => crate::systems::never_planned(operation),
         };
         match self.client.call(method, &self.message, out) {
             Ok(call) => {
@@ -140,5 +141,6 @@ fn deliver(
                 Err(error) => on(tag, broken(error)),
             }
         }
+        operation => crate::systems::never_planned(operation),
     }
 }

@@ -11,8 +11,10 @@ mod session;
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Promises};
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
-use bakeoff_core::workload::{KEY_PREFIX, KeySpace};
+use bakeoff_core::study::{
+    self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
+};
+use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request, Session};
 
@@ -26,8 +28,10 @@ use crate::engine::EngineError;
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
 use crate::install::{Program, Recipe};
+use crate::kv::Keyed;
 
 /// Apache ZooKeeper.
+#[derive(Debug)]
 pub(crate) struct ZooKeeper;
 
 const TICK_MS: &str = "2000"; // as in the sample configuration that comes with it
@@ -50,13 +54,13 @@ const OPTIONS: &[KindOption] = &[
 impl System for ZooKeeper {
     fn kind(&self) -> Kind {
         Kind {
-            name: "zookeeper",
-            operations: Operation::ALL,
+            operations: Operation::KEY_VALUE,
             reads: ReadConsistency::ALL,
             options: OPTIONS,
             nodes_max: 9,
             value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
             in_flight_max: 100,
+            ..Kind::new("zookeeper")
         }
     }
 
@@ -84,11 +88,11 @@ impl System for ZooKeeper {
                     a `sync` first"
                     .into(),
             acknowledged_in: Some(acknowledged_in),
-            freshness: super::freshness(self),
+            freshness: super::freshness(self, asked),
         }
     }
 
-    fn freshness(&self, reads: ReadConsistency) -> Freshness {
+    fn freshness(&self, _: &study::System, reads: ReadConsistency) -> Freshness {
         match reads {
             ReadConsistency::Linearizable => Freshness::Linearizable,
             ReadConsistency::Default | ReadConsistency::Stale => Freshness::NodeAsked,
@@ -182,7 +186,7 @@ impl System for ZooKeeper {
                 name,
             }
         });
-        Ok(Description { nodes: specs.collect(), settings })
+        Ok(Description { nodes: specs.collect(), settings, ..Description::default() })
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, String> {
@@ -213,7 +217,8 @@ impl System for ZooKeeper {
         }
     }
 
-    fn prepare(&self, node: &Access, space: &KeySpace) -> Result<(), String> {
+    fn prepare(&self, node: &Access, _: &Workload, keyed: &Keyed) -> Result<(), String> {
+        let space = &keyed.space;
         let mut parents = vec![format!("/{}", KEY_PREFIX.trim_end_matches('/'))];
         for directory in 0..space.directories() {
             let mut name = b"/".to_vec();

@@ -139,6 +139,7 @@ impl KvSession for ZooKeeperSession {
                 }
                 Step::Read(request.operation)
             }
+            operation => crate::systems::never_planned(operation),
         };
         let sent = self.send(tag, step, &path, request.value, out);
         self.path = path;

@@ -3,6 +3,7 @@
 mod fields;
 mod hostile;
 mod loads;
+mod parts;
 mod systems;
 mod text;
 mod workloads;
@@ -135,11 +136,17 @@ fn kv_stores_is_as_dbtester_published_it() {
 #[test]
 fn every_field_is_read() {
     let study = read(EVERY_FIELD);
-    let [one, near, far] = study.systems.as_slice() else { panic!("three systems") };
+    let [one, safe, near, far] = study.systems.as_slice() else { panic!("four systems") };
     assert_eq!((one.version.as_deref(), one.program.as_deref()), (Some("3.10"), Some("/opt/etcd")));
     assert_eq!(one.options["snapshot-count"], "10000");
     let limits = one.limits.as_ref().expect("limits");
     assert_eq!((limits.cpu, limits.memory), (Some(0.5), Some(ByteCount(1 << 30))));
+    let parts: Vec<_> = safe.parts.iter().map(|(role, part)| (role.as_str(), part)).collect();
+    let [("balancer", balancer), ("storage", storage)] = parts.as_slice() else { panic!("parts") };
+    assert_eq!((balancer.name.as_str(), balancer.nodes), ("safe-balancer", 1));
+    assert_eq!((storage.name.as_str(), storage.nodes), ("safe-storage", 3));
+    assert_eq!(storage.program.as_deref(), Some("/opt/consul"));
+    assert_eq!(safe.nodes_in_all(), 7);
     let hosts: Vec<_> = far.endpoints.iter().map(|e| (e.tls, e.host.as_str(), e.port)).collect();
     assert_eq!(hosts, [(true, "10.0.0.5", 2379), (true, "::1", 2379), (false, "etcd-3", 2379)]);
     assert_eq!(far.nodes, 3);
@@ -151,6 +158,7 @@ fn every_field_is_read() {
     assert_eq!(weights, [(Operation::Put, 10), (Operation::Get, 90)]);
     assert_eq!(mixed.keys.order, KeyOrder::Zipfian { exponent: 1.2 });
     assert_eq!((mixed.value_size, mixed.reads), (1024, ReadConsistency::Stale));
+    assert_eq!(mixed.with["kv"], "v1");
     assert_eq!(mixed.loads, ["sweep"]);
     assert!(!mixed.fill && listed.fill);
     assert_eq!(listed.keys.per_directory, 100);
@@ -183,6 +191,13 @@ systems:
     nodes: 3
     options: {snapshot-count: 10000}
     limits: {cpu: 0.5, memory: 1GiB}
+  safe:
+    kind: vault
+    nodes: 3
+    parts:
+      storage:
+        {kind: consul, version: 1.20, program: /opt/consul, nodes: 3, options: {raft-multiplier: 1}, limits: {cpu: 1}}
+      balancer: {kind: haproxy, options: {to: leader}}
   near: {kind: etcd, endpoints: ["https://a:1", "https://b:1"], tls: {insecure: true}}
   far:
     kind: etcd
@@ -193,6 +208,7 @@ workloads:
     mix: {get: 90, put: 10, delete: 0}
     keys: {count: 1000, size: 128, order: {zipfian: 1.2}, per-directory: 0}
     values: {size: 1KiB}
+    with: {kv: v1}
     reads: stale
     fill: false
     loads: [sweep]

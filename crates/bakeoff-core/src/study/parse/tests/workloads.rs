@@ -42,14 +42,14 @@ hint: did you mean `put`?
 ",
     );
     check(
-        &[("{put: 1}", "{scan: 1}")],
+        &[("{put: 1}", "{frob: 1}")],
         r"
-error: unknown operation `scan` in workload `write`
+error: unknown operation `frob` in workload `write`
  --> my.yaml:7:11
   |
-7 |     mix: {scan: 1}
+7 |     mix: {frob: 1}
   |           ^^^^
-hint: known operations: `put`, `get`, `delete` and `list`
+hint: known operations: `put`, `get`, `delete`, `list`, `login-userpass`, `login-approle`, `lookup-token`, `encrypt`, `decrypt`, `sign`, `issue-certificate`, `sign-certificate`, `issue-credentials`, `read-policy` and `read-mount`
 ",
     );
     check(

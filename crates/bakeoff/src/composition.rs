@@ -1,0 +1,66 @@
+//! What a system is made of, described: its own nodes and those of its parts, in the order in which
+//! they are started.
+//!
+//! What stands behind a system is started before it, what stands in front of it after it. All of
+//! it is described before anything is started, ports and passwords among it, so that each member
+//! can be told of those before it.
+//!
+//! Not here: starting it (`cluster`), what each kind needs (`systems`).
+
+use std::path::Path;
+
+use bakeoff_core::study::Stands;
+
+use crate::contenders::Ingredient;
+use crate::host::HostError;
+use crate::host::ports::Allocator;
+use crate::systems::{Access, Asked, Description, Neighbour};
+
+/// The system itself or one of its parts, described.
+pub(crate) struct Member<'a> {
+    pub(crate) of: &'a Ingredient<'a>,
+    pub(crate) description: Description,
+    /// How its nodes are reached once they run.
+    pub(crate) nodes: Vec<Access>,
+}
+
+impl Member<'_> {
+    fn neighbour(&self) -> Neighbour {
+        let Ingredient { role, system, .. } = *self.of;
+        Neighbour { role: role.to_owned(), system, nodes: self.nodes.clone() }
+    }
+}
+
+/// Describes all that a system is made of, with data below `dir`, in the order of the ingredients.
+/// `seed` is what the order of faults follows from, where a system has any.
+pub(crate) fn compose<'a>(
+    ingredients: &'a [Ingredient<'a>],
+    dir: &Path,
+    seed: u64,
+    ports: &mut Allocator,
+) -> Result<Vec<Member<'a>>, HostError> {
+    let mut members: Vec<Member<'a>> = Vec::new();
+    for of in ingredients {
+        let neighbours = neighbours(&members);
+        let program = of.program.as_ref();
+        let asked = Asked { system: of.asked, program, dir, seed, neighbours: &neighbours };
+        let description = of.system.describe(&asked, ports)?;
+        let nodes = description.accesses();
+        members.push(Member { of, description, nodes });
+    }
+    Ok(members)
+}
+
+/// What members need to know of each other.
+pub(crate) fn neighbours(members: &[Member<'_>]) -> Vec<Neighbour> {
+    members.iter().map(Member::neighbour).collect()
+}
+
+/// In which order a part is started: what stands behind the system first.
+pub(crate) fn order(stands: Option<Stands>) -> u8 {
+    match stands {
+        Some(Stands::Behind) => 0,
+        None => 1,
+        Some(Stands::InFront) => 2,
+    }
+}
