@@ -136,12 +136,10 @@ fn launch(dir: &Path) -> Result<Process, Failure> {
         name: "floor".into(),
         program: std::env::current_exe().unwrap_or_else(|_| "bakeoff".into()),
         args: args.into_iter().map(Into::into).collect(),
-        env: Vec::new(),
-        files: Vec::new(),
         dir: node,
         ports: vec![("client".into(), port)],
         limits: None,
-        cpus: None,
+        ..NodeSpec::default()
     };
     Ok(Host::new(dir)?.launch(spec)?)
 }

@@ -21,9 +21,14 @@ const NODE: &str = "trap '' TERM INT HUP; sleep 600 & echo $!; setsid sleep 600 
                     while :; do sleep 600; done";
 
 fn hold() -> Held {
+    hold_so("2")
+}
+
+/// `how`: as `__hold` takes it.
+fn hold_so(how: &str) -> Held {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command.arg("__hold").arg(dir.path()).args(["2", "sh", "-c", NODE]);
+    command.arg("__hold").arg(dir.path()).args([how, "sh", "-c", NODE]);
     // A group of its own, so that a test can signal the group as a terminal does.
     let mut bakeoff = command.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
     let out = BufReader::new(bakeoff.stdout.take().unwrap());
@@ -144,4 +149,31 @@ fn a_shim_whose_parent_is_gone_runs_nothing() {
     shim.args(["__exec", "--parent", "1", "--", "touch"]).arg(&made).stdin(Stdio::null());
     assert_eq!(shim.status().unwrap().code(), Some(126));
     assert!(!made.exists());
+}
+
+#[test]
+fn nodes_that_refuse_to_be_root_end_with_bakeoff() {
+    // Where tests run as an ordinary user this is the same as without.
+    hold_so("2,never-root").ends_by(Signal::KILL);
+}
+
+#[test]
+fn what_runs_before_a_node_ends_with_bakeoff() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let script = format!("echo $$; {NODE}");
+    command.arg("__hold").arg(dir.path()).args(["1,before", "sh", "-c", &script]);
+    let mut bakeoff = command.stdout(Stdio::null()).process_group(0).spawn().unwrap();
+    let mut ids: Vec<i32> = Vec::new();
+    wait_for("its processes", || {
+        let log = std::fs::read_to_string(dir.path().join("logs/node-1.log")).unwrap_or_default();
+        ids = log.lines().filter_map(|line| line.parse().ok()).collect();
+        ids.len() == 3
+    });
+    assert!(ids.iter().all(|&id| runs(id)), "all run at first");
+    kill_process(Pid::from_child(&bakeoff), Signal::KILL).unwrap();
+    bakeoff.wait().unwrap();
+    for id in ids {
+        wait_for(&format!("the end of {id}"), || !runs(id));
+    }
 }

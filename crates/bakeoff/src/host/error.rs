@@ -39,6 +39,17 @@ pub(crate) enum HostError {
         /// In words.
         problem: String,
     },
+    /// What must run before it did not succeed.
+    Before {
+        /// The node's name.
+        node: String,
+        /// The command's program.
+        program: PathBuf,
+        /// In words: `ended with exit code 1 after 0.2s`.
+        how: String,
+        /// Where its output is, and its last lines.
+        log: LogTail,
+    },
     /// It ended by itself.
     Died {
         /// The node's name.
@@ -116,6 +127,9 @@ impl fmt::Display for HostError {
             Self::Spec { node, problem } => write!(f, "cannot run `{node}`: {problem}"),
             Self::Launch { node, program, problem } => {
                 write!(f, "cannot start `{node}` (`{}`): {problem}", program.display())
+            }
+            Self::Before { node, program, how, log } => {
+                write!(f, "cannot prepare `{node}`: `{}` {how}\n{log}", program.display())
             }
             Self::Died { node, after, exit, log } => {
                 write!(f, "`{node}` {exit} after {after:.1?}, before it was ready\n{log}")?;

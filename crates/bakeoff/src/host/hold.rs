@@ -1,15 +1,17 @@
-//! `bakeoff __hold RUN_DIR COUNT PROGRAM ARGS…`: launches nodes, prints their ids, and waits.
+//! `bakeoff __hold RUN_DIR COUNT[,HOW] PROGRAM ARGS…`: launches nodes, prints their ids, and waits.
 //!
 //! It exists for the tests that kill bakeoff and look for what is left: those need a bakeoff that
 //! certainly runs servers, with nothing else in the way. The first line that it prints is the
-//! warden's process id, then one line a node.
+//! warden's process id, then one line a node. `never-root` runs the program as a node that refuses
+//! to be root, `before` runs it before a node.
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use super::{Host, HostError, NodeSpec, launcher};
+use super::{Before, Host, HostError, NodeSpec, OnFailure, launcher};
 
 pub(super) const COMMAND: &str = "__hold";
 
@@ -29,19 +31,28 @@ fn hold(args: &[OsString]) -> Result<(), HostError> {
     };
     let run_dir = PathBuf::from(run_dir);
     let host = Host::new(&run_dir)?;
-    let count = count.to_str().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let count = count.to_str().unwrap_or_default();
+    let (count, how) = count.split_once(',').unwrap_or((count, ""));
+    let count = count.parse().unwrap_or(1);
     let nodes = (1..=count).map(|n| {
         let name = format!("node-{n}");
         host.launch(NodeSpec {
             dir: run_dir.join(&name),
             name,
-            program: program.into(),
+            program: if how == "before" { "true".into() } else { program.into() },
             args: args.to_vec(),
-            env: Vec::new(),
-            files: Vec::new(),
-            ports: Vec::new(),
+            before: match how {
+                "before" => vec![Before {
+                    program: program.into(),
+                    args: args.to_vec(),
+                    within: Duration::from_secs(60),
+                    failure: OnFailure::GiveUp,
+                }],
+                _ => Vec::new(),
+            },
+            never_root: how == "never-root",
             limits: None,
-            cpus: None,
+            ..NodeSpec::default()
         })
     });
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;

@@ -11,6 +11,7 @@
 //!
 //! Not here: what to run and how to ask whether it is ready (`systems`), the load (`engine`).
 
+mod before;
 mod census;
 mod cgroup;
 pub(crate) mod disk;
@@ -26,6 +27,7 @@ mod procfs;
 mod ready;
 mod shim;
 mod sockets;
+mod unprivileged;
 pub(crate) mod usage;
 mod warden;
 
@@ -33,15 +35,17 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bakeoff_core::study::Limits;
+use rustix::process::Signal;
 
 pub(crate) use error::HostError;
 pub(crate) use process::{Exit, Process, terminate_all};
 pub(crate) use ready::{Probe, await_ready};
 
 /// One server process to run, described.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct NodeSpec {
     /// `etcd-1`: names its log, and the node in every message.
     pub(crate) name: String,
@@ -61,6 +65,38 @@ pub(crate) struct NodeSpec {
     pub(crate) limits: Option<Limits>,
     /// The CPUs that it may run on; all when `None`.
     pub(crate) cpus: Option<Vec<usize>>,
+    /// What to run to its end before the first start, one after the other; not at a restart.
+    pub(crate) before: Vec<Before>,
+    /// Whether it refuses to run as root: then it and what runs before it are somebody else, to
+    /// whom the files of this run's user belong (`unprivileged`).
+    pub(crate) never_root: bool,
+    /// The signal that asks it to end; `SIGTERM` when `None`.
+    pub(crate) stop_signal: Option<Signal>,
+}
+
+/// A command that makes what a server needs: a database's directory, a copy of another's.
+///
+/// It has the server's directory, environment, limits and log.
+#[derive(Debug, Clone)]
+pub(crate) struct Before {
+    /// A path, or a name to be found on `PATH`.
+    pub(crate) program: PathBuf,
+    /// Its arguments, the program's own name not among them.
+    pub(crate) args: Vec<OsString>,
+    /// How long it may take, all tries together.
+    pub(crate) within: Duration,
+    /// What a failure means.
+    pub(crate) failure: OnFailure,
+}
+
+/// What it means that a command before a node failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    /// The node cannot be started.
+    GiveUp,
+    /// What it waits for is not there yet: it is run again until it succeeds.
+    #[cfg_attr(not(test), allow(dead_code, reason = "no system needs it yet"))]
+    TryAgain,
 }
 
 impl NodeSpec {
@@ -86,7 +122,7 @@ pub(crate) struct NodeFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileMode {
     /// Its owner only (0600): keys, tokens, passwords.
-    #[cfg_attr(not(test), expect(dead_code, reason = "key-value stores have no secrets"))]
+    #[cfg_attr(not(test), allow(dead_code, reason = "no system has secrets yet"))]
     Private,
     /// Anybody (0644).
     Readable,
@@ -165,7 +201,10 @@ impl Host {
                 node: spec.name,
             });
         }
-        let program = resolve_program(&spec)?;
+        let program = resolve_program(&spec, &spec.program)?;
+        for index in 0..spec.before.len() {
+            spec.before[index].program = resolve_program(&spec, &spec.before[index].program)?;
+        }
         spec.dir = std::path::absolute(&spec.dir)
             .map_err(|e| HostError::io("use the node's directory", &spec.dir, e))?;
         write_files(&spec)?;
@@ -221,29 +260,29 @@ fn write_files(spec: &NodeSpec) -> Result<(), HostError> {
 }
 
 /// The program's absolute path, known to be an executable file.
-fn resolve_program(spec: &NodeSpec) -> Result<PathBuf, HostError> {
+fn resolve_program(spec: &NodeSpec, program: &Path) -> Result<PathBuf, HostError> {
     use std::os::unix::fs::PermissionsExt;
 
     let fail = |problem: &str| {
         Err(HostError::Program {
             node: spec.name.clone(),
-            program: spec.program.clone(),
+            program: program.to_owned(),
             problem: problem.into(),
         })
     };
     let executable = |path: &Path| {
         path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     };
-    if spec.program.components().count() == 1 && !spec.program.is_absolute() {
+    if program.components().count() == 1 && !program.is_absolute() {
         let path = spec.env.iter().find(|(name, _)| name == "PATH").map(|(_, p)| p.into());
         let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-        let found = std::env::split_paths(&path).map(|dir| dir.join(&spec.program));
+        let found = std::env::split_paths(&path).map(|dir| dir.join(program));
         return match found.into_iter().find(|p| executable(p)) {
             Some(found) => Ok(std::path::absolute(&found).unwrap_or(found)),
             None => fail("it is not on `PATH`"),
         };
     }
-    let path = std::path::absolute(&spec.program).unwrap_or_else(|_| spec.program.clone());
+    let path = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     match path.metadata() {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => fail("there is no such file"),
         Err(e) => fail(&e.to_string()),

@@ -4,6 +4,7 @@
 //! descends from it: Java wrappers, shells and PostgreSQL fork. Its end is looked at without
 //! reaping it, since a process that was reaped gives its id, which names the group, away.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,7 +19,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::cgroup::Group;
 use super::error::LogTail;
-use super::{Confine, HostError, LimitsApplied, NodeSpec, launcher, procfs, shim};
+use super::{
+    Before, Confine, HostError, LimitsApplied, NodeSpec, before, launcher, procfs, shim,
+    unprivileged,
+};
 use crate::engine::clock;
 
 /// A server that was launched. Dropping it kills it.
@@ -84,6 +88,11 @@ impl Process {
     /// `etcd-1`.
     pub(crate) fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// What has to run before it.
+    pub(super) fn before(&self) -> &[Before] {
+        &self.spec.before
     }
 
     /// The port for a purpose. Asking for one that the description lacks is a bug.
@@ -158,11 +167,15 @@ impl Process {
         exit
     }
 
-    /// Asks its group to end (`SIGTERM`), waits, and kills what is left after `grace`.
+    /// Asks its group to end, waits, and kills what is left after `grace`.
     #[cfg(test)]
     pub(crate) fn terminate(&self, grace: Duration) -> Stopped {
-        self.signal(Signal::TERM);
+        self.ask_to_end();
         self.finish_by(clock::now() + grace)
+    }
+
+    fn ask_to_end(&self) {
+        self.signal(self.spec.stop_signal.unwrap_or(Signal::TERM));
     }
 
     /// Sends its group a signal; nothing when it was reaped.
@@ -211,13 +224,7 @@ impl Process {
 
     fn spawn(&self) -> Result<(), HostError> {
         let spec = &self.spec;
-        let launch_error = |problem: String| HostError::Launch {
-            node: spec.name.clone(),
-            program: self.program.clone(),
-            problem,
-        };
         let log_error = |e| HostError::io("write a log", &self.log, e);
-
         let mut log = File::options().create(true).append(true).open(&self.log);
         let log = log.as_mut().map_err(|e| log_error(std::io::Error::from(e.kind())))?;
         let again = matches!(*self.state(), State::Ended(Some(_)));
@@ -229,16 +236,46 @@ impl Process {
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner) =
             (confinement.limits, confinement.group);
 
+        let started = match again {
+            true => Ok(()),
+            false => before::run(self, &confinement.enter, log),
+        };
+        let started =
+            started.and_then(|()| self.fork(&self.program, &spec.args, &confinement.enter, log));
+        let child = started.inspect_err(|_| self.confine.release(spec))?;
+        let pid = child.id() as i32;
+        *self.state() = State::Started(child);
+        self.pid.store(pid, Ordering::Release);
+        Ok(())
+    }
+
+    /// Starts a program with all that the node has, in a process group of its own. When this
+    /// returns, the program runs.
+    pub(super) fn fork(
+        &self,
+        program: &Path,
+        args: &[OsString],
+        enter: &[PathBuf],
+        log: &File,
+    ) -> Result<Child, HostError> {
+        let spec = &self.spec;
+        let launch_error = |problem: String| HostError::Launch {
+            node: spec.name.clone(),
+            program: program.to_owned(),
+            problem,
+        };
+        let log_error = |e| HostError::io("write a log", &self.log, e);
         let mut command = launcher::ourselves();
         command.args([shim::COMMAND, "--parent", &std::process::id().to_string()]);
         if let Some(cpus) = &spec.cpus {
             let cpus = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
             command.args(["--cpus", &cpus]);
         }
-        for file in &confinement.enter {
+        for file in enter {
             command.arg("--enter").arg(file);
         }
-        command.arg("--").arg(&self.program).args(&spec.args);
+        let unprivileged = unprivileged::prefix(spec.never_root).map_err(&launch_error)?;
+        command.arg("--").args(unprivileged).arg(program).args(args);
         command.current_dir(&spec.dir).process_group(0).env_clear();
         for name in ["PATH", "HOME"] {
             command.envs(std::env::var_os(name).map(|value| (name, value)));
@@ -263,12 +300,9 @@ impl Process {
         if !problem.is_empty() {
             end(&mut child);
             launcher::forget(pid);
-            self.confine.release(spec);
             return Err(launch_error(problem));
         }
-        *self.state() = State::Started(child);
-        self.pid.store(pid, Ordering::Release);
-        Ok(())
+        Ok(child)
     }
 }
 
@@ -283,13 +317,13 @@ impl Drop for Process {
 
 /// Asks all to end at once, so that the graces run side by side, and waits for each.
 pub(crate) fn terminate_all(processes: &[Process], grace: Duration) -> Vec<Stopped> {
-    processes.iter().for_each(|process| process.signal(Signal::TERM));
+    processes.iter().for_each(Process::ask_to_end);
     let deadline = clock::now() + grace;
     processes.iter().map(|process| process.finish_by(deadline)).collect()
 }
 
 /// How a child ended, without reaping it.
-fn peek(child: &Child) -> Option<Exit> {
+pub(super) fn peek(child: &Child) -> Option<Exit> {
     let pid = Pid::from_raw(child.id() as i32)?;
     let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = rustix::process::waitid(WaitId::Pid(pid), how).ok()??;
@@ -300,7 +334,7 @@ fn peek(child: &Child) -> Option<Exit> {
 }
 
 /// Kills a child, its group and its descendants, reaps it, and waits until they are gone.
-fn end(child: &mut Child) -> Exit {
+pub(super) fn end(child: &mut Child) -> Exit {
     let group = child.id() as i32;
     // Who descends from whom is known only as long as the parents live.
     let family = procfs::family(group);

@@ -20,7 +20,7 @@ pub(super) fn sh(dir: &TempDir, script: &str) -> NodeSpec {
         dir: dir.path().join("node-1"),
         ports: vec![("client".into(), 1)],
         limits: None,
-        cpus: None,
+        ..NodeSpec::default()
     }
 }
 
@@ -325,4 +325,147 @@ fn files_and_names_stay_inside_their_directories() {
         let spec = NodeSpec { name: name.into(), ..sh(&dir, "") };
         assert!(matches!(launch(spec), Err(HostError::Spec { .. })), "{name}");
     }
+}
+
+fn before(script: &str) -> Before {
+    Before {
+        program: "sh".into(),
+        args: vec!["-c".into(), script.into()],
+        within: LONG,
+        failure: OnFailure::GiveUp,
+    }
+}
+
+#[test]
+fn what_comes_before_a_node_runs_once_in_order_and_as_the_node_would() {
+    let dir = TempDir::new().unwrap();
+    let mut spec = sh(&dir, "cat made; exec sleep 60");
+    spec.env = vec![("OWN".into(), "yes".into())];
+    spec.before =
+        vec![before("pwd; echo one >> made"), before("echo two-$OWN >> made; echo \"in-$(cat)\"")];
+    let process = launch(spec).unwrap();
+    wait_for("the server", || log_has(&process, "two-yes"));
+    let lines = process.log_tail(10).lines;
+    let node = dir.path().join("node-1");
+    assert_eq!(lines, [node.to_str().unwrap(), "in-", "one", "two-yes"]);
+    process.kill9();
+    process.restart().unwrap();
+    wait_for("the server again", || process.log_tail(10).lines.len() == 7);
+    assert_eq!(std::fs::read_to_string(node.join("made")).unwrap(), "one\ntwo-yes\n");
+}
+
+#[test]
+fn a_node_whose_preparation_fails_is_not_started_and_says_why() {
+    let dir = TempDir::new().unwrap();
+    let mut spec = sh(&dir, "touch started");
+    spec.before = vec![before("echo no room >&2; exit 3"), before("touch second")];
+    let text = launch(spec).err().expect("must fail").to_string();
+    assert!(text.starts_with("cannot prepare `node-1`: `/"), "{text}");
+    assert!(text.contains("` ended with exit code 3 after "), "{text}");
+    assert!(text.contains("\n    | no room"), "{text}");
+    assert!(
+        !dir.path().join("node-1/second").exists() && !dir.path().join("node-1/started").exists()
+    );
+}
+
+#[test]
+fn a_preparation_that_waits_for_something_is_tried_again_until_it_succeeds() {
+    let dir = TempDir::new().unwrap();
+    let mut spec = sh(&dir, "exec sleep 60");
+    let tries = "echo x >> tries; test $(wc -l < tries) = 3";
+    spec.before = vec![Before { failure: OnFailure::TryAgain, ..before(tries) }];
+    let _process = launch(spec).unwrap();
+    assert_eq!(std::fs::read_to_string(dir.path().join("node-1/tries")).unwrap(), "x\nx\nx\n");
+}
+
+#[test]
+fn a_preparation_that_takes_too_long_is_killed_with_all_that_it_started() {
+    let dir = TempDir::new().unwrap();
+    for failure in [OnFailure::GiveUp, OnFailure::TryAgain] {
+        let mut spec = sh(&dir, "");
+        let script = "setsid sleep 60 & echo $! > ids; echo $$ >> ids; wait";
+        let within = Duration::from_millis(300);
+        spec.before = vec![Before { within, failure, ..before(script) }];
+        let text = launch(spec).err().expect("must fail").to_string();
+        assert!(text.contains("` had not ended after 300ms and was killed"), "{text}");
+        let ids = std::fs::read_to_string(dir.path().join("node-1/ids")).unwrap();
+        let ids = ids.lines().map(|id| id.parse().unwrap()).collect::<Vec<i32>>();
+        assert_eq!(ids.len(), 2);
+        assert!(!ids.iter().any(|&id| runs(id)), "{ids:?}");
+    }
+}
+
+/// A node that refuses to be root.
+fn never_root(dir: &TempDir, script: &str) -> NodeSpec {
+    NodeSpec { never_root: true, ..sh(dir, script) }
+}
+
+#[test]
+fn a_node_that_refuses_to_be_root_is_not_and_its_files_are_its_own() {
+    let dir = TempDir::new().unwrap();
+    let see = "echo \"$(id -u) $(stat -c %u secret) $(stat -c %u made) $$\"; cat secret";
+    let mut spec = never_root(&dir, &format!("{see}; touch more; exec sleep 60"));
+    let contents = b"shh\n".to_vec();
+    spec.files = vec![NodeFile { path: "secret".into(), contents, mode: FileMode::Private }];
+    spec.before = vec![before("touch made; test $(id -u) != 0")];
+    let process = launch(spec).unwrap();
+    wait_for("the file", || log_has(&process, "shh"));
+    let us = rustix::process::geteuid();
+    let shown = if us.is_root() { 65534 } else { us.as_raw() };
+    // The process that was forked has become the server: signals and samples go to that.
+    let line = format!("{shown} {shown} {shown} {}", process.pid().unwrap());
+    assert!(log_has(&process, &line), "{line} in {:?}", process.log_tail(10).lines);
+    // What it uses can still be looked at.
+    let pid = process.pid().unwrap();
+    assert!(procfs::io(pid).is_some() && procfs::open_files(pid).is_some());
+    wait_for("its own file", || dir.path().join("node-1/more").exists());
+}
+
+#[test]
+fn a_node_that_refuses_to_be_root_is_signalled_killed_and_restarted_like_any() {
+    let dir = TempDir::new().unwrap();
+    let script = "trap 'exit 5' TERM; sleep 60 & echo $!; while :; do sleep 0.01; done";
+    let process = launch(never_root(&dir, script)).unwrap();
+    let first = printed_ids(&process, 1);
+    assert!(runs(first[0]));
+    process.kill9();
+    assert!(!runs(first[0]));
+    process.restart().unwrap();
+    let ids = printed_ids(&process, 2);
+    assert_eq!(process.terminate(LONG), Stopped { exit: Exit::Code(5), forced: false });
+    assert!(!runs(ids[1]));
+}
+
+#[test]
+fn what_comes_before_a_node_is_in_its_limits() {
+    struct Into(PathBuf);
+    impl Confine for Into {
+        fn confine(&self, _: &NodeSpec) -> Confinement {
+            let limits = LimitsApplied::Applied { by: "a test".into() };
+            Confinement { enter: vec![self.0.clone()], limits, group: None }
+        }
+        fn release(&self, _: &NodeSpec) {
+            std::fs::remove_file(&self.0).unwrap();
+        }
+    }
+    let dir = TempDir::new().unwrap();
+    let procs = dir.path().join("cgroup.procs");
+    std::fs::write(&procs, "").unwrap();
+    let host = Host::confining(dir.path(), Arc::new(Into(procs.clone()))).unwrap();
+    let mut spec = never_root(&dir, "");
+    let inside = format!("test \"$(cat {})\" = $$; echo inside-$?; exit 1", procs.display());
+    spec.before = vec![before(&inside)];
+    let text = host.launch(spec).err().expect("must fail").to_string();
+    assert!(text.contains("| inside-0"), "{text}");
+    assert!(!procs.exists(), "released though it never started");
+}
+
+#[test]
+fn a_node_is_asked_to_end_by_the_signal_that_it_wants() {
+    let dir = TempDir::new().unwrap();
+    let script = "trap '' TERM; trap 'exit 6' USR2; echo set; while :; do sleep 0.01; done";
+    let spec = NodeSpec { stop_signal: Some(Signal::USR2), ..sh(&dir, script) };
+    let process = launch(spec).unwrap();
+    wait_for("the trap", || log_has(&process, "set"));
+    assert_eq!(process.terminate(LONG), Stopped { exit: Exit::Code(6), forced: false });
 }

@@ -147,13 +147,11 @@ impl System for Canary {
             nodes.push(NodeSpec {
                 program: program.clone(),
                 args: args.into_iter().map(Into::into).collect(),
-                env: Vec::new(),
-                files: Vec::new(),
                 dir,
                 ports: vec![("client".into(), client)],
                 limits: asked.system.limits.clone(),
-                cpus: None,
                 name,
+                ..NodeSpec::default()
             });
         }
         let options = asked.system.options.iter();

@@ -142,8 +142,8 @@ impl System for Consul {
                     ("grpc".into(), grpc),
                 ],
                 limits: asked.system.limits.clone(),
-                cpus: None,
                 name,
+                ..NodeSpec::default()
             }
         });
         Ok(Description { nodes: specs.collect(), settings, ..Description::default() })

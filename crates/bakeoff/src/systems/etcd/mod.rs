@@ -130,13 +130,11 @@ impl System for Etcd {
             NodeSpec {
                 program: (&program[0]).into(),
                 args: args.into_iter().map(Into::into).collect(),
-                env: Vec::new(),
-                files: Vec::new(),
                 dir,
                 ports: vec![("client".into(), client), ("peer".into(), peer)],
                 limits: asked.system.limits.clone(),
-                cpus: None,
                 name,
+                ..NodeSpec::default()
             }
         });
         Ok(Description { nodes: nodes.collect(), settings, ..Description::default() })

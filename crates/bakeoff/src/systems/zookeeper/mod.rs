@@ -173,7 +173,6 @@ impl System for ZooKeeper {
             NodeSpec {
                 program: program.clone().into(),
                 args,
-                env: Vec::new(),
                 files: vec![file("zoo.cfg", config), file("data/myid", format!("{id}\n"))],
                 dir,
                 ports: vec![
@@ -182,8 +181,8 @@ impl System for ZooKeeper {
                     ("election".into(), election),
                 ],
                 limits: asked.system.limits.clone(),
-                cpus: None,
                 name,
+                ..NodeSpec::default()
             }
         });
         Ok(Description { nodes: specs.collect(), settings, ..Description::default() })

@@ -3,6 +3,11 @@
 //! rustls with ring. A study's systems have private authorities, so with no `ca` given it trusts
 //! nobody unless it says `insecure`. A URL that is loaded may be anybody's: there the machine's own
 //! authorities are trusted.
+//!
+//! Not here: certificates for servers that are started (`authority`).
+
+#[cfg_attr(not(test), allow(dead_code, reason = "no system is started under TLS yet"))]
+mod authority;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +17,15 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    WantsVerifier,
+};
 
 use crate::failure::Failure;
+
+#[allow(unused_imports, reason = "no system is started under TLS yet")]
+pub(crate) use authority::{Authority, Identity, LOOPBACK};
 
 /// Whom to trust where nobody is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,10 +41,8 @@ pub(crate) fn client_config(
     otherwise: Trust,
     alpn: &[&[u8]],
 ) -> Result<Arc<ClientConfig>, Failure> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Failure::Machine(format!("TLS cannot be set up: {error}")))?;
+    let builder = builder()?;
+    let provider = builder.crypto_provider().clone();
     let builder = if tls.is_some_and(|tls| tls.insecure) {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
     } else {
@@ -73,6 +82,13 @@ pub(crate) fn client_config(
     };
     config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(Arc::new(config))
+}
+
+/// What all clients have in common.
+fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Failure> {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Failure::Machine(format!("TLS cannot be set up: {error}")))
 }
 
 fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
