@@ -11,6 +11,7 @@ mod compare;
 mod compat;
 mod composition;
 mod contenders;
+mod delay;
 mod engine;
 mod environment;
 mod failure;
@@ -44,7 +45,7 @@ use crate::messages::Messages;
 
 fn main() -> ExitCode {
     // bakeoff starts itself for these, before any argument of a user's is looked at.
-    if let Some(code) = host::internal_command().or_else(canary::internal_command) {
+    if let Some(code) = internal_command() {
         return code;
     }
     let cli = Cli::parse_from(compat::arguments(std::env::args_os()));
@@ -56,6 +57,11 @@ fn main() -> ExitCode {
         messages::failure(&failure.to_string());
         ExitCode::from(failure.exit_code())
     })
+}
+
+/// The commands that bakeoff starts itself with; `None` when this process is none of them.
+fn internal_command() -> Option<ExitCode> {
+    host::internal_command().or_else(canary::internal_command).or_else(delay::internal_command)
 }
 
 fn obey(
