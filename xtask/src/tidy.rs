@@ -88,6 +88,7 @@ const ABSENCES: &[Absence] = &[
             "crates/bakeoff/src/messages.rs",
             // Programs of their own, which bakeoff starts as such: their output is a log or a pipe.
             "crates/bakeoff/src/canary/mod.rs",
+            "crates/bakeoff/src/delay.rs",
             "crates/bakeoff/src/host/hold.rs",
             "crates/bakeoff/src/host/warden.rs",
             // Say which test was skipped.

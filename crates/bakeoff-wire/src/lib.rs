@@ -32,7 +32,9 @@ pub mod hpack;
 mod hpack_tables;
 pub mod http1;
 pub mod http2;
+pub mod postgres;
 pub mod protobuf;
+mod scram;
 pub mod zookeeper;
 
 pub use error::{Busy, ProtocolError};

@@ -1,0 +1,422 @@
+//! PostgreSQL's protocol, version 3, as far as asking a few questions takes: start a session,
+//! prove to know the password by SCRAM-SHA-256, send SQL text, read rows.
+//!
+//! "Frontend/Backend Protocol" in PostgreSQL's documentation. A message is one byte for its type,
+//! a length of four bytes that counts itself, and the rest.
+//!
+//! Not here: TLS, prepared statements, COPY, other ways to authenticate.
+
+use std::fmt;
+
+use crate::ProtocolError;
+use crate::scram::Scram;
+
+/// Version 3.0.
+const PROTOCOL: u32 = 3 << 16;
+/// The one mechanism spoken.
+const MECHANISM: &str = "SCRAM-SHA-256";
+/// The longest message that is taken.
+const MESSAGE_MAX: usize = 16 << 20;
+
+/// One connection.
+pub struct Session {
+    user: String,
+    database: String,
+    scram: Scram,
+    state: State,
+    input: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The server has not yet let us in.
+    Starting,
+    /// SCRAM's first message is out.
+    Proving,
+    /// SCRAM's last message is out.
+    Proved,
+    /// The server has proved itself too.
+    Verified,
+    /// It let us in and sets up its side.
+    Admitted,
+    /// A question may be asked.
+    Idle,
+    /// A question is under way.
+    Busy,
+    /// The peer broke the protocol.
+    Broken,
+}
+
+/// What the server said.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The session has begun, or a question is answered: another may be asked.
+    Ready,
+    /// A setting of the server's side: `server_version`, `15.14`.
+    Parameter(&'a str, &'a str),
+    /// A row of an answer.
+    Row(Row<'a>),
+    /// It did not do what it was asked; before `Ready` that ends the session.
+    Failed(ServerError),
+}
+
+/// The columns of a row, each text or, for NULL, `None`.
+#[derive(Debug, Clone)]
+pub struct Row<'a> {
+    rest: &'a [u8],
+    left: u16,
+}
+
+impl<'a> Iterator for Row<'a> {
+    type Item = Option<&'a [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let (length, rest) = self.rest.split_first_chunk::<4>()?;
+        // The length was seen to fit, and is negative for NULL alone.
+        let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
+            self.rest = rest;
+            return Some(None);
+        };
+        let (value, rest) = rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(Some(value))
+    }
+}
+
+/// What a server says went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerError {
+    /// Its five characters (`28P01`: wrong password).
+    pub code: String,
+    /// In words.
+    pub message: String,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl Session {
+    /// `nonce`: printable ASCII without commas, a new one for each session.
+    pub fn new(user: &str, password: &str, database: &str, nonce: &str) -> Self {
+        Self {
+            user: user.to_owned(),
+            database: database.to_owned(),
+            // The name in SCRAM's messages is not looked at: the first message has it.
+            scram: Scram::new("", password, nonce),
+            state: State::Starting,
+            input: Vec::new(),
+        }
+    }
+
+    /// Appends what begins the session.
+    pub fn open(&mut self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&PROTOCOL.to_be_bytes());
+        for (name, value) in [("user", &self.user), ("database", &self.database)] {
+            put_text(out, name);
+            put_text(out, value);
+        }
+        out.push(0);
+        set_length(out, begin);
+    }
+
+    /// Appends SQL to be executed, one statement or several; `false` while another is under way.
+    pub fn query(&mut self, sql: &str, out: &mut Vec<u8>) -> bool {
+        if self.state != State::Idle {
+            return false;
+        }
+        self.state = State::Busy;
+        message(out, b'Q', |out| put_text(out, sql));
+        true
+    }
+
+    /// Takes what was received, appends what to answer, and yields what was said.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        if self.state == State::Broken {
+            return Err(ProtocolError::new("it broke the protocol before"));
+        }
+        let mut all = std::mem::take(&mut self.input);
+        all.extend_from_slice(input);
+        let mut rest = &all[..];
+        loop {
+            match self.take_one(&mut rest, out, on) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.state = State::Broken;
+                    return Err(error);
+                }
+            }
+        }
+        self.input = rest.to_vec();
+        Ok(())
+    }
+
+    /// Takes one message; `false` when there is no whole one.
+    fn take_one(
+        &mut self,
+        rest: &mut &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Event<'_>),
+    ) -> Result<bool, ProtocolError> {
+        let Some((&[kind, ref length @ ..], _)) = rest.split_first_chunk::<5>() else {
+            return Ok(false);
+        };
+        let length = u32::from_be_bytes(*length) as usize;
+        if !(4..=MESSAGE_MAX).contains(&length) {
+            return Err(ProtocolError::new(format!("a message of {length} bytes")));
+        }
+        let Some((whole, after)) = rest.split_at_checked(1 + length) else { return Ok(false) };
+        *rest = after;
+        self.take(kind, &whole[5..], out, on)?;
+        Ok(true)
+    }
+
+    fn take(
+        &mut self,
+        kind: u8,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        on: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), ProtocolError> {
+        match (kind, self.state) {
+            (b'R', State::Starting | State::Proving | State::Proved | State::Verified) => {
+                self.authenticate(body, out)
+            }
+            (b'E', _) => {
+                on(Event::Failed(server_error(body)));
+                Ok(())
+            }
+            // Notices may come at any time; so may changed settings.
+            (b'N', _) => Ok(()),
+            (b'S', _) => {
+                let (name, value) = two_texts(body).ok_or_else(|| malformed("setting"))?;
+                on(Event::Parameter(name, value));
+                Ok(())
+            }
+            // The key to cancel by.
+            (b'K', State::Admitted) => Ok(()),
+            (b'Z', State::Admitted | State::Busy) => {
+                self.state = State::Idle;
+                on(Event::Ready);
+                Ok(())
+            }
+            (b'D', State::Busy) => {
+                on(Event::Row(row(body).ok_or_else(|| malformed("row"))?));
+                Ok(())
+            }
+            // Columns' names, the end of a statement, an empty one.
+            (b'T' | b'C' | b'I', State::Busy) => Ok(()),
+            _ => Err(ProtocolError::new(format!(
+                "message `{}` is out of place",
+                char::from(kind).escape_default()
+            ))),
+        }
+    }
+
+    fn authenticate(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), ProtocolError> {
+        let (request, rest) = body.split_first_chunk().ok_or_else(|| malformed("request"))?;
+        let text = |bytes| std::str::from_utf8(bytes).map_err(|_| malformed("request"));
+        match (u32::from_be_bytes(*request), self.state) {
+            // Let in without proof, where it trusts us, or after it.
+            (0, State::Starting | State::Verified) => self.state = State::Admitted,
+            (10, State::Starting) => {
+                let mut offered = rest.split(|&byte| byte == 0);
+                if !offered.any(|name| name == MECHANISM.as_bytes()) {
+                    return Err(ProtocolError::new(format!("it does not offer {MECHANISM}")));
+                }
+                let first = self.scram.first();
+                message(out, b'p', |out| {
+                    put_text(out, MECHANISM);
+                    out.extend_from_slice(&(first.len() as u32).to_be_bytes());
+                    out.extend_from_slice(first.as_bytes());
+                });
+                self.state = State::Proving;
+            }
+            (11, State::Proving) => {
+                let answer = self.scram.answer(text(rest)?)?;
+                message(out, b'p', |out| out.extend_from_slice(answer.as_bytes()));
+                self.state = State::Proved;
+            }
+            (12, State::Proved) => {
+                self.scram.verify(text(rest)?)?;
+                self.state = State::Verified;
+            }
+            (other, _) => {
+                return Err(ProtocolError::new(format!(
+                    "it asks for authentication of kind {other}, which is not spoken here"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn malformed(what: &str) -> ProtocolError {
+    ProtocolError::new(format!("a {what} that cannot be read"))
+}
+
+fn message(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(kind);
+    let begin = out.len();
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    set_length(out, begin);
+}
+
+fn set_length(out: &mut [u8], begin: usize) {
+    let length = (out.len() - begin) as u32;
+    out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Text up to its first NUL, which ends it on the wire.
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    let text = text.split('\0').next().unwrap_or_default();
+    out.extend_from_slice(text.as_bytes());
+    out.push(0);
+}
+
+fn two_texts(body: &[u8]) -> Option<(&str, &str)> {
+    let (name, value) = std::str::from_utf8(body).ok()?.strip_suffix('\0')?.split_once('\0')?;
+    Some((name, value))
+}
+
+/// A row whose columns are known to be all there.
+fn row(body: &[u8]) -> Option<Row<'_>> {
+    let (count, rest) = body.split_first_chunk()?;
+    let row = Row { rest, left: u16::from_be_bytes(*count) };
+    (row.clone().count() == usize::from(row.left)).then_some(row)
+}
+
+/// Fields, each a byte and a text; `C` is the code, `M` the message.
+fn server_error(body: &[u8]) -> ServerError {
+    let mut error = ServerError { code: String::new(), message: String::new() };
+    for field in body.split(|&byte| byte == 0) {
+        match field {
+            [b'C', code @ ..] => error.code = String::from_utf8_lossy(code).into_owned(),
+            [b'M', text @ ..] => error.message = String::from_utf8_lossy(text).into_owned(),
+            _ => {}
+        }
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(session: &mut Session, input: &[u8]) -> (Vec<String>, Result<(), ProtocolError>) {
+        let (mut seen, mut out) = (Vec::new(), Vec::new());
+        let result = session.receive(input, &mut out, &mut |event| {
+            seen.push(match event {
+                Event::Row(row) => format!("{:?}", row.collect::<Vec<_>>()),
+                other => format!("{other:?}"),
+            });
+        });
+        (seen, result)
+    }
+
+    fn server(kind: u8, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        message(&mut out, kind, |out| out.extend_from_slice(body));
+        out
+    }
+
+    /// A session that the server let in without a password.
+    fn admitted() -> Session {
+        let mut session = Session::new("u", "p", "d", "nonce");
+        let mut out = Vec::new();
+        assert!(!session.query("SELECT 1", &mut out), "not before the server is ready");
+        session.open(&mut out);
+        assert_eq!(out, b"\0\0\0\x1b\0\x03\0\0user\0u\0database\0d\0\0");
+        let begin = [server(b'R', &[0; 4]), server(b'K', &[0; 8]), server(b'Z', b"I")].concat();
+        assert_eq!(said(&mut session, &begin), (vec!["Ready".to_owned()], Ok(())));
+        session
+    }
+
+    #[test]
+    fn rows_come_with_their_nulls_whole_or_in_pieces() {
+        let answer = [
+            server(b'T', b"\0\0"),
+            server(b'D', b"\0\x02\0\0\0\x01a\xff\xff\xff\xff"),
+            server(b'D', b"\0\0"),
+            server(b'C', b"SELECT 2\0"),
+            server(b'Z', b"I"),
+        ]
+        .concat();
+        for piece in [answer.len(), 1, 3] {
+            let mut session = admitted();
+            let mut out = Vec::new();
+            assert!(session.query("SELECT 1", &mut out));
+            assert_eq!(out, b"Q\0\0\0\x0dSELECT 1\0");
+            assert!(!session.query("SELECT 2", &mut out), "one at a time");
+            let mut seen = Vec::new();
+            for piece in answer.chunks(piece) {
+                let (some, result) = said(&mut session, piece);
+                assert_eq!(result, Ok(()));
+                seen.extend(some);
+            }
+            assert_eq!(seen, ["[Some([97]), None]", "[]", "Ready"]);
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_server_is_an_outcome_with_its_code() {
+        let mut session = admitted();
+        session.query("nonsense", &mut Vec::new());
+        let body = b"SERROR\0C42601\0Msyntax error at or near \"nonsense\"\0\0";
+        let answer = [server(b'E', body), server(b'Z', b"I")].concat();
+        let mut shown = String::new();
+        session
+            .receive(&answer, &mut Vec::new(), &mut |event| {
+                if let Event::Failed(error) = event {
+                    shown = error.to_string();
+                }
+            })
+            .unwrap();
+        assert_eq!(shown, "syntax error at or near \"nonsense\" (42601)");
+        assert!(session.query("SELECT 1", &mut Vec::new()));
+    }
+
+    #[test]
+    fn what_is_out_of_place_or_cannot_be_read_ends_the_session() {
+        let breaks = |bytes: &[u8], why: &str| {
+            let mut session = admitted();
+            session.query("SELECT 1", &mut Vec::new());
+            let (_, result) = said(&mut session, bytes);
+            assert!(result.unwrap_err().what.contains(why), "{why}");
+            assert!(said(&mut session, b"").1.is_err(), "nothing is taken after an error");
+        };
+        breaks(b"D\0\0\0\x03", "a message of 3 bytes");
+        breaks(b"D\x7f\0\0\0", "bytes");
+        breaks(&server(b'D', b"\0\x01"), "a row");
+        breaks(&server(b'D', b"\0\x01\0\0\0\x09a"), "a row");
+        breaks(&server(b'S', b"name"), "a setting");
+        breaks(&server(b'R', &[0; 4]), "`R` is out of place");
+        let begins = |bytes: &[u8], why: &str| {
+            let (_, result) = said(&mut Session::new("u", "p", "d", "n"), bytes);
+            assert!(result.unwrap_err().what.contains(why), "{why}");
+        };
+        begins(&server(b'R', &[0, 0, 0, 5, 1, 2, 3, 4]), "kind 5");
+        begins(&server(b'R', b"\0\0\0\x0aPLAIN\0\0"), "does not offer");
+        // To be let in half-way through would be to trust a server that did not prove itself.
+        let mut session = Session::new("u", "p", "d", "n");
+        assert!(said(&mut session, &server(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0")).1.is_ok());
+        assert!(said(&mut session, &server(b'R', &[0; 4])).1.is_err());
+        let mut session = Session::new("u", "p", "d", "n");
+        assert!(said(&mut session, &server(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0")).1.is_ok());
+        let first = server(b'R', b"\0\0\0\x0br=nX,s=c2FsdA==,i=1");
+        assert!(said(&mut session, &first).1.is_ok());
+        assert!(said(&mut session, &server(b'R', &[0; 4])).1.is_err());
+    }
+}
