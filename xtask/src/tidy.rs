@@ -219,7 +219,10 @@ fn unregistered(files: &[(String, String)], systems: &str) -> Vec<String> {
     let mut folders: Vec<&str> = below.filter_map(|path| Some(path.split_once('/')?.0)).collect();
     folders.sort_unstable();
     folders.dedup();
-    let missing = folders.into_iter().filter(|folder| !registry.contains(&format!("&{folder}::")));
+    // A folder that holds a recipe alone as yet.
+    let parts = systems.split("fn parts()").nth(1).and_then(|rest| rest.split('}').next());
+    let named = [registry, parts.unwrap_or_default()].concat();
+    let missing = folders.into_iter().filter(|folder| !named.contains(&format!("&{folder}::")));
     missing.map(|folder| format!("`systems/{folder}/` is not in the registry")).collect()
 }
 

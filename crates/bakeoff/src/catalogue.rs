@@ -117,7 +117,8 @@ pub(crate) fn install(
             Some((name, version)) => (name, Some(version)),
             None => (text.as_str(), None),
         };
-        let recipe = match systems::by_kind(name).map(System::recipe) {
+        let part = systems::parts().iter().copied().find(|recipe| recipe.system == name);
+        let recipe = match systems::by_kind(name).map(System::recipe).or(part.map(Some)) {
             Some(Some(recipe)) => recipe,
             Some(None) => {
                 messages.output(&format!("{name} is part of bakeoff"));

@@ -104,6 +104,7 @@ pub(super) fn fetch(
         source: format!("release archive {url}{origin}, {} {expected}", release.algorithm.title()),
         version,
         files: names.into_iter().map(|file| Path::new(wanted.folder()).join(file)).collect(),
+        libraries: Vec::new(),
         vouched: None,
         date: None, // its files have one
     })

@@ -37,13 +37,19 @@ pub(super) struct Manifest {
     pub(super) system: String,
     pub(super) version: String,
     pub(super) source: String,
-    /// The rung that it came from: `debian`, `go`, `maven`, `archive`.
+    /// The rung that it came from: `debian`, `go`, `maven`, `archive`, ….
     pub(super) rung: String,
     /// When it was built, where the program says so.
     #[serde(default)]
     pub(super) date: Option<String>,
-    /// The executable or, in class-path order, the jars.
+    /// The SHA-256 of what bakeoff itself put into the program.
+    #[serde(default)]
+    pub(super) own_part_sha256: Option<String>,
+    /// The executable and those beside it or, in class-path order, the jars.
     pub(super) files: Vec<Held>,
+    /// The shared libraries that the executable is started with.
+    #[serde(default)]
+    pub(super) libraries: Vec<Held>,
 }
 
 /// One file of a cached program.
@@ -201,7 +207,7 @@ impl Entry {
         let sound = manifest.format == FORMAT
             && manifest.system == system
             && !manifest.files.is_empty()
-            && manifest.files.iter().all(|held| stays_inside(&held.path));
+            && manifest.held().all(|held| stays_inside(&held.path));
         sound.then(|| Entry { dir: dir.to_owned(), manifest })
     }
 
@@ -210,9 +216,15 @@ impl Entry {
         self.manifest.files.iter().map(|held| self.dir.join(&held.path)).collect()
     }
 
+    /// The folders of its shared libraries, absolute.
+    pub(super) fn library_path(&self) -> Vec<PathBuf> {
+        let libraries: Vec<_> = self.manifest.libraries.iter().map(|held| &held.path).collect();
+        folders_of(&self.dir, &libraries)
+    }
+
     /// Whether the files are still what was fetched; else what is wrong.
     pub(super) fn check(&self, look: Look) -> Result<(), String> {
-        for held in &self.manifest.files {
+        for held in self.manifest.held() {
             let path = self.dir.join(&held.path);
             let size = fs::metadata(&path).map_err(|e| format!("`{}`: {e}", path.display()))?.len();
             if size != held.size_bytes {
@@ -237,7 +249,21 @@ impl Entry {
     }
 }
 
+/// The folders of these files of a tree, each once.
+pub(super) fn folders_of(tree: &Path, files: &[impl AsRef<Path>]) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        files.iter().filter_map(|file| file.as_ref().parent()).map(|dir| tree.join(dir)).collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
 impl Manifest {
+    /// All files that matter.
+    fn held(&self) -> impl Iterator<Item = &Held> {
+        self.files.iter().chain(&self.libraries)
+    }
+
     /// A manifest of files in `tree`, hashed now.
     pub(super) fn of(tree: &Path, files: &[PathBuf]) -> io::Result<Vec<Held>> {
         let hold = |path: &PathBuf| {
@@ -260,7 +286,9 @@ impl Manifest {
             source,
             rung: rung.to_owned(),
             date: None,
+            own_part_sha256: None,
             files: Vec::new(),
+            libraries: Vec::new(),
         }
     }
 }
@@ -275,6 +303,11 @@ pub(super) fn program_hash(files: &[(String, String)]) -> String {
         files.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
     lines.sort();
     hex(&Sha256::digest(lines.concat().as_bytes()))
+}
+
+/// The SHA-256 of what bakeoff itself puts into a program, in hexadecimal.
+pub(super) fn own_part_sha256(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// The SHA-256 of a file, in hexadecimal.

@@ -2,7 +2,8 @@
 //!
 //! Some of the machine's sources may be unreachable: what counts is whether the packages were found.
 //!
-//! Not here: how apt is kept from the machine's own lists and cache (`apt`).
+//! Not here: which libraries a package needs (`libraries`), and how apt is kept from the machine's own
+//! lists and cache (`apt`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::error::RungError;
+use super::recipe::Libraries;
 use super::version::{VersionRequest, upstream};
 use super::{Fetched, Host, Job, apt, tool};
+
+mod libraries;
 
 /// Why this machine cannot do it, if it cannot.
 pub(super) fn unable(host: &Host) -> Option<String> {
@@ -21,18 +25,20 @@ pub(super) fn unable(host: &Host) -> Option<String> {
     (!absent.is_empty()).then(|| format!("this machine has no `{}`", absent.join("` and no `")))
 }
 
+/// What is wanted of the machine's package sources.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packages<'a> {
+    pub(super) packages: &'a [&'a str],
+    pub(super) files: &'a [&'a str],
+    pub(super) series: &'a [&'a str],
+    pub(super) libraries: Libraries,
+}
+
 /// Fetches and unpacks the packages into the job's tree.
-pub(super) fn fetch(
-    job: &mut Job<'_, '_>,
-    packages: &[&str],
-    files: &[&str],
-) -> Result<Fetched, RungError> {
+pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetched, RungError> {
     if let Some(reason) = unable(job.host) {
         return Err(RungError::PassedOver(reason));
     }
-    let Some(main) = packages.first() else {
-        return Err(RungError::PassedOver("the recipe names no package".to_owned()));
-    };
     let apt = Apt { dir: job.scratch.join("apt"), host: job.host };
     job.watcher.say(&format!("{}: reading Debian's package lists", job.system));
     let updated = job
@@ -41,21 +47,24 @@ pub(super) fn fetch(
     if let Err(RungError::Interrupted) = updated {
         return Err(RungError::Interrupted);
     }
-    let madison = job
-        .call("apt-cache madison", Duration::from_secs(60))
-        .read(apt.command("apt-cache")?.args(["madison", main]), job.watcher)?;
-    let offered = offered_versions(&madison, main);
-    if offered.is_empty() {
-        // Without lists the failure of the update is what the user must hear of.
-        updated?;
-        return Err(RungError::PassedOver(format!(
-            "this machine's package sources have no `{main}`"
-        )));
-    }
-    let Some(version) = choose(&offered, job.wanted) else {
-        return Err(RungError::PassedOver(format!("it has {}", offered.join(", "))));
+    let Chosen { packages, version, series } = match choose_package(job, &apt, asked)? {
+        Ok(chosen) => chosen,
+        Err(NotOffered::Package(reason)) => {
+            // Without lists the failure of the update is what the user must hear of.
+            updated?;
+            return Err(RungError::PassedOver(reason));
+        }
+        Err(NotOffered::Version(reason)) => return Err(RungError::PassedOver(reason)),
     };
-    job.watcher.say(&format!("{}: fetching Debian's {main} {version}", job.system));
+    let main = &packages[0];
+    let more = match asked.libraries {
+        Libraries::Named => Vec::new(),
+        Libraries::Unpacked => libraries::needed(job, &apt, &packages)?,
+    };
+    job.watcher.say(&match more.len() {
+        0 => format!("{}: fetching Debian's {main} {version}", job.system),
+        n => format!("{}: fetching Debian's {main} {version} and {n} libraries", job.system),
+    });
     let debs = job.scratch.join("debs");
     fs::create_dir_all(&debs).map_err(|e| RungError::io("make", &debs, &e))?;
     let mut download = apt.command("apt-get")?;
@@ -63,21 +72,77 @@ pub(super) fn fetch(
         .current_dir(&debs)
         .arg("download")
         .arg(format!("{main}={version}"))
-        .args(&packages[1..]);
-    job.call("apt-get download", Duration::from_secs(600)).run(&mut download, job.watcher)?;
+        .args(packages[1..].iter().chain(&more));
+    job.call("apt-get download", Duration::from_secs(900)).run(&mut download, job.watcher)?;
     for deb in listing(&debs)? {
         let mut unpack = job.host.command("dpkg");
         unpack.arg("-x").arg(&deb).arg(job.tree);
         job.call("dpkg -x", Duration::from_secs(120)).run(&mut unpack, job.watcher)?;
     }
-    let files = files.iter().map(|file| resolved(job.tree, file)).collect::<Result<_, _>>()?;
+    let files = asked.files.iter().map(|file| resolved(job.tree, &in_series(file, series)));
+    let files = files.collect::<Result<_, _>>()?;
+    let libraries = match asked.libraries {
+        Libraries::Named => Vec::new(),
+        Libraries::Unpacked => libraries::unpacked(job.tree)?,
+    };
     Ok(Fetched {
         version: upstream(&version).to_owned(),
         source: format!("Debian package {main} {version}"),
         files,
+        libraries,
         vouched: None,
         date: None, // its files have one
     })
+}
+
+/// The packages to fetch, in the series found.
+struct Chosen<'a> {
+    /// At least one.
+    packages: Vec<String>,
+    /// Of the first one.
+    version: String,
+    series: &'a str,
+}
+
+/// What the package sources lack.
+enum NotOffered {
+    Package(String),
+    Version(String),
+}
+
+fn in_series(name: &str, series: &str) -> String {
+    name.replace("{series}", series)
+}
+
+/// The first series of which the package sources have what is wanted.
+fn choose_package<'a>(
+    job: &mut Job<'_, '_>,
+    apt: &Apt<'_>,
+    asked: Packages<'a>,
+) -> Result<Result<Chosen<'a>, NotOffered>, RungError> {
+    let Some(first) = asked.packages.first() else {
+        return Err(RungError::PassedOver("the recipe names no package".to_owned()));
+    };
+    let all = if asked.series.is_empty() { &[""][..] } else { asked.series };
+    let mut seen = Vec::new();
+    for series in all {
+        let main = in_series(first, series);
+        let madison = job
+            .call("apt-cache madison", Duration::from_secs(60))
+            .read(apt.command("apt-cache")?.args(["madison", &main]), job.watcher)?;
+        let offered = offered_versions(&madison, &main);
+        if let Some(version) = choose(&offered, job.wanted) {
+            let packages = asked.packages.iter().map(|name| in_series(name, series)).collect();
+            return Ok(Ok(Chosen { packages, version, series }));
+        }
+        seen.extend(offered);
+    }
+    Ok(Err(if seen.is_empty() {
+        let name = in_series(first, &all.join("|"));
+        NotOffered::Package(format!("this machine's package sources have no `{name}`"))
+    } else {
+        NotOffered::Version(format!("it has {}", seen.join(", ")))
+    }))
 }
 
 struct Apt<'a> {

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::cache::{Cache, Entry, Look, program_hash, sha256_of};
+use super::cache::{Cache, Entry, Look, own_part_sha256, program_hash, sha256_of};
 use super::error::{InstallError, JAVA_REMEDY};
 use super::java::{self, Java};
 use super::recipe::{Recipe, Shape, Source};
 use super::version::{VersionRequest, said_date, said_version};
-use super::{Host, Installed, Program, debian, go_module, jars_in, maven, tool};
+use super::{Host, Installed, Program, debian, go_module, jars_in, library_path, maven, tool};
 
 /// How long a program may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
@@ -93,10 +93,12 @@ fn rungs(host: &Host, recipe: &Recipe, wanted: Option<&VersionRequest>) -> Vec<R
                 Some(reason) => (false, reason),
                 None => (true, "apt-get and dpkg are here".to_owned()),
             },
-            (None, Source::GoModule { takes, .. }) => match go_module::go_version(host) {
-                Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
-                Err(reason) => (false, reason),
-            },
+            (None, Source::GoModule { takes, .. } | Source::GoLibrary { takes, .. }) => {
+                match go_module::go_version(host) {
+                    Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
+                    Err(reason) => (false, reason),
+                }
+            }
             (None, Source::Maven { .. }) => match maven::unable(host) {
                 Some(reason) => (false, reason),
                 None => (true, "mvn is here".to_owned()),
@@ -113,7 +115,9 @@ pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
     let mut hints = Vec::new();
     for source in recipe.sources {
         match source {
-            Source::GoModule { .. } if go_module::go_version(host).is_err() => {
+            Source::GoModule { .. } | Source::GoLibrary { .. }
+                if go_module::go_version(host).is_err() =>
+            {
                 hints.push("with a recent Go on PATH it could be built here".to_owned());
             }
             Source::Maven { .. } if maven::unable(host).is_some() => {
@@ -199,7 +203,7 @@ impl<'a> Search<'a> {
             Shape::Binary { .. } => return Err("is not an executable file".to_owned()),
             Shape::Java { .. } => own_jars(&path)?,
         };
-        let said = self.said_by(&files)?;
+        let said = self.said_by(&files, &[])?;
         if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&said.version)) {
             return Err(format!(
                 "says that it is version `{}`, and `{wanted}` was asked for",
@@ -213,7 +217,7 @@ impl<'a> Search<'a> {
         let Shape::Binary { executable, .. } = self.recipe.shape else { return None };
         let path = tool::on_path(executable, self.host.path.as_deref())?;
         let files = [path];
-        let said = self.said_by(&files).ok()?;
+        let said = self.said_by(&files, &[]).ok()?;
         if self.wanted.is_some_and(|wanted| !wanted.matches(&said.version)) {
             return None;
         }
@@ -231,9 +235,16 @@ impl<'a> Search<'a> {
             let at = |source: &Source| source.slug() == entry.manifest.rung;
             self.recipe.sources.iter().position(at).unwrap_or(usize::MAX)
         };
+        // Another bakeoff may have put something else of its own into the program.
+        let current = |entry: &Entry| {
+            let source = self.recipe.sources.get(rung(entry));
+            let own = source.and_then(Source::own_part).map(own_part_sha256);
+            own == entry.manifest.own_part_sha256
+        };
         let mut entries = self.cache.entries(self.recipe.system);
         entries.retain(|entry| {
             self.wanted.is_none_or(|wanted| wanted.matches(&entry.manifest.version))
+                && current(entry)
         });
         entries.sort_by(|a, b| {
             let newest = newer(&b.manifest.version, &a.manifest.version);
@@ -265,7 +276,11 @@ impl<'a> Search<'a> {
             version: entry.manifest.version.clone(),
             source: entry.manifest.source.clone(),
             program: self.program(&entry.paths()),
-            sha256: program_hash(&held),
+            library_path: entry.library_path(),
+            sha256: match (self.recipe.shape, held.as_slice()) {
+                (Shape::Binary { .. }, [(_, sha256), ..]) => sha256.clone(),
+                _ => program_hash(&held),
+            },
             date: entry.manifest.date.clone().or_else(|| {
                 let dated = ["debian", "archive"].contains(&entry.manifest.rung.as_str());
                 entry.paths().first().filter(|_| dated).and_then(|path| file_date(path))
@@ -286,6 +301,7 @@ impl<'a> Search<'a> {
             version: said.version,
             source,
             program: self.program(files),
+            library_path: Vec::new(),
             sha256: program_hash(&hashes),
             date: said.date,
         })
@@ -303,8 +319,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Asks a program of these files for its version.
-    pub(super) fn said_by(&self, files: &[PathBuf]) -> Result<Said, String> {
+    /// Asks a program of these files for its version, started with the libraries of these folders.
+    pub(super) fn said_by(&self, files: &[PathBuf], libraries: &[PathBuf]) -> Result<Said, String> {
         let mut command = match (self.recipe.shape, &self.java) {
             (Shape::Binary { version_args, .. }, _) => {
                 let mut command = Command::new(files.first().cloned().unwrap_or_default());
@@ -320,6 +336,7 @@ impl<'a> Search<'a> {
             }
             (Shape::Java { .. }, None) => return Err("needs a Java runtime".to_owned()),
         };
+        command.envs(library_path(libraries));
         let said = tool::ask(&mut command, VERSION_LIMIT)
             .map_err(|e| format!("does not say its version: {e}"))?;
         match said_version(&said) {

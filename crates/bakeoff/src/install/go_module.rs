@@ -1,8 +1,9 @@
 //! Go main packages, built here from the module proxy's sources.
 //!
 //! A module with nothing in it requires the wanted one, so that Go's own resolution and checksum
-//! database decide what is built; the database is never switched off. Go's caches are the user's,
-//! as for any `go install`.
+//! database decide what is built; the database is never switched off. Where the wanted module
+//! cannot be built like that, the module of ours has its requirements and a main package. Go's
+//! caches are the user's, as for any `go install`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,68 +25,194 @@ pub(super) fn go_version(host: &Host) -> Result<String, String> {
     word.map(|rest| format!("go1{rest}")).ok_or_else(|| "`go version` named no version".to_owned())
 }
 
-/// Builds the package into the job's tree as `bin/NAME`.
+/// What is built.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Build<'a> {
+    /// A main package of the module.
+    Package(&'a str),
+    /// A main package of ours that uses the module, with its build tags.
+    Main { text: &'a str, tags: &'a str },
+}
+
+/// Builds the program into the job's tree as `bin/NAME`.
 pub(super) fn fetch(
     job: &mut Job<'_, '_>,
     module: &str,
-    package: &str,
+    build: Build<'_>,
     versions: &[&str],
     takes: &str,
 ) -> Result<Fetched, RungError> {
     let version = VersionRequest::choose(job.wanted, versions).map_err(RungError::PassedOver)?;
     let go = go_version(job.host).map_err(RungError::PassedOver)?;
-    let wrapper = job.scratch.join("wrapper");
-    fs::create_dir_all(&wrapper).map_err(|e| RungError::io("make", &wrapper, &e))?;
+    let wrapper = Wrapper { host: job.host, dir: job.scratch.join("wrapper") };
+    fs::create_dir_all(&wrapper.dir).map_err(|e| RungError::io("make", &wrapper.dir, &e))?;
     let name = job.executable.unwrap_or("program");
     let built = PathBuf::from("bin").join(name);
-    let host = job.host;
-    let go_command = |args: &[&str]| {
-        let mut command = host.command("go");
-        command.args(args).current_dir(&wrapper);
-        command
-            .env("CGO_ENABLED", "0")
-            .env("GOWORK", "off")
-            .env("GOFLAGS", "-mod=mod -buildvcs=false");
-        command.env_remove("GOOS").env_remove("GOARCH");
-        command
-    };
     job.watcher.say(&format!(
         "{} {version}: building it with {go}, which takes about {takes}",
         job.system
     ));
-    let doing = "go mod init";
-    job.call(doing, Duration::from_secs(60))
-        .run(&mut go_command(&["mod", "init", "wrapper"]), job.watcher)?;
     let doing = format!("{} {version}: downloading Go modules", job.system);
     job.watcher.say(&doing);
-    let get = format!("{module}@v{version}");
-    job.call(&doing, Duration::from_secs(1800))
-        .run(&mut go_command(&["get", &get]), job.watcher)?;
+    let got = format!("{module}@v{version}");
+    match build {
+        Build::Package(_) => {
+            wrapper.run(job, "go mod init", &["mod", "init", "wrapper"], BRIEF)?;
+            wrapper.run(job, &doing, &["get", &got], DOWNLOAD)?;
+        }
+        Build::Main { text, .. } => {
+            wrapper.take_over(job, &doing, module, &got)?;
+            let main = wrapper.dir.join("main.go");
+            fs::write(&main, text).map_err(|e| RungError::io("write", &main, &e))?;
+        }
+    }
     let doing = format!("{} {version}: compiling", job.system);
     job.watcher.say(&doing);
-    let mut build = go_command(&["build", "-trimpath", "-ldflags", "-s -w", "-o"]);
-    build.arg(job.tree.join(&built)).arg(package);
-    job.call(&doing, Duration::from_secs(3600)).run(&mut build, job.watcher)?;
+    let mut command = wrapper.command(&["build", "-trimpath", "-ldflags", "-s -w", "-o"]);
+    command.arg(job.tree.join(&built));
+    match build {
+        Build::Package(package) => command.arg(package),
+        Build::Main { tags, .. } => command.args(["-tags", tags, "."]),
+    };
+    job.call(&doing, COMPILE).run(&mut command, job.watcher)?;
     let info = job
-        .call("go version -m", Duration::from_secs(60))
-        .read(go_command(&["version", "-m"]).arg(job.tree.join(&built)), job.watcher)?;
+        .call("go version -m", BRIEF)
+        .read(wrapper.command(&["version", "-m"]).arg(job.tree.join(&built)), job.watcher)?;
     let Some((built_version, sum)) = built_from(&info, module) else {
         return Err(RungError::failed(format!(
             "the build does not say that it is of module {module}"
         )));
     };
     // Programs built from modules do not say when they were; the module's commit has a time.
-    let commit = job
-        .call("go list -m", Duration::from_secs(60))
-        .read(&mut go_command(&["list", "-m", "-f", "{{.Time}}", module]), job.watcher)?;
+    let commit =
+        wrapper.read(job, "go list -m", &["list", "-m", "-f", "{{.Time}}", module], BRIEF)?;
     let sum = if sum.is_empty() { String::new() } else { format!(" ({sum})") };
+    let main = match build {
+        Build::Package(_) => String::new(),
+        Build::Main { tags, .. } => {
+            format!(" with a main package of bakeoff's and the build tag {tags}")
+        }
+    };
     Ok(Fetched {
-        source: format!("Go module {module} v{built_version}{sum}, built with {go}"),
+        source: format!("Go module {module} v{built_version}{sum}{main}, built with {go}"),
         version: built_version.clone(),
         files: vec![built],
+        libraries: Vec::new(),
         vouched: Some(built_version),
         date: said_date(&commit),
     })
+}
+
+/// How long Go may take to say something, to download, to compile.
+const BRIEF: Duration = Duration::from_secs(60);
+const DOWNLOAD: Duration = Duration::from_secs(1800);
+const COMPILE: Duration = Duration::from_secs(3600);
+
+/// The module of ours that requires the wanted one.
+struct Wrapper<'a> {
+    host: &'a Host,
+    dir: PathBuf,
+}
+
+impl Wrapper<'_> {
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.host.command("go");
+        command.args(args).current_dir(&self.dir);
+        command
+            .env("CGO_ENABLED", "0")
+            .env("GOWORK", "off")
+            .env("GOFLAGS", "-mod=mod -buildvcs=false");
+        command.env_remove("GOOS").env_remove("GOARCH");
+        command
+    }
+
+    fn run(
+        &self,
+        job: &mut Job<'_, '_>,
+        doing: &str,
+        args: &[&str],
+        limit: Duration,
+    ) -> Result<(), RungError> {
+        job.call(doing, limit).run(&mut self.command(args), job.watcher)
+    }
+
+    fn read(
+        &self,
+        job: &mut Job<'_, '_>,
+        doing: &str,
+        args: &[&str],
+        limit: Duration,
+    ) -> Result<String, RungError> {
+        job.call(doing, limit).read(&mut self.command(args), job.watcher)
+    }
+
+    /// Downloads the module and takes its `go.mod` and `go.sum` over: they hold the versions that its
+    /// authors build it with. What they replace by folders of their own comes as published, in the
+    /// version that the same file requires.
+    fn take_over(
+        &self,
+        job: &mut Job<'_, '_>,
+        doing: &str,
+        module: &str,
+        got: &str,
+    ) -> Result<(), RungError> {
+        let said = self.read(job, doing, &["mod", "download", "-json", got], DOWNLOAD)?;
+        let downloaded: Downloaded = serde_json::from_str(&said)
+            .map_err(|e| RungError::failed(format!("`go mod download` said no such thing: {e}")))?;
+        for name in ["go.mod", "go.sum"] {
+            let (from, to) = (downloaded.dir.join(name), self.dir.join(name));
+            let copy = || fs::write(&to, fs::read(&from)?); // the original is read-only
+            copy().map_err(|e| RungError::io("copy", &from, &e))?;
+        }
+        let said = self.read(job, "go mod edit", &["mod", "edit", "-json"], BRIEF)?;
+        let edits = edits(&said, module, got)?;
+        let edits: Vec<&str> = edits.iter().map(String::as_str).collect();
+        self.run(job, "go mod edit", &edits, BRIEF)
+    }
+}
+
+/// What `go mod download -json` says, as far as it is needed.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Downloaded {
+    dir: PathBuf,
+}
+
+/// What `go mod edit -json` says, as far as it is needed.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct GoMod {
+    replace: Option<Vec<Replace>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Replace {
+    old: Module,
+    new: Module,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Module {
+    path: String,
+    version: Option<String>,
+}
+
+/// The call of Go that makes a module's `go.mod` ours: another name, a requirement of the module
+/// itself, and nothing replaced by folders.
+fn edits(said: &str, module: &str, got: &str) -> Result<Vec<String>, RungError> {
+    let go_mod: GoMod = serde_json::from_str(said)
+        .map_err(|e| RungError::failed(format!("the go.mod of {module} is not understood: {e}")))?;
+    let mut edits = vec!["mod".to_owned(), "edit".to_owned(), "-module=wrapper".to_owned()];
+    for Replace { old, new } in go_mod.replace.unwrap_or_default() {
+        if new.path.starts_with('.') || new.path.starts_with('/') {
+            let version = old.version.map_or(String::new(), |version| format!("@{version}"));
+            edits.push(format!("-dropreplace={}{version}", old.path));
+        }
+    }
+    edits.push(format!("-require={got}"));
+    Ok(edits)
 }
 
 /// The version and checksum of `module` in what `go version -m` prints of a program.
@@ -105,6 +232,26 @@ fn built_from(info: &str, module: &str) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_module_replaces_by_folders_is_dropped_and_other_replacements_stay() {
+        let said = r#"{"Module": {"Path": "example.invalid/v"}, "Go": "1.25.1", "Replace": [
+            {"Old": {"Path": "example.invalid/v/api"}, "New": {"Path": "./api"}},
+            {"Old": {"Path": "a.invalid/b", "Version": "v1.0.0"}, "New": {"Path": "../b"}},
+            {"Old": {"Path": "c.invalid/d"}, "New": {"Path": "e.invalid/d", "Version": "v1.2.3"}}]}"#;
+        let edits = |said| edits(said, "example.invalid/v", "example.invalid/v@v1.0.0");
+        assert_eq!(
+            edits(said).unwrap()[2..],
+            [
+                "-module=wrapper",
+                "-dropreplace=example.invalid/v/api",
+                "-dropreplace=a.invalid/b@v1.0.0",
+                "-require=example.invalid/v@v1.0.0",
+            ]
+        );
+        assert_eq!(edits("{}").unwrap().len(), 4);
+        assert!(edits("rubbish").unwrap_err().to_string().contains("is not understood"));
+    }
 
     #[test]
     fn the_module_that_a_program_was_built_from_is_read_from_its_build_information() {

@@ -52,6 +52,7 @@ pub(super) fn fetch(
         source: format!("Maven artifact {first}"),
         version,
         files,
+        libraries: Vec::new(),
         vouched: None,
         date: None,
     })

@@ -39,12 +39,14 @@ use std::time::Duration;
 pub(crate) use cache::Cache;
 pub(crate) use error::{InstallError, RungError};
 pub(crate) use find::{Availability, describe};
-pub(crate) use recipe::{Algorithm, Member, Recipe, Shape, Source};
+pub(crate) use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 pub(crate) use version::VersionRequest;
 
 use cache::{Locked, Manifest};
 use download::Limits;
+use go_module::Build;
 use tool::{Call, Watcher};
+use version::upstream;
 
 /// A program that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub(crate) struct Installed {
     pub(crate) source: String,
     /// What to execute.
     pub(crate) program: Program,
+    /// The folders of the shared libraries that it is started with; none where it needs only the machine's.
+    pub(crate) library_path: Vec<PathBuf>,
     /// SHA-256 of the executable or, for jars, of the sorted list of `sha256  name` lines.
     pub(crate) sha256: String,
     /// When it was built, or its version was made (`2024-10-29`): as the program says, as the module's
@@ -95,6 +99,31 @@ impl Installed {
             }
         }
     }
+
+    #[allow(dead_code, reason = "HAProxy's and PostgreSQL's systems, which are to come, need it")]
+    /// What has to be in its environment, and in that of every program beside it.
+    pub(crate) fn env(&self) -> Vec<(String, String)> {
+        library_path(&self.library_path).into_iter().collect()
+    }
+
+    #[allow(dead_code, reason = "PostgreSQL's system, which is to come, makes data directories")]
+    /// The executable of another name that came with it: `initdb` of PostgreSQL. It is where the
+    /// executable itself is, or where that one's link leads.
+    pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {
+        let Program::Binary(path) = &self.program else { return None };
+        let real = path.canonicalize().ok();
+        let places = [real.as_deref(), Some(path.as_path())];
+        let beside = places.into_iter().flatten().map(|place| place.with_file_name(name));
+        beside.into_iter().find(|path| tool::is_executable(path))
+    }
+}
+
+/// The variable that makes a loader look into these folders first; `None` where there are none.
+fn library_path(folders: &[PathBuf]) -> Option<(String, String)> {
+    // bakeoff's own folder in the cache: a name that is not UTF-8 or holds a colon has been found to
+    // fail when the program was asked for its version.
+    let joined: Vec<_> = folders.iter().map(|folder| folder.to_string_lossy()).collect();
+    (!joined.is_empty()).then(|| ("LD_LIBRARY_PATH".to_owned(), joined.join(":")))
 }
 
 /// What is asked of the machine: gathered once, so that tests can make up another.
@@ -154,8 +183,10 @@ impl<'a> Job<'a, '_> {
 struct Fetched {
     version: String,
     source: String,
-    /// The executable or, in class-path order, the jars, relative to the tree.
+    /// The executable and those beside it or, in class-path order, the jars, relative to the tree.
     files: Vec<PathBuf>,
+    /// The shared libraries that the executable is started with, relative to the tree.
+    libraries: Vec<PathBuf>,
     /// The version proven by build information, which then counts for more than the program's word:
     /// a version number that release builds are given from outside is not in a Go module.
     vouched: Option<String>,
@@ -255,9 +286,15 @@ fn climb(
         watcher,
     };
     let delivered = match source {
-        Source::Debian { packages, files } => debian::fetch(&mut job, packages, files),
+        Source::Debian { packages, files, series, libraries } => {
+            let libraries = *libraries;
+            debian::fetch(&mut job, debian::Packages { packages, files, series, libraries })
+        }
         Source::GoModule { module, package, versions, takes } => {
-            go_module::fetch(&mut job, module, package, versions, takes)
+            go_module::fetch(&mut job, module, Build::Package(package), versions, takes)
+        }
+        Source::GoLibrary { module, main, tags, versions, takes } => {
+            go_module::fetch(&mut job, module, Build::Main { text: main, tags }, versions, takes)
         }
         Source::Maven { artifacts, versions } => maven::fetch(&mut job, artifacts, versions),
         Source::Archive { url, checksums, algorithm, member, versions } => {
@@ -295,8 +332,12 @@ fn proven(
         return Err(RungError::failed("it delivered no program"));
     }
     let paths: Vec<PathBuf> = fetched.files.iter().map(|file| tree.join(file)).collect();
-    let said = search.said_by(&paths).map_err(RungError::failed)?;
-    if said.version != fetched.version && fetched.vouched.is_none() {
+    let library_path = cache::folders_of(tree, &fetched.libraries);
+    let said = search.said_by(&paths, &library_path).map_err(RungError::failed)?;
+    // A package's program may say the package's version.
+    let packaged = matches!(source, Source::Debian { .. }).then(|| upstream(&said.version));
+    let same = [Some(said.version.as_str()), packaged].contains(&Some(fetched.version.as_str()));
+    if !same && fetched.vouched.is_none() {
         let (said, expected) = (&said.version, &fetched.version);
         return Err(RungError::failed(format!(
             "what it delivered says that it is `{said}`, not `{expected}`"
@@ -307,9 +348,15 @@ fn proven(
     }
     let mut manifest =
         Manifest::new(search.recipe.system, fetched.version, fetched.source, source.slug());
-    manifest.date = said.date.or(fetched.date);
-    manifest.files =
-        Manifest::of(tree, &fetched.files).map_err(|e| RungError::io("read", tree, &e))?;
+    manifest.date = match &fetched.vouched {
+        // Vault says that it was built a year ago when nobody told it when it was.
+        Some(_) => fetched.date.or(said.date),
+        None => said.date.or(fetched.date),
+    };
+    manifest.own_part_sha256 = source.own_part().map(cache::own_part_sha256);
+    let hold = |files| Manifest::of(tree, files).map_err(|e| RungError::io("read", tree, &e));
+    manifest.files = hold(&fetched.files)?;
+    manifest.libraries = hold(&fetched.libraries)?;
     Ok(manifest)
 }
 

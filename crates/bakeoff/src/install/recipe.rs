@@ -50,8 +50,14 @@ pub(crate) enum Source {
         /// They are named one by one: what Debian's dependencies would drag along besides
         /// (a whole Java runtime, Jetty, Tomcat, Spring) is not needed to run a server.
         packages: &'static [&'static str],
-        /// The executable, or the jars in class-path order, as paths inside the unpacked tree.
+        /// The executable and such others as are started beside it, or the jars in class-path order, as
+        /// paths inside the unpacked tree.
         files: &'static [&'static str],
+        /// What `{series}` stands for in both: the first is taken of which the package sources have what
+        /// is wanted. Empty where no name holds a series.
+        series: &'static [&'static str],
+        /// Where the shared libraries are that the executable needs.
+        libraries: Libraries,
     },
     /// A Go main package, built here from the module proxy's sources.
     GoModule {
@@ -59,6 +65,20 @@ pub(crate) enum Source {
         module: &'static str,
         /// The main package inside it; often the same.
         package: &'static str,
+        /// The versions known to build, the newest first, without the leading `v`.
+        versions: &'static [&'static str],
+        /// What it costs to build, for the user's patience: `2 minutes`.
+        takes: &'static str,
+    },
+    /// A Go module used as a library of a main package of ours, for programs whose own main package
+    /// cannot be built from a proxy's sources: `go.mod` replaces modules by folders beside it.
+    GoLibrary {
+        /// The module: `github.com/hashicorp/vault`. Its `go.mod` and `go.sum` are taken over.
+        module: &'static str,
+        /// The text of our `main.go`.
+        main: &'static str,
+        /// Build tags, joined by commas.
+        tags: &'static str,
         /// The versions known to build, the newest first, without the leading `v`.
         versions: &'static [&'static str],
         /// What it costs to build, for the user's patience: `2 minutes`.
@@ -89,6 +109,16 @@ pub(crate) enum Source {
     },
 }
 
+/// Where the shared libraries of a Debian package are had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Libraries {
+    /// None are needed besides the C library and what the packages named hold.
+    Named,
+    /// Those that the packages depend on are unpacked into the same tree, and the program is started
+    /// with them.
+    Unpacked,
+}
+
 /// A kind of published checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
@@ -113,8 +143,20 @@ impl Source {
         match self {
             Source::Debian { .. } => "debian",
             Source::GoModule { .. } => "go",
+            Source::GoLibrary { .. } => "go-library",
             Source::Maven { .. } => "maven",
             Source::Archive { .. } => "archive",
+        }
+    }
+
+    /// What of bakeoff's own goes into the program: with another text it is another program.
+    pub(super) fn own_part(&self) -> Option<&'static str> {
+        match self {
+            Source::GoLibrary { main, .. } => Some(main),
+            Source::Debian { .. }
+            | Source::GoModule { .. }
+            | Source::Maven { .. }
+            | Source::Archive { .. } => None,
         }
     }
 
@@ -122,9 +164,12 @@ impl Source {
     pub(crate) fn title(&self) -> String {
         match self {
             Source::Debian { packages, .. } => {
-                format!("Debian package {}", packages.first().unwrap_or(&"(none)"))
+                let name = packages.first().unwrap_or(&"(none)");
+                format!("Debian package {}", name.trim_end_matches("-{series}"))
             }
-            Source::GoModule { module, .. } => format!("Go module {module}"),
+            Source::GoModule { module, .. } | Source::GoLibrary { module, .. } => {
+                format!("Go module {module}")
+            }
             Source::Maven { artifacts, .. } => {
                 let first = artifacts.first().unwrap_or(&"(none)");
                 let name = first.strip_suffix(":{version}").unwrap_or(first);
@@ -142,6 +187,7 @@ impl Source {
         match self {
             Source::Debian { .. } => None,
             Source::GoModule { versions, .. }
+            | Source::GoLibrary { versions, .. }
             | Source::Maven { versions, .. }
             | Source::Archive { versions, .. } => Some(versions),
         }

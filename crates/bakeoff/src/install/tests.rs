@@ -332,6 +332,129 @@ esac
     assert_eq!(world.find(Some("3.6")), Some(built));
 }
 
+/// A machine whose `go` knows one module, which cannot be built by itself.
+const GO_WITH_A_LIBRARY: &str = r#"#!/bin/sh
+case "$1 $2" in
+'version -m') printf '\tmod\twrapper\t(devel)\n\tdep\texample.invalid/etcd\tv3.6.16\th1:sum=\n' ;;
+version*) echo go version go1.2.3 x ;;
+list*) echo 2024-10-17 12:00:00 +0000 UTC ;;
+'mod download') [ "$4" = example.invalid/etcd@v3.6.16 ] && echo "{\"Dir\": \"$MODULE\"}" ;;
+'mod edit')
+  grep -q 'module example.invalid/etcd' go.mod && [ -w go.mod ] && [ -f go.sum ] || exit 9
+  if [ "$3" = -json ]; then
+    echo '{"Replace": [{"Old": {"Path": "example.invalid/api"}, "New": {"Path": "./api"}}]}'
+  else
+    shift 2; [ "$*" = '-module=wrapper -dropreplace=example.invalid/api -require=example.invalid/etcd@v3.6.16' ]
+  fi ;;
+build*)
+  case "$*" in *'-tags minimal .') ;; *) exit 8 ;; esac
+  while [ "$1" != -o ]; do shift; done; mkdir -p "$(dirname "$2")"; cp main.go "$2"; chmod +x "$2" ;;
+esac
+"#;
+
+#[test]
+fn a_go_library_is_built_with_a_main_of_ours_and_anew_when_that_changes() {
+    const OLD: &str = "#!/bin/sh\necho v3.6.16 old, built 2025-11-22\n";
+    const NEW: &str = "#!/bin/sh\necho v3.6.16 new\n";
+    const fn library(main: &'static str) -> Source {
+        let (module, tags) = ("example.invalid/etcd", "minimal");
+        Source::GoLibrary { module, main, tags, versions: &["3.6.16"], takes: "a second" }
+    }
+    let world = World::new(None);
+    let module = world.dir.path().join("module");
+    fs::create_dir(&module).unwrap();
+    fs::write(module.join("go.mod"), "module example.invalid/etcd\n").unwrap();
+    fs::write(module.join("go.sum"), "").unwrap();
+    fs::set_permissions(module.join("go.mod"), std::os::unix::fs::PermissionsExt::from_mode(0o444))
+        .unwrap();
+    let tools = std::env::var_os("PATH").unwrap();
+    let lines = format!("\nPATH={}\nMODULE={}\n", tools.to_string_lossy(), module.display());
+    script(&world.bin(), "go", &GO_WITH_A_LIBRARY.replacen('\n', &lines, 1));
+    let recipe = Recipe { sources: const { &[library(OLD)] }, ..RECIPE };
+    let built = world.install(&recipe, None, None).unwrap();
+    assert_eq!(
+        built.source,
+        "Go module example.invalid/etcd v3.6.16 (h1:sum=) with a main package of bakeoff's \
+         and the build tag minimal, built with go1.2.3"
+    );
+    assert_eq!(fs::read_to_string(binary(&built)).unwrap(), OLD);
+    assert_eq!(built.date.as_deref(), Some("2024-10-17"), "as the module's commit is dated");
+    assert_eq!(world.install(&recipe, Some("3.6"), None).unwrap(), built);
+    let recipe = Recipe { sources: const { &[library(NEW)] }, ..RECIPE };
+    let anew = world.install(&recipe, None, None).unwrap();
+    assert_eq!(fs::read_to_string(binary(&anew)).unwrap(), NEW);
+    assert_ne!(anew.sha256, built.sha256);
+}
+
+/// A machine whose package sources have one series of a server, with a library.
+const APT_CACHE: &str = r#"#!/bin/sh
+for last; do :; done
+case "$*" in
+*madison*server-15) echo ' server-15 | 15.2-0+deb12u1 | http://x.invalid bookworm/main amd64 Packages' ;;
+*madison*) ;;
+*show*) printf 'Package: server-15\nSection: database\nDepends: libone, gone | libtwo, perl\n\nPackage: libone\nSection: libs\n\nPackage: libtwo\nSection: libs\n\nPackage: perl\nSection: perl\n' ;;
+esac
+"#;
+const APT_GET: &str = r#"#!/bin/sh
+case "$*" in *download*)
+  while [ "$1" != download ]; do shift; done; shift
+  for package; do touch "${package%%=*}.deb"; done ;;
+esac
+"#;
+/// The server says its version only when it is started with its library.
+const DPKG: &str = r#"#!/bin/sh
+bin=$3/usr/lib/server/15/bin lib=$3/usr/lib/x86_64-linux-gnu
+case $2 in
+*server-15.deb)
+  mkdir -p $bin
+  printf '#!/bin/sh\nfor dir in $(echo $LD_LIBRARY_PATH | tr : " "); do [ -f $dir/libone.so.1 ] && echo server 15.2-0+deb12u1; done\n' > $bin/server
+  echo '#!/bin/sh' > $bin/tool; chmod +x $bin/server $bin/tool ;;
+*libone.deb) mkdir -p $lib; echo one > $lib/libone.so.1 ;;
+*libtwo.deb) mkdir -p $lib; echo two > $lib/libtwo.so.1 ;;
+*) exit 7 ;;
+esac
+"#;
+
+#[test]
+fn a_debian_server_comes_in_the_series_that_is_there_and_is_started_with_its_libraries() {
+    const SERVER: Recipe = Recipe {
+        system: "server",
+        shape: Shape::Binary { executable: "server", version_args: &[] },
+        sources: &[Source::Debian {
+            packages: &["server-{series}"],
+            files: &["usr/lib/server/{series}/bin/server", "usr/lib/server/{series}/bin/tool"],
+            series: &["17", "15"],
+            libraries: Libraries::Unpacked,
+        }],
+    };
+    let world = World::new(None);
+    let tools = std::env::var("PATH").unwrap();
+    for (name, text) in [("apt-cache", APT_CACHE), ("apt-get", APT_GET), ("dpkg", DPKG)] {
+        script(&world.bin(), name, &text.replacen('\n', &format!("\nPATH={tools}\n"), 1));
+    }
+    let fetched = world.install(&SERVER, None, None).unwrap();
+    assert!(world.told().contains("server-15 15.2-0+deb12u1 and 2 libraries"), "{}", world.told());
+    assert_eq!(fetched.version, "15.2");
+    assert_eq!(fetched.sha256, sha256(&fs::read(binary(&fetched)).unwrap()));
+    let tool = fetched.beside("tool").unwrap();
+    assert_eq!(tool.parent(), binary(&fetched).canonicalize().unwrap().parent());
+    assert_eq!(fetched.beside("absent"), None);
+    let [(name, folders)] = &fetched.env()[..] else { panic!("{:?}", fetched.env()) };
+    assert_eq!(name, "LD_LIBRARY_PATH");
+    let library = Path::new(folders).join("libtwo.so.1");
+    assert_eq!(fs::read_to_string(&library).unwrap(), "two\n", "not one folder: {folders}");
+    assert_eq!(world.install(&SERVER, Some("15"), None).unwrap(), fetched);
+    // A library that is not what was fetched is noticed like the program itself.
+    fs::write(&library, "TWO\n").unwrap();
+    assert_eq!(world.install(&SERVER, None, None).unwrap(), fetched);
+    assert!(world.told().contains("is not what was fetched"), "{}", world.told());
+    let error = world.install(&SERVER, Some("17"), None).unwrap_err().to_string();
+    assert!(error.contains("passed over: it has 15.2-0+deb12u1"), "{error}");
+    script(&world.bin(), "apt-cache", "#!/bin/sh\n");
+    let error = world.install(&SERVER, Some("16"), None).unwrap_err().to_string();
+    assert!(error.contains("Debian package server: passed over: this machine's package sources have no `server-17|15`"), "{error}");
+}
+
 #[test]
 fn a_java_system_without_java_is_an_error_before_anything_is_fetched() {
     let world = World::new(None);
@@ -391,7 +514,12 @@ fn a_small_debian_package_is_unpacked_without_root() {
     let recipe = Recipe {
         system: "pv",
         shape: Shape::Binary { executable: "pv-of-no-path", version_args: &["--version"] },
-        sources: &[Source::Debian { packages: &["pv"], files: &["usr/bin/pv"] }],
+        sources: &[Source::Debian {
+            packages: &["pv"],
+            files: &["usr/bin/pv"],
+            series: &[],
+            libraries: Libraries::Named,
+        }],
     };
     match world.install(&recipe, None, None) {
         Ok(pv) => {

@@ -103,7 +103,9 @@ pub(super) fn said_version(text: &str) -> Option<String> {
             .find(|c: char| !c.is_ascii_digit())
             .is_some_and(|at| bare.as_bytes().get(at) == Some(&b'.'));
         if dotted && numeric(parts.next()) && numeric(parts.next()) {
-            return Some(bare.to_owned());
+            // HAProxy of a distribution says the distribution's version.
+            let packaged = ["+deb", "ubuntu"].iter().any(|mark| bare.contains(mark));
+            return Some(if packaged { upstream(bare) } else { bare }.to_owned());
         }
     }
     None
@@ -196,6 +198,13 @@ mod tests {
             ("openjdk version \"17.0.15\" 2025-04-15\n", Some("17.0.15")),
             ("java version \"1.8.0_402\"\n", Some("1.8.0_402")),
             ("x 3.6.0-rc.1.\n", Some("3.6.0-rc.1")),
+            (
+                "HAProxy version 2.6.12-1+deb12u4 2025/10/02 - https://haproxy.org/\n",
+                Some("2.6.12"),
+            ),
+            ("HAProxy version 2.8.5-1ubuntu3.4 2025/10/02\n", Some("2.8.5")),
+            ("postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)\n", Some("15.20")),
+            ("Vault v1.21.0 (818ca8b3), built 2025-10-21T14:00:00Z\n", Some("1.21.0")),
             ("no number", None),
             ("Git SHA: 12ab", None),
             ("", None),

@@ -12,6 +12,18 @@ mod http;
 #[cfg(test)]
 mod table;
 pub(crate) mod talk;
+pub(crate) mod gcs_emulator {
+    pub(crate) mod recipe;
+}
+pub(crate) mod haproxy {
+    pub(crate) mod recipe;
+}
+pub(crate) mod postgresql {
+    pub(crate) mod recipe;
+}
+pub(crate) mod vault {
+    pub(crate) mod recipe;
+}
 pub(crate) mod zookeeper;
 
 use std::any::{Any, TypeId};
@@ -42,6 +54,16 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
 /// The system of a kind.
 pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
     registry().iter().copied().find(|system| system.kind().name == kind)
+}
+
+/// How the programs are had that are not in the registry.
+pub(crate) fn parts() -> &'static [&'static Recipe] {
+    &[
+        &vault::recipe::RECIPE,
+        &postgresql::recipe::RECIPE,
+        &haproxy::recipe::RECIPE,
+        &gcs_emulator::recipe::RECIPE,
+    ]
 }
 
 /// What every study is checked against.

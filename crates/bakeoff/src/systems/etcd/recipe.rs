@@ -3,14 +3,19 @@
 //! Without a version asked for, Debian's etcd 3.4 comes first: it is there in seconds. The newer
 //! ones are the official archive, or take two minutes to build.
 
-use crate::install::{Algorithm, Member, Recipe, Shape, Source};
+use crate::install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 
 /// How etcd can be had.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "etcd",
     shape: Shape::Binary { executable: "etcd", version_args: &["--version"] },
     sources: &[
-        Source::Debian { packages: &["etcd-server"], files: &["usr/bin/etcd"] },
+        Source::Debian {
+            packages: &["etcd-server"],
+            files: &["usr/bin/etcd"],
+            series: &[],
+            libraries: Libraries::Named,
+        },
         Source::Archive {
             url: "https://github.com/etcd-io/etcd/releases/download/v{version}/etcd-v{version}-linux-{arch}.tar.gz",
             checksums: "https://github.com/etcd-io/etcd/releases/download/v{version}/SHA256SUMS",
