@@ -100,13 +100,11 @@ impl Installed {
         }
     }
 
-    #[allow(dead_code, reason = "HAProxy's and PostgreSQL's systems, which are to come, need it")]
     /// What has to be in its environment, and in that of every program beside it.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
         library_path(&self.library_path).into_iter().collect()
     }
 
-    #[allow(dead_code, reason = "PostgreSQL's system, which is to come, makes data directories")]
     /// The executable of another name that came with it: `initdb` of PostgreSQL. It is where the
     /// executable itself is, or where that one's link leads.
     pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {

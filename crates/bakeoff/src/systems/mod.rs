@@ -9,16 +9,16 @@ pub(crate) mod canary;
 pub(crate) mod consul;
 pub(crate) mod etcd;
 mod http;
+pub(crate) mod postgresql;
 #[cfg(test)]
 mod table;
 pub(crate) mod talk;
+#[cfg(test)]
+mod testing;
 pub(crate) mod gcs_emulator {
     pub(crate) mod recipe;
 }
 pub(crate) mod haproxy {
-    pub(crate) mod recipe;
-}
-pub(crate) mod postgresql {
     pub(crate) mod recipe;
 }
 pub(crate) mod vault {
@@ -48,7 +48,7 @@ use crate::kv::{Keyed, KvSession, KvWork, Reading, Source};
 
 /// All systems, in the order of tables.
 pub(crate) fn registry() -> &'static [&'static dyn System] {
-    &[&etcd::Etcd, &zookeeper::ZooKeeper, &consul::Consul, &canary::Canary]
+    &[&etcd::Etcd, &zookeeper::ZooKeeper, &consul::Consul, &canary::Canary, &postgresql::PostgreSql]
 }
 
 /// The system of a kind.
@@ -60,7 +60,6 @@ pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
 pub(crate) fn parts() -> &'static [&'static Recipe] {
     &[
         &vault::recipe::RECIPE,
-        &postgresql::recipe::RECIPE,
         &haproxy::recipe::RECIPE,
         &gcs_emulator::recipe::RECIPE,
     ]

@@ -1,0 +1,390 @@
+//! PostgreSQL, for systems that keep their data in it: one node, or one and streaming standbys.
+//!
+//! The first node is the primary; nothing is ever promoted. Each further one copies it before its first
+//! start and follows it from then on by a replication slot. `synchronous: on` makes a commit wait
+//! until a majority of all nodes, the primary among them, has it on disk, which is what the
+//! Raft-like stores beside it promise; with two nodes that is both.
+//!
+//! `fsync`, `full_page_writes` and `synchronous_commit` are as PostgreSQL has them: on.
+//!
+//! Not here: the protocol (`bakeoff_wire::postgres`), tables of systems that stand on it.
+
+mod recipe;
+mod sql;
+#[cfg(test)]
+mod tests;
+mod vault_tables;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bakeoff_core::record::{Acknowledged, Promises};
+use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+use rand::RngExt as _;
+use rand::distr::Alphanumeric;
+use rustix::process::Signal;
+
+use super::{ASKED, Access, Asked, Description, Memory, System, View, plain_value, setting};
+use crate::host::ports::Allocator;
+use crate::host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
+use crate::install::{Installed, Recipe};
+pub(crate) use sql::execute;
+#[allow(unused_imports, reason = "no system stands on it yet")]
+pub(crate) use vault_tables::VAULT_TABLES;
+
+/// PostgreSQL as a part.
+#[derive(Debug)]
+pub(crate) struct PostgreSql;
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: "synchronous",
+        form: OptionForm::Word(&["on", "off"]),
+        meaning: "whether a commit waits until a majority of the nodes has it on disk; on when absent",
+    },
+    KindOption {
+        name: "connections",
+        form: OptionForm::Number,
+        meaning: "how many connections it takes; 500 when absent",
+    },
+    KindOption {
+        name: "shared-buffers",
+        form: OptionForm::Size,
+        meaning: "how much memory it shares among its processes as a cache",
+    },
+];
+
+/// Three Vault nodes may each have 128 connections, and superusers have a few set aside.
+const CONNECTIONS: &str = "500";
+/// How long `initdb` may take; seconds as a rule.
+const INIT_WITHIN: Duration = Duration::from_secs(120);
+/// How long a standby may wait for the primary and copy it.
+const COPY_WITHIN: Duration = Duration::from_secs(120);
+
+/// Who may do everything in a cluster that was started here.
+pub(crate) struct Credentials {
+    pub(crate) user: String,
+    pub(crate) password: String,
+    pub(crate) database: String,
+}
+
+/// Where clients connect to a node, password included: for a file that only its owner can read.
+#[cfg_attr(not(test), allow(dead_code, reason = "no system stands on it yet"))]
+pub(crate) fn url(node: &Access) -> Option<String> {
+    let Credentials { user, password, database } = &*node.memory.get::<Credentials>()?;
+    let at = &node.authority;
+    Some(format!("postgres://{user}:{password}@{at}/{database}?sslmode=disable"))
+}
+
+/// Letters and digits with 190 bits of chance in them.
+fn random_text() -> String {
+    rand::rng().sample_iter(Alphanumeric).take(32).map(char::from).collect()
+}
+
+/// How many standbys must have a commit: those that make a majority with the primary.
+fn waits_for(asked: &study::System) -> u32 {
+    match super::option(asked, "synchronous") {
+        Some("off") => 0,
+        _ => asked.nodes / 2,
+    }
+}
+
+impl System for PostgreSql {
+    fn kind(&self) -> Kind {
+        Kind { options: OPTIONS, nodes_max: 5, ..Kind::new("postgresql") }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, asked: &study::System) -> Promises {
+        let replication = match (asked.nodes, waits_for(asked)) {
+            (0 | 1, _) => "none: one node has the data",
+            (_, 0) => "asynchronous: standbys follow the primary; none takes its place by itself",
+            _ => "synchronous: standbys follow the primary; none takes its place by itself",
+        };
+        let (acknowledged, acknowledged_in) = match (asked.nodes, waits_for(asked)) {
+            (0 | 1, _) => ("after it is synced to disk", Acknowledged::Disk),
+            (_, 0) => ("after the primary has synced it to disk", Acknowledged::Disk),
+            _ => ("after a majority has synced it to disk", Acknowledged::MajorityDisks),
+        };
+        Promises {
+            replication: replication.into(),
+            acknowledged: acknowledged.into(),
+            reads: "from the primary: what was committed before".into(),
+            acknowledged_in: Some(acknowledged_in),
+            ..Promises::default()
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = program(asked)?;
+        let memory = Memory::default();
+        let credentials = Credentials {
+            user: "bakeoff".into(),
+            password: random_text(),
+            database: "postgres".into(),
+        };
+        let nodes = asked.node_names().map(|name| Ok((name, ports.take()?)));
+        let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
+        let primary = nodes[0].1;
+        let mut specs = Vec::new();
+        for (number, (name, port)) in nodes.iter().enumerate() {
+            let dir = std::path::absolute(asked.dir.join(name))
+                .map_err(|error| HostError::io("use the node's directory", asked.dir, error))?;
+            let standby = (number > 0).then_some(Standby { number, primary });
+            let config = config(asked, &dir, *port, standby.as_ref(), &credentials);
+            let (config, access) = (config.into_bytes(), ACCESS.replace("USER", &credentials.user));
+            let mut files = vec![
+                file("postgresql.conf", config, FileMode::Readable),
+                file("pg_hba.conf", access.into_bytes(), FileMode::Readable),
+            ];
+            let secret = match &standby {
+                None => file("password", credentials.password.clone(), FileMode::Private),
+                Some(_) => file("pgpass", pgpass(primary, &credentials), FileMode::Private),
+            };
+            files.push(secret);
+            let mut env = installed.env();
+            env.push(("PGPASSFILE".into(), dir.join("pgpass").display().to_string()));
+            specs.push(NodeSpec {
+                program: (&installed.command()[0]).into(),
+                args: vec!["-c".into(), assignment("config_file", &dir.join("postgresql.conf"))],
+                env,
+                files,
+                ports: vec![("client".into(), *port)],
+                limits: asked.system.limits.clone(),
+                before: match &standby {
+                    None => vec![initdb(installed, &credentials)?],
+                    Some(standby) => standby.copy(installed, &credentials)?,
+                },
+                never_root: true,
+                // SIGTERM would wait until the last client has left.
+                stop_signal: Some(Signal::INT),
+                dir,
+                name: name.clone(),
+                ..NodeSpec::default()
+            });
+        }
+        memory.keep(credentials);
+        Ok(Description {
+            nodes: specs,
+            settings: settings(asked),
+            memory,
+            ..Description::default()
+        })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        let mut version = None;
+        for (number, node) in nodes.iter().enumerate() {
+            let rows = execute(node, LOOK)?;
+            let Some([Some(recovers), Some(said), Some(followed)]) =
+                rows.first().map(Vec::as_slice)
+            else {
+                return Err(format!("`{}` answered with something else", node.name));
+            };
+            let name = &node.name;
+            match (number, recovers.as_str()) {
+                (0, "f") if *followed != (nodes.len() - 1).to_string() => {
+                    return Err(format!("{followed} standbys follow `{name}`"));
+                }
+                (0, "f") => version = Some(said.split(' ').next().unwrap_or(said).to_owned()),
+                (0, _) => return Err(format!("`{name}` is no primary")),
+                (_, "t") => {}
+                _ => return Err(format!("`{name}` is no standby")),
+            }
+        }
+        Ok(View { leader: Some(0), version })
+    }
+}
+
+/// Whether a node follows another, its version, and how many follow it.
+const LOOK: &str = "SELECT pg_is_in_recovery(), current_setting('server_version'), \
+                    (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming')";
+
+/// Whoever connects proves to know the password, on loopback too: anybody on the machine can.
+const ACCESS: &str = "host all all 127.0.0.1/32 scram-sha-256\n\
+                      host replication USER 127.0.0.1/32 scram-sha-256\n";
+
+fn file(path: &str, contents: impl Into<Vec<u8>>, mode: FileMode) -> NodeFile {
+    NodeFile { path: path.into(), contents: contents.into(), mode }
+}
+
+/// `name=/path`, whatever bytes the path has.
+fn assignment(name: &str, path: &Path) -> std::ffi::OsString {
+    let mut text = std::ffi::OsString::from(format!("{name}="));
+    text.push(path);
+    text
+}
+
+fn program<'a>(asked: &Asked<'a>) -> Result<&'a Installed, HostError> {
+    asked.program.ok_or_else(|| HostError::Spec {
+        node: asked.system.name.clone(),
+        problem: "it was given no program".into(),
+    })
+}
+
+/// Another program of the same installation.
+fn beside(server: &Installed, name: &str) -> Result<PathBuf, HostError> {
+    server.beside(name).ok_or_else(|| HostError::Program {
+        node: server.system.clone(),
+        program: name.into(),
+        problem: format!("it is not beside {}", server.command()[0].display()),
+    })
+}
+
+fn initdb(server: &Installed, credentials: &Credentials) -> Result<Before, HostError> {
+    let args = [
+        "--pgdata=data",
+        &format!("--username={}", credentials.user),
+        "--pwfile=password",
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        "--locale=C",
+    ];
+    Ok(Before {
+        program: beside(server, "initdb")?,
+        args: args.map(Into::into).to_vec(),
+        within: INIT_WITHIN,
+        failure: OnFailure::GiveUp,
+    })
+}
+
+/// A node that follows the first.
+struct Standby {
+    number: usize,
+    /// The primary's port.
+    primary: u16,
+}
+
+impl Standby {
+    fn name(&self) -> String {
+        format!("standby_{}", self.number)
+    }
+
+    /// Waits for the primary, copies it and makes the copy a standby.
+    fn copy(
+        &self,
+        server: &Installed,
+        credentials: &Credentials,
+    ) -> Result<Vec<Before>, HostError> {
+        let args = [
+            "--pgdata=data",
+            "--host=127.0.0.1",
+            &format!("--port={}", self.primary),
+            &format!("--username={}", credentials.user),
+            "--no-password",
+            "--checkpoint=fast",
+            "--create-slot",
+            &format!("--slot={}", self.name()),
+        ];
+        let copy = Before {
+            program: beside(server, "pg_basebackup")?,
+            args: args.map(Into::into).to_vec(),
+            within: COPY_WITHIN,
+            // The primary was started just now.
+            failure: OnFailure::TryAgain,
+        };
+        let mark = Before {
+            program: "touch".into(),
+            args: vec!["data/standby.signal".into()],
+            within: Duration::from_secs(5),
+            failure: OnFailure::GiveUp,
+        };
+        Ok(vec![copy, mark])
+    }
+}
+
+/// `.pgpass`: host, port, database, user, password.
+fn pgpass(port: u16, credentials: &Credentials) -> String {
+    format!("127.0.0.1:{port}:*:{}:{}\n", credentials.user, credentials.password)
+}
+
+/// A node's whole configuration: what is not in it is PostgreSQL's default.
+fn config(
+    asked: &Asked<'_>,
+    dir: &Path,
+    port: u16,
+    standby: Option<&Standby>,
+    credentials: &Credentials,
+) -> String {
+    let mut text = String::new();
+    let mut set = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name} = {}", quoted(value));
+    };
+    let path = |name: &str| dir.join(name).display().to_string();
+    set("data_directory", &path("data"));
+    set("hba_file", &path("pg_hba.conf"));
+    set("ident_file", &path("pg_ident.conf"));
+    set("listen_addresses", "127.0.0.1");
+    set("port", &port.to_string());
+    set("unix_socket_directories", "");
+    set("password_encryption", "scram-sha-256");
+    set("max_connections", asked.option("connections").unwrap_or(CONNECTIONS));
+    if let Some(size) = asked.option("shared-buffers") {
+        set("shared_buffers", &kilobytes(size));
+    }
+    if let Some(standby) = standby {
+        set("cluster_name", &standby.name());
+        set("primary_slot_name", &standby.name());
+        let from = format!(
+            "host=127.0.0.1 port={} user={} passfile={} sslmode=disable",
+            standby.primary,
+            credentials.user,
+            quoted(&path("pgpass")),
+        );
+        set("primary_conninfo", &from);
+    } else if waits_for(asked.system) > 0 {
+        set("synchronous_standby_names", &synchronous(asked.system));
+    }
+    text
+}
+
+/// In single quotes, as its files and its connection strings want it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+fn synchronous(asked: &study::System) -> String {
+    format!("ANY {} (*)", waits_for(asked))
+}
+
+fn kilobytes(size: &str) -> String {
+    let bytes = plain_value(&OptionForm::Size, size).parse::<u64>().unwrap_or_default();
+    format!("{}kB", bytes >> 10)
+}
+
+fn settings(asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
+    let connections = match asked.option("connections") {
+        Some(asked) => setting("max_connections", asked, ASKED),
+        None => setting(
+            "max_connections",
+            CONNECTIONS,
+            "three Vault nodes may open 128 each, and 100 is the default",
+        ),
+    };
+    let mut settings = vec![
+        connections,
+        setting("unix_socket_directories", "''", "all clients come over loopback"),
+        setting(
+            "encoding, locale",
+            "UTF8, C",
+            "the database is the same wherever it is made; else they are the machine's",
+        ),
+    ];
+    if let Some(size) = asked.option("shared-buffers") {
+        settings.push(setting("shared_buffers", kilobytes(size), ASKED));
+    }
+    match (asked.system.nodes, waits_for(asked.system)) {
+        (0 | 1, _) => {}
+        (_, 0) => settings.push(setting("synchronous_standby_names", "''", ASKED)),
+        _ => settings.push(setting(
+            "synchronous_standby_names",
+            synchronous(asked.system),
+            "an acknowledged commit is to be on the disks of a majority, as in stores that vote",
+        )),
+    }
+    settings
+}
