@@ -49,7 +49,7 @@ pub(crate) fn judge(
 
     let keys: Arc<[u64]> = keys.into();
     let findings = Arc::new(Mutex::new(Findings::default()));
-    let nodes = cluster.live_nodes();
+    let nodes = cluster.to_read_from();
     if nodes.is_empty() {
         audit.unreadable = asked;
         audit.verdict = Verdict::Failed("no node is left to read from".into());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bakeoff_core::study::{self, Endpoint, Stands, Targets};
+use bakeoff_core::study::{self, Endpoint, ReadConsistency, Stands, Targets};
 
 use crate::composition::{self, Member};
 use crate::engine::transport::{Target, TlsTarget};
@@ -211,6 +211,18 @@ impl Ready {
             .map(Process::name)
             .collect();
         self.nodes.iter().filter(|node| !dead.contains(&node.name.as_str())).cloned().collect()
+    }
+
+    /// The nodes that answer with what was acknowledged: all that live, or only the one that leads
+    /// where others may answer with something old and cannot be asked not to.
+    pub(crate) fn to_read_from(&self) -> Vec<Access> {
+        let fresh = self.system.kind().reads.contains(&ReadConsistency::Linearizable);
+        match self.leader() {
+            Some(leader) if !fresh => {
+                self.live_nodes().into_iter().filter(|node| node.name == leader).collect()
+            }
+            _ => self.live_nodes(),
+        }
     }
 
     /// The nodes that clients of a load connect to: what stands in front of the cluster where they

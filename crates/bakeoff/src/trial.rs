@@ -248,7 +248,7 @@ impl Attempt<'_, '_> {
         let interrupted = self.stand.interrupted;
         let keyed = Arc::new(Keyed::new(workload, self.trial.seed));
         let system = self.contender.system;
-        system.prepare(cluster.first(), workload, &keyed).map_err(Ended::Failed)?;
+        system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::Failed)?;
         let nodes = cluster.targets(load.targets).map_err(Ended::Failed)?;
         self.record.targets = nodes.iter().map(|node| node.name.clone()).collect();
         if workload.fill {

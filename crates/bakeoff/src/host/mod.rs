@@ -100,6 +100,24 @@ pub(crate) enum OnFailure {
 }
 
 impl NodeSpec {
+    /// A node that runs a program without arguments in a directory of its own.
+    pub(crate) fn new(name: String, program: impl Into<PathBuf>, dir: PathBuf) -> Self {
+        Self {
+            name,
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            files: Vec::new(),
+            dir,
+            ports: Vec::new(),
+            limits: None,
+            cpus: None,
+            before: Vec::new(),
+            never_root: false,
+            stop_signal: None,
+        }
+    }
+
     /// The port for a purpose. Asking for one that the description lacks is a bug.
     pub(crate) fn port(&self, purpose: &str) -> u16 {
         let found = self.ports.iter().find(|(name, _)| name == purpose);

@@ -2,11 +2,14 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::http1`), the mapping (each system's).
 
+use std::time::Duration;
+
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::http1::{Connection, Limits, Response};
+use serde_json::Value;
 
-use super::Access;
 use super::talk::{Listener, PATIENCE, talk};
+use super::{Access, http_status_text};
 use crate::engine::work::{Session, Tag};
 use crate::kv::{Answer, KvSession, Request};
 use bakeoff_core::study::Operation;
@@ -59,6 +62,27 @@ impl<M: Mapping> HttpSession<M> {
     }
 }
 
+/// Writes a request into `head`; `body` is room for what belongs to its end.
+fn write_request(
+    mapping: &impl Mapping,
+    rest_of_head: &[u8],
+    request: &Request<'_>,
+    head: &mut Vec<u8>,
+    body: &mut Vec<u8>,
+) {
+    head.clear();
+    mapping.write_target(request, head);
+    head.extend_from_slice(rest_of_head);
+    body.clear();
+    if mapping.write_body(request, body) {
+        head.extend_from_slice(b"Content-Length: ");
+        head.extend_from_slice(body.len().to_string().as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head.extend_from_slice(body);
+}
+
 fn rest_of_head(authority: &str) -> Vec<u8> {
     format!(" HTTP/1.1\r\nHost: {authority}\r\n").into_bytes()
 }
@@ -80,17 +104,8 @@ impl<M: Mapping> KvSession for HttpSession<M> {
         if self.under_way.is_some() || self.ending {
             return false;
         }
-        self.head.clear();
-        self.mapping.write_target(request, &mut self.head);
-        self.head.extend_from_slice(&self.rest_of_head);
-        self.body.clear();
-        if self.mapping.write_body(request, &mut self.body) {
-            self.head.extend_from_slice(b"Content-Length: ");
-            self.head.extend_from_slice(self.body.len().to_string().as_bytes());
-            self.head.extend_from_slice(b"\r\n");
-        }
-        self.head.extend_from_slice(b"\r\n");
-        self.head.extend_from_slice(&self.body);
+        let Self { mapping, rest_of_head, head, body, .. } = self;
+        write_request(mapping, rest_of_head, request, head, body);
         let sent = self.connection.send_raw(false, &self.head, out).is_ok();
         if sent {
             self.under_way = Some((tag, request.operation));
@@ -131,37 +146,131 @@ fn deliver<M: Mapping>(
     }
 }
 
+/// One thing to ask a node outside of a load.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    /// `GET`, `POST`, ….
+    pub(crate) method: &'a str,
+    /// `/v1/sys/health`.
+    pub(crate) target: &'a str,
+    /// What to show in `X-Vault-Token`.
+    pub(crate) token: Option<&'a str>,
+    /// What to send with it.
+    pub(crate) body: Option<&'a Value>,
+    /// How long the answer may take.
+    pub(crate) patience: Duration,
+}
+
+impl Default for Question<'_> {
+    fn default() -> Self {
+        Self { method: "GET", target: "/", token: None, body: None, patience: PATIENCE }
+    }
+}
+
+/// What a node said to a question.
+pub(crate) struct Said {
+    /// `` `vault-1` to `GET /v1/sys/health` ``, for messages.
+    asked: String,
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Said {
+    /// The JSON of an answer that is a success, null for an empty one; an error says what was
+    /// answered instead.
+    pub(crate) fn success(&self) -> Result<Value, String> {
+        let Self { asked, status, body } = self;
+        if !(200..300).contains(status) {
+            let said = http_status_text(*status, body.as_bytes());
+            return Err(format!("{asked} was answered {said}"));
+        }
+        if body.trim().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(body).map_err(|error| format!("{asked} was answered no JSON: {error}"))
+    }
+}
+
+/// Asks a node; an error says that it did not answer.
+pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Said, String> {
+    let Question { method, target, token, body, patience } = *asked;
+    let mut head = format!("{method} {target}").into_bytes();
+    head.extend_from_slice(&rest_of_head(&node.authority));
+    if let Some(token) = token {
+        head.extend_from_slice(format!("X-Vault-Token: {token}\r\n").as_bytes());
+    }
+    let body = body.map(Value::to_string);
+    if let Some(body) = &body {
+        let length = body.len();
+        let lines = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");
+        head.extend_from_slice(lines.as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    head.extend_from_slice(body.unwrap_or_default().as_bytes());
+    let mut said = None;
+    say(node, method == "HEAD", &head, patience, &mut |response| {
+        let body = String::from_utf8_lossy(response.body).into_owned();
+        said = Some((response.status, body));
+    })?;
+    let asked = format!("`{method} {target}` of `{}`", node.name);
+    let (status, body) =
+        said.ok_or_else(|| format!("`{}` hung up without an answer", node.name))?;
+    Ok(Said { asked, status, body })
+}
+
 /// Asks a node one thing outside of a load; returns status and body.
 pub(crate) fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, String), String> {
-    struct Question {
+    let said = question(node, &Question { method, target, ..Question::default() })?;
+    Ok((said.status, said.body))
+}
+
+/// Has one operation done outside of a load, as a session would; an error says that there was no
+/// answer.
+pub(crate) fn try_mapping(
+    node: &Access,
+    mapping: &impl Mapping,
+    request: &Request<'_>,
+    on: &mut dyn FnMut(Answer<'_>),
+) -> Result<(), String> {
+    let (mut head, mut body) = (Vec::new(), Vec::new());
+    let mut rest = rest_of_head(&node.authority);
+    mapping.write_headers(&mut rest);
+    write_request(mapping, &rest, request, &mut head, &mut body);
+    say(node, false, &head, PATIENCE, &mut |response| {
+        mapping.read(request.operation, response.status, response.body, on);
+    })
+}
+
+/// Sends one request and hands on its answer.
+fn say(
+    node: &Access,
+    is_head: bool,
+    request: &[u8],
+    patience: Duration,
+    on: &mut dyn FnMut(&Response<'_>),
+) -> Result<(), String> {
+    struct Asking<'a> {
         connection: Connection,
-        answer: Option<(u16, String)>,
+        answered: bool,
+        on: &'a mut dyn FnMut(&Response<'_>),
     }
-    impl Question {
-        fn keep(answer: &mut Option<(u16, String)>, response: &Response<'_>) {
-            let body = String::from_utf8_lossy(response.body).into_owned();
-            *answer = Some((response.status, body));
-        }
-    }
-    impl Listener for Question {
+    impl Listener for Asking<'_> {
         fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
-            let answer = &mut self.answer;
-            self.connection.receive(input, out, &mut |response| Self::keep(answer, &response))?;
-            Ok(self.answer.is_some())
+            let Self { connection, answered, on } = self;
+            connection.receive(input, out, &mut |response| {
+                *answered = true;
+                on(&response);
+            })?;
+            Ok(self.answered)
         }
 
         fn hung_up(&mut self) -> Result<(), ProtocolError> {
-            let answer = &mut self.answer;
-            self.connection.closed(&mut |response| Self::keep(answer, &response))
+            let Self { connection, on, .. } = self;
+            connection.closed(&mut |response| on(&response))
         }
     }
-    let mut head = format!("{method} {target}").into_bytes();
-    head.extend_from_slice(&rest_of_head(&node.authority));
-    head.extend_from_slice(b"\r\n");
     let mut out = Vec::new();
     let mut connection = Connection::new(Limits::default());
-    connection.send_raw(method == "HEAD", &head, &mut out).map_err(|busy| busy.to_string())?;
-    let mut question = Question { connection, answer: None };
-    talk(node, PATIENCE, out, &mut question)?;
-    question.answer.ok_or_else(|| format!("`{}` hung up without an answer", node.name))
+    connection.send_raw(is_head, request, &mut out).map_err(|busy| busy.to_string())?;
+    talk(node, patience, out, &mut Asking { connection, answered: false, on })
 }

@@ -9,6 +9,7 @@ pub(crate) mod canary;
 pub(crate) mod consul;
 pub(crate) mod etcd;
 mod http;
+pub(crate) mod openbao;
 pub(crate) mod postgresql;
 #[cfg(test)]
 mod table;
@@ -21,9 +22,7 @@ pub(crate) mod gcs_emulator {
 pub(crate) mod haproxy {
     pub(crate) mod recipe;
 }
-pub(crate) mod vault {
-    pub(crate) mod recipe;
-}
+pub(crate) mod vault;
 pub(crate) mod zookeeper;
 
 use std::any::{Any, TypeId};
@@ -48,7 +47,15 @@ use crate::kv::{Keyed, KvSession, KvWork, Reading, Source};
 
 /// All systems, in the order of tables.
 pub(crate) fn registry() -> &'static [&'static dyn System] {
-    &[&etcd::Etcd, &zookeeper::ZooKeeper, &consul::Consul, &canary::Canary, &postgresql::PostgreSql]
+    &[
+        &etcd::Etcd,
+        &zookeeper::ZooKeeper,
+        &consul::Consul,
+        &vault::Vault,
+        &openbao::OpenBao,
+        &canary::Canary,
+        &postgresql::PostgreSql,
+    ]
 }
 
 /// The system of a kind.
@@ -58,11 +65,7 @@ pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
 
 /// How the programs are had that are not in the registry.
 pub(crate) fn parts() -> &'static [&'static Recipe] {
-    &[
-        &vault::recipe::RECIPE,
-        &haproxy::recipe::RECIPE,
-        &gcs_emulator::recipe::RECIPE,
-    ]
+    &[&haproxy::recipe::RECIPE, &gcs_emulator::recipe::RECIPE]
 }
 
 /// What every study is checked against.
@@ -121,9 +124,16 @@ pub(crate) trait System: fmt::Debug + Sync {
         None
     }
 
-    /// Makes what a workload needs before its first operation.
-    fn prepare(&self, node: &Access, workload: &Workload, keyed: &Keyed) -> Result<(), String> {
-        let _ = (node, workload, keyed);
+    /// Makes what a workload needs before its first operation, which may go to any of the nodes.
+    /// `first` is the node that leads, where one does.
+    fn prepare(
+        &self,
+        first: &Access,
+        nodes: &[Access],
+        workload: &Workload,
+        keyed: &Keyed,
+    ) -> Result<(), String> {
+        let _ = (first, nodes, workload, keyed);
         Ok(())
     }
 

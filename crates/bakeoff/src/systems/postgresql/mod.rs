@@ -30,7 +30,6 @@ use crate::host::ports::Allocator;
 use crate::host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
 use crate::install::{Installed, Recipe};
 pub(crate) use sql::execute;
-#[allow(unused_imports, reason = "no system stands on it yet")]
 pub(crate) use vault_tables::VAULT_TABLES;
 
 /// PostgreSQL as a part.
@@ -70,7 +69,6 @@ pub(crate) struct Credentials {
 }
 
 /// Where clients connect to a node, password included: for a file that only its owner can read.
-#[cfg_attr(not(test), allow(dead_code, reason = "no system stands on it yet"))]
 pub(crate) fn url(node: &Access) -> Option<String> {
     let Credentials { user, password, database } = &*node.memory.get::<Credentials>()?;
     let at = &node.authority;

@@ -4,7 +4,6 @@
 //! table is for `ha_enabled`.
 
 /// Makes them where they are not yet.
-#[cfg_attr(not(test), allow(dead_code, reason = "no system stands on it yet"))]
 pub(crate) const VAULT_TABLES: &str = "
     CREATE TABLE IF NOT EXISTS vault_kv_store (
         parent_path text COLLATE \"C\" NOT NULL,

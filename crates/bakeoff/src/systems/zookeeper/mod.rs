@@ -216,7 +216,13 @@ impl System for ZooKeeper {
         }
     }
 
-    fn prepare(&self, node: &Access, _: &Workload, keyed: &Keyed) -> Result<(), String> {
+    fn prepare(
+        &self,
+        node: &Access,
+        _: &[Access],
+        _: &Workload,
+        keyed: &Keyed,
+    ) -> Result<(), String> {
         let space = &keyed.space;
         let mut parents = vec![format!("/{}", KEY_PREFIX.trim_end_matches('/'))];
         for directory in 0..space.directories() {

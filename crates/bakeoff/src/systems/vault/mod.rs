@@ -1,0 +1,247 @@
+//! Runs a cluster of HashiCorp Vault servers on any of its storages, and opens sessions to it.
+//!
+//! Vault keeps nothing itself: what an acknowledged write is worth, its storage says. Without
+//! storage of a part's it keeps data by Raft, as its makers advise.
+//!
+//! OpenBao, which was forked from it, speaks the same protocol; what the two share is in the
+//! modules here, which ask a [`Product`] for what differs.
+//!
+//! Not here: the storages that are parts (`consul`, `postgresql`, …), the wire format
+//! (`bakeoff_wire::http1`), timing (`engine`).
+
+pub(super) mod api;
+pub(super) mod config;
+pub(super) mod open;
+pub(super) mod prepare;
+pub(crate) mod recipe;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{Acknowledged, Freshness, Promises};
+use bakeoff_core::study::{
+    self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Stands, Workload,
+};
+
+use super::{Access, Asked, Description, Health, KvLoad, Neighbour, System, View, option};
+use crate::engine::EngineError;
+use crate::host::HostError;
+use crate::host::ports::Allocator;
+use crate::install::Recipe;
+use crate::kv::Keyed;
+
+/// HashiCorp Vault.
+#[derive(Debug)]
+pub(crate) struct Vault;
+
+/// Which of the two products it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Product {
+    Vault,
+    OpenBao,
+}
+
+/// The storages that Vault itself has.
+const STORAGES: &[&str] = &["raft", "consul", "postgresql", "gcs", "dynamodb", "file", "inmem"];
+
+/// The settings of both products.
+pub(super) const fn storage(words: &'static [&'static str]) -> KindOption {
+    KindOption {
+        name: "storage",
+        form: OptionForm::Word(words),
+        meaning: "what it keeps data in; follows from the part `storage`, else it is raft",
+    }
+}
+
+pub(super) const TLS: KindOption = KindOption {
+    name: "tls",
+    form: OptionForm::Word(&["on", "off"]),
+    meaning: "whether nodes speak TLS, with certificates made at start; off by default",
+};
+
+pub(super) const RAFT_MULTIPLIER: KindOption = KindOption {
+    name: "raft-multiplier",
+    form: OptionForm::Number,
+    meaning: "scales Raft's timeouts; 1 is advised for production, 5 the default",
+};
+
+const OPTIONS: &[KindOption] = &[
+    storage(STORAGES),
+    TLS,
+    RAFT_MULTIPLIER,
+    KindOption {
+        name: "bucket",
+        form: OptionForm::Text,
+        meaning: "the bucket of the real Google Cloud Storage, with `storage: gcs` and no part",
+    },
+    KindOption {
+        name: "credentials",
+        form: OptionForm::Text,
+        meaning: "the file with the credentials for that bucket",
+    },
+    KindOption {
+        name: "table",
+        form: OptionForm::Text,
+        meaning: "the table of the real DynamoDB, with `storage: dynamodb` and no part; its \
+                  credentials are taken from the environment, AWS_ACCESS_KEY_ID and its kin",
+    },
+    KindOption { name: "region", form: OptionForm::Text, meaning: "the region of that table" },
+];
+
+const ROLES: &[Role] = &[
+    Role {
+        name: "storage",
+        kinds: &["consul", "postgresql", "gcs-emulator", "dynamodb-emulator"],
+        stands: Stands::Behind,
+        meaning: "what it keeps data in",
+    },
+    DATABASE,
+    BALANCER,
+];
+
+/// What `issue-credentials` makes users of.
+pub(super) const DATABASE: Role = Role {
+    name: "database",
+    kinds: &["postgresql"],
+    stands: Stands::Behind,
+    meaning: "the database that `issue-credentials` makes users of",
+};
+
+pub(super) const BALANCER: Role = Role {
+    name: "balancer",
+    kinds: &["haproxy"],
+    stands: Stands::InFront,
+    meaning: "the load balancer that clients connect to",
+};
+
+/// What both can do.
+pub(super) const fn kind(name: &'static str) -> Kind {
+    Kind {
+        operations: Operation::ALL,
+        parameters: prepare::PARAMETERS,
+        reads: &[ReadConsistency::Default],
+        nodes_max: 9,
+        value_size_max: 512 << 10, // what Consul stores in one entry, and Raft's limit is no less
+        in_flight_max: 1,          // HTTP/1.1
+        ..Kind::new(name)
+    }
+}
+
+impl System for Vault {
+    fn kind(&self) -> Kind {
+        Kind {
+            options: OPTIONS,
+            roles: ROLES,
+            sound: |system| config::sound(Product::Vault, system),
+            ..kind("vault")
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, asked: &study::System) -> Promises {
+        Promises { freshness: super::freshness(self, asked), ..promises(asked) }
+    }
+
+    fn freshness(&self, _: &study::System, _: ReadConsistency) -> Freshness {
+        Freshness::Leader // standbys pass requests on
+    }
+
+    fn alpn(&self) -> &'static [&'static [u8]] {
+        ALPN
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        config::describe(Product::Vault, asked, ports)
+    }
+
+    fn prepare_parts(&self, asked: &study::System, behind: &[Neighbour]) -> Result<(), String> {
+        config::prepare_parts(Product::Vault, asked, behind)
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        open::look(nodes)
+    }
+
+    fn health(&self) -> Option<Health> {
+        Some(HEALTH)
+    }
+
+    fn prepare(
+        &self,
+        first: &Access,
+        nodes: &[Access],
+        workload: &Workload,
+        keyed: &Keyed,
+    ) -> Result<(), String> {
+        prepare::prepare(first, nodes, workload, keyed)
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        prepare::clear(node)
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        api::drive(load)
+    }
+}
+
+/// What clients offer when they speak TLS.
+pub(super) const ALPN: &[&[u8]] = &[b"http/1.1"];
+
+/// As the makers of both document it for load balancers: 200 from the node that is active; from any
+/// that is unsealed with `standbyok`.
+pub(super) const HEALTH: Health =
+    Health { leader: "/v1/sys/health", any: "/v1/sys/health?standbyok=true&perfstandbyok=true" };
+
+/// What the storage makes of a write.
+pub(super) fn promises(asked: &study::System) -> Promises {
+    let part = asked.parts.get("storage");
+    let (replication, acknowledged, acknowledged_in) = match config::storage_of(asked) {
+        "raft" => (
+            "Raft: every server holds all data; a majority must live".to_owned(),
+            super::synced_by(asked).to_owned(),
+            Some(super::majority_disks(asked)),
+        ),
+        "file" => (
+            "none: one server, a file for each entry".to_owned(),
+            "after the file was written, which is not synced".to_owned(),
+            Some(Acknowledged::Memory),
+        ),
+        "inmem" => (
+            "none: one server's memory".to_owned(),
+            "at once: nothing is kept".to_owned(),
+            Some(Acknowledged::Memory),
+        ),
+        storage => {
+            let stands_on = part.and_then(|part| {
+                let system = super::by_kind(&part.kind)?;
+                Some(system.promises(part))
+            });
+            match stands_on {
+                Some(under) => (
+                    format!("that of its storage, {storage}: {}", under.replication),
+                    under.acknowledged,
+                    under.acknowledged_in,
+                ),
+                None => (
+                    format!("that of its storage, {storage}"),
+                    format!("when {storage} has it"),
+                    None,
+                ),
+            }
+        }
+    };
+    Promises {
+        replication,
+        acknowledged,
+        reads: "from the active server, to which the others pass requests on".into(),
+        acknowledged_in,
+        ..Promises::default()
+    }
+}
+
+/// An option that is on or off.
+pub(super) fn is_on(asked: &study::System, name: &str) -> bool {
+    option(asked, name) == Some("on")
+}

@@ -1,0 +1,153 @@
+//! Opens a cluster of Vault or OpenBao, and tells who leads it.
+//!
+//! A cluster of ours is initialised with one key share, unsealed, joined, and ready when each node
+//! is unsealed and, on Raft, has a vote: before that a write would be acknowledged by fewer disks
+//! than the study asks for. Its root token and its key stay in memory.
+//!
+//! One that runs already must be open, and its token is in `VAULT_TOKEN` or `BAO_TOKEN`.
+//!
+//! Not here: what a workload needs (`prepare`).
+
+use serde_json::{Value, json};
+
+use crate::systems::http::{Question, question};
+use crate::systems::{Access, View};
+
+/// Says that a cluster is ours to initialise.
+pub(super) struct Ours;
+
+/// What opens a cluster, and what asks it anything. It has no `Debug`, so that nothing prints it.
+pub(in crate::systems) struct Keys {
+    pub(in crate::systems) token: String,
+    unseal: Vec<String>,
+}
+
+/// Where the token for a cluster that runs already is looked for.
+const TOKEN_VARIABLES: [&str; 2] = ["VAULT_TOKEN", "BAO_TOKEN"];
+
+/// Opens what is ours as far as it can be, and says whether all of it can serve.
+pub(in crate::systems) fn look(nodes: &[Access]) -> Result<View, String> {
+    let ours = nodes[0].memory.get::<Ours>().is_some();
+    let mut view = View::default();
+    let mut raft = false;
+    for (index, node) in nodes.iter().enumerate() {
+        let mut status = seal_status(node)?;
+        if !is(&status, "initialized") {
+            match (ours, index) {
+                (true, 0) if node.memory.get::<Keys>().is_none() => initialise(node)?,
+                (true, _) => return Err(format!("`{}` has not joined the others yet", node.name)),
+                (false, _) => return Err(format!("`{}` is not initialised", node.name)),
+            }
+            status = seal_status(node)?;
+        }
+        if is(&status, "sealed") {
+            if !ours {
+                return Err(format!("`{}` is sealed", node.name));
+            }
+            unseal(node)?;
+            status = seal_status(node)?;
+        }
+        if is(&status, "sealed") {
+            return Err(format!("`{}` is still sealed", node.name));
+        }
+        raft |= status.get("storage_type").and_then(Value::as_str) == Some("raft");
+        if let Some(version) = status.get("version").and_then(Value::as_str) {
+            view.version = Some(version.to_owned());
+        }
+    }
+    for (index, node) in nodes.iter().enumerate() {
+        let leader = get(node, "/v1/sys/leader")?;
+        if is(&leader, "is_self") || !is(&leader, "ha_enabled") {
+            view.leader = Some(index);
+        }
+    }
+    let leader = &nodes[view.leader.ok_or("no node is active yet")?];
+    // Its token must be good, and its active state real: after an election it is not at once.
+    let token = token(leader)?;
+    let asked = Question {
+        target: "/v1/auth/token/lookup-self",
+        token: Some(&token),
+        ..Question::default()
+    };
+    question(leader, &asked)?.success()?;
+    if raft && ours && nodes.len() > 1 {
+        all_have_votes(leader, &token, nodes.len())?;
+    }
+    Ok(view)
+}
+
+/// The token with which everything is asked.
+pub(in crate::systems) fn token(node: &Access) -> Result<String, String> {
+    if let Some(keys) = node.memory.get::<Keys>() {
+        return Ok(keys.token.clone());
+    }
+    let given = TOKEN_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
+    given
+        .filter(|token| !token.is_empty())
+        .ok_or_else(|| format!("no token for `{}`: set `{}`", node.name, TOKEN_VARIABLES[0]))
+}
+
+fn get(node: &Access, target: &str) -> Result<Value, String> {
+    question(node, &Question { target, ..Question::default() })?.success()
+}
+
+fn seal_status(node: &Access) -> Result<Value, String> {
+    get(node, "/v1/sys/seal-status")
+}
+
+fn is(value: &Value, field: &str) -> bool {
+    value.get(field).and_then(Value::as_bool) == Some(true)
+}
+
+fn initialise(node: &Access) -> Result<(), String> {
+    let body = json!({"secret_shares": 1, "secret_threshold": 1});
+    let asked = Question {
+        method: "PUT",
+        target: "/v1/sys/init",
+        body: Some(&body),
+        ..Question::default()
+    };
+    let said = question(node, &asked)?.success()?;
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let unseal: Option<Vec<String>> = said
+        .get("keys_base64")
+        .and_then(Value::as_array)
+        .map(|keys| keys.iter().filter_map(text).collect());
+    match (said.get("root_token").and_then(text), unseal) {
+        (Some(token), Some(unseal)) => {
+            node.memory.keep(Keys { token, unseal });
+            Ok(())
+        }
+        _ => Err(format!("`{}` was initialised and told no keys", node.name)),
+    }
+}
+
+fn unseal(node: &Access) -> Result<(), String> {
+    let keys = node.memory.get::<Keys>();
+    let keys =
+        keys.ok_or_else(|| format!("`{}` is sealed, and its key is not known", node.name))?;
+    for key in &keys.unseal {
+        let body = json!({ "key": key });
+        let asked = Question {
+            method: "PUT",
+            target: "/v1/sys/unseal",
+            body: Some(&body),
+            ..Question::default()
+        };
+        question(node, &asked)?.success()?;
+    }
+    Ok(())
+}
+
+/// A node that joins has no vote for its first ten seconds.
+fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), String> {
+    let target = "/v1/sys/storage/raft/configuration";
+    let said = question(leader, &Question { target, token: Some(token), ..Question::default() })?
+        .success()?;
+    let servers = said.pointer("/data/config/servers").and_then(Value::as_array);
+    let votes = servers.map_or(0, |servers| servers.iter().filter(|one| is(one, "voter")).count());
+    if votes == nodes {
+        return Ok(());
+    }
+    Err(format!("{votes} of {nodes} nodes have a vote"))
+}

@@ -1,0 +1,386 @@
+//! What a workload needs of a secret store before its first operation, and its removal.
+//!
+//! Everything is made at mounts of its own, whose names begin with `bakeoff-`, so that nothing of
+//! anybody else is touched and all of it can be taken away again. Only what the mix asks for is
+//! made. Last, each operation that stores nothing is tried once at every node: one that was told
+//! of a mount late would answer the first of a load that there is none.
+//!
+//! Not here: the operations themselves (`api`).
+
+use std::time::Duration;
+
+use bakeoff_core::study::{KindOption, Operation, OptionForm, ReadConsistency, Workload};
+use bakeoff_core::workload::Stamp;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::api::SecretApi;
+use super::open::token;
+use crate::engine::clock;
+use crate::kv::{Answer, Keyed, Request};
+use crate::systems::Access;
+use crate::systems::http::{Question, question, try_mapping};
+use crate::systems::postgresql::Credentials;
+
+/// What every mount and policy of ours begins with.
+const PREFIX: &str = "bakeoff-";
+pub(super) const KV: &str = "bakeoff-kv";
+pub(super) const USERPASS: &str = "bakeoff-userpass";
+pub(super) const APPROLE: &str = "bakeoff-approle";
+pub(super) const TRANSIT: &str = "bakeoff-transit";
+pub(super) const PKI: &str = "bakeoff-pki";
+const PKI_ROOT: &str = "bakeoff-pki-root";
+pub(super) const DATABASE: &str = "bakeoff-database";
+pub(super) const POLICY: &str = "bakeoff-policy";
+/// The role or key of ours at a mount.
+pub(super) const ROLE: &str = "bakeoff";
+
+const fn word(
+    name: &'static str,
+    words: &'static [&'static str],
+    meaning: &'static str,
+) -> KindOption {
+    KindOption { name, form: OptionForm::Word(words), meaning }
+}
+
+/// What a workload may say of its operations.
+pub(super) const PARAMETERS: &[KindOption] = &[
+    word("kv", &["v1", "v2"], "the version of the key-value engine; v2 if left out"),
+    word(
+        "certificate-key",
+        &["rsa-2048", "rsa-3072", "rsa-4096", "ec-p256", "ec-p384", "ec-p521", "ed25519"],
+        "the key of certificates and of their authority; rsa-2048 if left out",
+    ),
+    word(
+        "issuer",
+        &["intermediate", "root"],
+        "what signs certificates; an intermediate if left out",
+    ),
+    word("stored", &["yes", "no"], "whether certificates are stored; yes if left out"),
+    word("lease", &["yes", "no"], "whether certificates have a lease; no if left out"),
+    word(
+        "encryption-key",
+        &["aes256-gcm96", "aes128-gcm96", "chacha20-poly1305", "rsa-2048", "rsa-4096"],
+        "the key of `encrypt` and `decrypt`; aes256-gcm96 if left out",
+    ),
+    word(
+        "signing-key",
+        &["ed25519", "ecdsa-p256", "ecdsa-p384", "rsa-2048", "rsa-4096"],
+        "the key of `sign`; ed25519 if left out",
+    ),
+];
+
+/// Most users, roles, policies or texts that are made before a load: each takes a request or more.
+const MADE_MAX: u64 = 10_000;
+/// How long one request may take: an authority's key of 4096 bits takes seconds to find.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long nodes may take to hear of what was made.
+const HEARD_WITHIN: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What the sessions of a load need to know. It has no `Debug`, so that nothing prints it.
+pub(in crate::systems) struct Prepared {
+    pub(super) token: String,
+    /// Whether the key-value engine is the one with versions.
+    pub(super) versioned: bool,
+    /// The password of all users.
+    pub(super) password: String,
+    /// Body of each role's login.
+    pub(super) approles: Vec<String>,
+    /// Body of each text's decryption.
+    pub(super) ciphertexts: Vec<String>,
+    /// Body of a request to certify one's own key; without its end, the name.
+    pub(super) request: String,
+}
+
+/// Makes what the mix needs, with the requests sent to `first`.
+pub(in crate::systems) fn prepare(
+    first: &Access,
+    nodes: &[Access],
+    workload: &Workload,
+    keyed: &Keyed,
+) -> Result<(), String> {
+    let mut prepared = Prepared {
+        token: token(first)?,
+        versioned: with(workload, "kv", "v2") == "v2",
+        password: format!("{:032x}", rand::random::<u128>()),
+        approles: Vec::new(),
+        ciphertexts: Vec::new(),
+        request: String::new(),
+    };
+    let make = Make { node: first, token: prepared.token.clone() };
+    let has =
+        |wanted: &[Operation]| workload.mix.keys().any(|operation| wanted.contains(operation));
+    let many = workload.keys.count;
+    let made_one_by_one = [
+        Operation::LoginUserpass,
+        Operation::LoginApprole,
+        Operation::Decrypt,
+        Operation::ReadPolicy,
+    ];
+    if has(&made_one_by_one) && many > MADE_MAX {
+        return Err(format!(
+            "{many} keys are asked for, and for each a user, a role, a policy or a text would be \
+             made before the load; that is done for at most {MADE_MAX}"
+        ));
+    }
+    // What a run that was killed has left is in the way.
+    make.clear()?;
+    if has(Operation::KEY_VALUE) || has(&[Operation::ReadMount]) {
+        let version = if prepared.versioned { "2" } else { "1" };
+        make.mount(KV, &json!({"type": "kv", "options": {"version": version}}))?;
+    }
+    if has(&[Operation::LoginUserpass]) {
+        make.post(&format!("sys/auth/{USERPASS}"), &json!({"type": "userpass"}))?;
+        for user in 0..many {
+            let body = json!({"password": prepared.password, "token_policies": "default"});
+            make.post(&format!("auth/{USERPASS}/users/{}", user_name(user)), &body)?;
+        }
+    }
+    if has(&[Operation::LoginApprole]) {
+        make.post(&format!("sys/auth/{APPROLE}"), &json!({"type": "approle"}))?;
+        for role in 0..many {
+            prepared.approles.push(make.approle(role)?);
+        }
+    }
+    if has(&[Operation::Encrypt, Operation::Decrypt, Operation::Sign]) {
+        make.mount(TRANSIT, &json!({"type": "transit"}))?;
+        for (name, kind) in [
+            ("encryption", with(workload, "encryption-key", "aes256-gcm96")),
+            ("signing", with(workload, "signing-key", "ed25519")),
+        ] {
+            make.post(&format!("{TRANSIT}/keys/{name}"), &json!({ "type": kind }))?;
+        }
+    }
+    if has(&[Operation::Decrypt]) {
+        for text in 0..many {
+            prepared.ciphertexts.push(make.ciphertext(text, keyed)?);
+        }
+    }
+    if has(&[Operation::IssueCertificate, Operation::SignCertificate]) {
+        prepared.request = make.authority(workload)?;
+    }
+    if has(&[Operation::IssueCredentials]) {
+        make.database()?;
+    }
+    if has(&[Operation::ReadPolicy]) {
+        for policy in 0..many {
+            let rules = format!("path \"secret/data/{policy}/*\" {{ capabilities = [\"read\"] }}");
+            make.post(&format!("sys/policies/acl/{POLICY}-{policy}"), &json!({ "policy": rules }))?;
+        }
+    }
+    first.memory.keep(prepared);
+    heard_of_by_all(nodes, workload)
+}
+
+/// Takes away all that [`prepare`] makes.
+pub(in crate::systems) fn clear(node: &Access) -> Result<(), String> {
+    Make { node, token: token(node)? }.clear()
+}
+
+/// What a workload says of its operations, or the default.
+fn with<'a>(workload: &'a Workload, name: &str, default: &'a str) -> &'a str {
+    workload.with.get(name).map_or(default, String::as_str)
+}
+
+/// The name of a user.
+pub(super) fn user_name(number: u64) -> String {
+    format!("user-{number}")
+}
+
+/// Asks one node to make things.
+struct Make<'a> {
+    node: &'a Access,
+    token: String,
+}
+
+impl Make<'_> {
+    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+        let target = format!("/v1/{path}");
+        let asked = Question {
+            method,
+            target: &target,
+            token: Some(&self.token),
+            body,
+            patience: PATIENCE,
+        };
+        question(self.node, &asked)?.success()
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<Value, String> {
+        self.ask("POST", path, Some(body))
+    }
+
+    fn mount(&self, path: &str, body: &Value) -> Result<(), String> {
+        self.post(&format!("sys/mounts/{path}"), body).map(|_| ())
+    }
+
+    /// A text at a place of an answer.
+    fn text(&self, said: &Value, at: &str) -> Result<String, String> {
+        let text = said.pointer(at).and_then(Value::as_str).map(str::to_owned);
+        text.ok_or_else(|| format!("`{}` answered without `{at}`", self.node.name))
+    }
+
+    fn clear(&self) -> Result<(), String> {
+        for kind in ["mounts", "auth"] {
+            let known = self.ask("GET", &format!("sys/{kind}"), None)?;
+            let paths = known.get("data").unwrap_or(&known).as_object();
+            let ours = paths.into_iter().flat_map(|paths| paths.keys());
+            for path in ours.filter(|path| path.starts_with(PREFIX)) {
+                self.ask("DELETE", &format!("sys/{kind}/{path}"), None)?;
+            }
+        }
+        let policies = self.ask("GET", "sys/policies/acl?list=true", None)?;
+        let names = policies.pointer("/data/keys").and_then(Value::as_array);
+        let names = names.into_iter().flatten().filter_map(Value::as_str);
+        for name in names.filter(|name| name.starts_with(PREFIX)) {
+            self.ask("DELETE", &format!("sys/policies/acl/{name}"), None)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a role; yields the body of its login.
+    fn approle(&self, number: u64) -> Result<String, String> {
+        let role = format!("auth/{APPROLE}/role/role-{number}");
+        self.post(&role, &json!({"token_policies": "default"}))?;
+        let id = self.ask("GET", &format!("{role}/role-id"), None)?;
+        let secret = self.post(&format!("{role}/secret-id"), &json!({}))?;
+        let body = json!({
+            "role_id": self.text(&id, "/data/role_id")?,
+            "secret_id": self.text(&secret, "/data/secret_id")?,
+        });
+        Ok(body.to_string())
+    }
+
+    /// Has a text encrypted that proves itself; yields the body of its decryption.
+    fn ciphertext(&self, number: u64, keyed: &Keyed) -> Result<String, String> {
+        let mut text = Vec::new();
+        keyed.values.write_value(number, Stamp { writer: 0, sequence: 1 }, &mut text);
+        let body = json!({ "plaintext": STANDARD.encode(&text) });
+        let said = self.post(&format!("{TRANSIT}/encrypt/encryption"), &body)?;
+        Ok(json!({ "ciphertext": self.text(&said, "/data/ciphertext")? }).to_string())
+    }
+
+    /// Makes an authority and a role of it; yields the start of a request to certify a key.
+    fn authority(&self, workload: &Workload) -> Result<String, String> {
+        let key = with(workload, "certificate-key", "rsa-2048");
+        let (kind, bits) = key.split_once('-').unwrap_or((key, "0"));
+        let bits: u32 = bits.trim_start_matches('p').parse().unwrap_or(0);
+        let key_of = |name: &str| json!({"common_name": name, "key_type": kind, "key_bits": bits, "ttl": TEN_YEARS});
+        let engine = json!({"type": "pki", "config": {"max_lease_ttl": TEN_YEARS}});
+        self.mount(PKI, &engine)?;
+        if with(workload, "issuer", "intermediate") == "root" {
+            self.post(&format!("{PKI}/root/generate/internal"), &key_of("bakeoff root"))?;
+        } else {
+            self.mount(PKI_ROOT, &engine)?;
+            self.post(&format!("{PKI_ROOT}/root/generate/internal"), &key_of("bakeoff root"))?;
+            let asked = self.post(
+                &format!("{PKI}/intermediate/generate/internal"),
+                &key_of("bakeoff intermediate"),
+            )?;
+            let mut body = key_of("bakeoff intermediate");
+            body["csr"] = json!(self.text(&asked, "/data/csr")?);
+            body["format"] = json!("pem_bundle");
+            let signed = self.post(&format!("{PKI_ROOT}/root/sign-intermediate"), &body)?;
+            let certificate = self.text(&signed, "/data/certificate")?;
+            self.post(
+                &format!("{PKI}/intermediate/set-signed"),
+                &json!({ "certificate": certificate }),
+            )?;
+        }
+        let role = json!({
+            "allowed_domains": DOMAIN,
+            "allow_subdomains": true,
+            "key_type": kind,
+            "key_bits": bits,
+            "max_ttl": "72h",
+            "no_store": with(workload, "stored", "yes") == "no",
+            "generate_lease": with(workload, "lease", "no") == "yes",
+        });
+        self.post(&format!("{PKI}/roles/{ROLE}"), &role)?;
+        if !workload.mix.contains_key(&Operation::SignCertificate) {
+            return Ok(String::new());
+        }
+        // A key that is made there and told with its request: only the request is used.
+        let name = format!("client.{DOMAIN}");
+        self.mount(&format!("{PREFIX}pki-client"), &engine)?;
+        let asked = self
+            .post(&format!("{PREFIX}pki-client/intermediate/generate/internal"), &key_of(&name))?;
+        Ok(json!({ "csr": self.text(&asked, "/data/csr")? })
+            .to_string()
+            .trim_end_matches('}')
+            .to_owned())
+    }
+
+    /// Connects the database that the system has for it.
+    fn database(&self) -> Result<(), String> {
+        let database = self.node.memory.get::<Database>();
+        let node = &database.as_ref().ok_or(NO_DATABASE)?.0;
+        let known = node.memory.get::<Credentials>().ok_or(NO_DATABASE)?;
+        let (at, database) = (&node.authority, &known.database);
+        self.mount(DATABASE, &json!({"type": "database"}))?;
+        let body = json!({
+            "plugin_name": "postgresql-database-plugin",
+            "allowed_roles": ROLE,
+            "connection_url": format!("postgresql://{{{{username}}}}:{{{{password}}}}@{at}/{database}?sslmode=disable"),
+            "username": known.user,
+            "password": known.password,
+        });
+        self.post(&format!("{DATABASE}/config/database"), &body)?;
+        let create = "CREATE ROLE \"{{name}}\" WITH LOGIN PASSWORD '{{password}}' VALID UNTIL '{{expiration}}';";
+        let role = json!({
+            "db_name": "database",
+            "creation_statements": [create],
+            "default_ttl": "1h",
+            "max_ttl": "24h",
+        });
+        self.post(&format!("{DATABASE}/roles/{ROLE}"), &role).map(|_| ())
+    }
+}
+
+const NO_DATABASE: &str =
+    "`issue-credentials` needs a database; add `parts: {database: {kind: postgresql}}`";
+
+/// The database of `issue-credentials`.
+pub(super) struct Database(pub(super) Access);
+
+const TEN_YEARS: &str = "87600h";
+/// The domain of certificates (RFC 6761 keeps `.test` for this).
+pub(super) const DOMAIN: &str = "bakeoff.test";
+
+/// Waits until every node answers the operations of the mix that store nothing.
+fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), String> {
+    let deadline = clock::now() + HEARD_WITHIN;
+    for node in nodes {
+        for &operation in workload.mix.keys().filter(|operation| !operation.writes()) {
+            loop {
+                let Err(seen) = answers(node, operation) else { break };
+                if clock::now() > deadline {
+                    return Err(format!(
+                        "`{}` does not answer `{operation}` after {HEARD_WITHIN:?}: {seen}",
+                        node.name
+                    ));
+                }
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a node can do an operation; what it said instead.
+fn answers(node: &Access, operation: Operation) -> Result<(), String> {
+    let key: &[u8] = if operation == Operation::List { b"bakeoff/none/" } else { b"bakeoff/none" };
+    let value: &[u8] =
+        if matches!(operation, Operation::Encrypt | Operation::Sign) { b"none" } else { b"" };
+    let reads = ReadConsistency::Default;
+    let request = Request { operation, number: 0, key, value, reads, creates: false };
+    let mut seen = Ok(());
+    try_mapping(node, &SecretApi::of(node), &request, &mut |answer| {
+        if let Answer::Failed(_, what) = answer {
+            seen = Err(what);
+        }
+    })?;
+    seen
+}
