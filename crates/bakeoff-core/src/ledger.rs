@@ -8,9 +8,15 @@
 //! makes no further claims beyond that epoch. This never accuses a correct system; on keys that are
 //! written all the time it may overlook a stale read.
 //!
+//! How old a stale read was follows from the same claim: see `staleness`.
+//!
 //! Not here: who shares a ledger between threads (the engine).
 
-/// The history of one key, in 20 bytes.
+use std::time::Duration;
+
+use crate::staleness::{Lag, Superseded};
+
+/// The history of one key, in 32 bytes, and what [`Superseded`] takes where ages are measured.
 #[derive(Debug, Clone, Default)]
 pub struct KeyHistory {
     /// Sequence number of the newest write begun.
@@ -23,6 +29,19 @@ pub struct KeyHistory {
     under_way: u16,
     /// Sequence number of the newest delete begun; 0 is none.
     newest_delete: u32,
+    /// When what was superseded; only where ages are measured.
+    superseded: Option<Box<Superseded>>,
+}
+
+/// What is remembered of the moment at which a read began, to judge it by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadBegan {
+    /// [`KeyHistory::floor`] as it was then.
+    pub floor: u32,
+    /// When it was, since a moment that is the same for all keys; zero where ages are not measured.
+    pub at: Duration,
+    /// How many writes had been acknowledged; 0 where ages are not measured.
+    pub acknowledged: u32,
 }
 
 /// What was written.
@@ -57,6 +76,12 @@ pub enum Violation {
 }
 
 impl KeyHistory {
+    /// An empty history that remembers when the last `ring_max` epochs were first acknowledged, so
+    /// that it can tell how old a stale read was.
+    pub fn measuring_ages(ring_max: usize) -> Self {
+        Self { superseded: Some(Box::new(Superseded::new(ring_max))), ..Self::default() }
+    }
+
     /// Begins a write; returns its sequence number, from 1.
     pub fn begin(&mut self, write: Write) -> u32 {
         self.newest = self.newest.wrapping_add(1);
@@ -70,12 +95,18 @@ impl KeyHistory {
         self.newest
     }
 
-    /// Ends a write that was begun.
-    pub fn end(&mut self, outcome: Outcome) {
+    /// Ends a write that was begun. `at` is the time, since the moment that all times here count
+    /// from; it is asked for only where ages are measured.
+    pub fn end(&mut self, outcome: Outcome, at: impl FnOnce() -> Duration) {
         match outcome {
             Outcome::Unknown => return, // stays under way: it may still happen
             Outcome::NotSent => {}
-            Outcome::Acknowledged => self.floor = self.epoch,
+            Outcome::Acknowledged => {
+                self.floor = self.epoch;
+                if let Some(superseded) = &mut self.superseded {
+                    superseded.acknowledge(self.epoch, at());
+                }
+            }
         }
         // A count that saturated can no longer be trusted to reach zero, so it never does.
         if self.under_way < u16::MAX {
@@ -86,6 +117,28 @@ impl KeyHistory {
     /// The oldest sequence number that a read which begins now may return.
     pub fn floor(&self) -> u32 {
         self.floor
+    }
+
+    /// A read begins. `at` as for [`Self::end`].
+    pub fn begin_read(&self, at: impl FnOnce() -> Duration) -> ReadBegan {
+        match &self.superseded {
+            None => ReadBegan { floor: self.floor, ..ReadBegan::default() },
+            Some(superseded) => {
+                let acknowledged = superseded.acknowledged();
+                ReadBegan { floor: self.floor, at: at(), acknowledged }
+            }
+        }
+    }
+
+    /// By how much a read was behind in which this was found; `None` where ages are not measured.
+    /// A key that was missing stands for its newest delete, or for its state before any write.
+    pub fn lag(&self, found: Violation, began: &ReadBegan) -> Option<Lag> {
+        let seen = match found {
+            Violation::Stale(seen, _) => seen,
+            Violation::Lost => self.newest_delete,
+            Violation::FromTheFuture(_) => return None,
+        };
+        self.superseded.as_ref()?.lag(seen, began.at, began.acknowledged)
     }
 
     /// Whether any write was acknowledged and must therefore show.
@@ -116,10 +169,11 @@ impl KeyHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::staleness::Age;
 
     fn acknowledged(history: &mut KeyHistory, write: Write) -> u32 {
         let sequence = history.begin(write);
-        history.end(Outcome::Acknowledged);
+        history.end(Outcome::Acknowledged, || Duration::ZERO);
         sequence
     }
 
@@ -150,8 +204,8 @@ mod tests {
         let mut history = KeyHistory::default();
         let first = history.begin(Write::Put);
         let second = history.begin(Write::Put);
-        history.end(Outcome::Acknowledged);
-        history.end(Outcome::Acknowledged);
+        history.end(Outcome::Acknowledged, || Duration::ZERO);
+        history.end(Outcome::Acknowledged, || Duration::ZERO);
         for seen in [first, second] {
             assert_eq!(history.judge_value(seen.into(), history.floor()), Ok(()));
         }
@@ -162,7 +216,7 @@ mod tests {
         let mut history = KeyHistory::default();
         acknowledged(&mut history, Write::Put);
         let unknown = history.begin(Write::Put);
-        history.end(Outcome::Unknown);
+        history.end(Outcome::Unknown, || Duration::ZERO);
         for _ in 0..3 {
             acknowledged(&mut history, Write::Put);
         }
@@ -195,7 +249,75 @@ mod tests {
         let mut history = KeyHistory::default();
         acknowledged(&mut history, Write::Put);
         history.begin(Write::Delete);
-        history.end(Outcome::NotSent);
+        history.end(Outcome::NotSent, || Duration::ZERO);
         assert_eq!(history.judge_value(1, history.floor()), Ok(()));
+    }
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// A put that was acknowledged at this time.
+    fn put(history: &mut KeyHistory, at: u64) {
+        history.begin(Write::Put);
+        history.end(Outcome::Acknowledged, || ms(at));
+    }
+
+    fn lag_of(history: &KeyHistory, found: Result<(), Violation>, began: &ReadBegan) -> Lag {
+        history.lag(found.expect_err("it is stale"), began).expect("ages are measured")
+    }
+
+    #[test]
+    fn a_stale_read_is_as_old_as_the_first_acknowledgement_that_superseded_it() {
+        let mut history = KeyHistory::measuring_ages(8);
+        (1..=4).for_each(|n| put(&mut history, n * 10));
+        let began = history.begin_read(|| ms(45));
+        put(&mut history, 50); // after the read began: no matter
+        let found = history.judge_value(1, began.floor);
+        let lag = lag_of(&history, found, &began);
+        assert_eq!(lag, Lag { age: Age::Exactly(ms(25)), behind: 3 });
+        assert_eq!(history.judge_value(4, began.floor), Ok(()));
+    }
+
+    #[test]
+    fn overlapping_writes_make_no_read_of_one_of_them_stale_nor_older() {
+        let mut history = KeyHistory::measuring_ages(8);
+        put(&mut history, 10);
+        history.begin(Write::Put);
+        history.begin(Write::Put);
+        history.end(Outcome::Acknowledged, || ms(20));
+        history.end(Outcome::Acknowledged, || ms(30));
+        let began = history.begin_read(|| ms(40));
+        for seen in [2, 3] {
+            assert_eq!(history.judge_value(seen, began.floor), Ok(()));
+        }
+        let found = history.judge_value(1, began.floor);
+        let lag = lag_of(&history, found, &began);
+        assert_eq!(lag, Lag { age: Age::Exactly(ms(20)), behind: 2 });
+    }
+
+    #[test]
+    fn a_missing_key_is_as_old_as_what_followed_its_newest_delete() {
+        let mut history = KeyHistory::measuring_ages(8);
+        put(&mut history, 10);
+        let began = history.begin_read(|| ms(15));
+        let found = history.judge_missing(began.floor);
+        assert_eq!(lag_of(&history, found, &began).age, Age::Exactly(ms(5)));
+        history.begin(Write::Delete);
+        history.end(Outcome::Acknowledged, || ms(20));
+        (3..=5).for_each(|n| put(&mut history, n * 10));
+        let began = history.begin_read(|| ms(55));
+        let found = history.judge_missing(began.floor);
+        assert_eq!(lag_of(&history, found, &began).age, Age::Exactly(ms(25)));
+    }
+
+    #[test]
+    fn where_ages_are_not_measured_nobody_is_asked_for_the_time() {
+        let mut history = KeyHistory::default();
+        history.begin(Write::Put);
+        history.end(Outcome::Acknowledged, || unreachable!("no age is measured"));
+        let began = history.begin_read(|| unreachable!("no age is measured"));
+        let found = history.judge_missing(began.floor).expect_err("it is lost");
+        assert_eq!(history.lag(found, &began), None);
     }
 }

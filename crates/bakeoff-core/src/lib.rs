@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod condition;
+pub mod divide;
 pub mod histogram;
 pub mod ledger;
 pub mod measurement;
@@ -13,6 +14,7 @@ pub mod plan;
 pub mod record;
 pub mod report;
 pub mod schedule;
+pub mod staleness;
 pub mod stats;
 pub mod study;
 pub mod units;

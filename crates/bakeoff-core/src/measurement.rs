@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::{Latencies, PackedLatencies};
+use crate::staleness::Staleness;
 use crate::units;
 
 /// Why an operation failed.
@@ -126,7 +127,7 @@ pub struct Errors {
 }
 
 /// One error, as it was seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Example {
     /// When, in seconds since measuring began.
     pub at_seconds: f64,
@@ -277,6 +278,10 @@ pub struct Measurement {
     /// When nothing succeeded for a while, in order of time; at most [`SILENCES_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
+    /// How old what reads returned was, by node; empty where that was not measured. Of more than
+    /// [`TARGETS_MAX`] nodes, all as one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staleness: Vec<Staleness>,
 }
 
 impl Measurement {
@@ -334,34 +339,93 @@ impl Measurement {
         let moved = |silence: &Silence| Silence { from: before + silence.from, ..*silence };
         self.silences.extend(later.silences.iter().map(moved));
         longest(&mut self.silences);
-        for theirs in &later.targets {
-            match self.targets.iter_mut().find(|ours| ours.node == theirs.node) {
-                Some(ours) => ours.merge(theirs),
-                None => self.targets.push(theirs.clone()),
-            }
-        }
         let offset = self.seconds.last().map_or(0, |last| last.second + 1);
         self.seconds.extend(
             later.seconds.iter().map(|s| Second { second: s.second + offset, ..s.clone() }),
         );
         self.window += later.window;
-        for (name, figures) in &later.operations {
-            self.operations.entry(name.clone()).or_default().merge(figures);
-        }
-        self.warmup_operations += later.warmup_operations;
-        self.disconnected += later.disconnected;
-        self.connection_errors.count += later.connection_errors.count;
-        self.connection_errors.examples.extend(later.connection_errors.examples.iter().cloned());
-        self.connection_errors.examples.truncate(EXAMPLES_MAX);
-        self.slip.merge(&later.slip);
         self.generator_cpu += later.generator_cpu;
         self.generator_threads = self.generator_threads.max(later.generator_threads);
-        self.generator_busiest = self.generator_busiest.max(later.generator_busiest);
-        self.bytes_sent += later.bytes_sent;
-        self.bytes_received += later.bytes_received;
-        self.interrupted |= later.interrupted;
-        self.keys_exhausted |= later.keys_exhausted;
+        self.add_counts(later);
     }
+
+    /// Adds what was measured beside this at the same time, from the same moment on, of other
+    /// operations. Nothing succeeded where neither had a success.
+    pub fn add_beside(&mut self, other: &Self) {
+        self.silences = common(&self.silences, &other.silences);
+        for theirs in &other.seconds {
+            match self.seconds.binary_search_by_key(&theirs.second, |ours| ours.second) {
+                Ok(place) => {
+                    let ours = &mut self.seconds[place].operations;
+                    ours.extend(
+                        theirs.operations.iter().map(|(name, of)| (name.clone(), of.clone())),
+                    );
+                }
+                Err(place) => self.seconds.insert(place, theirs.clone()),
+            }
+        }
+        self.window = self.window.max(other.window);
+        // Each saw what the whole process used.
+        self.generator_cpu = self.generator_cpu.max(other.generator_cpu);
+        self.generator_threads += other.generator_threads;
+        self.add_counts(other);
+        self.connection_errors.examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
+    }
+
+    /// What adds up alike, whenever it was measured.
+    fn add_counts(&mut self, other: &Self) {
+        for theirs in &other.targets {
+            match self.targets.iter_mut().find(|ours| ours.node == theirs.node) {
+                Some(ours) => ours.merge(theirs),
+                None => self.targets.push(theirs.clone()),
+            }
+        }
+        for theirs in &other.staleness {
+            match self.staleness.iter_mut().find(|ours| ours.node == theirs.node) {
+                Some(ours) => ours.merge(theirs),
+                None => self.staleness.push(theirs.clone()),
+            }
+        }
+        for (name, figures) in &other.operations {
+            self.operations.entry(name.clone()).or_default().merge(figures);
+        }
+        self.warmup_operations += other.warmup_operations;
+        self.disconnected += other.disconnected;
+        self.connection_errors.count += other.connection_errors.count;
+        self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());
+        self.connection_errors.examples.truncate(EXAMPLES_MAX);
+        self.slip.merge(&other.slip);
+        self.generator_busiest = self.generator_busiest.max(other.generator_busiest);
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.interrupted |= other.interrupted;
+        self.keys_exhausted |= other.keys_exhausted;
+    }
+
+    /// Says of the only node that was asked what is told of each of several.
+    pub fn tell_of_only_node(&mut self, node: &str) {
+        let total = self.total();
+        let unsent = self.errors_of(ErrorKind::Unsent);
+        self.targets = vec![TargetFigures {
+            node: node.to_owned(),
+            verified: total.verified,
+            errors: total.error_count() - unsent,
+            service: total.service,
+        }];
+    }
+}
+
+/// The parts that are in both, no shorter than [`SILENCE_MIN`]; each list in order of time.
+fn common(ours: &[Silence], theirs: &[Silence]) -> Vec<Silence> {
+    let both = ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b)));
+    let overlap = |(a, b): (&Silence, &Silence)| {
+        let from = a.from.max(b.from);
+        let seconds = (a.from + a.seconds).min(b.from + b.seconds) - from;
+        (seconds >= SILENCE_MIN.as_secs_f64()).then_some(Silence { from, seconds })
+    };
+    let mut found = both.filter_map(overlap).collect();
+    longest(&mut found);
+    found
 }
 
 /// Keeps the [`SILENCES_MAX`] longest, in order of time.
@@ -376,6 +440,7 @@ pub fn longest(silences: &mut Vec<Silence>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::staleness::{Age, Lag, Seen};
 
     fn of_node(node: &str, milliseconds: &[u64]) -> TargetFigures {
         let mut of = TargetFigures { node: node.to_owned(), ..TargetFigures::default() };
@@ -422,5 +487,72 @@ mod tests {
         assert_eq!(all.len(), SILENCES_MAX);
         assert!(all.is_sorted_by(|a, b| a.from < b.from));
         assert!(all.iter().all(|silence| silence.from != 3.0));
+    }
+
+    #[test]
+    fn what_was_measured_side_by_side_adds_up_over_the_same_window() {
+        let side = |name: &str, node: &str, milliseconds: u64, silences: &[(f64, f64)]| {
+            let mut figures = OperationFigures { verified: 10, ..OperationFigures::default() };
+            figures.verified_in_window = 10;
+            figures.service.record(Duration::from_millis(milliseconds));
+            figures.count_error(ErrorKind::Unsent, Example::default);
+            figures.count_error(ErrorKind::Reset, Example::default);
+            let second = |second| {
+                let latencies = Latencies::default().pack();
+                let of = SecondFigures {
+                    verified: 5,
+                    errors: 0,
+                    response: latencies.clone(),
+                    service: latencies,
+                };
+                Second { second, operations: [(name.to_owned(), of)].into() }
+            };
+            let silences = silences.iter().map(|&(from, seconds)| Silence { from, seconds });
+            let mut of = Measurement {
+                window: Duration::from_secs(4),
+                operations: [(name.to_owned(), figures)].into(),
+                seconds: vec![second(0), second(milliseconds as u32)],
+                silences: silences.collect(),
+                generator_cpu: Duration::from_secs(2),
+                generator_threads: 1,
+                ..Measurement::default()
+            };
+            of.tell_of_only_node(node);
+            of
+        };
+        let mut whole = side("put", "a", 2, &[(0.5, 1.0), (3.0, 0.9)]);
+        whole.add_beside(&side("get", "b", 1, &[(1.0, 2.6)]));
+        assert_eq!(whole.window, Duration::from_secs(4));
+        assert_eq!(whole.throughput(), Some(5.0));
+        assert_eq!((whole.generator_cpu, whole.generator_threads), (Duration::from_secs(2), 2));
+        let seconds: Vec<(u32, u64)> =
+            whole.seconds.iter().map(|one| (one.second, one.verified())).collect();
+        assert_eq!(seconds, [(0, 10), (1, 5), (2, 5)]);
+        let nodes: Vec<(&str, u64, u64)> =
+            whole.targets.iter().map(|of| (of.node.as_str(), of.verified, of.errors)).collect();
+        assert_eq!(nodes, [("a", 10, 1), ("b", 10, 1)]);
+        let silences: Vec<(f64, f64)> =
+            whole.silences.iter().map(|one| (one.from, one.seconds)).collect();
+        assert_eq!(silences.len(), 2, "{silences:?}");
+        assert!((silences[0].0 - 1.0).abs() < 1e-9 && (silences[0].1 - 0.5).abs() < 1e-9);
+        assert!((silences[1].0 - 3.0).abs() < 1e-9 && (silences[1].1 - 0.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn staleness_of_appended_stages_adds_up_by_node() {
+        let stage = |nodes: &[(&str, Seen)]| {
+            let one = |&(node, seen): &(&str, Seen)| {
+                let mut of = Staleness { node: node.to_owned(), ..Staleness::default() };
+                of.count(seen);
+                of
+            };
+            Measurement { staleness: nodes.iter().map(one).collect(), ..Measurement::default() }
+        };
+        let lag = Lag { age: Age::Exactly(Duration::from_millis(3)), behind: 2 };
+        let mut whole = stage(&[("a", Seen::Fresh), ("b", Seen::Old(Some(lag)))]);
+        whole.append(&stage(&[("b", Seen::Fresh), ("c", Seen::Fresh)]));
+        let counts: Vec<(&str, u64, u64)> =
+            whole.staleness.iter().map(|of| (of.node.as_str(), of.reads, of.stale)).collect();
+        assert_eq!(counts, [("a", 1, 0), ("b", 2, 1), ("c", 1, 0)]);
     }
 }

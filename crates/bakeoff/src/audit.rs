@@ -66,6 +66,7 @@ pub(crate) fn judge(
             lists_are_complete: false,
         },
         drive: &drive,
+        together: None,
         interrupted,
         progress: &mut |_| {},
     });

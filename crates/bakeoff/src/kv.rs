@@ -9,19 +9,26 @@
 //! Not here: bytes on the wire (each system's session), time and sockets (the engine).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use bakeoff_core::ledger::{KeyHistory, Outcome, Violation, Write};
+use bakeoff_core::ledger::{KeyHistory, Outcome, ReadBegan, Violation, Write};
 use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::staleness::Seen;
 use bakeoff_core::study::{KeyOrder, Operation, ReadConsistency, Workload};
 use bakeoff_core::workload::{Chooser, KeySpace, Stamp, Values, mix64};
 use bakeoff_wire::ProtocolError;
 
+use crate::engine::clock;
 use crate::engine::work::{
     Done, Failure, Issued, NotIssued, Pendings, Session, Success, Tag, Work,
 };
 
 /// The most keys whose history is kept: of larger key spaces an evenly spaced sample is.
 const TRACKED_MAX: u64 = 1 << 18;
+/// How many moments are remembered where ages are measured, all keys together: 16 MiB of them,
+const MOMENTS_ALL: u64 = 1 << 20;
+/// and how many of each key, at the least and at the most.
+const MOMENTS_OF_A_KEY: std::ops::RangeInclusive<u64> = 16..=4096;
 
 /// One operation, for a system's session to put into bytes.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +63,9 @@ pub(crate) enum Answer<'a> {
 
 /// A session that speaks key-value operations.
 pub(crate) trait KvSession: Session + Send {
+    /// The connection is for one operation: says so to the peer, where the protocol has a way.
+    fn only_one(&mut self) {}
+
     /// Appends the bytes of an operation. `false`: the session takes no more at the moment.
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool;
 
@@ -74,21 +84,43 @@ pub(crate) trait KvSession: Session + Send {
     }
 }
 
+/// Whether the ages of stale reads are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ages {
+    Measured,
+    NotMeasured,
+}
+
 /// What was written, as far as it is remembered: all keys, or every so manieth.
 pub(crate) struct Ledger {
     stride: u64,
     offset: u64,
     histories: Vec<Mutex<KeyHistory>>,
+    ages: Ages,
+    /// What its times count from.
+    since: Instant,
 }
 
 impl Ledger {
     /// An empty ledger for `count` keys; `seed` chooses the sample where not all are kept.
-    pub(crate) fn new(count: u64, seed: u64) -> Self {
+    pub(crate) fn new(count: u64, seed: u64, ages: Ages) -> Self {
         let stride = count.div_ceil(TRACKED_MAX).max(1);
         let offset = mix64(seed) % stride;
         let tracked = (count - offset.min(count)).div_ceil(stride);
-        let histories = (0..tracked).map(|_| Mutex::default()).collect();
-        Self { stride, offset, histories }
+        let moments = MOMENTS_ALL / tracked.max(1);
+        let moments = moments.clamp(*MOMENTS_OF_A_KEY.start(), *MOMENTS_OF_A_KEY.end()) as usize;
+        let history = || match ages {
+            Ages::Measured => KeyHistory::measuring_ages(moments),
+            Ages::NotMeasured => KeyHistory::default(),
+        };
+        let histories = (0..tracked).map(|_| Mutex::new(history())).collect();
+        Self { stride, offset, histories, ages, since: clock::now() }
+    }
+
+    /// The time, as histories take it. To be read while the key's history is locked, so that what is
+    /// seen to come first has the earlier time.
+    fn time(&self) -> Duration {
+        clock::now() - self.since
     }
 
     fn history(&self, key: u64) -> Option<MutexGuard<'_, KeyHistory>> {
@@ -123,11 +155,11 @@ pub(crate) struct Keyed {
 
 impl Keyed {
     /// The keys of a workload, none of them written yet.
-    pub(crate) fn new(workload: &Workload, seed: u64) -> Self {
+    pub(crate) fn new(workload: &Workload, seed: u64, ages: Ages) -> Self {
         Self {
             space: KeySpace::new(&workload.keys),
             values: Values::new(workload.value_size, seed),
-            ledger: Ledger::new(workload.keys.count, seed),
+            ledger: Ledger::new(workload.keys.count, seed, ages),
         }
     }
 }
@@ -222,8 +254,8 @@ pub(crate) struct Pending {
     operation: Operation,
     /// The key's number; a directory's for a `list`.
     key: u64,
-    /// The oldest sequence number that a read may return.
-    floor: u32,
+    /// What a read is judged by.
+    began: ReadBegan,
 }
 
 impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
@@ -239,6 +271,12 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
 
     fn operations(&self) -> Vec<String> {
         self.source.operations().iter().map(|&operation| operation.name().to_owned()).collect()
+    }
+
+    fn judges_age(&self) -> bool {
+        self.reading.may_be_old
+            && self.keyed.ledger.ages == Ages::Measured
+            && self.source.operations().contains(&Operation::Get)
     }
 
     fn session(&mut self, client: u32, node: usize) -> S {
@@ -264,8 +302,9 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         let operation = self.source.operations()[place];
         self.key.clear();
         self.value.clear();
-        let mut history = self.keyed.ledger.history(key);
-        let mut floor = 0;
+        let ledger = &self.keyed.ledger;
+        let mut history = ledger.history(key);
+        let mut began = ReadBegan::default();
         match operation {
             Operation::Put | Operation::Delete => {
                 let put = operation == Operation::Put;
@@ -281,7 +320,9 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
                 }
             }
             Operation::Get => {
-                floor = history.as_ref().map_or(0, |history| history.floor());
+                if let Some(history) = &history {
+                    began = history.begin_read(|| ledger.time());
+                }
                 space.write_key(key, &mut self.key);
             }
             Operation::List => {
@@ -300,7 +341,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         let reads = self.reading.reads;
         let (number, name, value) = (key, &self.key[..], &self.value[..]);
         let request = Request { operation, number, key: name, value, reads, creates };
-        let pending = Pending { operation, key, floor };
+        let pending = Pending { operation, key, began };
         if session.request(tag, &request, out) {
             Ok(Issued { operation: place, pending })
         } else {
@@ -385,7 +426,7 @@ impl<S, C> KvWork<S, C> {
         if pending.operation.writes()
             && let Some(mut history) = self.keyed.ledger.history(pending.key)
         {
-            history.end(outcome);
+            history.end(outcome, || self.keyed.ledger.time());
         }
     }
 
@@ -397,35 +438,45 @@ impl<S, C> KvWork<S, C> {
                 return Err(Failure { kind: ErrorKind::WrongValue, what });
             }
         };
-        let judged = match self.keyed.ledger.history(pending.key) {
-            Some(history) => history.judge_value(stamp.sequence, pending.floor),
-            None => Ok(()),
-        };
-        self.conclude(pending, judged)
+        self.judge_read(pending, |history| history.judge_value(stamp.sequence, pending.began.floor))
     }
 
     fn judge_missing(&self, pending: &Pending) -> Result<Success, Failure> {
-        let judged = match self.keyed.ledger.history(pending.key) {
-            Some(history) => history.judge_missing(pending.floor),
-            None => Ok(()), // of an untracked key nothing is known but its bytes
+        self.judge_read(pending, |history| history.judge_missing(pending.began.floor))
+    }
+
+    fn judge_read(
+        &self,
+        pending: &Pending,
+        judge: impl FnOnce(&KeyHistory) -> Result<(), Violation>,
+    ) -> Result<Success, Failure> {
+        let Some(history) = self.keyed.ledger.history(pending.key) else {
+            // Of an untracked key nothing is known but its bytes.
+            return self.conclude(pending, Ok(Seen::Unjudged));
         };
+        let judged = match judge(&history) {
+            Ok(()) => Ok(Seen::Fresh),
+            Err(found @ (Violation::Stale(..) | Violation::Lost)) if self.reading.may_be_old => {
+                Ok(Seen::Old(history.lag(found, &pending.began)))
+            }
+            Err(found) => Err(found),
+        };
+        drop(history);
         self.conclude(pending, judged)
     }
 
     fn conclude(
         &self,
         pending: &Pending,
-        judged: Result<(), Violation>,
+        judged: Result<Seen, Violation>,
     ) -> Result<Success, Failure> {
-        let may_be_old = self.reading.may_be_old;
         match judged {
-            Ok(()) => {
+            Ok(seen) => {
                 if let Source::Audit(_, findings) = &self.source {
                     lock(findings).read += 1;
                 }
-                Ok(Success { old: false })
+                Ok(Success { seen })
             }
-            Err(Violation::Stale(..) | Violation::Lost) if may_be_old => Ok(Success { old: true }),
             Err(Violation::Stale(seen, floor)) => {
                 let what = format!(
                     "write {seen} of the key was read after write {floor} was acknowledged"
@@ -470,7 +521,8 @@ impl<S, C> KvWork<S, C> {
             let what = format!("{found} names listed where {expected} keys were written");
             return Err(Failure { kind: ErrorKind::WrongValue, what });
         }
-        Ok(Success { old: found < expected && self.reading.lists_are_complete })
+        let old = found < expected && self.reading.lists_are_complete;
+        Ok(Success { seen: if old { Seen::Old(None) } else { Seen::Unjudged } })
     }
 
     /// Describes what is wrong with a key, and notes it if this is an audit.

@@ -27,6 +27,7 @@ mod progress;
 mod rendering;
 mod run;
 mod run_folder;
+mod split;
 mod systems;
 mod tls;
 mod trial;

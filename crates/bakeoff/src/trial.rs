@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::check::{self, Audit, Verdict};
+use bakeoff_core::divide;
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
+use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::{Clusters, Load, Operation, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
@@ -24,8 +26,9 @@ use crate::failure::Failure;
 use crate::host::observe::{Sampler, Watched};
 use crate::host::ports::Allocator;
 use crate::host::{LimitsApplied, Process, logs, machine, usage};
-use crate::kv::{Keyed, Reading, Source};
+use crate::kv::{Ages, Keyed, Reading, Source};
 use crate::messages::Messages;
+use crate::split::{self, Split};
 use crate::systems::{Access, KvLoad};
 
 const FILL_CLIENTS_MAX: u32 = 64;
@@ -246,11 +249,16 @@ impl Attempt<'_, '_> {
     /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
     fn measure(&mut self, cluster: Ready, workload: &Workload, load: &Load) -> Result<(), Ended> {
         let interrupted = self.stand.interrupted;
-        let keyed = Arc::new(Keyed::new(workload, self.trial.seed));
         let system = self.contender.system;
+        let ages =
+            match workload.writes() && system.may_be_old(self.contender.asked, workload.reads) {
+                true => Ages::Measured,
+                false => Ages::NotMeasured,
+            };
+        let keyed = Arc::new(Keyed::new(workload, self.trial.seed, ages));
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::Failed)?;
-        let nodes = cluster.targets(load.targets).map_err(Ended::Failed)?;
-        self.record.targets = nodes.iter().map(|node| node.name.clone()).collect();
+        let nodes = Routes::of(&cluster, workload, load).map_err(Ended::Failed)?;
+        self.record.targets = nodes.names();
         if workload.fill {
             self.phase("filling");
             self.record.filled = fill(self.stand, self.contender, &cluster, &keyed, workload)?;
@@ -278,7 +286,7 @@ impl Attempt<'_, '_> {
         &mut self,
         workload: &Workload,
         load: &Load,
-        nodes: &[Access],
+        nodes: &Routes,
         keyed: &Arc<Keyed>,
     ) -> Result<Vec<StageRecord>, Ended> {
         let system = self.contender.system;
@@ -291,7 +299,10 @@ impl Attempt<'_, '_> {
             let drive = Drive {
                 clients: stage.clients,
                 in_flight: load.in_flight,
-                connections: Connections::Kept,
+                connections: match load.keep_alive {
+                    true => Connections::Kept,
+                    false => Connections::OneEach,
+                },
                 arrivals: schedule::paced(load.arrivals),
                 spin: Duration::ZERO,
                 warmup: load.warmup,
@@ -306,18 +317,33 @@ impl Attempt<'_, '_> {
             let began = self.began.elapsed().as_secs_f64();
             self.messages.loading(clients, None);
             let messages = &mut *self.messages;
-            let (measurement, next_ticket) = system.drive(KvLoad {
-                nodes,
-                keyed,
-                source: &mut |share| {
-                    let own_seed = mix64(seed ^ mix64(first_ticket ^ u64::from(share.index) << 32));
-                    Source::mix(workload, seed, own_seed)
-                },
-                reading: Reading { reads: workload.reads, may_be_old, lists_are_complete },
-                drive: &drive,
-                interrupted: self.stand.interrupted,
-                progress: &mut |live: &Live| messages.loading(clients, Some(live)),
-            })?;
+            let progress = &mut |live: &Live| messages.loading(clients, Some(live));
+            let interrupted = self.stand.interrupted;
+            let reading = Reading { reads: workload.reads, may_be_old, lists_are_complete };
+            let (mut measurement, next_ticket) = match nodes {
+                Routes::Apart { writes, reads } => {
+                    let threads = self.stand.threads;
+                    let halves = divide::halves(workload, &stage, load.arrivals, threads);
+                    let halves = halves.expect("only what writes and reads is driven apart");
+                    let split = Split { system, keyed, reading, drive: &drive, seed, interrupted };
+                    split::drive(&split, &halves, [writes, reads], progress)?
+                }
+                Routes::Same(nodes) => system.drive(KvLoad {
+                    nodes,
+                    keyed,
+                    source: &mut |share| {
+                        let own_seed =
+                            mix64(seed ^ mix64(first_ticket ^ u64::from(share.index) << 32));
+                        Source::mix(workload, seed, own_seed)
+                    },
+                    reading,
+                    drive: &drive,
+                    together: None,
+                    interrupted,
+                    progress,
+                })?,
+            };
+            nodes.name(&mut measurement.staleness);
             first_ticket = next_ticket;
             let over = measurement.interrupted || measurement.keys_exhausted;
             stages.push(StageRecord { clients, began, measurement });
@@ -361,6 +387,52 @@ impl Attempt<'_, '_> {
     }
 }
 
+/// The nodes that clients connect to.
+enum Routes {
+    Same(Vec<Access>),
+    /// Writes and reads have their own.
+    Apart {
+        writes: Vec<Access>,
+        reads: Vec<Access>,
+    },
+}
+
+impl Routes {
+    /// Those of a load; an error tells why there are none.
+    fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, String> {
+        let targets = |writes| cluster.targets(load.targets.of(writes));
+        if load.targets.is_split() && workload.writes() && workload.reads_any() {
+            return Ok(Self::Apart { writes: targets(true)?, reads: targets(false)? });
+        }
+        targets(workload.writes()).map(Self::Same)
+    }
+
+    /// Each once, in the order in which a measurement tells of them.
+    fn all(&self) -> Vec<&Access> {
+        match self {
+            Self::Same(nodes) => nodes.iter().collect(),
+            Self::Apart { writes, reads } => {
+                let is_new = |node: &&Access| writes.iter().all(|one| one.name != node.name);
+                writes.iter().chain(reads.iter().filter(is_new)).collect()
+            }
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.all().into_iter().map(|node| node.name.clone()).collect()
+    }
+
+    /// Puts names where the engine has addresses.
+    fn name(&self, staleness: &mut [Staleness]) {
+        for of in staleness {
+            let is_it = |node: &&&Access| node.target.address.to_string() == of.node;
+            if let Some(node) = self.all().iter().find(is_it) {
+                of.node.clone_from(&node.name);
+            }
+        }
+    }
+}
+
 /// What a study calls by this name; that there is one was checked when the study was read.
 fn by_name<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> &'a T {
     all.iter().find(|one| name_of(one) == name).expect("a plan names what its study has")
@@ -382,6 +454,7 @@ fn fill(
         source: &mut |_| Source::Fill,
         reading: Reading { reads: workload.reads, may_be_old: false, lists_are_complete: false },
         drive: &drive,
+        together: None,
         interrupted: stand.interrupted,
         progress: &mut |_| {},
     })?;

@@ -15,7 +15,7 @@ use crate::check::Verdict;
 use crate::measurement::{ErrorKind, Measurement};
 use crate::record::{Acknowledged, Freshness, Record, SystemRecord, TrialRecord};
 use crate::stats::and;
-use crate::study::{self, Clusters, Load, ReadConsistency, Study, Targets, Workload};
+use crate::study::{self, Clusters, Load, ReadConsistency, Routing, Study, Targets, Workload};
 use crate::units::{ByteCount, count_text, figure_text, share_text};
 
 use super::comparison::Comparison;
@@ -528,16 +528,24 @@ fn clients(what: &str, load: &Load, sides: &[Side<'_>]) -> (Row, Option<String>)
 }
 
 fn targets(study: &Study) -> String {
-    let words = |targets: Targets| match targets {
-        Targets::All => "all, in turn",
-        Targets::Leader => "the leader",
-        Targets::Followers => "the followers",
+    let words = |routing: Routing| {
+        let words = |targets: Targets| match targets {
+            Targets::All => "all, in turn",
+            Targets::Leader => "the leader",
+            Targets::Followers => "the followers",
+        };
+        match routing {
+            Routing::Same(targets) => words(targets).to_owned(),
+            Routing::Split { writes, reads } => {
+                format!("writes: {}; reads: {}", words(writes), words(reads))
+            }
+        }
     };
     let groups = grouped(study.loads.iter().map(|load| (load.name.as_str(), words(load.targets))));
     match groups.as_slice() {
-        [(only, _)] => (*only).to_owned(),
+        [(only, _)] => only.clone(),
         several => {
-            let of = |(what, names): &(&str, Vec<&str>)| format!("{what} under {}", and(names));
+            let of = |(what, names): &(String, Vec<&str>)| format!("{what} under {}", and(names));
             several.iter().map(of).collect::<Vec<_>>().join("; ")
         }
     }

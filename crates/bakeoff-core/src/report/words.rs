@@ -9,7 +9,7 @@ use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::record::{Environment, SystemRecord};
 use crate::stats::{Figure, and};
-use crate::study::{Arrivals, KeyOrder, Load, Stop, Study, System, Targets};
+use crate::study::{Arrivals, KeyOrder, Load, Routing, Stop, Study, System, Targets};
 use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text, trials_text};
 
 use super::Report;
@@ -229,11 +229,28 @@ pub(super) fn workload(of: &Comparison) -> String {
     }
     parts.push(format!("operations time out after {}", duration_text(load.timeout)));
     match load.targets {
-        Targets::All => {}
-        Targets::Leader => parts.push("sent to the leader only".to_owned()),
-        Targets::Followers => parts.push("sent to the followers only".to_owned()),
+        Routing::Same(Targets::All) => {}
+        Routing::Same(Targets::Leader) => parts.push("sent to the leader only".to_owned()),
+        Routing::Same(Targets::Followers) => parts.push("sent to the followers only".to_owned()),
+        Routing::Split { writes, reads } => parts.push(format!(
+            "writes sent to {} and reads to {}, by clients of their own",
+            nodes_named(writes),
+            nodes_named(reads)
+        )),
+    }
+    if !load.keep_alive {
+        parts.push("a new connection for each operation".to_owned());
     }
     parts.join("; ")
+}
+
+/// Nodes as a sentence names them.
+fn nodes_named(targets: Targets) -> &'static str {
+    match targets {
+        Targets::All => "all nodes",
+        Targets::Leader => "the leader",
+        Targets::Followers => "the followers",
+    }
 }
 
 /// How the figures of the table came about; `None` for one trial each.

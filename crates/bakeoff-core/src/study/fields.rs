@@ -450,9 +450,41 @@ pub(super) static LOAD: Table = Table {
         ),
         default(
             "targets",
-            Form::Word(Targets::NAMES),
+            Form::Either(&[Form::Word(Targets::NAMES), Form::Table(&TARGETS)]),
             "all",
-            "Which nodes the clients connect to, in turn.",
+            "Which nodes the clients connect to, in turn; `{writes: leader, reads: followers}` gives \
+             writes and reads nodes and clients of their own.",
+        ),
+        default(
+            "keep-alive",
+            Form::Word(KEEP_ALIVE),
+            "on",
+            "Whether clients keep their connections; with `off` each operation begins with a new one, \
+             which its times include.",
+        ),
+    ],
+};
+
+/// Whether connections are kept.
+pub(super) const KEEP_ALIVE: &[&str] = &["on", "off"];
+
+pub(super) static TARGETS: Table = Table {
+    name: "targets",
+    meaning: "Where writes go and where reads go: at once, by clients of their own. Clients, rate and \
+              number of operations are shared by the mix, at least one client each.",
+    one_of: &[],
+    fields: &[
+        always(
+            "writes",
+            Form::Word(Targets::NAMES),
+            "leader",
+            "Which nodes the clients that write connect to, in turn.",
+        ),
+        always(
+            "reads",
+            Form::Word(Targets::NAMES),
+            "followers",
+            "Which nodes the clients that read connect to, in turn.",
         ),
     ],
 };
@@ -518,6 +550,7 @@ pub(super) static TABLES: &[&Table] = &[
     &ZIPFIAN,
     &VALUES,
     &LOAD,
+    &TARGETS,
     &STOP,
     &PUBLICATION,
     &PUBLISHED,

@@ -329,7 +329,18 @@ pub struct Load {
     #[serde(with = "units::duration")]
     pub timeout: Duration,
     /// Which nodes the clients connect to, in turn.
-    pub targets: Targets,
+    pub targets: Routing,
+    /// Whether clients keep their connections; else each operation has one of its own.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub keep_alive: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 /// When operations are due.
@@ -380,6 +391,37 @@ pub enum Targets {
     Leader,
     /// All but the leader, in turn.
     Followers,
+}
+
+/// Which nodes clients connect to, by what they do there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Routing {
+    /// The same for all operations.
+    Same(Targets),
+    /// Some for writes and others for reads, by clients of their own.
+    Split {
+        /// Where writes go.
+        writes: Targets,
+        /// Where reads go.
+        reads: Targets,
+    },
+}
+
+impl Routing {
+    /// Where operations go that write, or that do not.
+    pub fn of(self, writes: bool) -> Targets {
+        match self {
+            Self::Same(targets) => targets,
+            Self::Split { writes: targets, .. } if writes => targets,
+            Self::Split { reads: targets, .. } => targets,
+        }
+    }
+
+    /// Whether writes and reads go to nodes of their own.
+    pub fn is_split(self) -> bool {
+        matches!(self, Self::Split { .. })
+    }
 }
 
 /// Where published figures come from.
@@ -467,6 +509,8 @@ pub struct Kind {
     pub value_size_max: u64,
     /// Most operations under way on one session.
     pub in_flight_max: u32,
+    /// Whether an operation can have a connection of its own, as with `keep-alive: off`.
+    pub connection_each: bool,
 }
 
 impl Kind {
@@ -484,6 +528,7 @@ impl Kind {
             nodes_max: 1,
             value_size_max: u64::MAX,
             in_flight_max: 1,
+            connection_each: true,
         }
     }
 

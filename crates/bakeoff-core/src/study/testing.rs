@@ -19,6 +19,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         nodes_max: if name == "canary" { 1 } else { 9 },
         value_size_max,
         in_flight_max,
+        connection_each: name != "zookeeper",
         ..Kind::new(name)
     };
     let no_default = &[ReadConsistency::Linearizable, ReadConsistency::Stale];

@@ -15,8 +15,8 @@ use bakeoff_core::record::{
     Usage,
 };
 use bakeoff_core::study::{
-    Arrivals, Clusters, KeyOrder, Keys, Load, Operation, ReadConsistency, Stop, Study, System,
-    Targets, Workload,
+    Arrivals, Clusters, KeyOrder, Keys, Load, Operation, ReadConsistency, Routing, Stop, Study,
+    System, Targets, Workload,
 };
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
@@ -75,7 +75,8 @@ pub(crate) fn closed(name: &str, clients: &[u32], stop: Stop) -> Load {
         stop,
         warmup: Duration::from_secs(1),
         timeout: Duration::from_secs(10),
-        targets: Targets::All,
+        targets: Routing::Same(Targets::All),
+        keep_alive: true,
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Faults {
     pub(crate) truncate: f64,
     /// Of gets: the value before the newest one, where there was one.
     pub(crate) stale: f64,
+    /// Further nodes answer gets with what the store held so long ago.
+    pub(crate) old: Duration,
     /// Of all: the connection is closed in place of an answer.
     pub(crate) refuse: f64,
     /// Of all: 500 at once, nothing done.
@@ -80,6 +82,8 @@ pub(super) struct Tally {
     pub(super) corrupted: u64,
     pub(super) truncated: u64,
     pub(super) stale: u64,
+    /// Gets of further nodes that were answered with something other than what is there.
+    pub(super) old: u64,
     pub(super) refused: u64,
     pub(super) errors: u64,
     pub(super) garbage: u64,

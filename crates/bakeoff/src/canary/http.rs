@@ -30,6 +30,8 @@ pub(super) enum Parsed<'a> {
 pub(super) struct Head<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
+    /// Whether it asks for what was there a while ago: a further node's mark.
+    pub(super) old: bool,
     /// Bytes before the body.
     pub(super) length: usize,
     pub(super) body_length: usize,
@@ -52,6 +54,9 @@ pub(super) enum Status {
     InternalError,
     Unavailable,
 }
+
+/// The query by which a further node asks the first for what was there a while ago.
+pub(super) const OLD: &str = "old";
 
 /// What tells a client to send its body.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -99,9 +104,10 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
     if body_length > BODY_MAX as u64 {
         return Parsed::Bad(Status::ContentTooLarge);
     }
-    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let old = query == OLD;
     let body_length = body_length as usize;
-    Parsed::Head(Head { method, path, length, body_length, keep_alive, expects_continue })
+    Parsed::Head(Head { method, path, old, length, body_length, keep_alive, expects_continue })
 }
 
 /// Digits only: `+5` parses as a number and is no Content-Length.

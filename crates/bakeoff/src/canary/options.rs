@@ -79,6 +79,7 @@ impl Options {
                 "--corrupt" => set(&mut faults.corrupt, share(text)),
                 "--truncate" => set(&mut faults.truncate, share(text)),
                 "--stale" => set(&mut faults.stale, share(text)),
+                "--old" => set(&mut faults.old, duration(text)),
                 "--refuse" => set(&mut faults.refuse, share(text)),
                 "--error" => set(&mut faults.error, share(text)),
                 "--garbage" => set(&mut faults.garbage, share(text)),

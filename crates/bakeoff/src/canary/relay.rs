@@ -5,6 +5,8 @@
 //! does the waiting and no client waits for another. HTTP/1.1 with one request under way: a client
 //! that pipelines is answered in order.
 //!
+//! A node that lags behind asks the first for what was there a while ago.
+//!
 //! Not here: the store, and every fault but a delay (`service`).
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -83,7 +85,14 @@ fn relay(mut client: &TcpStream, first: SocketAddr, faults: &Faults) -> io::Resu
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     loop {
         let Some(request) = request(&mut client, &mut asked)? else { return Ok(()) };
-        first.write_all(&asked[..request.length])?;
+        match request.get_target {
+            Some(end) if !faults.old.is_zero() => {
+                first.write_all(&asked[..end])?;
+                first.write_all(format!("?{}", http::OLD).as_bytes())?;
+                first.write_all(&asked[end..request.length])?;
+            }
+            _ => first.write_all(&asked[..request.length])?,
+        }
         asked.drain(..request.length);
         let length = answer(&mut first, &mut answered)?;
         if request.data && dice.delays() {
@@ -103,6 +112,8 @@ struct Request {
     keep_alive: bool,
     /// Whether it is about keys: readiness and counters know no faults.
     data: bool,
+    /// Where the target of a get of a key ends, if it has no query.
+    get_target: Option<usize>,
 }
 
 /// Reads until the buffer begins with a whole request; `None` when the client has ended instead.
@@ -112,7 +123,11 @@ fn request(client: &mut &TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<R
             Parsed::Head(head) if buffer.len() >= head.length + head.body_length => {
                 let data = head.path.starts_with("/kv/") || head.path.starts_with("/list/");
                 let length = head.length + head.body_length;
-                return Ok(Some(Request { length, keep_alive: head.keep_alive, data }));
+                let end = head.method.len() + 1 + head.path.len();
+                let get = head.method == "GET" && head.path.starts_with("/kv/");
+                let get_target = (get && buffer.get(end) == Some(&b' ')).then_some(end);
+                let keep_alive = head.keep_alive;
+                return Ok(Some(Request { length, keep_alive, data, get_target }));
             }
             Parsed::Head(head) if head.expects_continue && buffer.len() == head.length => {
                 client.write_all(http::CONTINUE)?;

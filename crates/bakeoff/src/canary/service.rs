@@ -46,6 +46,8 @@ pub(super) struct Service {
 struct Counters {
     connections: u64,
     requests: u64,
+    /// Requests after which the client wants the connection closed.
+    closing_requests: u64,
     puts: u64,
     gets: u64,
     deletes: u64,
@@ -64,7 +66,7 @@ struct Counters {
 impl Service {
     pub(super) fn open(options: Options, began: Instant) -> io::Result<Self> {
         let Options { data, durability, faults, truth, .. } = options;
-        let (store, found) = Store::open(&data, durability, faults.stale > 0.0)?;
+        let (store, found) = Store::open(&data, durability, faults.stale > 0.0, faults.old)?;
         say(format_args!("{} records replayed, {} keys", found.records, store.len()));
         if found.torn_bytes > 0 {
             say(format_args!("the log ended in a torn record: {} bytes cut off", found.torn_bytes));
@@ -125,6 +127,7 @@ impl Service {
     /// Does what a request asks for and appends the answer to `out`.
     pub(super) fn answer(&mut self, head: &Head<'_>, body: &[u8], out: &mut Vec<u8>) -> Answer {
         self.counters.requests += 1;
+        self.counters.closing_requests += u64::from(!head.keep_alive);
         if head.path == "/stats" && head.method == "GET" {
             self.counters.keys = self.store.len();
             self.counters.truth = self.teller.as_ref().map(Teller::told);
@@ -218,6 +221,7 @@ impl Service {
             Fate::LoseOnRestart => Logged::No,
             _ => Logged::Yes,
         };
+        let now = clock::now();
         let put = head.method == "PUT";
         self.counters.puts += u64::from(put);
         self.counters.deletes += u64::from(!put);
@@ -225,8 +229,8 @@ impl Service {
         self.counters.faults.lost_on_restart += u64::from(fate == Fate::LoseOnRestart);
         match (fate, put) {
             (Fate::Lose, _) => {}
-            (_, true) => self.store.put(key, body, logged),
-            (_, false) => self.store.delete(key, logged),
+            (_, true) => self.store.put(key, body, logged, now),
+            (_, false) => self.store.delete(key, logged, now),
         }
         whole(out, Status::NoContent, b"", head)
     }
@@ -250,6 +254,11 @@ impl Service {
         } else {
             self.counters.gets += 1;
             match self.store.previous(key) {
+                _ if head.old && !self.faults.old.is_zero() => {
+                    let (value, is_old) = self.store.a_while_ago(key, clock::now());
+                    self.counters.faults.old += u64::from(is_old);
+                    value
+                }
                 Some(previous) if fate == Fate::Stale => {
                     self.counters.faults.stale += 1;
                     Some(previous)

@@ -1,9 +1,10 @@
 //! The canary's keys and values: a map in memory, in front of the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::Durability;
 use super::log::{Entry, Log, Replayed};
@@ -23,13 +24,16 @@ pub(super) enum Logged {
 }
 
 impl Store {
-    /// Replays the log in `dir`. `keep_previous` is for stale answers; it doubles the memory.
+    /// Replays the log in `dir`. `keep_previous` is for stale answers; it doubles the memory. What
+    /// was there within the time `keep_for` is kept for [`Store::a_while_ago`].
     pub(super) fn open(
         dir: &Path,
         durability: Durability,
         keep_previous: bool,
+        keep_for: Duration,
     ) -> io::Result<(Self, Replayed)> {
-        let mut keys = Keys { map: BTreeMap::new(), live: 0, keep_previous };
+        let pasts = BTreeMap::new();
+        let mut keys = Keys { map: BTreeMap::new(), live: 0, keep_previous, keep_for, pasts };
         let (log, found) = Log::open(dir, durability, |entry| match entry {
             Entry::Put { key, value } => keys.set(key, Some(value)),
             Entry::Delete { key } => keys.set(key, None),
@@ -38,7 +42,8 @@ impl Store {
     }
 
     /// Visible at once, durable after [`Store::commit`].
-    pub(super) fn put(&mut self, key: &[u8], value: &[u8], logged: Logged) {
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8], logged: Logged, now: Instant) {
+        self.keys.remember(key, now);
         self.keys.set(key, Some(value));
         if logged == Logged::Yes {
             self.log.append(Entry::Put { key, value });
@@ -46,7 +51,8 @@ impl Store {
     }
 
     /// As [`Store::put`].
-    pub(super) fn delete(&mut self, key: &[u8], logged: Logged) {
+    pub(super) fn delete(&mut self, key: &[u8], logged: Logged, now: Instant) {
+        self.keys.remember(key, now);
         self.keys.set(key, None);
         if logged == Logged::Yes {
             self.log.append(Entry::Delete { key });
@@ -60,6 +66,16 @@ impl Store {
     /// The value that the newest write of this key replaced or deleted.
     pub(super) fn previous(&self, key: &[u8]) -> Option<&[u8]> {
         self.keys.map.get(key)?.previous.as_deref()
+    }
+
+    /// The value at the time `keep_for` ago, and whether it has been written since.
+    pub(super) fn a_while_ago(&self, key: &[u8], now: Instant) -> (Option<&[u8]>, bool) {
+        let past = self.keys.pasts.get(key).into_iter().flatten();
+        let mut since = past.filter(|(written, _)| *written + self.keys.keep_for > now);
+        match since.next() {
+            Some((_, before)) => (before.as_deref(), true),
+            None => (self.get(key), false),
+        }
     }
 
     /// The keys that begin with `prefix`, sorted.
@@ -85,7 +101,12 @@ struct Keys {
     map: BTreeMap<Box<[u8]>, Versions>,
     live: usize,
     keep_previous: bool,
+    keep_for: Duration,
+    /// Of each key that was written of late: when, and what was there before; oldest first.
+    pasts: BTreeMap<Box<[u8]>, Past>,
 }
+
+type Past = VecDeque<(Instant, Option<Box<[u8]>>)>;
 
 #[derive(Default)]
 struct Versions {
@@ -95,6 +116,19 @@ struct Versions {
 }
 
 impl Keys {
+    /// A key is about to be written: keeps what is there, and forgets what nobody can ask for.
+    fn remember(&mut self, key: &[u8], now: Instant) {
+        if self.keep_for.is_zero() {
+            return;
+        }
+        let there = self.map.get(key).and_then(|versions| versions.now.clone());
+        let past = self.pasts.entry(key.into()).or_default();
+        while past.front().is_some_and(|(written, _)| *written + self.keep_for <= now) {
+            past.pop_front();
+        }
+        past.push_back((now, there));
+    }
+
     fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
         let Some(versions) = self.map.get_mut(key) else {
             if let Some(value) = value {
@@ -119,32 +153,36 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::clock;
 
     #[test]
     fn the_previous_value_is_known_after_an_update_a_deletion_and_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut store, _) = Store::open(dir.path(), Durability::PageCache, true).unwrap();
-        store.put(b"a", b"1", Logged::Yes);
+        let (mut store, _) =
+            Store::open(dir.path(), Durability::PageCache, true, Duration::ZERO).unwrap();
+        store.put(b"a", b"1", Logged::Yes, clock::now());
         assert_eq!((store.get(b"a"), store.previous(b"a")), (Some(&b"1"[..]), None));
-        store.put(b"a", b"2", Logged::Yes);
+        store.put(b"a", b"2", Logged::Yes, clock::now());
         assert_eq!(store.previous(b"a"), Some(&b"1"[..]));
-        store.delete(b"a", Logged::Yes);
+        store.delete(b"a", Logged::Yes, clock::now());
         assert_eq!((store.get(b"a"), store.previous(b"a")), (None, Some(&b"2"[..])));
         assert_eq!(store.len(), 0);
         store.commit().unwrap();
         drop(store);
-        let (store, _) = Store::open(dir.path(), Durability::PageCache, true).unwrap();
+        let (store, _) =
+            Store::open(dir.path(), Durability::PageCache, true, Duration::ZERO).unwrap();
         assert_eq!((store.get(b"a"), store.previous(b"a")), (None, Some(&b"2"[..])));
     }
 
     #[test]
     fn a_list_holds_live_keys_with_the_prefix_in_order() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut store, _) = Store::open(dir.path(), Durability::PageCache, true).unwrap();
+        let (mut store, _) =
+            Store::open(dir.path(), Durability::PageCache, true, Duration::ZERO).unwrap();
         for key in ["b/2", "a/1", "b/1", "b/3", "c/1", "b"] {
-            store.put(key.as_bytes(), b"", Logged::Yes);
+            store.put(key.as_bytes(), b"", Logged::Yes, clock::now());
         }
-        store.delete(b"b/2", Logged::Yes);
+        store.delete(b"b/2", Logged::Yes, clock::now());
         assert_eq!(store.list(b"b/").collect::<Vec<_>>(), [b"b/1", b"b/3"]);
         assert_eq!(store.list(b"").count(), 5);
         assert_eq!(store.len(), 5);
@@ -153,14 +191,37 @@ mod tests {
     #[test]
     fn a_write_that_is_not_logged_is_gone_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut store, _) = Store::open(dir.path(), Durability::PageCache, false).unwrap();
-        store.put(b"kept", b"1", Logged::Yes);
-        store.put(b"lost", b"1", Logged::No);
+        let (mut store, _) =
+            Store::open(dir.path(), Durability::PageCache, false, Duration::ZERO).unwrap();
+        store.put(b"kept", b"1", Logged::Yes, clock::now());
+        store.put(b"lost", b"1", Logged::No, clock::now());
         store.commit().unwrap();
         assert!(store.get(b"lost").is_some());
         drop(store);
-        let (store, found) = Store::open(dir.path(), Durability::PageCache, false).unwrap();
+        let (store, found) =
+            Store::open(dir.path(), Durability::PageCache, false, Duration::ZERO).unwrap();
         assert_eq!((store.get(b"kept").is_some(), store.get(b"lost").is_some()), (true, false));
         assert_eq!(found.records, 1);
+    }
+
+    #[test]
+    fn what_was_there_a_while_ago_is_the_value_before_the_first_write_since() {
+        let dir = tempfile::tempdir().unwrap();
+        let lag = Duration::from_millis(50);
+        let (mut store, _) = Store::open(dir.path(), Durability::PageCache, false, lag).unwrap();
+        let start = clock::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        store.put(b"a", b"1", Logged::Yes, at(0));
+        store.put(b"a", b"2", Logged::Yes, at(30));
+        store.delete(b"a", Logged::Yes, at(60));
+        store.put(b"a", b"3", Logged::Yes, at(90));
+        let seen = |milliseconds| store.a_while_ago(b"a", at(milliseconds));
+        // The first two are forgotten by now: nobody asks for a time gone by.
+        assert_eq!(seen(91), (Some(&b"2"[..]), true));
+        assert_eq!(seen(109), (Some(&b"2"[..]), true));
+        assert_eq!(seen(110), (None, true));
+        assert_eq!(seen(139), (None, true));
+        assert_eq!(seen(140), (Some(&b"3"[..]), false));
+        assert_eq!(store.a_while_ago(b"b", at(140)), (None, false));
     }
 }

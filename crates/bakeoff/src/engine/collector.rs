@@ -13,6 +13,7 @@ use bakeoff_core::measurement::{
     EXAMPLES_MAX, Errors, Measurement, OperationFigures, SILENCE_MIN, Second, SecondFigures,
     Silence, TargetFigures, longest,
 };
+use bakeoff_core::staleness::Staleness;
 
 use super::{Seconds, Window};
 
@@ -26,6 +27,8 @@ pub(super) struct Slice {
     pub(super) punctual: Vec<Latencies>,
     /// By node; none where nodes are not told apart.
     pub(super) targets: Vec<TargetFigures>,
+    /// By node; none where ages are not judged.
+    pub(super) staleness: Vec<Staleness>,
     /// From when to when nothing succeeded though something was due.
     pub(super) silences: Vec<Span>,
     pub(super) slip: Latencies,
@@ -43,13 +46,14 @@ pub(super) struct Slice {
 pub(super) type Span = (Instant, Instant);
 
 impl Slice {
-    pub(super) fn new(worker: usize, operations: usize, targets: usize) -> Self {
+    pub(super) fn new(worker: usize, operations: usize, targets: usize, aged: usize) -> Self {
         Self {
             worker,
             second: 0,
             operations: vec![OperationFigures::default(); operations],
             punctual: vec![Latencies::default(); operations],
             targets: vec![TargetFigures::default(); targets],
+            staleness: vec![Staleness::default(); aged],
             silences: Vec::new(),
             slip: Latencies::default(),
             connection_errors: Errors::default(),
@@ -68,6 +72,7 @@ impl Slice {
         self.operations.iter_mut().for_each(OperationFigures::clear);
         self.punctual.iter_mut().for_each(Latencies::clear);
         self.targets.iter_mut().for_each(TargetFigures::clear);
+        self.staleness.iter_mut().for_each(Staleness::clear);
         self.silences.clear();
         self.slip.clear();
         self.connection_errors = Errors::default();
@@ -131,6 +136,7 @@ impl Collector {
     pub(super) fn new(
         names: Vec<String>,
         targets: Vec<TargetFigures>,
+        staleness: Vec<Staleness>,
         recycle: Vec<Sender<Box<Slice>>>,
         seconds: Seconds,
     ) -> Self {
@@ -143,7 +149,7 @@ impl Collector {
             passed: vec![Some(0); recycle.len()],
             recycle,
             last_end: None,
-            measurement: Measurement { targets, ..Measurement::default() },
+            measurement: Measurement { targets, staleness, ..Measurement::default() },
         }
     }
 
@@ -165,6 +171,9 @@ impl Collector {
         }
         let measurement = &mut self.measurement;
         for (ours, theirs) in measurement.targets.iter_mut().zip(&slice.targets) {
+            ours.merge(theirs);
+        }
+        for (ours, theirs) in measurement.staleness.iter_mut().zip(&slice.staleness) {
             ours.merge(theirs);
         }
         self.silences[worker].append(&mut slice.silences);

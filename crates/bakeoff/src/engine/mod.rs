@@ -10,6 +10,7 @@ mod client;
 pub(crate) mod clock;
 mod collector;
 pub(crate) mod timer;
+pub(crate) mod together;
 pub(crate) mod transport;
 pub(crate) mod work;
 mod worker;
@@ -23,10 +24,12 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::{Measurement, TARGETS_MAX, TargetFigures};
 use bakeoff_core::schedule::{OpenSchedule, Pace, Share, Spacing};
+use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::Stop;
 
 pub(crate) use collector::Live;
 use collector::{Collector, Message};
+use together::Together;
 use transport::Target;
 use work::Work;
 use worker::{Part, Shared, Worker};
@@ -164,6 +167,18 @@ impl Window {
 pub(crate) fn drive<W: Work>(
     targets: &[Target],
     drive: &Drive,
+    works: impl FnMut(Share) -> W,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<(Measurement, u64), EngineError> {
+    drive_together(targets, drive, None, works, interrupted, progress)
+}
+
+/// The same, at the moment at which all loads of `together` begin.
+pub(crate) fn drive_together<W: Work>(
+    targets: &[Target],
+    drive: &Drive,
+    together: Option<&Together>,
     mut works: impl FnMut(Share) -> W,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
@@ -182,12 +197,14 @@ pub(crate) fn drive<W: Work>(
         let mut recycle = Vec::new();
         let mut workers = Vec::new();
         let mut names = Vec::new();
+        let mut judges_age = false;
         for index in 0..of {
             let share = Share { index, of };
             let (give_back, recycled) = mpsc::channel();
             let (start, started) = mpsc::channel();
             let work = works(share);
             names = work.operations();
+            judges_age = work.judges_age();
             let worker = Worker::new(
                 work,
                 part(drive, targets.len() as u32, share),
@@ -206,8 +223,10 @@ pub(crate) fn drive<W: Work>(
             recycle.push(give_back);
         }
         drop(to_collector);
-        let collector = Collector::new(names, told_apart(targets), recycle, drive.seconds);
-        let collected = collect(drive, collector, &messages, &starts, progress);
+        let staleness = if judges_age { aged(targets) } else { Vec::new() };
+        let collector =
+            Collector::new(names, told_apart(targets), staleness, recycle, drive.seconds);
+        let collected = collect(drive, together, collector, &messages, &starts, progress);
         drop(starts);
         for worker in workers {
             match worker.join() {
@@ -229,6 +248,15 @@ fn told_apart(targets: &[Target]) -> Vec<TargetFigures> {
     };
     let several = (2..=TARGETS_MAX).contains(&targets.len());
     if several { targets.iter().map(of).collect() } else { Vec::new() }
+}
+
+/// A place for the ages that each node answered with; one for all where they are too many.
+fn aged(targets: &[Target]) -> Vec<Staleness> {
+    let of = |node: String| Staleness { node, ..Staleness::default() };
+    match targets.len() {
+        0..=TARGETS_MAX => targets.iter().map(|target| of(target.address.to_string())).collect(),
+        many => vec![of(format!("all {many} nodes"))],
+    }
 }
 
 /// The part of a stage that falls to one worker.
@@ -277,6 +305,7 @@ fn work_on<W: Work>(
 /// worker failed to connect.
 fn collect(
     drive: &Drive,
+    together: Option<&Together>,
     mut collector: Collector,
     messages: &Receiver<Message>,
     starts: &[Sender<Window>],
@@ -288,7 +317,10 @@ fn collect(
             _ => return None,
         }
     }
-    let start = clock::now() + START_DELAY;
+    let start = match together {
+        None => clock::now() + START_DELAY,
+        Some(together) => together.start()?,
+    };
     let measure = start + drive.warmup;
     let end = match drive.stop {
         Stop::After(time) => Some(measure + time),

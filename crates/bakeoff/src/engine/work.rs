@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::Outcome;
 use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::staleness::Seen;
 use bakeoff_wire::ProtocolError;
 
 /// Which of a client's operations under way; below the load's `in_flight`.
@@ -87,8 +88,8 @@ pub(crate) struct Done {
 /// A verified success.
 #[derive(Default)]
 pub(crate) struct Success {
-    /// The answer was older than the newest acknowledged write, and was allowed to be.
-    pub(crate) old: bool,
+    /// How old what was read is, where it is allowed to be old.
+    pub(crate) seen: Seen,
 }
 
 /// An answer that is no success.
@@ -110,6 +111,11 @@ pub(crate) trait Work: Send {
 
     /// The names of its operations; tables have one row each.
     fn operations(&self) -> Vec<String>;
+
+    /// Whether it tells how old what was read is.
+    fn judges_age(&self) -> bool {
+        false
+    }
 
     /// A session for a fresh connection of `client` to node `node`.
     fn session(&mut self, client: u32, node: usize) -> Self::Session;

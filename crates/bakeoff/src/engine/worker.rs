@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use bakeoff_core::ledger::Outcome;
 use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
 use bakeoff_core::schedule::OpenSchedule;
+use bakeoff_core::staleness::Seen;
 use mio::{Events, Poll, Token};
 
 use super::client::{Client, Connection, Flight, Slot};
@@ -26,7 +27,7 @@ use super::collector::{Message, Slice};
 use super::timer::Timer;
 use super::transport::Target;
 use super::work::{Done, Failure, Moments, NotIssued, Session as _, Success, Tag, Work};
-use super::{Connections, EngineError, Window, clock, told_apart};
+use super::{Connections, EngineError, Window, aged, clock, told_apart};
 
 /// How often timeouts and reconnections are looked after.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
@@ -125,9 +126,10 @@ impl<'a, W: Work> Worker<'a, W> {
             .map(|&(number, node)| Client::new(number, node, part.in_flight, now));
         let operations = work.operations().len();
         let targets = told_apart(shared.targets).len();
+        let aged = if work.judges_age() { aged(shared.targets).len() } else { 0 };
         Ok(Self {
             clients: clients.collect(),
-            slice: Box::new(Slice::new(part.worker, operations, targets)),
+            slice: Box::new(Slice::new(part.worker, operations, targets, aged)),
             work,
             part,
             shared,
@@ -390,7 +392,8 @@ impl<'a, W: Work> Worker<'a, W> {
             // A read that did not fill the buffer has emptied the socket; what comes later is a new
             // event, and the peer's end is asked for once more only if it was announced.
             let last = count < self.buffer.len() && link.short_read_is_last() && !ended;
-            let ending = session.is_ending();
+            // An operation's own connection ends with it, whatever the peer thinks.
+            let ending = session.is_ending() || self.part.connections == Connections::OneEach;
             self.record_done(index, now);
             if let Err(error) = received {
                 // A server that dies in the middle of an answer breaks no protocol.
@@ -470,7 +473,11 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         self.slice.last_end = Some(now);
         figures.verified += 1;
-        figures.old_reads += u64::from(success.old);
+        figures.old_reads += u64::from(matches!(success.seen, Seen::Old(_)));
+        let place = node.min(self.slice.staleness.len().saturating_sub(1));
+        if let Some(staleness) = self.slice.staleness.get_mut(place) {
+            staleness.count(success.seen);
+        }
         let waited = now.saturating_duration_since(flight.due);
         let served = if flight.due == flight.sent {
             self.slice.punctual[flight.operation].record(waited);
@@ -722,10 +729,11 @@ impl<'a, W: Work> Worker<'a, W> {
 
     fn send_slice(&mut self) {
         let (operations, targets) = (self.slice.operations.len(), self.slice.targets.len());
+        let aged = self.slice.staleness.len();
         let fresh = self
             .recycled
             .try_recv()
-            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, operations, targets)));
+            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, operations, targets, aged)));
         let full = std::mem::replace(&mut self.slice, fresh);
         self.to_collector.send(Message::Slice(full)).ok();
     }

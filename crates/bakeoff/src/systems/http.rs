@@ -34,7 +34,7 @@ pub(crate) trait Mapping: Send {
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>));
 }
 
-/// One keep-alive connection; HTTP/1.1 carries one request at a time.
+/// One connection, kept unless it is for [one operation](KvSession::only_one); HTTP/1.1 carries one request at a time.
 pub(crate) struct HttpSession<M> {
     connection: Connection,
     mapping: M,
@@ -100,6 +100,10 @@ impl<M: Mapping> Session for HttpSession<M> {
 }
 
 impl<M: Mapping> KvSession for HttpSession<M> {
+    fn only_one(&mut self) {
+        self.rest_of_head.extend_from_slice(b"Connection: close\r\n");
+    }
+
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         if self.under_way.is_some() || self.ending {
             return false;

@@ -38,8 +38,9 @@ use bakeoff_core::schedule::Share;
 use bakeoff_core::study::{self, Kind, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::units::{self, ByteCount};
 
+use crate::engine::together::Together;
 use crate::engine::transport::{Target, TlsTarget};
-use crate::engine::{self, Drive, EngineError, Live};
+use crate::engine::{self, Connections, Drive, EngineError, Live};
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
 use crate::install::{Installed, Recipe};
@@ -354,6 +355,8 @@ pub(crate) struct KvLoad<'a> {
     pub(crate) source: &'a mut dyn FnMut(Share) -> Source,
     pub(crate) reading: Reading,
     pub(crate) drive: &'a Drive,
+    /// What it begins together with, if anything.
+    pub(crate) together: Option<&'a Together>,
     pub(crate) interrupted: &'a AtomicBool,
     pub(crate) progress: &'a mut dyn FnMut(&Live),
 }
@@ -366,14 +369,21 @@ impl KvLoad<'_> {
         S: KvSession,
         C: Fn(&Access) -> S + Clone + Send,
     {
-        let Self { nodes, keyed, source, reading, drive, interrupted, progress } = self;
+        let Self { nodes, keyed, source, reading, drive, together, interrupted, progress } = self;
+        let one_each = drive.connections == Connections::OneEach;
         let works = |share| {
             let connect = connect.clone();
             let nodes = nodes.to_vec();
-            let session = move |_client: u32, node: usize| connect(&nodes[node]);
+            let session = move |_client: u32, node: usize| {
+                let mut session = connect(&nodes[node]);
+                if one_each {
+                    session.only_one();
+                }
+                session
+            };
             KvWork::new(keyed.clone(), source(share), reading, session)
         };
         let targets: Vec<Target> = nodes.iter().map(|node| node.target.clone()).collect();
-        engine::drive(&targets, drive, works, interrupted, progress)
+        engine::drive_together(&targets, drive, together, works, interrupted, progress)
     }
 }

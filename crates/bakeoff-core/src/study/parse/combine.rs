@@ -7,7 +7,7 @@ use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
 use crate::study::reading::{list, suggest};
 use crate::study::tree::{At, Mistaken};
-use crate::study::{KeyOrder, Kind, Load, Stop, Targets, Workload};
+use crate::study::{Arrivals, KeyOrder, Kind, Load, Stop, Targets, Workload};
 use crate::units::shown;
 
 pub(super) fn check(
@@ -26,6 +26,7 @@ pub(super) fn check(
             for load in loads.iter().filter(|load| read.loads.contains(&load.name)) {
                 if let Some(resolved) = &load.load {
                     enough_keys(mistaken, read, workload, load, resolved);
+                    divisible(mistaken, workload, load, resolved);
                 }
             }
         }
@@ -117,9 +118,41 @@ fn enough_keys(
     }
 }
 
+/// Whether a load whose writes and reads go to different nodes can be divided between them.
+fn divisible(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad, resolved: &Load) {
+    if !resolved.targets.is_split() || !workload.writes() || !workload.reads_any() {
+        return;
+    }
+    let places = load
+        .clients_for_at
+        .iter()
+        .flat_map(|(system, places)| places.iter().zip(resolved.clients_on(system)));
+    for (at, _) in
+        load.clients_at.iter().zip(&resolved.clients).chain(places).filter(|one| *one.1 == 1)
+    {
+        let what = format!(
+            "load `{}` has one client for the writes and the reads of workload `{}`",
+            load.name, workload.name
+        );
+        let hint = "with `targets` of their own each needs one: write `clients: 2` or more";
+        mistaken.hint(at, what, hint);
+    }
+    if let (Arrivals::Closed, Stop::Operations(_)) = (resolved.arrivals, resolved.stop) {
+        let what = format!(
+            "load `{}` ends by a count, and its writes and reads go at paces of their own",
+            load.name
+        );
+        let hint =
+            "one of the two would go on alone; write `stop: {after: 30s}`, or give it a `rate`";
+        mistaken.hint(&load.stop_at, what, hint);
+    }
+}
+
 /// Whether the system can be put under the load.
 fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &ReadSystem<'_>) {
-    if load.targets == Targets::Followers && system.nodes == Some(1) {
+    let followers =
+        [true, false].map(|writes| load.targets.of(writes)).contains(&Targets::Followers);
+    if followers && system.nodes == Some(1) {
         let what = format!("system `{}` has one node, and so no followers", system.name);
         let many = system.kind.is_some_and(|kind| kind.nodes_max > 1);
         let hint = if many { "give it `nodes: 3`, or " } else { "" };
@@ -132,6 +165,17 @@ fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &
         let what = format!("system `{}` cannot have {in_flight} operations in flight", system.name);
         let hint = format!("a client of kind `{}` has at most {most}; add clients", kind.name);
         mistaken.hint(&read.in_flight_at, what, hint);
+    }
+    if let Some(kind) = system.kind
+        && !load.keep_alive
+        && !kind.connection_each
+    {
+        let what = format!("system `{}` cannot have a connection for each operation", system.name);
+        let hint = format!(
+            "a client of kind `{}` keeps what it agreed on with the server; leave `keep-alive` out",
+            kind.name
+        );
+        mistaken.hint(&read.keep_alive_at, what, hint);
     }
     let places = read.clients_for_at.get(&system.name).unwrap_or(&read.clients_at);
     for short in load.too_few_operations(&system.name) {

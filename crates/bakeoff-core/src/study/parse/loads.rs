@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::systems::ReadSystem;
 use crate::study::fields::{self, CLIENTS, STAGES_MAX};
-use crate::study::reading::{Fields, suggest, whole};
+use crate::study::reading::{Fields, suggest, whole, word};
 use crate::study::tree::{At, Entry, Mistaken, Node, Value};
-use crate::study::{Arrivals, Load, Stop};
+use crate::study::{Arrivals, Load, Routing, Stop, Targets};
 use crate::units::shown;
 
 /// The longest load, in seconds.
@@ -22,6 +22,7 @@ pub(super) struct ReadLoad {
     pub(super) clients_for_at: BTreeMap<String, Vec<At>>,
     pub(super) in_flight_at: At,
     pub(super) targets_at: At,
+    pub(super) keep_alive_at: At,
     pub(super) stop_at: At,
     /// None when something in it is mistaken.
     pub(super) load: Option<Load>,
@@ -46,6 +47,7 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
         clients_for_at: BTreeMap::new(),
         in_flight_at: at.clone(),
         targets_at: at.clone(),
+        keep_alive_at: at.clone(),
         stop_at: at.clone(),
         load: None,
         at,
@@ -56,6 +58,7 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
     };
     read.in_flight_at = fields.value_at("in-flight").clone();
     read.targets_at = fields.value_at("targets").clone();
+    read.keep_alive_at = fields.value_at("keep-alive").clone();
     read.stop_at = fields.value_at("stop").clone();
     let clients = fields
         .list(mistaken, "clients")
@@ -81,7 +84,14 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
     }
     let warmup = fields.duration(mistaken, "warmup");
     let timeout = fields.duration(mistaken, "timeout");
-    let targets = fields.word(mistaken, "targets", crate::study::Targets::ALL);
+    let targets = targets(mistaken, &fields);
+    let keep_alive = fields.word(mistaken, "keep-alive", &[true, false]);
+    if let (Some(false), Some(2..)) = (keep_alive, in_flight) {
+        let what =
+            format!("{} has `keep-alive: off` and operations in flight together", fields.what);
+        let hint = "each operation has a connection of its own; leave `in-flight` out";
+        mistaken.hint(&read.in_flight_at, what, hint);
+    }
     read.load = (|| {
         Some(Load {
             name,
@@ -93,9 +103,24 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
             warmup: warmup?,
             timeout: timeout?,
             targets: targets?,
+            keep_alive: keep_alive?,
         })
     })();
     read
+}
+
+/// Which nodes are asked: one word for all operations, or one each for writes and reads.
+fn targets(mistaken: &mut Mistaken<'_>, load: &Fields<'_>) -> Option<Routing> {
+    let Some(node) = load.node("targets") else { return Some(Routing::Same(Targets::All)) };
+    let Value::Map(_) = node.value else {
+        let place = word(mistaken, "targets", Targets::NAMES, node)?;
+        return Targets::ALL.get(place).copied().map(Routing::Same);
+    };
+    let what = format!("`targets` of {}", load.what);
+    let own = Fields::open(mistaken, &fields::TARGETS, what, load.key_at("targets"), node)?;
+    let writes = own.word(mistaken, "writes", Targets::ALL);
+    let reads = own.word(mistaken, "reads", Targets::ALL);
+    Some(Routing::Split { writes: writes?, reads: reads? })
 }
 
 /// The clients of each stage, and where they stand.

@@ -152,7 +152,10 @@ impl<W: Work> Worker<'_, W> {
             self.work.give_up(pending, Outcome::Unknown);
         }
         let usable = match &mut client.connection {
-            Connection::Up { link, session } => session.abandon(tag as Tag, &mut link.out),
+            Connection::Up { link, session } => {
+                session.abandon(tag as Tag, &mut link.out)
+                    && self.part.connections == Connections::Kept
+            }
             _ => false,
         };
         let timeout = self.part.timeout;
@@ -242,10 +245,19 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// The peer ended the connection as announced: nothing failed, connect again at once.
+    /// The connection has done its work, or the peer ended it as announced: nothing failed, connect
+    /// again at once, or with the next operation.
     pub(super) fn reconnect(&mut self, index: usize) {
         match self.part.connections {
-            Connections::OneEach => self.clients[index].connection = Connection::Resting,
+            Connections::OneEach => {
+                let client = &mut self.clients[index];
+                let connection = std::mem::replace(&mut client.connection, Connection::Resting);
+                if let Connection::Up { mut link, mut session } = connection {
+                    session.close(&mut link.out);
+                    link.flush().ok(); // a peer that is gone needs no farewell
+                    self.slice.bytes_sent += link.handed_on;
+                }
+            }
             Connections::Kept => {
                 self.clients[index].connection = Connection::Down { retry_at: clock::now() };
                 self.begin_to_connect(index);

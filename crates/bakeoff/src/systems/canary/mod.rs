@@ -45,6 +45,7 @@ const OPTIONS: &[KindOption] = &[
     share("corrupt", "share of values answered with one byte changed"),
     share("truncate", "share of values answered shorter than announced"),
     share("stale", "share of reads answered with the value before the last"),
+    time("old", "how far the further nodes lag behind the first: their gets are so old"),
     share("refuse", "share of requests answered by closing the connection"),
     share("error", "share of requests answered 500 at once"),
     share("garbage", "share of requests answered with what is no HTTP"),
@@ -69,7 +70,7 @@ impl System for Canary {
     fn kind(&self) -> Kind {
         Kind {
             operations: Operation::KEY_VALUE,
-            reads: &[ReadConsistency::Linearizable, ReadConsistency::Default],
+            reads: ReadConsistency::ALL,
             options: OPTIONS,
             nodes_max: 5,
             value_size_max: 1 << 20,
@@ -96,14 +97,17 @@ impl System for Canary {
                 _ => "none: the first node has the data, the others pass requests on to it".into(),
             },
             acknowledged: acknowledged.into(),
-            reads: "linearizable".into(),
+            reads: "linearizable; `stale` ones are not promised to be".into(),
             acknowledged_in: Some(acknowledged_in),
             freshness: super::freshness(self, asked),
         }
     }
 
-    fn freshness(&self, _: &study::System, _: ReadConsistency) -> Freshness {
-        Freshness::Linearizable
+    fn freshness(&self, _: &study::System, reads: ReadConsistency) -> Freshness {
+        match reads {
+            ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
+            ReadConsistency::Stale => Freshness::NodeAsked,
+        }
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -139,7 +143,7 @@ impl System for Canary {
             first = first.or(Some(client));
             for (option, value) in &asked.system.options {
                 let delay = option.starts_with("delay") || option == "warm-up";
-                let here = if delay { number == slow } else { number == 1 };
+                let here = option == "old" || if delay { number == slow } else { number == 1 };
                 if here && option != SLOW_NODE {
                     args.extend([format!("--{option}"), value.clone()]);
                 }

@@ -60,6 +60,7 @@ impl System for ZooKeeper {
             nodes_max: 9,
             value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
             in_flight_max: 100,
+            connection_each: false, // its clients have sessions, which a quorum writes down
             ..Kind::new("zookeeper")
         }
     }

@@ -352,6 +352,104 @@ error: `clients-for` must be a whole number, not a list
     );
 }
 
+/// A study that writes and reads, each on nodes of its own.
+const SPLIT: &[(&str, &str)] = &[
+    ("{put: 1}", "{put: 1, get: 3}"),
+    ("one: {kind: canary}", "one: {kind: etcd, nodes: 3}"),
+    ("clients: 2", "clients: 2\n    targets: {writes: leader, reads: followers}"),
+];
+
+#[test]
+fn writes_and_reads_with_nodes_of_their_own_need_a_client_each_and_one_end() {
+    let spoilt = |change| [SPLIT, &[change]].concat();
+    check(
+        &spoilt(("clients: 2", "clients: 1")),
+        r"
+error: load `steady` has one client for the writes and the reads of workload `write`
+  --> my.yaml:11:14
+   |
+11 |     clients: 1
+   |              ^
+hint: with `targets` of their own each needs one: write `clients: 2` or more
+",
+    );
+    check(
+        &spoilt(("{after: 1s}", "{operations: 100}")),
+        r"
+error: load `steady` ends by a count, and its writes and reads go at paces of their own
+  --> my.yaml:13:11
+   |
+13 |     stop: {operations: 100}
+   |           ^
+hint: one of the two would go on alone; write `stop: {after: 30s}`, or give it a `rate`
+",
+    );
+    check(
+        &spoilt(("one: {kind: etcd, nodes: 3}", "one: {kind: etcd}")),
+        r"
+error: system `one` has one node, and so no followers
+  --> my.yaml:12:14
+   |
+12 |     targets: {writes: leader, reads: followers}
+   |              ^
+hint: give it `nodes: 3`, or write `targets: all`
+",
+    );
+    check(
+        &spoilt(("writes: leader, ", "")),
+        r"
+error: `targets` of load `steady` has no `writes`
+  --> my.yaml:12:5
+   |
+12 |     targets: {reads: followers}
+   |     ^^^^^^^
+hint: add `writes: leader`
+",
+    );
+}
+
+#[test]
+fn a_connection_for_each_operation_takes_a_system_that_can() {
+    let off = ("clients: 2", "clients: 2\n    keep-alive: off");
+    check(
+        &[off, ("kind: etcd", "kind: zookeeper")],
+        r"
+error: system `three` cannot have a connection for each operation
+  --> my.yaml:12:17
+   |
+12 |     keep-alive: off
+   |                 ^^^
+hint: a client of kind `zookeeper` keeps what it agreed on with the server; leave `keep-alive` out
+",
+    );
+    check(
+        &[
+            off,
+            ("keep-alive: off", "keep-alive: off\n    in-flight: 2"),
+            ("one: {kind: canary}", "one: {kind: etcd}"),
+        ],
+        r"
+error: load `steady` has `keep-alive: off` and operations in flight together
+  --> my.yaml:13:16
+   |
+13 |     in-flight: 2
+   |                ^
+hint: each operation has a connection of its own; leave `in-flight` out
+",
+    );
+    check(
+        &[("clients: 2", "clients: 2\n    keep-alive: never")],
+        r"
+error: `keep-alive` cannot be `never`
+  --> my.yaml:12:17
+   |
+12 |     keep-alive: never
+   |                 ^^^^^
+hint: known words: `on` and `off`
+",
+    );
+}
+
 #[test]
 fn followers_of_a_single_node_are_a_mistake() {
     check(

@@ -14,7 +14,7 @@ use super::parse;
 use crate::study::shipped::shipped;
 use crate::study::testing::kinds;
 use crate::study::{
-    Arrivals, Clusters, KeyOrder, Metric, Operation, ReadConsistency, Stop, Study, Targets,
+    Arrivals, Clusters, KeyOrder, Metric, Operation, ReadConsistency, Routing, Stop, Study, Targets,
 };
 use crate::units::ByteCount;
 
@@ -94,7 +94,7 @@ workloads:
     loads: [steady]
 loads:
   steady:
-    {clients: [1], in-flight: 1, stop: {after: 1s}, warmup: 0s, timeout: 10s, targets: all}
+    {clients: [1], in-flight: 1, stop: {after: 1s}, warmup: 0s, timeout: 10s, targets: all, keep-alive: on}
 trials: 7
 audit-keys: 10000
 sample-every: 1s
@@ -170,7 +170,9 @@ fn every_field_is_read() {
     assert_eq!(sweep.stop, Stop::Operations(1000));
     assert_eq!(open.arrivals, Arrivals::Poisson { rate: 1000.0 });
     assert_eq!(open.stop, Stop::After(Duration::from_secs(30)));
-    assert_eq!(open.targets, Targets::Followers);
+    let apart = Routing::Split { writes: Targets::Leader, reads: Targets::Followers };
+    assert_eq!((sweep.targets, open.targets), (Routing::Same(Targets::All), apart));
+    assert_eq!((sweep.keep_alive, open.keep_alive), (true, false));
     assert_eq!((open.warmup, open.timeout), (Duration::from_secs(5), Duration::from_secs(1)));
     assert_eq!((study.trials, study.audit_keys), (5, 500));
     assert_eq!(study.sample_every, Duration::from_millis(250));
@@ -226,7 +228,8 @@ loads:
     stop: {after: 30s}
     warmup: 5s
     timeout: 1s
-    targets: followers
+    targets: {writes: leader, reads: followers}
+    keep-alive: off
 trials: 5
 audit-keys: 500
 sample-every: 250ms

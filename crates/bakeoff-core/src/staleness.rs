@@ -1,0 +1,295 @@
+//! How old what a read returned was, where it may be old.
+//!
+//! A read that returned write *s* of a key is stale when a later write of the key had been
+//! acknowledged before the read began. Its age is the time from the first acknowledgement that
+//! certainly superseded *s* to the beginning of the read. Both are moments of one process, so that
+//! no skew of clocks is in it; and the acknowledgement came later than the write took effect, so
+//! that the value was at least so old. Which writes certainly supersede which is the ledger's claim:
+//! writes that overlap may be ordered either way, and supersede nothing of each other.
+//!
+//! Not here: which reads are stale (`ledger`), who takes the times (the engine).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Latencies;
+
+/// How old something was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Age {
+    /// So old.
+    Exactly(Duration),
+    /// At least so old: what it was superseded by is no longer remembered.
+    AtLeast(Duration),
+}
+
+/// By how much a read was behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lag {
+    /// How long what it returned had been superseded when the read began.
+    pub age: Age,
+    /// How many acknowledged writes later than what it returned there were by then; at least so
+    /// many where the age is one of [`Age::AtLeast`].
+    pub behind: u32,
+}
+
+/// What a read that may be old was found to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Seen {
+    /// It was no read of a value, or nothing is remembered of its key.
+    #[default]
+    Unjudged,
+    /// Nothing says that it was old.
+    Fresh,
+    /// It was old; by how much is not known of a list.
+    Old(Option<Lag>),
+}
+
+/// When the epochs of one key's writes were first acknowledged, as far back as is remembered.
+#[derive(Debug, Clone)]
+pub struct Superseded {
+    /// Oldest first; sequence numbers and times rise.
+    ring: VecDeque<Epoch>,
+    ring_max: usize,
+    /// Acknowledged writes of the key.
+    acknowledged: u32,
+}
+
+/// An epoch that has an acknowledged write: it superseded all that came before it.
+#[derive(Debug, Clone, Copy)]
+struct Epoch {
+    /// Its first sequence number.
+    first: u32,
+    /// Writes of the key that were acknowledged before its first.
+    before: u32,
+    /// When its first was, since a moment that is the same for all keys.
+    at: Duration,
+}
+
+impl Superseded {
+    /// Nothing yet; remembers `ring_max` epochs, at least one.
+    pub fn new(ring_max: usize) -> Self {
+        Self { ring: VecDeque::new(), ring_max: ring_max.max(1), acknowledged: 0 }
+    }
+
+    /// A write of the epoch that begins with sequence number `first` was acknowledged at `at`.
+    pub(crate) fn acknowledge(&mut self, first: u32, at: Duration) {
+        let before = self.acknowledged;
+        self.acknowledged = self.acknowledged.saturating_add(1);
+        if self.ring.back().is_none_or(|last| last.first < first) {
+            if self.ring.len() == self.ring_max {
+                self.ring.pop_front();
+            }
+            self.ring.push_back(Epoch { first, before, at });
+        }
+    }
+
+    /// How many writes have been acknowledged.
+    pub(crate) fn acknowledged(&self) -> u32 {
+        self.acknowledged
+    }
+
+    /// By how much a read was behind that found sequence number `seen`, though an epoch after it had
+    /// been acknowledged. The read began at `began`, when `acknowledged` writes were.
+    pub(crate) fn lag(&self, seen: u32, began: Duration, acknowledged: u32) -> Option<Lag> {
+        let place = self.ring.partition_point(|epoch| epoch.first <= seen);
+        let epoch = self.ring.get(place)?;
+        let age = began.saturating_sub(epoch.at);
+        // Before the oldest that is remembered there may have been others, if any was forgotten.
+        let first_known = place > 0 || epoch.before == 0;
+        Some(Lag {
+            age: if first_known { Age::Exactly(age) } else { Age::AtLeast(age) },
+            behind: acknowledged.saturating_sub(epoch.before),
+        })
+    }
+}
+
+/// How old the reads of one node were.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Staleness {
+    /// Which node, by its name.
+    pub node: String,
+    /// Verified reads of keys whose history is remembered.
+    pub reads: u64,
+    /// Of these, how many returned what had been superseded when they began.
+    pub stale: u64,
+    /// How old what the stale ones returned was.
+    pub ages: Latencies,
+    /// The same of those of which only a lower bound is known: none is in `ages`.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub at_least: Latencies,
+    /// Versions that the stale ones were behind, added up.
+    pub behind: u64,
+    /// The most versions that any was behind.
+    pub behind_max: u32,
+}
+
+impl Staleness {
+    /// Counts one read; what was not judged is not counted.
+    pub fn count(&mut self, seen: Seen) {
+        let lag = match seen {
+            Seen::Unjudged | Seen::Old(None) => return,
+            Seen::Fresh => None,
+            Seen::Old(lag) => lag,
+        };
+        self.reads += 1;
+        let Some(Lag { age, behind }) = lag else { return };
+        self.stale += 1;
+        match age {
+            Age::Exactly(age) => self.ages.record(age),
+            Age::AtLeast(age) => self.at_least.record(age),
+        }
+        self.behind += u64::from(behind);
+        self.behind_max = self.behind_max.max(behind);
+    }
+
+    /// Adds all that `other` has; whose it is stays.
+    pub fn merge(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.stale += other.stale;
+        // Most of the time there is nothing, and a histogram is long.
+        if !other.ages.is_empty() {
+            self.ages.merge(&other.ages);
+        }
+        if !other.at_least.is_empty() {
+            self.at_least.merge(&other.at_least);
+        }
+        self.behind += other.behind;
+        self.behind_max = self.behind_max.max(other.behind_max);
+    }
+
+    /// Forgets everything but whose it is; keeps the memory.
+    pub fn clear(&mut self) {
+        (self.reads, self.stale, self.behind, self.behind_max) = (0, 0, 0, 0);
+        self.ages.clear();
+        self.at_least.clear();
+    }
+
+    /// Stale reads by all, 0 to 1; `None` where nothing was read.
+    pub fn share(&self) -> Option<f64> {
+        (self.reads > 0).then(|| self.stale as f64 / self.reads as f64)
+    }
+
+    /// Versions that a stale read was behind, on average; `None` where there is none.
+    pub fn behind_mean(&self) -> Option<f64> {
+        (self.stale > 0).then(|| self.behind as f64 / self.stale as f64)
+    }
+
+    /// The age that a share of `quantile` (0 to 1) of the stale reads does not exceed; `None` where
+    /// there is none, or where it lies beyond an hour. It is exact where those of which only a lower
+    /// bound is known could be of any age without moving it.
+    pub fn age(&self, quantile: f64) -> Option<Age> {
+        if self.at_least.is_empty() {
+            return self.ages.quantile(quantile).map(Age::Exactly);
+        }
+        let mut all = self.ages.clone();
+        all.merge(&self.at_least);
+        let least = all.quantile(quantile)?;
+        let rank = (quantile * all.count() as f64).ceil().max(1.0);
+        let known = self.ages.count() as f64;
+        let most = if rank > known { None } else { self.ages.quantile(rank / known) };
+        Some(if most == Some(least) { Age::Exactly(least) } else { Age::AtLeast(least) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// Writes 1, 2, 3, … one after the other, each acknowledged 10 ms after the last.
+    fn one_by_one(count: u32, ring_max: usize) -> Superseded {
+        let mut superseded = Superseded::new(ring_max);
+        (1..=count).for_each(|n| superseded.acknowledge(n, ms(u64::from(n) * 10)));
+        superseded
+    }
+
+    #[test]
+    fn a_value_is_as_old_as_the_first_write_after_it_has_been_acknowledged() {
+        let superseded = one_by_one(5, 8);
+        let lag = |seen| superseded.lag(seen, ms(57), 5);
+        assert_eq!(lag(4), Some(Lag { age: Age::Exactly(ms(7)), behind: 1 }));
+        assert_eq!(lag(1), Some(Lag { age: Age::Exactly(ms(37)), behind: 4 }));
+        assert_eq!(lag(0), Some(Lag { age: Age::Exactly(ms(47)), behind: 5 }));
+        assert_eq!(lag(5), None);
+    }
+
+    #[test]
+    fn what_was_acknowledged_after_the_read_began_is_not_counted() {
+        assert_eq!(
+            one_by_one(5, 8).lag(1, ms(33), 3),
+            Some(Lag { age: Age::Exactly(ms(13)), behind: 2 })
+        );
+    }
+
+    #[test]
+    fn of_what_is_forgotten_only_a_lower_bound_is_told() {
+        let superseded = one_by_one(10, 3); // 8, 9 and 10 are remembered
+        let lag = |seen| superseded.lag(seen, ms(105), 10);
+        assert_eq!(lag(9), Some(Lag { age: Age::Exactly(ms(5)), behind: 1 }));
+        assert_eq!(lag(8), Some(Lag { age: Age::Exactly(ms(15)), behind: 2 }));
+        assert_eq!(lag(7), Some(Lag { age: Age::AtLeast(ms(25)), behind: 3 }));
+        assert_eq!(lag(1), Some(Lag { age: Age::AtLeast(ms(25)), behind: 3 }));
+    }
+
+    #[test]
+    fn writes_of_one_epoch_supersede_what_was_before_it_once() {
+        let mut superseded = Superseded::new(4);
+        superseded.acknowledge(1, ms(1));
+        superseded.acknowledge(2, ms(10)); // 2 and 3 overlapped
+        superseded.acknowledge(2, ms(12));
+        let lag = superseded.lag(1, ms(20), superseded.acknowledged());
+        assert_eq!(lag, Some(Lag { age: Age::Exactly(ms(10)), behind: 2 }));
+        assert_eq!(superseded.lag(2, ms(20), 3), None);
+    }
+
+    fn old(age: Age, behind: u32) -> Seen {
+        Seen::Old(Some(Lag { age, behind }))
+    }
+
+    #[test]
+    fn staleness_merges_as_if_it_had_been_counted_together() {
+        let reads = [
+            Seen::Fresh,
+            old(Age::Exactly(ms(3)), 1),
+            Seen::Unjudged,
+            old(Age::AtLeast(ms(9)), 7),
+            Seen::Old(None),
+            old(Age::Exactly(ms(5)), 2),
+        ];
+        let of = |reads: &[Seen]| {
+            let mut of = Staleness::default();
+            reads.iter().for_each(|&read| of.count(read));
+            of
+        };
+        let whole = of(&reads);
+        assert_eq!((whole.reads, whole.stale), (4, 3));
+        assert_eq!((whole.behind, whole.behind_max), (10, 7));
+        let mut merged = of(&reads[..3]);
+        merged.merge(&of(&reads[3..]));
+        assert_eq!(merged, whole);
+        merged.clear();
+        assert_eq!(merged, Staleness::default());
+    }
+
+    #[test]
+    fn an_age_that_a_lower_bound_could_move_is_told_as_one() {
+        let mut of = Staleness::default();
+        (0..98).for_each(|_| of.count(old(Age::Exactly(ms(10)), 1)));
+        (0..2).for_each(|_| of.count(old(Age::AtLeast(ms(4)), 1)));
+        let near = |age: Option<Age>| match age.expect("there are stale reads") {
+            Age::Exactly(age) => ("exactly", age.as_secs_f64() * 1e3),
+            Age::AtLeast(age) => ("at least", age.as_secs_f64() * 1e3),
+        };
+        let (word, median) = near(of.age(0.5));
+        assert!(word == "exactly" && (median - 10.0).abs() < 0.1, "{word} {median}");
+        assert_eq!(near(of.age(0.99)).0, "at least");
+        assert_eq!(near(of.age(1.0)).0, "at least");
+        assert_eq!(Staleness::default().age(0.5), None);
+    }
+}
