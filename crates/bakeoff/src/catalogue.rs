@@ -60,6 +60,9 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
             row("from", &found.source);
             let path = match &found.program {
                 Program::Binary(path) => path.display().to_string(),
+                Program::Node { node, node_version, script } => {
+                    format!("{} by {} ({node_version})", script.display(), node.display())
+                }
                 Program::Java { java, java_version, .. } => {
                     format!("{} ({java_version})", java.display())
                 }

@@ -48,7 +48,7 @@ pub(super) fn fetch(
         "aarch64" => "arm64",
         other => other,
     };
-    let fill = |template: &str| template.replace("{version}", &version).replace("{arch}", arch);
+    let fill = |template: &str| filled(template, &version, arch);
     let url = fill(release.url);
     let mirror = job.host.mirror.as_deref();
     let (from, sums_from) = (mirrored(&url, mirror), mirrored(&fill(release.checksums), mirror));
@@ -108,6 +108,16 @@ pub(super) fn fetch(
         vouched: None,
         date: None, // its files have one
     })
+}
+
+/// The template with version and processor filled in; `arch` as Go names it.
+fn filled(template: &str, version: &str, arch: &str) -> String {
+    let mut text = template.replace("{version}", version).replace("{arch}", arch);
+    while let Some((before, rest)) = text.split_once("{arch:") {
+        let Some((x86_64, after)) = rest.split_once('}') else { break };
+        text = [before, if arch == "amd64" { x86_64 } else { arch }, after].concat();
+    }
+    text
 }
 
 /// The URL with scheme and host replaced by the mirror's.

@@ -25,6 +25,15 @@ pub(crate) enum InstallError {
         /// Where it was looked for, and what was there.
         seen: String,
     },
+    /// The system needs Node.js and there is none that will do.
+    Node {
+        /// The system that needs it.
+        system: String,
+        /// The oldest major version that will do.
+        needed: u32,
+        /// What was seen.
+        seen: String,
+    },
     /// No source could deliver.
     NoSource {
         /// The system wanted.
@@ -116,6 +125,10 @@ impl fmt::Display for InstallError {
                 write!(f, "\n  looked: {seen}")?;
                 write!(f, "\nhint: `{JAVA_REMEDY}`, or set JAVA_HOME")
             }
+            InstallError::Node { system, needed, seen } => {
+                write!(f, "{system} needs Node.js, version {needed} or newer, and none was found")?;
+                write!(f, "\n  looked: {seen}\nhint: `{NODE_REMEDY}`")
+            }
             InstallError::NoSource { system, wanted, rungs, hints } => {
                 write!(f, "no source could deliver {system}")?;
                 if let Some(wanted) = wanted {
@@ -144,5 +157,7 @@ impl fmt::Display for InstallError {
 
 impl std::error::Error for InstallError {}
 
+/// The command that brings Node.js and npm to a Debian machine.
+pub(super) const NODE_REMEDY: &str = "apt-get install nodejs npm";
 /// The command that brings a Java runtime to a Debian machine.
 pub(super) const JAVA_REMEDY: &str = "apt-get install default-jre-headless";

@@ -9,11 +9,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::cache::{Cache, Entry, Look, own_part_sha256, program_hash, sha256_of};
-use super::error::{InstallError, JAVA_REMEDY};
+use super::error::{InstallError, JAVA_REMEDY, NODE_REMEDY};
 use super::java::{self, Java};
+use super::npm::Node;
 use super::recipe::{Recipe, Shape, Source};
 use super::version::{VersionRequest, said_date, said_version};
-use super::{Host, Installed, Program, debian, go_module, jars_in, library_path, maven, tool};
+use super::{Host, Installed, Program, debian, go_module, jars_in, library_path, maven, npm, tool};
 
 /// How long a program may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
@@ -71,6 +72,7 @@ pub(super) fn describe_on(
         Ok(Some(found)) => return Availability::Found(found),
         Ok(None) => ("it is neither on PATH nor in bakeoff's cache".to_owned(), install),
         Err(error @ InstallError::Java { .. }) => (first_line(&error), JAVA_REMEDY.to_owned()),
+        Err(error @ InstallError::Node { .. }) => (first_line(&error), NODE_REMEDY.to_owned()),
         Err(error @ InstallError::OwnProgram { .. }) => {
             (first_line(&error), "correct `program:`, or leave it out".to_owned())
         }
@@ -103,6 +105,13 @@ fn rungs(host: &Host, recipe: &Recipe, wanted: Option<&VersionRequest>) -> Vec<R
                 Some(reason) => (false, reason),
                 None => (true, "mvn is here".to_owned()),
             },
+            (None, Source::Npm { version, .. }) => match npm::unable(host) {
+                Some(reason) => (false, reason),
+                None if wanted.is_some_and(|wanted| !wanted.matches(version)) => {
+                    (false, format!("{version} alone is known to it"))
+                }
+                None => (true, "npm is here".to_owned()),
+            },
             (None, Source::Archive { .. }) => (true, "needs its host to be reachable".to_owned()),
         };
         Rung { title: source.title(), possible, note }
@@ -130,8 +139,11 @@ pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
         }
     }
     hints.push(match recipe.shape {
-        Shape::Binary { executable, .. } => {
+        Shape::Binary { executable, .. } | Shape::Go { executable, .. } => {
             format!("put `{executable}` on PATH, or name it with `program:` in the study")
+        }
+        Shape::Node { executable, .. } => {
+            format!("put `{executable}` on PATH, or name its script with `program:` in the study")
         }
         Shape::Java { .. } => "name a folder of its jars with `program:` in the study".to_owned(),
     });
@@ -153,11 +165,13 @@ pub(super) struct Search<'a> {
     cache: &'a Cache,
     /// There for Java systems, and only for them.
     java: Option<Java>,
+    /// There for systems that Node.js executes, and only for them.
+    node: Option<Node>,
 }
 
 impl<'a> Search<'a> {
     /// # Errors
-    /// When the system needs a Java runtime and there is none.
+    /// When the system needs a Java runtime or Node.js and there is none.
     pub(super) fn new(
         host: &'a Host,
         recipe: &'a Recipe,
@@ -165,7 +179,7 @@ impl<'a> Search<'a> {
         cache: &'a Cache,
     ) -> Result<Self, InstallError> {
         let java = match recipe.shape {
-            Shape::Binary { .. } => None,
+            Shape::Binary { .. } | Shape::Go { .. } | Shape::Node { .. } => None,
             Shape::Java { java_major_min, .. } => {
                 let lacking = |seen| InstallError::Java {
                     system: recipe.system.to_owned(),
@@ -175,7 +189,15 @@ impl<'a> Search<'a> {
                 Some(java::find(host, java_major_min).map_err(lacking)?)
             }
         };
-        Ok(Search { host, recipe, wanted, cache, java })
+        let node = match recipe.shape {
+            Shape::Binary { .. } | Shape::Go { .. } | Shape::Java { .. } => None,
+            Shape::Node { node_major_min: needed, .. } => {
+                let system = recipe.system.to_owned();
+                let lacking = |seen| InstallError::Node { system, needed, seen };
+                Some(npm::node(host, needed).map_err(lacking)?)
+            }
+        };
+        Ok(Search { host, recipe, wanted, cache, java, node })
     }
 
     /// The user's own program, one on `PATH`, or one in the cache.
@@ -199,9 +221,17 @@ impl<'a> Search<'a> {
         let path = std::path::absolute(path).map_err(|e| format!("cannot be found: {e}"))?;
         let files = match self.recipe.shape {
             _ if !path.exists() => return Err("does not exist".to_owned()),
-            Shape::Binary { .. } if tool::is_executable(&path) => vec![path.clone()],
-            Shape::Binary { .. } => return Err("is not an executable file".to_owned()),
+            Shape::Binary { .. } | Shape::Go { .. } if tool::is_executable(&path) => {
+                vec![path.clone()]
+            }
+            Shape::Binary { .. } | Shape::Go { .. } => {
+                return Err("is not an executable file".to_owned());
+            }
             Shape::Java { .. } => own_jars(&path)?,
+            // A link on PATH leads to the script in its package.
+            Shape::Node { .. } => {
+                vec![path.canonicalize().map_err(|e| format!("cannot be found: {e}"))?]
+            }
         };
         let said = self.said_by(&files, &[])?;
         if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&said.version)) {
@@ -214,9 +244,14 @@ impl<'a> Search<'a> {
     }
 
     fn on_path(&self) -> Option<Installed> {
-        let Shape::Binary { executable, .. } = self.recipe.shape else { return None };
-        let path = tool::on_path(executable, self.host.path.as_deref())?;
-        let files = [path];
+        let on_path = |name| tool::on_path(name, self.host.path.as_deref());
+        let files = match self.recipe.shape {
+            Shape::Binary { executable, .. } | Shape::Go { executable, .. } => {
+                [on_path(executable)?]
+            }
+            Shape::Node { executable, .. } => [on_path(executable)?.canonicalize().ok()?],
+            Shape::Java { .. } => return None,
+        };
         let said = self.said_by(&files, &[]).ok()?;
         if self.wanted.is_some_and(|wanted| !wanted.matches(&said.version)) {
             return None;
@@ -308,6 +343,13 @@ impl<'a> Search<'a> {
     }
 
     fn program(&self, files: &[PathBuf]) -> Program {
+        if let Some(node) = &self.node {
+            return Program::Node {
+                node: node.program.clone(),
+                node_version: node.version.clone(),
+                script: files.first().cloned().unwrap_or_default(),
+            };
+        }
         match (self.recipe.shape, &self.java) {
             (Shape::Java { main_class, .. }, Some(java)) => Program::Java {
                 java: java.program.clone(),
@@ -333,6 +375,17 @@ impl<'a> Search<'a> {
                 let mut command = Command::new(&java.program);
                 command.arg("-cp").arg(class_path).arg(version_class);
                 command
+            }
+            (Shape::Go { module, .. }, _) => {
+                let program = files.first().map_or(Path::new(""), PathBuf::as_path);
+                return Ok(Said {
+                    version: go_module::version_within(program, module)?,
+                    date: None,
+                });
+            }
+            (Shape::Node { .. }, _) => {
+                let script = files.first().map_or(Path::new(""), PathBuf::as_path);
+                return Ok(Said { version: npm::version_of(script)?, date: None });
             }
             (Shape::Java { .. }, None) => return Err("needs a Java runtime".to_owned()),
         };

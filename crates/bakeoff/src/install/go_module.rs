@@ -6,7 +6,7 @@
 //! caches are the user's, as for any `go install`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -215,6 +215,23 @@ fn edits(said: &str, module: &str, got: &str) -> Result<Vec<String>, RungError> 
     Ok(edits)
 }
 
+/// The version of `module` in the build information inside a program, which is text (package
+/// `runtime/debug`: lines of `mod` or `dep`, module, version and checksum, with tabs between them).
+pub(super) fn version_within(program: &Path, module: &str) -> Result<String, String> {
+    let bytes = fs::read(program).map_err(|e| format!("cannot be read: {e}"))?;
+    // The rest of a program is no text, and is passed over line by line like it.
+    let begins = ["mod", "dep"].map(|kind| format!("{kind}\t{module}\tv"));
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let rest = begins.iter().find_map(|begin| line.strip_prefix(begin.as_bytes()));
+        let version = rest.and_then(|rest| rest.split(|byte| *byte == b'\t').next());
+        let version = version.and_then(|version| std::str::from_utf8(version).ok());
+        if let Some(version) = version.filter(|text| text.len() <= 64).and_then(said_version) {
+            return Ok(version);
+        }
+    }
+    Err(format!("holds no build information with a version of {module}"))
+}
+
 /// The version and checksum of `module` in what `go version -m` prints of a program.
 fn built_from(info: &str, module: &str) -> Option<(String, String)> {
     info.lines().find_map(|line| {
@@ -251,6 +268,25 @@ mod tests {
         );
         assert_eq!(edits("{}").unwrap().len(), 4);
         assert!(edits("rubbish").unwrap_err().to_string().contains("is not understood"));
+    }
+
+    #[test]
+    fn a_program_that_says_no_version_is_asked_for_its_build_information() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        let found = |text: &[u8]| {
+            fs::write(&path, text).unwrap();
+            version_within(&path, "x.invalid/gcs")
+        };
+        let start = b"\x7fELF\0\xffmodules\tx.invalid/gcs\tpath\tx.invalid/gcs\n";
+        let own = [start, &b"mod\tx.invalid/gcs\tv1.52.3\th1:sum=\n\0"[..]].concat();
+        assert_eq!(found(&own).unwrap(), "1.52.3");
+        let library =
+            [start, &b"mod\tx.invalid/gcs\t(devel)\ndep\tx.invalid/gcs\tv1.2.0\t"[..]].concat();
+        assert_eq!(found(&library).unwrap(), "1.2.0");
+        for text in [&b"mod\tx.invalid/gcs\t(devel)\t"[..], b"mod\tx.invalid/gcs\tv\xff\t", b""] {
+            assert!(found(text).unwrap_err().contains("no build information"));
+        }
     }
 
     #[test]

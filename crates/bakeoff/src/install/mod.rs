@@ -7,7 +7,7 @@
 //! is worth nothing when it is not known what was compared.
 //!
 //! Nothing here needs root or changes the machine: everything fetched is in the cache (and in the
-//! user's own caches of Go and Maven, where those fetch).
+//! user's own caches of Go, Maven and npm, where those fetch).
 //!
 //! Not here: what a program is started with (`systems`), and starting it (`process`).
 
@@ -21,6 +21,7 @@ mod find;
 mod go_module;
 mod java;
 mod maven;
+mod npm;
 mod place;
 mod recipe;
 #[cfg(test)]
@@ -61,7 +62,7 @@ pub(crate) struct Installed {
     pub(crate) program: Program,
     /// The folders of the shared libraries that it is started with; none where it needs only the machine's.
     pub(crate) library_path: Vec<PathBuf>,
-    /// SHA-256 of the executable or, for jars, of the sorted list of `sha256  name` lines.
+    /// SHA-256 of the executable or, for jars and scripts, of the sorted list of `sha256  name` lines.
     pub(crate) sha256: String,
     /// When it was built, or its version was made (`2024-10-29`): as the program says, as the module's
     /// commit, the package or the archive is dated.
@@ -84,6 +85,15 @@ pub(crate) enum Program {
         /// The class that is the server.
         main_class: String,
     },
+    /// A script for Node.js.
+    Node {
+        /// The machine's Node.js.
+        node: PathBuf,
+        /// Its version.
+        node_version: String,
+        /// The script.
+        script: PathBuf,
+    },
 }
 
 impl Installed {
@@ -92,6 +102,7 @@ impl Installed {
     pub(crate) fn command(&self) -> Vec<OsString> {
         match &self.program {
             Program::Binary(path) => vec![path.clone().into()],
+            Program::Node { node, script, .. } => vec![node.clone().into(), script.clone().into()],
             Program::Java { java, class_path, .. } => {
                 // No path holds a colon: a class path of such could not be asked for its version.
                 let joined = class_path.iter().map(|jar| jar.as_os_str()).collect::<Vec<_>>();
@@ -154,7 +165,7 @@ impl Host {
 /// What a rung is given to work with.
 struct Job<'a, 'w> {
     system: &'static str,
-    /// The executable's name; `None` for jars.
+    /// The executable's name; `None` for jars and scripts.
     executable: Option<&'static str>,
     wanted: Option<&'a VersionRequest>,
     host: &'a Host,
@@ -273,8 +284,8 @@ fn climb(
     let mut job = Job {
         system: recipe.system,
         executable: match recipe.shape {
-            Shape::Binary { executable, .. } => Some(executable),
-            Shape::Java { .. } => None,
+            Shape::Binary { executable, .. } | Shape::Go { executable, .. } => Some(executable),
+            Shape::Java { .. } | Shape::Node { .. } => None,
         },
         wanted: search.wanted,
         host: search.host,
@@ -295,6 +306,9 @@ fn climb(
             go_module::fetch(&mut job, module, Build::Main { text: main, tags }, versions, takes)
         }
         Source::Maven { artifacts, versions } => maven::fetch(&mut job, artifacts, versions),
+        Source::Npm { package, version, script, lock } => {
+            npm::fetch(&mut job, npm::Locked { package, version, script, lock })
+        }
         Source::Archive { url, checksums, algorithm, member, versions } => {
             let (algorithm, member) = (*algorithm, *member);
             let release = archive::Release { url, checksums, algorithm, member, versions };

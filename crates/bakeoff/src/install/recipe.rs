@@ -5,7 +5,7 @@
 //! source that can name a version cannot always deliver it: an announced Go module may have no
 //! archive, and one that has may not build.
 //!
-//! Not here: climbing the ladder (`install`), and each rung's work (`debian`, `go_module`, `maven`,
+//! Not here: climbing the ladder (`install`), and each rung's work (`debian`, `go_module`, `maven`, `npm`,
 //! `archive`).
 
 /// How a system's program can be had.
@@ -29,6 +29,14 @@ pub(crate) enum Shape {
         /// What makes it say its version: `--version`.
         version_args: &'static [&'static str],
     },
+    /// One executable file, written in Go, that says no version of its own: the version is that of the
+    /// module in the build information that Go puts into it.
+    Go {
+        /// Its file name, looked for on `PATH`: `fake-gcs-server`.
+        executable: &'static str,
+        /// The module that it is built of.
+        module: &'static str,
+    },
     /// Jars that a Java runtime of the machine executes.
     Java {
         /// The class that is the server.
@@ -37,6 +45,13 @@ pub(crate) enum Shape {
         version_class: &'static str,
         /// The oldest major version of Java that will do.
         java_major_min: u32,
+    },
+    /// A script, with packages of npm's, that a Node.js of the machine executes.
+    Node {
+        /// Its name on `PATH`: `dynalite`.
+        executable: &'static str,
+        /// The oldest major version of Node.js that will do.
+        node_major_min: u32,
     },
 }
 
@@ -91,10 +106,21 @@ pub(crate) enum Source {
         /// The versions known to work, the newest first.
         versions: &'static [&'static str],
     },
+    /// An npm package and what it depends on, as a lock file has them.
+    Npm {
+        /// The package: `dynalite`.
+        package: &'static str,
+        /// Its version.
+        version: &'static str,
+        /// The script to execute, in the package's folder.
+        script: &'static str,
+        /// The text of a `package-lock.json` that names every package and its checksum.
+        lock: &'static str,
+    },
     /// The project's own release archive, checked against the checksums published beside it.
     ///
     /// In all templates `{version}` stands for the version and `{arch}` for the processor as Go
-    /// names it (`amd64`, `arm64`).
+    /// names it (`amd64`, `arm64`); `{arch:x86_64}` is the same but for x86-64, which is named as it says.
     Archive {
         /// Where the archive is; its name ends in `.tar.gz`, `.tgz` or `.zip`.
         url: &'static str,
@@ -145,6 +171,7 @@ impl Source {
             Source::GoModule { .. } => "go",
             Source::GoLibrary { .. } => "go-library",
             Source::Maven { .. } => "maven",
+            Source::Npm { .. } => "npm",
             Source::Archive { .. } => "archive",
         }
     }
@@ -153,6 +180,7 @@ impl Source {
     pub(super) fn own_part(&self) -> Option<&'static str> {
         match self {
             Source::GoLibrary { main, .. } => Some(main),
+            Source::Npm { lock, .. } => Some(lock),
             Source::Debian { .. }
             | Source::GoModule { .. }
             | Source::Maven { .. }
@@ -175,6 +203,7 @@ impl Source {
                 let name = first.strip_suffix(":{version}").unwrap_or(first);
                 format!("Maven artifact {name}")
             }
+            Source::Npm { package, .. } => format!("npm package {package}"),
             Source::Archive { url, .. } => {
                 let host = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
                 format!("release archive from {}", host.unwrap_or(url))
@@ -185,7 +214,7 @@ impl Source {
     /// The versions that the recipe knows this source to have; `None` where the source is asked.
     pub(super) fn known_versions(&self) -> Option<&'static [&'static str]> {
         match self {
-            Source::Debian { .. } => None,
+            Source::Debian { .. } | Source::Npm { .. } => None,
             Source::GoModule { versions, .. }
             | Source::GoLibrary { versions, .. }
             | Source::Maven { versions, .. }

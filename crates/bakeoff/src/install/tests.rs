@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::find::{Search, describe_on};
 use super::testing::{Answer, Site, etcd_saying, machine, script, sha256, tar_gz};
 use super::*;
-use crate::systems::{consul, etcd, zookeeper};
+use crate::systems::{consul, dynamodb_emulator, etcd, gcs_emulator, openbao, zookeeper};
 
 const ARCHIVE: Source = Source::Archive {
     url: "https://example.invalid/{version}/etcd.tar.gz",
@@ -93,7 +93,7 @@ fn site() -> Site {
 fn binary(installed: &Installed) -> PathBuf {
     match &installed.program {
         Program::Binary(path) => path.clone(),
-        Program::Java { .. } => panic!("not a binary"),
+        Program::Java { .. } | Program::Node { .. } => panic!("not a binary"),
     }
 }
 
@@ -453,6 +453,106 @@ fn a_debian_server_comes_in_the_series_that_is_there_and_is_started_with_its_lib
     script(&world.bin(), "apt-cache", "#!/bin/sh\n");
     let error = world.install(&SERVER, Some("16"), None).unwrap_err().to_string();
     assert!(error.contains("Debian package server: passed over: this machine's package sources have no `server-17|15`"), "{error}");
+}
+
+#[test]
+fn openbao_is_its_release_archive_in_the_version_asked_for() {
+    let bao = |version: &str| {
+        format!("#!/bin/sh\necho \"OpenBao v{version} (0123abc), built 2026-02-03T04:05:06Z\"\n")
+    };
+    let processor = if cfg!(target_arch = "x86_64") { "x86_64" } else { "arm64" };
+    let mut answers = Vec::new();
+    for version in ["2.5.1", "2.4.4", "2.3.2"] {
+        let archive = tar_gz(&[("LICENSE", "text"), ("bao", &bao(version))]);
+        let name = format!("bao_{version}_Linux_{processor}.tar.gz");
+        let sums = format!("{}  other.tar.gz\n{}  {name}\n", "0".repeat(64), sha256(&archive));
+        let folder = format!("/openbao/openbao/releases/download/v{version}");
+        answers.push((format!("{folder}/checksums-linux.txt"), Answer::Body(sums.into())));
+        answers.push((format!("{folder}/{name}"), Answer::Body(archive)));
+    }
+    let site = Site::serving(answers.iter().map(|(path, a)| (path.as_str(), a.clone())).collect());
+    let world = World::new(Some(&site.url));
+    let install = |wanted| world.install(&openbao::recipe::RECIPE, wanted, None);
+    let newest = install(None).unwrap();
+    assert_eq!((newest.version.as_str(), newest.date.as_deref()), ("2.5.1", Some("2026-02-03")));
+    assert_eq!(install(Some("2.4")).unwrap().version, "2.4.4");
+    assert_eq!(install(Some("2.3.2")).unwrap().version, "2.3.2", "an exact one that nobody listed");
+    assert!(install(Some("2.2")).unwrap_err().to_string().contains("known: 2.5.1, 2.4.4"));
+    let error = install(Some("2.6.0")).unwrap_err().to_string();
+    assert!(error.contains("v2.6.0/checksums-linux.txt: returned 404"), "{error}");
+    assert!(error.contains("hint: put `bao` on PATH"), "{error}");
+}
+
+/// A machine whose `npm` knows what the lock file names, and runs no scripts of packages.
+const NPM: &str = r#"#!/bin/sh
+grep -q '"dynalite":"4.0.0"' package.json && grep -q sha512- package-lock.json || exit 9
+case "$*" in "ci --ignore-scripts "*) ;; *) exit 8 ;; esac
+mkdir -p node_modules/dynalite node_modules/.bin node_modules/once
+echo '{"version": "4.0.0"}' > node_modules/dynalite/package.json
+echo serve > node_modules/dynalite/cli.js
+echo once > node_modules/once/once.js
+ln -s ../dynalite/cli.js node_modules/.bin/dynalite
+"#;
+
+#[test]
+fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
+    let recipe = &dynamodb_emulator::recipe::RECIPE;
+    let world = World::new(None);
+    let install = |wanted| world.install(recipe, wanted, None);
+    let error = install(None).unwrap_err();
+    assert!(matches!(error, InstallError::Node { needed: 18, .. }), "{error}");
+    script(&world.bin(), "node", "#!/bin/sh\necho v16.1.0\n");
+    let error = install(None).unwrap_err().to_string();
+    assert!(error.contains("is Node.js 16.1.0\nhint: `apt-get install nodejs npm`"), "{error}");
+    script(&world.bin(), "node", "#!/bin/sh\necho v18.20.4\n");
+    let error = install(None).unwrap_err().to_string();
+    assert!(
+        error.contains("npm package dynalite: passed over: this machine has no `npm`"),
+        "{error}"
+    );
+
+    let tools = std::env::var("PATH").unwrap();
+    script(&world.bin(), "npm", &NPM.replacen('\n', &format!("\nPATH={tools}\n"), 1));
+    let error = install(Some("3.2")).unwrap_err().to_string();
+    assert!(error.contains("passed over: 4.0.0 alone is known to it"), "{error}");
+    let fetched = install(None).unwrap();
+    assert_eq!(
+        (fetched.version.as_str(), fetched.source.as_str()),
+        ("4.0.0", "npm package dynalite 4.0.0")
+    );
+    let command = fetched.command();
+    assert_eq!(command[0], world.bin().join("node"));
+    assert_eq!(fs::read_to_string(&command[1]).unwrap(), "serve\n");
+    assert_eq!(install(Some("4")).unwrap(), fetched);
+    // What the script needs is part of the program.
+    let needed = Path::new(&command[1]).with_file_name("../once/once.js");
+    fs::write(&needed, "ONCE\n").unwrap();
+    assert_eq!(install(None).unwrap(), fetched);
+    assert!(world.told().contains("is not what was fetched"), "{}", world.told());
+    // A link on PATH leads to a package of the user's.
+    let own = world.dir.path().join("own");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("package.json"), r#"{"version": "3.2.2"}"#).unwrap();
+    script(&own, "cli.js", "own");
+    std::os::unix::fs::symlink(own.join("cli.js"), world.bin().join("dynalite")).unwrap();
+    let found = install(None).unwrap();
+    assert_eq!(
+        (found.version.as_str(), found.command()[1].as_os_str()),
+        ("3.2.2", own.join("cli.js").as_os_str())
+    );
+}
+
+#[test]
+fn a_go_program_that_says_no_version_is_one_of_the_version_that_it_was_built_of() {
+    let world = World::new(None);
+    let own = "#!/bin/sh\nexit 1\nmod\tgithub.com/fsouza/fake-gcs-server\tv1.50.0\t\n";
+    let path = script(&world.bin(), "fake-gcs-server", own);
+    let recipe = &gcs_emulator::recipe::RECIPE;
+    assert_eq!(world.install(recipe, Some("1.50"), None).unwrap().version, "1.50.0");
+    assert!(world.install(recipe, Some("1.52.3"), None).is_err());
+    fs::write(&path, "#!/bin/sh\necho 1.50.0\n").unwrap();
+    let error = world.install(recipe, None, Some(&path)).unwrap_err().to_string();
+    assert!(error.contains("holds no build information with a version of github.com"), "{error}");
 }
 
 #[test]

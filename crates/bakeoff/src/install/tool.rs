@@ -1,4 +1,4 @@
-//! Runs the tools that fetch and build: `apt-get`, `dpkg`, `go`, `mvn`, and the programs
+//! Runs the tools that fetch and build: `apt-get`, `dpkg`, `go`, `mvn`, `npm`, and the programs
 //! themselves when they are asked for their version.
 //!
 //! Each child has its own process group, so that all of it can be ended when the user interrupts;

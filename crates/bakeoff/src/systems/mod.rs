@@ -16,6 +16,9 @@ mod table;
 pub(crate) mod talk;
 #[cfg(test)]
 mod testing;
+pub(crate) mod dynamodb_emulator {
+    pub(crate) mod recipe;
+}
 pub(crate) mod gcs_emulator {
     pub(crate) mod recipe;
 }
@@ -66,7 +69,7 @@ pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
 
 /// How the programs are had that are not in the registry.
 pub(crate) fn parts() -> &'static [&'static Recipe] {
-    &[&haproxy::recipe::RECIPE, &gcs_emulator::recipe::RECIPE]
+    &[&haproxy::recipe::RECIPE, &gcs_emulator::recipe::RECIPE, &dynamodb_emulator::recipe::RECIPE]
 }
 
 /// What every study is checked against.

@@ -255,3 +255,16 @@ fn published_checksums_are_read_in_the_forms_that_projects_use() {
     assert_eq!(mirrored("https://a.b/c/d", Some("http://127.0.0.1:1/")), "http://127.0.0.1:1/c/d");
     assert_eq!(mirrored("https://a.b/c/d", None), "https://a.b/c/d");
 }
+
+#[test]
+fn a_processor_is_named_as_the_project_names_it() {
+    let cases = [
+        ("a_{version}_{arch}", "amd64", "a_1.2_amd64"),
+        ("a_{version}_{arch:x86_64}", "amd64", "a_1.2_x86_64"),
+        ("{arch:x64}/{arch:x86_64}-{arch}", "arm64", "arm64/arm64-arm64"),
+        ("a_{arch:x86_64", "amd64", "a_{arch:x86_64"),
+    ];
+    for (template, arch, expected) in cases {
+        assert_eq!(filled(template, "1.2", arch), expected);
+    }
+}

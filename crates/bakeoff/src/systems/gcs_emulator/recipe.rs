@@ -5,11 +5,13 @@ use crate::install::{Recipe, Shape, Source};
 /// How the emulator can be had.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "gcs-emulator",
-    shape: Shape::Binary { executable: "fake-gcs-server", version_args: &["-version"] },
+    shape: Shape::Go { executable: "fake-gcs-server", module: MODULE },
     sources: &[Source::GoModule {
-        module: "github.com/fsouza/fake-gcs-server",
-        package: "github.com/fsouza/fake-gcs-server",
+        module: MODULE,
+        package: MODULE,
         versions: &["1.52.3"],
         takes: "a minute",
     }],
 };
+
+const MODULE: &str = "github.com/fsouza/fake-gcs-server";

@@ -1,10 +1,18 @@
-//! Where it comes from.
+//! Where OpenBao comes from.
+//!
+//! No package registry has it: it is the project's own release archive, or a program of the user's.
 
-use crate::install::{Recipe, Shape};
+use crate::install::{Algorithm, Member, Recipe, Shape, Source};
 
-/// How it can be had.
+/// How OpenBao can be had.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "openbao",
     shape: Shape::Binary { executable: "bao", version_args: &["version"] },
-    sources: &[],
+    sources: &[Source::Archive {
+        url: "https://github.com/openbao/openbao/releases/download/v{version}/bao_{version}_Linux_{arch:x86_64}.tar.gz",
+        checksums: "https://github.com/openbao/openbao/releases/download/v{version}/checksums-linux.txt",
+        algorithm: Algorithm::Sha256,
+        member: Member::File("bao"),
+        versions: &["2.5.1", "2.4.4"],
+    }],
 };

@@ -107,7 +107,7 @@ impl System for ZooKeeper {
         let leading: Vec<_> = command.collect();
         let main_class = match &installed.program {
             Program::Java { main_class, .. } => main_class.clone(),
-            Program::Binary(_) => String::new(), // a start script of the user's own
+            Program::Binary(_) | Program::Node { .. } => String::new(), // a start script of the user's own
         };
 
         let mut nodes = Vec::new();

@@ -1,0 +1,127 @@
+//! An npm package with all that it needs, through the `npm` client, and the Node.js that runs it.
+//!
+//! The recipe holds a lock file with the checksum of every package, so that npm refuses what is not
+//! what was locked, and every machine has the same. No package may run scripts while it is installed.
+//! bakeoff fetches no Node.js: npm, without which nothing could be fetched, comes with one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::error::RungError;
+use super::version::said_version;
+use super::{Fetched, Host, Job, tool};
+
+/// A Node.js that will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) program: PathBuf,
+    /// As it says itself: `20.20.2`.
+    pub(super) version: String,
+}
+
+/// The Node.js of `PATH` if it is at least `needed`; else what was seen.
+pub(super) fn node(host: &Host, needed: u32) -> Result<Node, String> {
+    let program = tool::on_path("node", host.path.as_deref()).ok_or("no `node` on PATH")?;
+    let said = tool::ask(Command::new(&program).arg("--version"), Duration::from_secs(20))?;
+    let version = said_version(&said)
+        .ok_or_else(|| format!("`{} --version` named no version", program.display()))?;
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < needed) {
+        return Err(format!("`{}` is Node.js {version}", program.display()));
+    }
+    Ok(Node { program, version })
+}
+
+/// Why this machine cannot do it, if it cannot.
+pub(super) fn unable(host: &Host) -> Option<String> {
+    tool::on_path("npm", host.path.as_deref())
+        .is_none()
+        .then(|| "this machine has no `npm`".to_owned())
+}
+
+/// What is wanted of npm.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Locked<'a> {
+    pub(super) package: &'a str,
+    pub(super) version: &'a str,
+    pub(super) script: &'a str,
+    pub(super) lock: &'a str,
+}
+
+/// Installs the package into the job's tree.
+pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Locked<'_>) -> Result<Fetched, RungError> {
+    let Locked { package, version, script, lock } = asked;
+    if job.wanted.is_some_and(|wanted| !wanted.matches(version)) {
+        return Err(RungError::PassedOver(format!("{version} alone is known to it")));
+    }
+    if let Some(reason) = unable(job.host) {
+        return Err(RungError::PassedOver(reason));
+    }
+    for (name, text) in
+        [("package.json", project(package, version)), ("package-lock.json", lock.into())]
+    {
+        let path = job.tree.join(name);
+        fs::write(&path, text).map_err(|e| RungError::io("write", &path, &e))?;
+    }
+    let doing = format!("{} {version}: fetching npm package {package}", job.system);
+    job.watcher.say(&doing);
+    let mut npm = job.host.command("npm");
+    npm.current_dir(job.tree).args([
+        "ci",
+        "--ignore-scripts",
+        "--omit=dev",
+        "--no-audit",
+        "--no-fund",
+        "--no-update-notifier",
+    ]);
+    job.call(&doing, Duration::from_secs(600)).run(&mut npm, job.watcher)?;
+    let script = Path::new("node_modules").join(package).join(script);
+    if !job.tree.join(&script).is_file() {
+        return Err(RungError::failed(format!("the package holds no `{}`", script.display())));
+    }
+    let mut files = Vec::new();
+    plain_files(job.tree, Path::new("node_modules"), &mut files)
+        .map_err(|e| RungError::io("read", job.tree, &e))?;
+    files.retain(|file| *file != script);
+    files.sort();
+    files.insert(0, script);
+    Ok(Fetched {
+        source: format!("npm package {package} {version}"),
+        version: version.to_owned(),
+        files,
+        libraries: Vec::new(),
+        vouched: None,
+        date: None,
+    })
+}
+
+fn project(package: &str, version: &str) -> String {
+    serde_json::json!({"private": true, "dependencies": {package: version}}).to_string()
+}
+
+/// All files below a folder of the tree, links aside.
+fn plain_files(tree: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(tree.join(folder))? {
+        let entry = entry?;
+        let (kind, path) = (entry.file_type()?, folder.join(entry.file_name()));
+        if kind.is_dir() {
+            plain_files(tree, &path, found)?;
+        } else if kind.is_file() {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The version in the `package.json` beside a script.
+pub(super) fn version_of(script: &Path) -> Result<String, String> {
+    let path = script.with_file_name("package.json");
+    let told = |why: String| format!("does not say its version: `{}`: {why}", path.display());
+    let text = fs::read_to_string(&path).map_err(|e| told(e.to_string()))?;
+    let package: serde_json::Value =
+        serde_json::from_str(&text).map_err(|e| told(e.to_string()))?;
+    let version = package.get("version").and_then(serde_json::Value::as_str);
+    version.and_then(said_version).ok_or_else(|| told("names no version".to_owned()))
+}
