@@ -47,7 +47,7 @@ pub struct Mistakes(pub Vec<Mistake>);
 
 impl Place {
     /// The place of the bytes `range` of `text`.
-    pub(super) fn of(file: &str, text: &str, range: &Range<usize>) -> Place {
+    pub fn of(file: &str, text: &str, range: &Range<usize>) -> Place {
         let start = floor_boundary(text, range.start);
         let end = floor_boundary(text, range.end).max(start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);

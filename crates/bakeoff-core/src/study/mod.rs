@@ -21,6 +21,7 @@ mod tree;
 
 pub use mistake::{Mistake, Mistakes, Place};
 pub use parse::parse;
+pub use reading::suggest;
 pub use tree::STUDY_SIZE_MAX;
 
 use std::collections::BTreeMap;

@@ -460,11 +460,7 @@ pub(super) fn word(
 }
 
 /// `` did you mean `clients`? ``, or all there are, after `otherwise`.
-pub(super) fn suggest<'w>(
-    written: &str,
-    known: impl Iterator<Item = &'w str>,
-    otherwise: &str,
-) -> String {
+pub fn suggest<'w>(written: &str, known: impl Iterator<Item = &'w str>, otherwise: &str) -> String {
     let known: Vec<_> = known.collect();
     match nearest(written, known.iter().copied()) {
         Some(word) => format!("did you mean `{}`?", shown(word)),

@@ -5,7 +5,9 @@
 //!
 //! Not here: the load itself (`http`, `engine`). A tool here is its flags, its checks and its output.
 
+mod flags;
 pub(crate) mod hey;
+pub(crate) mod vault_benchmark;
 pub(crate) mod wrk;
 
 use std::ffi::OsString;

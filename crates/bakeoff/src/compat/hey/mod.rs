@@ -5,9 +5,8 @@
 //! a second, and all requests are in the percentiles, not the first million. `docs/hey.md` lists
 //! every difference.
 //!
-//! Not here: the flags (`flags`, `options`), the layout (`output`), how requests are sent (`http`).
+//! Not here: the flags (`compat::flags`, `options`), the layout (`output`), how requests are sent (`http`).
 
-mod flags;
 mod options;
 mod output;
 
@@ -21,12 +20,12 @@ use std::time::{Duration, Instant};
 use bakeoff_core::measurement::{ErrorKind, Errors, Measurement};
 use bakeoff_core::study::Stop;
 
+use super::flags::Unreadable;
 use crate::engine::{Connections, Drive};
 use crate::environment;
 use crate::failure::{Failure, NOT_VALID};
 use crate::http::{Answers, Expect, Pace, Plan, Protocol, Request, Statuses, TlsOptions, Url};
 use crate::messages::Messages;
-use flags::Unreadable;
 use options::{Body, Options, Output, Until};
 use output::{Answer, Figures};
 

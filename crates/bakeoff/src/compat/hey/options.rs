@@ -13,7 +13,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::flags::{self, CommandLine, Takes, Unreadable};
+use crate::compat::flags::{self, CommandLine, Takes, Unreadable};
 
 /// What hey calls itself; servers and their logs may know it by that.
 const USER_AGENT: &str = "hey/0.0.1";

@@ -1,8 +1,8 @@
 //! Reads a command line as Go's `flag` package does, and values as Go's `strconv` and `time` do.
 //!
-//! hey is a Go program, and scripts rely on what that means: `-n 5`, `-n=5`, `--n 5` and `--n=5`
-//! are the same, switches take a value only with `=`, and the first word that is no flag ends the
-//! flags.
+//! hey and vault-benchmark are Go programs, and scripts rely on what that means: `-n 5`, `-n=5`,
+//! `--n 5` and `--n=5` are the same, switches take a value only with `=`, and the first word that is
+//! no flag ends the flags.
 //!
 //! Not here: which flags there are and what they mean (`options`).
 

@@ -1,0 +1,434 @@
+//! Reads HCL into values that know where they stand.
+//!
+//! vault-benchmark evaluates its files without variables and functions, so a value is a text, a
+//! number, a truth value, a list or an object of these. What would need an evaluation is a mistake
+//! with its place. Places show the line that they are in; a line that holds a secret shows
+//! asterisks in its stead, because a mistake reaches the terminal and the log of a pipeline.
+//!
+//! Not here: which options there are (`fields`, `config`).
+
+use std::ops::Range;
+
+use bakeoff_core::study::{Mistake, Mistakes, Place};
+use hcl_edit::expr::{Expression, ObjectKey, UnaryOperator};
+use hcl_edit::repr::Span as _;
+use hcl_edit::structure::{self, BlockLabel, Structure};
+use hcl_edit::template::{Element, Template};
+
+/// A configuration larger than this is something else.
+pub(super) const SIZE_MAX: u64 = 4 << 20;
+
+/// A file's text and name: what a mistake shows of it.
+#[derive(Debug)]
+pub(super) struct Source {
+    file: String,
+    /// Secrets are replaced by asterisks, byte for byte.
+    shown: String,
+}
+
+/// What stands in braces, or the whole file.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    pub(super) entries: Vec<Entry>,
+}
+
+/// One line of a body.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// `key = value`
+    Attribute { key: String, key_at: Range<usize>, node: Node },
+    /// `ident "label" { … }`
+    Block(Block),
+}
+
+/// A block.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) ident: String,
+    pub(super) at: Range<usize>,
+    pub(super) labels: Vec<(String, Range<usize>)>,
+    pub(super) body: Body,
+}
+
+/// A value and its place.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) at: Range<usize>,
+}
+
+/// A value.
+#[derive(Debug)]
+pub(super) enum Value {
+    Null,
+    Flag(bool),
+    /// As it is written, without trailing zeros.
+    Number(String),
+    Text(String),
+    List(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+impl Source {
+    fn new(file: &str, text: &str) -> Self {
+        Self { file: file.to_owned(), shown: concealed(text) }
+    }
+
+    /// The place of these bytes.
+    pub(super) fn place(&self, at: &Range<usize>) -> Place {
+        Place::of(&self.file, &self.shown, at)
+    }
+}
+
+impl Entry {
+    /// The attribute's or the block's name and where it stands.
+    pub(super) fn name(&self) -> (&str, &Range<usize>) {
+        match self {
+            Self::Attribute { key, key_at, .. } => (key, key_at),
+            Self::Block(block) => (&block.ident, &block.at),
+        }
+    }
+}
+
+impl Value {
+    /// What stands there, as a message says it; `secret` values are not repeated.
+    pub(super) fn seen(&self, secret: bool) -> String {
+        match self {
+            Self::Null => "`null`".to_owned(),
+            Self::Flag(flag) => format!("`{flag}`"),
+            Self::List(_) => "a list".to_owned(),
+            Self::Object(_) => "an object".to_owned(),
+            Self::Number(_) if secret => "a number".to_owned(),
+            Self::Text(_) if secret => "a text".to_owned(),
+            Self::Number(number) => format!("`{}`", shown(number)),
+            Self::Text(text) => format!("the text `\"{}\"`", shown(text)),
+        }
+    }
+}
+
+/// A text from the file on its way to a terminal: short, and without control characters.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown: String =
+        text.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(60).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Reads a file's text.
+///
+/// # Errors
+///
+/// Syntax errors, and values that would have to be computed: all of them.
+pub(super) fn parse(file: &str, text: &str) -> Result<(Source, Body), Mistakes> {
+    let source = Source::new(file, text);
+    let parsed = hcl_edit::parser::parse_body(text).map_err(|error| {
+        let at = error.location().offset();
+        let what = format!("this is not HCL: {}", error.message().replace('\n', ", "));
+        let place = Some(source.place(&(at..at + 1)));
+        // The message itself names what was expected, never what was there.
+        Mistakes(vec![Mistake { what, place, hint: None }])
+    })?;
+    let mut reader = Reader { source: &source, mistakes: Vec::new() };
+    let body = reader.body(&parsed);
+    match reader.mistakes {
+        none if none.is_empty() => Ok((source, body)),
+        mistakes => Err(Mistakes(mistakes)),
+    }
+}
+
+struct Reader<'s> {
+    source: &'s Source,
+    mistakes: Vec<Mistake>,
+}
+
+impl Reader<'_> {
+    fn mistake(&mut self, at: &Range<usize>, what: &str, hint: &str) {
+        let place = Some(self.source.place(at));
+        self.mistakes.push(Mistake { what: what.to_owned(), place, hint: Some(hint.to_owned()) });
+    }
+
+    fn body(&mut self, body: &structure::Body) -> Body {
+        let entries = body.iter().map(|structure| match structure {
+            Structure::Attribute(attribute) => Entry::Attribute {
+                key: attribute.key.to_string(),
+                key_at: span(attribute.key.span()),
+                node: self.node(&attribute.value),
+            },
+            Structure::Block(block) => Entry::Block(self.block(block)),
+        });
+        Body { entries: entries.collect() }
+    }
+
+    fn block(&mut self, block: &structure::Block) -> Block {
+        let labels = block.labels.iter().map(|label| {
+            let at = match label {
+                BlockLabel::Ident(ident) => ident.span(),
+                BlockLabel::String(text) => text.span(),
+            };
+            (label.as_str().to_owned(), span(at))
+        });
+        Block {
+            ident: block.ident.to_string(),
+            at: span(block.ident.span()),
+            labels: labels.collect(),
+            body: self.body(&block.body),
+        }
+    }
+
+    fn node(&mut self, expression: &Expression) -> Node {
+        Node { value: self.value(expression), at: span(expression.span()) }
+    }
+
+    fn value(&mut self, expression: &Expression) -> Value {
+        match expression {
+            Expression::Null(_) => Value::Null,
+            Expression::Bool(flag) => Value::Flag(*flag.value()),
+            Expression::Number(number) => Value::Number(number.value().to_string()),
+            Expression::String(text) => Value::Text(text.value().clone()),
+            Expression::Array(array) => {
+                Value::List(array.iter().map(|expression| self.node(expression)).collect())
+            }
+            Expression::Object(object) => {
+                let entries = object.iter().filter_map(|(key, value)| {
+                    let key = match key {
+                        ObjectKey::Ident(ident) => Some(ident.to_string()),
+                        ObjectKey::Expression(key) => match self.value(key) {
+                            Value::Text(text) | Value::Number(text) => Some(text),
+                            Value::Flag(flag) => Some(flag.to_string()),
+                            _ => {
+                                let at = span(key.span());
+                                self.mistake(&at, "this cannot be a key", "keys are texts");
+                                None
+                            }
+                        },
+                    };
+                    Some((key?, self.node(value.expr())))
+                });
+                Value::Object(entries.collect())
+            }
+            Expression::StringTemplate(template) => self.template(template, expression),
+            Expression::HeredocTemplate(heredoc) => self.template(&heredoc.template, expression),
+            Expression::Parenthesis(inner) => self.value(inner.inner()),
+            Expression::UnaryOp(operation)
+                if *operation.operator.value() == UnaryOperator::Neg
+                    && operation.expr.is_number() =>
+            {
+                match self.value(&operation.expr) {
+                    Value::Number(number) => Value::Number(format!("-{number}")),
+                    other => other,
+                }
+            }
+            _ => self.computed(expression),
+        }
+    }
+
+    /// A text of pieces; `${"a"}` is as good as `a`.
+    fn template(&mut self, template: &Template, whole: &Expression) -> Value {
+        let mut text = String::new();
+        for element in template {
+            match element {
+                Element::Literal(literal) => text.push_str(literal.value()),
+                Element::Interpolation(piece) => match self.value(&piece.expr) {
+                    Value::Text(piece) | Value::Number(piece) => text.push_str(&piece),
+                    Value::Flag(flag) => text.push_str(&flag.to_string()),
+                    _ => return self.computed(whole),
+                },
+                Element::Directive(_) => return self.computed(whole),
+            }
+        }
+        Value::Text(text)
+    }
+
+    fn computed(&mut self, expression: &Expression) -> Value {
+        self.mistake(
+            &span(expression.span()),
+            "this value would have to be computed: there are no variables and functions here",
+            "write the value itself; `$${` is a `${` that stays as it is",
+        );
+        Value::Null
+    }
+}
+
+fn span(span: Option<Range<usize>>) -> Range<usize> {
+    span.unwrap_or(0..0)
+}
+
+/// Whether the value of an option of this name is kept from every terminal.
+pub(super) fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let parts = [
+        "password",
+        "passwd",
+        "passphrase",
+        "bindpass",
+        "bind_pass",
+        "secret_key",
+        "client_secret",
+        "private_key",
+        "credential",
+        "connection_url",
+        "connection_uri",
+        "connection_string",
+        "jwt",
+        "certificate",
+        "ca_cert",
+    ];
+    parts.iter().any(|part| name.contains(part))
+        || matches!(
+            &*name,
+            "token" | "secret" | "user_token" | "vault_token" | "key" | "x_vault_token"
+        )
+}
+
+/// The text with every secret in asterisks, as many as it has bytes.
+///
+/// This goes by lines and knows no syntax, because a file that cannot be parsed has secrets too:
+/// after the name of a secret and `=` or `:`, everything up to the end of the line, of the list or
+/// of the heredoc is one.
+fn concealed(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut until = Until::Nothing;
+    for line in text.split_inclusive('\n') {
+        match &mut until {
+            Until::Nothing => {
+                let Some(from) = secret_begins(line) else {
+                    shown.push_str(line);
+                    continue;
+                };
+                shown.push_str(&line[..from]);
+                stars(&line[from..], &mut shown);
+                let value = line[from..].trim();
+                until = match value.strip_prefix("<<") {
+                    Some(delimiter) => {
+                        Until::Delimiter(delimiter.trim_start_matches('-').trim().to_owned())
+                    }
+                    None if depth(value) > 0 => Until::Closed(depth(value)),
+                    None => Until::Nothing,
+                };
+            }
+            Until::Delimiter(delimiter) => {
+                let ends = line.trim() == delimiter;
+                stars(line, &mut shown);
+                if ends {
+                    until = Until::Nothing;
+                }
+            }
+            Until::Closed(open) => {
+                *open += depth(line);
+                let ends = *open <= 0;
+                stars(line, &mut shown);
+                if ends {
+                    until = Until::Nothing;
+                }
+            }
+        }
+    }
+    shown
+}
+
+/// How long what is read is part of a secret.
+enum Until {
+    Nothing,
+    Delimiter(String),
+    /// So many brackets are closed.
+    Closed(isize),
+}
+
+/// How many brackets a piece of text opens, less those that it closes.
+fn depth(text: &str) -> isize {
+    let count = |brackets: [char; 2]| text.chars().filter(|c| brackets.contains(c)).count();
+    count(['[', '{']).cast_signed() - count([']', '}']).cast_signed()
+}
+
+fn stars(text: &str, to: &mut String) {
+    for byte in text.bytes() {
+        to.push(if byte.is_ascii_whitespace() { char::from(byte) } else { '*' });
+    }
+}
+
+/// Where on a line a secret begins.
+fn secret_begins(line: &str) -> Option<usize> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut at = 0;
+    while let Some(start) = line[at..].find(is_name).map(|start| at + start) {
+        let end = line[start..].find(|c| !is_name(c)).map_or(line.len(), |end| start + end);
+        let after = line[end..].trim_start_matches('"').trim_start();
+        let assigned = after.starts_with(['=', ':']) && !after.starts_with("==");
+        if assigned && is_secret(&line[start..end]) {
+            let value = after[1..].trim_start_matches([' ', '\t']);
+            return Some(line.len() - value.len());
+        }
+        at = end;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Value {
+        let (_, mut body) = parse("t.hcl", &format!("x = {text}\n")).unwrap();
+        match body.entries.remove(0) {
+            Entry::Attribute { node, .. } => node.value,
+            Entry::Block(_) => panic!("an attribute was written"),
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(format!("{:?}", value(text)), expected);
+    }
+
+    #[test]
+    fn values_are_what_they_are_written_as() {
+        check("null", "Null");
+        check("true", "Flag(true)");
+        check("5", "Number(\"5\")");
+        check("-5", "Number(\"-5\")");
+        check("1.5", "Number(\"1.5\")");
+        check(r#""a\nb\"c""#, r#"Text("a\nb\"c")"#);
+        check("(\"a\")", "Text(\"a\")");
+        check("\"$${x}${\"y\"}\"", "Text(\"${x}y\")");
+    }
+
+    #[test]
+    fn a_heredoc_is_a_text_with_its_line_ends() {
+        check("<<EOF\n  a\nb\nEOF", r#"Text("  a\nb\n")"#);
+        check("<<-EOF\n    a\n      b\n    EOF", r#"Text("a\n  b\n")"#);
+    }
+
+    #[test]
+    fn what_would_have_to_be_computed_is_a_mistake_with_its_place() {
+        for text in ["var.x", "upper(\"a\")", "\"${x}\"", "1 + 2", "[for x in [1]: x]"] {
+            let error = parse("t.hcl", &format!("a = 1\nx = {text}\n")).unwrap_err().to_string();
+            assert!(error.contains("t.hcl:2:5") && error.contains("computed"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_hcl_is_a_mistake_with_its_place() {
+        let error = parse("t.hcl", "a = 1\nb = \n").unwrap_err().to_string();
+        assert!(error.contains("t.hcl:2:") && error.contains("not HCL"), "{error}");
+        assert!(parse("t.hcl", "a = 1\na = 2\n").is_err());
+        parse("t.hcl", "").unwrap();
+    }
+
+    #[test]
+    fn secrets_are_kept_out_of_what_is_shown() {
+        let check = |text: &str, expected: &str| assert_eq!(concealed(text), expected);
+        check("vault_token = \"root\"\n", "vault_token = ******\n");
+        check("config { password=\"x\" }\nb = 1", "config { password=*** *\nb = 1");
+        check("token_ttl = \"2m\"\n", "token_ttl = \"2m\"\n");
+        check("\"password\": \"pä\"\n", "\"password\": *****\n");
+        check("jwt = <<EOF\nabc\nEOF\nb = 1\n", "jwt = *****\n***\n***\nb = 1\n");
+        check("key = [\n  \"a\",\n]\nb = 1\n", "key = *\n  ****\n*\nb = 1\n");
+        for broken in ["password = \"p4ss\n", "password = \"p4ss\" \"\n", "password = p4ss.word(\n"]
+        {
+            let error = parse("t.hcl", broken).unwrap_err().to_string();
+            assert!(!error.contains("p4ss"), "{error}");
+        }
+    }
+}
