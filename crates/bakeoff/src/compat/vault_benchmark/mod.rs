@@ -8,3 +8,4 @@ mod config;
 mod fields;
 mod hcl;
 mod options;
+mod report;
