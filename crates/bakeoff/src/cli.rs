@@ -74,6 +74,13 @@ pub(crate) enum Command {
         #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
         args: Vec<OsString>,
     },
+    /// Load Vault or OpenBao with vault-benchmark's files, and print what vault-benchmark prints
+    #[command(disable_help_flag = true)]
+    VaultBenchmark {
+        /// vault-benchmark's own (`bakeoff vault-benchmark run -h`)
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        args: Vec<OsString>,
+    },
     /// Print shell completions
     Completions {
         /// For which shell

@@ -81,6 +81,9 @@ fn obey(
         Command::Install { systems } => catalogue::install(systems, messages, interrupted)?,
         Command::Hey { args } => return compat::hey::run(args, messages, interrupted),
         Command::Wrk { args } => return compat::wrk::run(args, messages, interrupted),
+        Command::VaultBenchmark { args } => {
+            return compat::vault_benchmark::run(args, messages, interrupted);
+        }
         Command::Doctor { studies } => return catalogue::doctor(studies, messages),
         Command::Completions { shell } => {
             let mut script = Vec::new();

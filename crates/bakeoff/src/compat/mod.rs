@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// The tools, by the names that their users type.
-const TOOLS: [&str; 2] = ["wrk", "hey"];
+const TOOLS: [&str; 3] = ["wrk", "hey", "vault-benchmark"];
 
 /// The program's arguments as the command line knows them: of a tool, with its name in second place
 /// and the tool's own arguments behind `--`, so that nobody else takes them for theirs.
@@ -50,6 +50,7 @@ mod tests {
     fn a_link_by_the_name_of_a_tool_is_that_tool() {
         check("/usr/local/bin/hey -n 5 u", "/usr/local/bin/hey hey -- -n 5 u");
         check("hey", "hey hey --");
+        check("vault-benchmark run -h", "vault-benchmark vault-benchmark -- run -h");
         check("hey run u", "hey hey -- run u");
     }
 

@@ -83,6 +83,16 @@ pub(crate) trait Source: Send {
         Duration::ZERO
     }
 
+    /// The load begins: requests are due from `start` on.
+    fn begin(&mut self, start: Instant) {
+        let _ = start;
+    }
+
+    /// The request that `client` had under way was answered, at these moments.
+    fn answered(&mut self, client: u32, moments: &Moments) {
+        let _ = (client, moments);
+    }
+
     /// The worker has ended.
     fn ended(&mut self) {}
 }
@@ -300,10 +310,12 @@ impl<S: Source> Work for OneWork<S> {
     }
 
     fn begin(&mut self, start: Instant, measure: Instant) {
+        self.source.begin(start);
         self.tally.begin(start, measure);
     }
 
-    fn answered(&mut self, _: u32, moments: &Moments) {
+    fn answered(&mut self, client: u32, moments: &Moments) {
+        self.source.answered(client, moments);
         self.tally.answered(moments);
     }
 

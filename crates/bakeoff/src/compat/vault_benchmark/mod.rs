@@ -2,10 +2,47 @@
 //!
 //! Not here: the command line (`options`), the file (`config`, and `fields` and `hcl` below it).
 
-#![allow(dead_code)]
+#![allow(dead_code)] // until all types are in
 
+mod cleanup;
+mod client;
 mod config;
 mod fields;
 mod hcl;
+mod interrupts;
+mod load;
 mod options;
+mod profiles;
 mod report;
+mod request;
+mod run;
+mod server;
+mod tests;
+mod trouble;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use self::options::Command;
+use crate::failure::Failure;
+use crate::messages::Messages;
+
+/// Obeys vault-benchmark's command line.
+pub(crate) fn run(
+    args: &[OsString],
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let text = |arg: &OsString| {
+        let shown = || format!("`{}` is not UTF-8", arg.to_string_lossy());
+        arg.to_str().map(str::to_owned).ok_or_else(|| Failure::Input(shown(), None))
+    };
+    let args = args.iter().map(text).collect::<Result<Vec<String>, _>>()?;
+    match options::command(&args)? {
+        Command::Help(usage) => messages.output(usage),
+        Command::Run(flags) => return run::run(flags, messages, interrupted),
+        Command::Review(review) => messages.output(&report::review(&review)?),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -11,13 +11,14 @@ mod verbose;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
 use serde::{Deserialize, Serialize};
 
 use super::config::TOTAL;
+use super::load::{Outcome, TestFigures};
+use super::options::{ReportMode, Review};
 use crate::failure::Failure;
 
 /// What was seen of one test, as the load counted it.
@@ -152,19 +153,13 @@ impl Report {
         }
     }
 
-    /// A table, a line for each test.
-    pub(super) fn terse(&self) -> String {
-        terse::render(self)
-    }
-
-    /// A paragraph for each test.
-    pub(super) fn verbose(&self) -> String {
-        verbose::render(self)
-    }
-
-    /// A line for `review`.
-    pub(super) fn json(&self) -> String {
-        json::render(self)
+    /// With an empty line behind it, as vault-benchmark has it, but in a review.
+    fn render(&self, mode: ReportMode) -> String {
+        match mode {
+            ReportMode::Terse => terse::render(self),
+            ReportMode::Verbose => verbose::render(self),
+            ReportMode::Json => json::render(self),
+        }
     }
 
     /// Titles and figures: tests in natural order, then all together.
@@ -174,6 +169,24 @@ impl Report {
         let tests = names.into_iter().map(|name| (harmless(name), &self.metrics[name]));
         let total = self.metrics.get(TOTAL).map(|total| (TOTAL.to_uppercase(), total));
         tests.chain(total).collect()
+    }
+}
+
+impl<'f> Figures<'f> {
+    fn of(test: &'f TestFigures) -> Self {
+        Self {
+            name: &test.name,
+            requests: test.requests,
+            successes: test.successes,
+            latencies: &test.latencies,
+            statuses: &test.statuses,
+            errors: &test.errors,
+            bytes_in: test.bytes_in,
+            bytes_out: test.bytes_out,
+            first_sent: test.first_sent,
+            last_sent: test.last_sent,
+            last_done: test.last_done,
+        }
     }
 }
 
@@ -283,13 +296,20 @@ fn nanoseconds(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Reads the reports of a file: one for each server, ours or vault-benchmark's.
+/// What was seen of a server, as a report.
+pub(super) fn render(address: &str, outcome: &Outcome, mode: ReportMode) -> String {
+    let figures: Vec<Figures<'_>> = outcome.tests.iter().map(Figures::of).collect();
+    Report::new(address, outcome.began, &figures, &[], Vec::new()).render(mode)
+}
+
+/// What an earlier run found, ours or vault-benchmark's.
 ///
 /// # Errors
 ///
 /// A file that cannot be read, that holds something else, or nothing.
-pub(super) fn read(path: &Path) -> Result<Vec<Report>, Failure> {
-    json::read(path)
+pub(super) fn review(review: &Review) -> Result<String, Failure> {
+    let reports = json::read(&review.results_file)?;
+    Ok(reports.iter().map(|report| report.render(review.report_mode)).collect())
 }
 
 /// A time as Go writes it: `1m2.5s`, `93.4ms`, `0s`; `-` for none.

@@ -52,12 +52,12 @@ op10   4      2.00  1.60        2.50016ms  4.001791ms  4.001791ms  100.00%
 ---    ---    ---   ---         ---        ---         ---         ---
 TOTAL  7      3.50  1.60        2.50016ms  4.001791ms  4.001791ms  57.14%
 ";
-    assert_eq!(report().terse(), expected);
+    assert_eq!(report().render(ReportMode::Terse), expected);
 }
 
 #[test]
 fn verbose_is_a_paragraph_a_test() {
-    let verbose = report().verbose();
+    let verbose = report().render(ReportMode::Verbose);
     let expected = "
 op2
 Requests      [total, rate, throughput]         3, 1.50, 0.00
@@ -86,11 +86,12 @@ hung up
 fn what_was_written_as_json_is_reviewed_as_it_was() {
     let report = report();
     let mut file = tempfile::NamedTempFile::new().unwrap();
-    write!(file, "{}\n{}", report.json(), report.json()).unwrap();
-    let read = read(file.path()).unwrap();
+    write!(file, "{}\n{}", report.render(ReportMode::Json), report.render(ReportMode::Json))
+        .unwrap();
+    let read = json::read(file.path()).unwrap();
     assert_eq!(read.len(), 2);
-    assert_eq!(read[0].terse(), report.terse());
-    assert_eq!(read[1].verbose(), report.verbose());
+    assert_eq!(read[0].render(ReportMode::Terse), report.render(ReportMode::Terse));
+    assert_eq!(read[1].render(ReportMode::Verbose), report.render(ReportMode::Verbose));
     assert_eq!(
         (&*read[0].notes, &read[0].annotations["testname"]),
         (&["not kept".into()][..], &"x".into())
@@ -99,7 +100,7 @@ fn what_was_written_as_json_is_reviewed_as_it_was() {
 
 #[test]
 fn json_has_vegetas_names() {
-    let json: serde_json::Value = serde_json::from_str(&report().json()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report().render(ReportMode::Json)).unwrap();
     let test = &json["metrics"]["op10"];
     assert_eq!(test["earliest"], "2023-11-14T22:13:20Z");
     assert_eq!(test["end"], "2023-11-14T22:13:22.5Z");
@@ -120,8 +121,10 @@ fn results_without_what_is_ours_are_reviewed() {
     let check = |text: &str, expected: Result<&str, &str>| {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        match (read(file.path()), expected) {
-            (Ok(reports), Ok(expected)) => assert!(reports[0].terse().contains(expected)),
+        match (json::read(file.path()), expected) {
+            (Ok(reports), Ok(expected)) => {
+                assert!(reports[0].render(ReportMode::Terse).contains(expected))
+            }
             (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
             (read, _) => panic!("{read:?}"),
         }

@@ -1,0 +1,331 @@
+//! The measured requests, as templates: what is the same in all of them is rendered once.
+//!
+//! A template has places for what differs: a number, one of a list, a fresh name. All of them follow
+//! from the request's ticket, so that nothing is remembered between requests and a request that was
+//! never sent still has its test.
+//!
+//! Not here: what a test asks for (`tests`), when it is sent (`load`).
+
+/// A piece of a path or a body.
+#[derive(Clone)]
+pub(super) enum Piece {
+    /// The same each time.
+    Text(String),
+    /// A number from 1 to this one.
+    Number(u64),
+    /// One of these; two lists of one length yield elements at the same place.
+    OneOf(Vec<String>),
+    /// A name that no other request has: a version 4 UUID.
+    Unique,
+}
+
+/// A request of a test, again and again. May hold secrets: never to be printed.
+#[derive(Clone)]
+pub(super) struct Template {
+    pub(super) method: &'static str,
+    /// From `/v1/` on.
+    pub(super) path: Vec<Piece>,
+    /// Names and values: the token, the namespace.
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<Piece>,
+    /// What an answer must hold beside its status.
+    pub(super) holds: Option<&'static str>,
+}
+
+impl Template {
+    /// One that is always the same; `path` begins with `/v1/`.
+    pub(super) fn fixed(method: &'static str, path: String, body: String) -> Self {
+        Self {
+            method,
+            path: vec![Piece::Text(path)],
+            headers: Vec::new(),
+            body: vec![Piece::Text(body)],
+            holds: None,
+        }
+    }
+
+    /// With these headers.
+    pub(super) fn with(self, headers: Vec<(String, String)>) -> Self {
+        Self { headers, ..self }
+    }
+}
+
+/// What the places of one request are filled with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Draw {
+    /// Which test's turn it is, 0 to 99.
+    pub(super) percent: u32,
+    number: u64,
+    name: [u64; 2],
+}
+
+impl Draw {
+    /// Follows from a seed and a ticket: SplitMix64 (Steele, Lea and Flood, 2014), whose every
+    /// output is one step away from the next.
+    pub(super) fn new(seed: u64, ticket: u64) -> Self {
+        let mut state = seed.wrapping_add(ticket.wrapping_mul(GAMMA.wrapping_mul(4)));
+        let mut next = || {
+            state = state.wrapping_add(GAMMA);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        };
+        let percent = below(next(), 100) as u32;
+        Self { percent, number: next(), name: [next(), next()] }
+    }
+}
+
+const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A number below `limit` from random bits, without a division.
+fn below(bits: u64, limit: u64) -> u64 {
+    ((u128::from(bits) * u128::from(limit)) >> 64) as u64
+}
+
+/// Pieces whose fixed parts are bytes and whose lists have a length.
+pub(super) struct Pieces(Vec<Rendered>);
+
+enum Rendered {
+    Bytes(Vec<u8>),
+    Number(u64),
+    OneOf(Vec<Vec<u8>>),
+    Unique,
+}
+
+impl Pieces {
+    pub(super) fn new(pieces: &[Piece]) -> Self {
+        let rendered = pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => Rendered::Bytes(text.clone().into_bytes()),
+            Piece::Number(last) => Rendered::Number((*last).max(1)),
+            Piece::OneOf(list) => {
+                Rendered::OneOf(list.iter().map(|text| text.clone().into_bytes()).collect())
+            }
+            Piece::Unique => Rendered::Unique,
+        });
+        Self(rendered.collect())
+    }
+
+    /// Puts bytes before the first piece.
+    fn prepend(&mut self, bytes: Vec<u8>) {
+        self.0.insert(0, Rendered::Bytes(bytes));
+    }
+
+    /// Whether they are the same each time.
+    fn is_fixed(&self) -> bool {
+        self.0.iter().all(|piece| matches!(piece, Rendered::Bytes(_)))
+    }
+
+    /// How many bytes [`Self::write`] would append.
+    pub(super) fn length(&self, draw: &Draw) -> usize {
+        let length = |piece: &Rendered| match piece {
+            Rendered::Bytes(bytes) => bytes.len(),
+            Rendered::Number(last) => digits(1 + below(draw.number, *last), &mut [0; 20]).len(),
+            Rendered::OneOf(list) => chosen(list, draw).len(),
+            Rendered::Unique => UUID_LENGTH,
+        };
+        self.0.iter().map(length).sum()
+    }
+
+    #[inline]
+    pub(super) fn write(&self, draw: &Draw, out: &mut Vec<u8>) {
+        for piece in &self.0 {
+            match piece {
+                Rendered::Bytes(bytes) => out.extend_from_slice(bytes),
+                Rendered::Number(last) => {
+                    out.extend_from_slice(digits(1 + below(draw.number, *last), &mut [0; 20]));
+                }
+                Rendered::OneOf(list) => out.extend_from_slice(chosen(list, draw)),
+                Rendered::Unique => put_uuid(draw.name, out),
+            }
+        }
+    }
+}
+
+fn chosen<'a>(list: &'a [Vec<u8>], draw: &Draw) -> &'a [u8] {
+    let place = below(draw.number, list.len() as u64) as usize;
+    list.get(place).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// A number's decimal digits, without allocating.
+fn digits(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &buffer[at..];
+        }
+    }
+}
+
+const UUID_LENGTH: usize = 36;
+
+/// Appends a version 4 UUID (RFC 9562 section 5.4) of these random bits.
+fn put_uuid(bits: [u64; 2], out: &mut Vec<u8>) {
+    let high = (bits[0] & !0xf000) | 0x4000;
+    let low = (bits[1] & !(0b11 << 62)) | (0b10 << 62);
+    let hex = |value: u64, places: std::ops::Range<u32>, out: &mut Vec<u8>| {
+        for place in places {
+            out.push(b"0123456789abcdef"[(value >> (60 - 4 * place) & 0xf) as usize]);
+        }
+    };
+    hex(high, 0..8, out);
+    out.push(b'-');
+    hex(high, 8..12, out);
+    out.push(b'-');
+    hex(high, 12..16, out);
+    out.push(b'-');
+    hex(low, 0..4, out);
+    out.push(b'-');
+    hex(low, 4..16, out);
+}
+
+/// A version 4 UUID as text.
+pub(super) fn uuid(bits: [u64; 2]) -> String {
+    let mut out = Vec::with_capacity(UUID_LENGTH);
+    put_uuid(bits, &mut out);
+    out.into_iter().map(char::from).collect()
+}
+
+/// A template as HTTP/1.1 messages.
+pub(super) struct MessageOne {
+    /// The request line's method and path.
+    start: Pieces,
+    /// From the end of the path up to the body, or up to the body's length where that varies.
+    rest_of_head: Vec<u8>,
+    body: Pieces,
+    body_is_fixed: bool,
+}
+
+impl MessageOne {
+    /// `authority`: host and port as the `Host` field says them.
+    pub(super) fn new(template: &Template, authority: &str, keep_alive: bool) -> Self {
+        let mut start = Pieces::new(&template.path);
+        start.prepend(format!("{} ", template.method).into_bytes());
+        let body = Pieces::new(&template.body);
+        let mut head = format!(" HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {USER_AGENT}\r\n");
+        for (name, value) in &template.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !keep_alive {
+            head.push_str("Connection: close\r\n");
+        }
+        let body_is_fixed = body.is_fixed();
+        let has_body = !body_is_fixed || body.length(&NOTHING) > 0;
+        let wants_length = has_body || matches!(template.method, "POST" | "PUT");
+        if body_is_fixed {
+            if wants_length {
+                head.push_str(&format!("Content-Length: {}\r\n", body.length(&NOTHING)));
+            }
+            head.push_str("\r\n");
+        } else {
+            head.push_str("Content-Length: ");
+        }
+        Self { start, rest_of_head: head.into_bytes(), body, body_is_fixed }
+    }
+
+    /// Appends the message; returns the bytes of its body.
+    #[inline]
+    pub(super) fn write(&self, draw: &Draw, out: &mut Vec<u8>) -> usize {
+        self.start.write(draw, out);
+        out.extend_from_slice(&self.rest_of_head);
+        let body = self.body.length(draw);
+        if !self.body_is_fixed {
+            out.extend_from_slice(digits(body as u64, &mut [0; 20]));
+            out.extend_from_slice(b"\r\n\r\n");
+        }
+        self.body.write(draw, out);
+        body
+    }
+}
+
+/// What stands for a draw where nothing depends on it.
+const NOTHING: Draw = Draw { percent: 0, number: 0, name: [0; 2] };
+
+/// What is said for the user.
+pub(super) const USER_AGENT: &str = concat!("bakeoff/", env!("CARGO_PKG_VERSION"));
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn text(message: &MessageOne, draw: &Draw) -> String {
+        let mut out = Vec::new();
+        message.write(draw, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_message_has_the_length_of_its_body_whatever_it_is_filled_with() {
+        let template = Template {
+            path: vec![Piece::Text("/v1/a/".into()), Piece::Number(100_000)],
+            body: vec![Piece::Text("{".into()), Piece::Number(100_000), Piece::Unique],
+            ..Template::fixed("POST", String::new(), String::new())
+        };
+        let message = MessageOne::new(&template, "h:1", true);
+        let mut lengths = BTreeSet::new();
+        for ticket in 0..200 {
+            let text = text(&message, &Draw::new(7, ticket));
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            let said = head.split_once("Content-Length: ").unwrap().1;
+            assert_eq!(said.parse::<usize>().unwrap(), body.len());
+            let number = head.strip_prefix("POST /v1/a/").unwrap().split_once(' ').unwrap().0;
+            assert_eq!(&body[1..body.len() - 36], number, "one number a request");
+            lengths.insert(body.len());
+        }
+        assert!(lengths.len() > 1, "{lengths:?}");
+    }
+
+    #[test]
+    fn a_fixed_message_is_what_was_asked_for() {
+        let template = Template::fixed("LIST", "/v1/a".into(), String::new())
+            .with(vec![("X-Vault-Token".into(), "t".into())]);
+        let agent = USER_AGENT;
+        assert_eq!(
+            text(&MessageOne::new(&template, "h:1", false), &Draw::new(0, 0)),
+            format!(
+                "LIST /v1/a HTTP/1.1\r\nHost: h:1\r\nUser-Agent: {agent}\r\nX-Vault-Token: t\r\n\
+                 Connection: close\r\n\r\n"
+            )
+        );
+    }
+
+    #[test]
+    fn numbers_reach_from_1_to_the_last_and_lists_are_used_whole() {
+        let pieces = Pieces::new(&[Piece::Number(3), Piece::OneOf(vec!["a".into(), "b".into()])]);
+        let mut seen = BTreeSet::new();
+        for ticket in 0..500 {
+            let mut out = Vec::new();
+            pieces.write(&Draw::new(1, ticket), &mut out);
+            seen.insert(String::from_utf8(out).unwrap());
+        }
+        let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
+        assert_eq!(seen, ["1a", "2a", "2b", "3b"]);
+    }
+
+    #[test]
+    fn each_hundredth_of_the_weights_has_its_share_of_tickets() {
+        let mut counts = [0_u32; 100];
+        for ticket in 0..100_000 {
+            counts[Draw::new(3, ticket).percent as usize] += 1;
+        }
+        // Ten standard deviations of a binomial distribution with p = 0.01.
+        assert!(counts.iter().all(|count| (685..1315).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn a_unique_name_is_a_version_4_uuid_and_comes_once() {
+        let names: BTreeSet<String> =
+            (0..1000).map(|ticket| uuid(Draw::new(9, ticket).name)).collect();
+        assert_eq!(names.len(), 1000);
+        for name in names {
+            assert_eq!(name.len(), UUID_LENGTH);
+            assert_eq!(&name[14..15], "4");
+            assert!("89ab".contains(&name[19..20]), "{name}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The types of tests: what each makes on the server, and what it asks for again and again.
+//!
+//! A type reads its options when the file is read, so that all mistakes are told before anything is
+//! made. Setting up makes what the test needs and yields a template of its requests. What was made
+//! goes into the ledger, and the ledger takes it away again: types have no clean-up of their own.
+//!
+//! Not here: reading options (`fields`), the load (`load`).
+
+mod kv;
+mod pki;
+mod ssh;
+mod sys;
+mod transit;
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::cleanup::{Ledger, Made};
+use super::client::{Client, Reply};
+use super::fields::Fields;
+use super::request::{Template, uuid};
+use super::trouble::{Kind, Trouble};
+
+/// A test of a file, with its options.
+pub(super) trait TestType {
+    /// Makes what the requests need.
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble>;
+}
+
+/// A type: its name in files, and how its options are read.
+type Entry = (&'static str, fn(&Fields) -> Box<dyn TestType>);
+
+/// Every type.
+const TYPES: &[Entry] = &[
+    ("acl_policy_list", sys::policies_list),
+    ("acl_policy_read", sys::policies_read),
+    ("acl_policy_write", sys::policies_write),
+    ("ha_status", sys::ha_status),
+    ("health", sys::health),
+    ("kvv1_list", kv::v1_list),
+    ("kvv1_read", kv::v1_read),
+    ("kvv1_write", kv::v1_write),
+    ("kvv2_list", kv::v2_list),
+    ("kvv2_read", kv::v2_read),
+    ("kvv2_write", kv::v2_write),
+    ("leader", sys::leader),
+    ("metrics", sys::metrics),
+    ("mount", sys::mount),
+    ("namespace", sys::namespace),
+    ("pki_issue", pki::issue),
+    ("pki_sign", pki::sign),
+    ("seal_status", sys::seal_status),
+    ("ssh_issue", ssh::issue),
+    ("ssh_sign", ssh::sign),
+    ("transit_decrypt", transit::decrypt),
+    ("transit_encrypt", transit::encrypt),
+    ("transit_sign", transit::sign),
+    ("transit_verify", transit::verify),
+];
+
+/// The originals' types that are not here: they need services of others.
+pub(super) const ELSEWHERE: &[&str] = &[
+    "approle_auth",
+    "aws_auth",
+    "aws_secret",
+    "azure_auth",
+    "azure_secret",
+    "cassandra_secret",
+    "cert_auth",
+    "consul_secret",
+    "couchbase_secret",
+    "cubbyhole_read",
+    "cubbyhole_write",
+    "elasticsearch_secret",
+    "gcp_auth",
+    "gcp_impersonation_secret",
+    "gcp_secret",
+    "gcpkms_decrypt",
+    "gcpkms_encrypt",
+    "gcpkms_reencrypt",
+    "gcpkms_sign",
+    "gcpkms_verify",
+    "github_auth",
+    "hanadb_secret",
+    "identity",
+    "jwt_auth",
+    "kube_auth",
+    "kubernetes_secret",
+    "ldap_auth",
+    "ldap_dynamic_secret",
+    "ldap_static_secret",
+    "mongodb_atlas_secret",
+    "mongodb_secret",
+    "mssql_secret",
+    "mysql_secret",
+    "nomad_secret",
+    "okta_auth",
+    "oracle_secret",
+    "postgresql_secret",
+    "rabbitmq_secret",
+    "radius_auth",
+    "redis_dynamic_secret",
+    "redis_elasticache_secret",
+    "redis_static_secret",
+    "redshift_secret",
+    "snowflake_dynamic_secret",
+    "snowflake_static_secret",
+    "terraform_secret",
+    "totp_create",
+    "totp_generate",
+    "totp_read",
+    "transform_tokenization",
+    "userpass_auth",
+];
+
+/// Reads the options of a test of this type; `None` for a type that there is not.
+pub(super) fn build(kind: &str, config: &Fields) -> Option<Box<dyn TestType>> {
+    let found = TYPES.iter().find(|(name, _)| *name == kind);
+    found.map(|(_, build)| build(config))
+}
+
+/// The names of all types, in order.
+pub(super) fn names() -> Vec<&'static str> {
+    TYPES.iter().map(|(name, _)| *name).collect()
+}
+
+/// Where a test is set up.
+pub(super) struct Stage<'a> {
+    pub(super) client: &'a mut Client,
+    pub(super) ledger: &'a mut Ledger,
+    /// The name that what is mounted gets, or begins with.
+    pub(super) name: String,
+    /// What is told to whoever wants to know: a line.
+    pub(super) told: &'a mut dyn FnMut(String),
+}
+
+impl Stage<'_> {
+    /// Mounts a secrets engine: `options` go into the request as they are.
+    pub(super) fn mount(&mut self, path: &str, kind: &str, options: Value) -> Result<(), Trouble> {
+        self.enable("mounts", path, kind, options)
+    }
+
+    /// Mounts an authentication method.
+    pub(super) fn enable_auth(
+        &mut self,
+        path: &str,
+        kind: &str,
+        options: Value,
+    ) -> Result<(), Trouble> {
+        self.enable("auth", path, kind, options)
+    }
+
+    fn enable(
+        &mut self,
+        table: &str,
+        path: &str,
+        kind: &str,
+        options: Value,
+    ) -> Result<(), Trouble> {
+        (self.told)(format!("mounting {kind} at {path}"));
+        let full = format!("sys/{table}/{path}");
+        let mut body = json!({ "type": kind });
+        merge(&mut body, options);
+        let made = Made::At(full.clone());
+        self.ledger.note(made.clone());
+        match self.client.post(&full, &body) {
+            Ok(_) => Ok(()),
+            // Asked for again after the leader was lost, which had obeyed.
+            Err(trouble) if trouble.kind == Kind::InUse && trouble.repeated => Ok(()),
+            Err(trouble) => {
+                if trouble.kind == Kind::InUse {
+                    self.ledger.forget(&made);
+                }
+                Err(trouble.while_doing(&format!("cannot mount `{kind}`")))
+            }
+        }
+    }
+
+    /// Writes a body to a path after `/v1/`.
+    pub(super) fn write(&mut self, path: &str, body: Map<String, Value>) -> Result<Reply, Trouble> {
+        (self.told)(format!("writing {path}"));
+        self.client.write(path, &Value::Object(body))
+    }
+
+    /// Waits for what a server does after it has answered.
+    pub(super) fn wait(&self, time: Duration) -> Result<(), Trouble> {
+        self.client.wait(time)
+    }
+}
+
+fn merge(into: &mut Value, more: Value) {
+    if let (Some(into), Value::Object(more)) = (into.as_object_mut(), more) {
+        into.extend(more);
+    }
+}
+
+/// A body as it is sent.
+pub(super) fn body_of(fields: Map<String, Value>) -> String {
+    Value::Object(fields).to_string()
+}
+
+/// A name that nothing has yet.
+pub(super) fn fresh_name() -> String {
+    uuid([rand::random(), rand::random()])
+}
+
+/// So many random bytes, in Base64.
+fn random_base64(length: usize) -> String {
+    let bytes: Vec<u8> = (0..length).map(|_| rand::random()).collect();
+    STANDARD.encode(bytes)
+}
+
+#[cfg(test)]
+mod tests_of_types {
+    use super::*;
+
+    #[test]
+    fn types_stand_in_order_and_once() {
+        let names = names();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(names, sorted);
+    }
+
+    #[test]
+    fn what_is_elsewhere_is_not_here() {
+        let both: Vec<_> = ELSEWHERE.iter().filter(|name| names().contains(name)).collect();
+        assert!(both.is_empty(), "{both:?}");
+    }
+
+    #[test]
+    fn a_fresh_name_is_fresh() {
+        assert_ne!(fresh_name(), fresh_name());
+        assert_eq!(STANDARD.decode(random_base64(7)).unwrap().len(), 7);
+    }
+}
