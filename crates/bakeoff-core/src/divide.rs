@@ -23,7 +23,13 @@ pub struct Half {
     pub threads: u32,
 }
 
-/// The writes and the reads of a workload; `None` where it has only one of them, and there is
+/// Whether a workload has both halves: operations that write keys, and others.
+pub fn divides(workload: &Workload) -> bool {
+    workload.writes() && workload.mix.keys().any(|operation| !operation.writes())
+}
+
+/// The writes and the reads of a workload; what neither writes keys nor reads them goes with the
+/// reads. `None` where it has only one of them, and there is
 /// nothing to divide. A stage has at least two clients, and two operations where it ends by count.
 pub fn halves(
     workload: &Workload,

@@ -401,7 +401,7 @@ impl Routes {
     /// Those of a load; an error tells why there are none.
     fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, String> {
         let targets = |writes| cluster.targets(load.targets.of(writes));
-        if load.targets.is_split() && workload.writes() && workload.reads_any() {
+        if load.targets.is_split() && divide::divides(workload) {
             return Ok(Self::Apart { writes: targets(true)?, reads: targets(false)? });
         }
         targets(workload.writes()).map(Self::Same)

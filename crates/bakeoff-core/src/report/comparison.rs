@@ -6,12 +6,12 @@
 //! Not here: words (`words`), rows and columns (`tables`).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::check::{Audit, Verdict};
 use crate::measurement::{ErrorKind, Example, Measurement};
 use crate::plan;
 use crate::record::{Check, Outcome, Record, TrialRecord};
+use crate::staleness::Staleness;
 use crate::stats::{self, Figure, Summary};
 use crate::study::{Load, Operation, Workload};
 use crate::units::{latency_text, share_text, trials_text};
@@ -81,12 +81,14 @@ pub(super) struct TrialFigures {
     pub(super) stall: Option<Stall>,
     /// Nodes that answered much later than the others.
     pub(super) slow_nodes: Vec<SlowNode>,
+    /// How old what reads returned was, by node; empty where that was not measured.
+    pub(super) staleness: Vec<Staleness>,
     /// What its charts show.
     pub(super) drawn: Drawn,
 }
 
 impl TrialFigures {
-    fn new(record: &TrialRecord, warmup: Duration) -> Self {
+    fn new(record: &TrialRecord, load: &Load) -> Self {
         let whole = record.measurement();
         let mut invalid_because = record.invalid_because();
         if whole.is_none() && invalid_because.is_empty() {
@@ -115,8 +117,13 @@ impl TrialFigures {
             checks: record.checks.clone(),
             examples: whole.as_ref().map_or_else(Vec::new, examples),
             stall: noticed::stall(record),
-            slow_nodes: whole.as_ref().map_or_else(Vec::new, |w| noticed::slow_nodes(record, w)),
-            drawn: Drawn::new(record, warmup, whole.as_ref()),
+            // Nodes that only write and nodes that only read are not to be compared.
+            slow_nodes: whole
+                .as_ref()
+                .filter(|_| !load.targets.is_split())
+                .map_or_else(Vec::new, |whole| noticed::slow_nodes(record, whole)),
+            staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
+            drawn: Drawn::new(record, load.warmup, whole.as_ref()),
         }
     }
 
@@ -467,7 +474,7 @@ fn contender(record: &Record, system: &str, workload: &Workload, load: &Load) ->
             .trials
             .iter()
             .filter(|record| here(&record.trial))
-            .map(|record| TrialFigures::new(record, load.warmup))
+            .map(|record| TrialFigures::new(record, load))
             .collect(),
         published: published().map(|one| (Quantity::of_metric(one.metric), one.value)).collect(),
         notes,

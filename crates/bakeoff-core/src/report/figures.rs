@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::histogram::Latencies;
 use crate::measurement::{ErrorKind, Measurement, OperationFigures};
 use crate::record::{StageRecord, TrialRecord, Usage};
+use crate::staleness::{Age, Staleness};
 use crate::stats::Figure;
 use crate::study::Metric;
 use crate::units::{ByteCount, count_text, figure_text, latency_text, share_text};
@@ -127,6 +128,10 @@ pub(super) enum Quantity {
     ErrorsOf(ErrorKind),
     /// Reads that were allowed to be old and were.
     OldReads,
+    /// Of reads that may be old and are judged, which share was, 0 to 1.
+    StaleShare,
+    /// For how long what stale reads returned had been superseded, as far as that is known exactly.
+    StaleAge(Point),
     /// Connections that were lost or could not be had again.
     ConnectionErrors,
     /// Time without a connection, all clients added up.
@@ -192,6 +197,8 @@ impl Quantity {
             Self::ErrorShare => "errors, of all",
             Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
             Self::OldReads => "old reads (allowed)",
+            Self::StaleShare => "stale reads (allowed), share",
+            Self::StaleAge(point) => return format!("age of stale reads {}", point.words().0),
             Self::ConnectionErrors => "connections lost",
             Self::Disconnected => "client time disconnected",
             Self::CpuNodeMax => "server CPU max, one node",
@@ -226,6 +233,8 @@ impl Quantity {
             Self::ErrorShare => "error_share",
             Self::ErrorsOf(kind) => return format!("errors_{}", kind.name().replace(' ', "_")),
             Self::OldReads => "old_reads",
+            Self::StaleShare => "stale_share",
+            Self::StaleAge(point) => return format!("stale_age_{}_ms", point.words().1),
             Self::ConnectionErrors => "connections_lost",
             Self::Disconnected => "disconnected_seconds",
             Self::CpuNodeMax => "server_cpu_max_of_one_node_percent",
@@ -259,9 +268,11 @@ impl Quantity {
         match self {
             Self::ReadyAfter | Self::Seconds | Self::Disconnected => Unit::Seconds,
             Self::ThroughputMax | Self::ThroughputMean | Self::ThroughputMin => Unit::PerSecond,
-            Self::Response(_) | Self::Service(_) | Self::Slip(_) | Self::CpuPerOperation => {
-                Unit::Milliseconds
-            }
+            Self::Response(_)
+            | Self::Service(_)
+            | Self::Slip(_)
+            | Self::StaleAge(_)
+            | Self::CpuPerOperation => Unit::Milliseconds,
             Self::CpuNodeMax
             | Self::CpuSum
             | Self::CpuMeanSum
@@ -297,7 +308,7 @@ impl Quantity {
                 Quantity::Response(Point::Mean).text(Figure::Value(value * 1e3))
             }
             _ if self == Self::Disconnected => "0 s".to_owned(),
-            _ if self == Self::ErrorShare => share_text(value),
+            _ if matches!(self, Self::ErrorShare | Self::StaleShare) => share_text(value),
             Unit::Percent => format!("{} %", count_text(value.round() as u64)),
             Unit::Count | Unit::PerSecond if whole => count_text(value as u64),
             Unit::Seconds if value >= 99.95 => format!("{value:.1}"),
@@ -372,6 +383,27 @@ fn count_seconds(measurement: &Measurement) -> Figure {
     Figure::Value(measurement.window.as_secs_f64())
 }
 
+/// How old reads were, all nodes together; nothing where that was not measured.
+fn stale(nodes: &[Staleness]) -> Figures {
+    let mut whole = Staleness::default();
+    nodes.iter().for_each(|node| whole.merge(node));
+    if whole.reads == 0 {
+        return Figures::new();
+    }
+    let age = |(quantile, point)| {
+        let known = match whole.age(quantile) {
+            Some(Age::Exactly(age)) => Figure::Value(age.as_secs_f64() * 1e3),
+            Some(Age::AtLeast(_)) => Figure::Absent,
+            None if whole.stale > 0 => Figure::Beyond,
+            None => Figure::Absent,
+        };
+        (Quantity::StaleAge(point), known)
+    };
+    let points = [(0.5, Point::P50), (0.99, Point::P99), (1.0, Point::Slowest)];
+    let share = (Quantity::StaleShare, whole.share().into());
+    points.into_iter().map(age).chain([share]).collect()
+}
+
 /// The fewest and the most verified successes in any whole second of any stage.
 ///
 /// By stage, since each may end within a second, and what is left of that one is no second. `None`
@@ -409,6 +441,7 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     for point in Point::ALL {
         figures.insert(Quantity::Slip(point), point.of(&whole.slip));
     }
+    figures.extend(stale(&whole.staleness));
     let nodes: Vec<&Usage> = trial.usage.iter().filter(|usage| usage.name != GENERATOR).collect();
     let over_nodes = |value: fn(&Usage) -> f64, join: fn(f64, f64) -> f64| {
         Figure::from(nodes.iter().map(|usage| value(usage)).reduce(join))

@@ -12,7 +12,7 @@ use crate::stats::Figure;
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use super::figures::{Combined, Figures, Quantity};
 use super::judgement::{JudgedAs, Judgement};
-use super::{Report, floor, words};
+use super::{Report, floor, stale, words};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
 pub const FORMAT: u32 = 1;
@@ -99,6 +99,7 @@ fn contender(of: &Contender) -> Value {
         "figures": combined(of),
         "published_notes": of.notes,
         "not_checked": not_checked,
+        "staleness": stale::json(&stale::nodes(of)),
         "trials": of.trials.iter().map(trial).collect::<Vec<_>>(),
     })
 }
@@ -170,6 +171,7 @@ fn trial(of: &TrialFigures) -> Value {
         "keys_exhausted": of.keys_exhausted,
         "figures": figures(&of.figures),
         "operations": operations,
+        "staleness": stale::json(&of.staleness),
         "stages": stages,
         "first_errors": errors,
         "audits": of.audits.iter().map(audit).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::tables::{self, Table};
-use super::{Report, floor, words};
+use super::{Report, floor, stale, words};
 
 /// The whole report as GitHub-flavoured Markdown, ending in a newline.
 pub fn markdown(report: &Report) -> String {
@@ -55,14 +55,15 @@ pub fn markdown(report: &Report) -> String {
             .chain(words::invalid(comparison))
             .chain(audits)
             .chain(words::unchecked(comparison))
+            .chain(stale::lines(comparison))
             .chain(errors)
             .map(|line| escape(&line))
             .collect();
         if !notes.is_empty() {
             paragraph(&list(notes));
         }
-        for grid in [tables::stages(comparison), tables::operations(comparison)] {
-            let Some(grid) = grid else { continue };
+        let more = [tables::stages(comparison), tables::operations(comparison)];
+        for grid in more.into_iter().chain([stale::table(comparison)]).flatten() {
             if let Some(title) = &grid.title {
                 paragraph(&format!("### {}", escape(title)));
             }

@@ -21,6 +21,7 @@ mod json;
 mod judgement;
 mod markdown;
 mod noticed;
+mod stale;
 mod tables;
 mod terminal;
 mod words;

@@ -484,7 +484,7 @@ pub(super) static TARGETS: Table = Table {
             "reads",
             Form::Word(Targets::NAMES),
             "followers",
-            "Which nodes the clients that read connect to, in turn.",
+            "Which nodes the clients that read, or do anything but `put` and `delete`, connect to, in turn.",
         ),
     ],
 };

@@ -7,6 +7,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
     &[
         ("quickstart", include_str!("../../../../studies/quickstart.yaml")),
         ("demo", include_str!("../../../../studies/demo.yaml")),
+        ("staleness", include_str!("../../../../studies/staleness.yaml")),
         ("kv-stores", include_str!("../../../../studies/kv-stores.yaml")),
     ]
 }

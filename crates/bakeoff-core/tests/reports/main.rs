@@ -18,6 +18,7 @@ use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Check, Outcome, Record};
 use bakeoff_core::report::{self, Report, Style};
+use bakeoff_core::staleness::{Age, Lag, Seen, Staleness};
 use bakeoff_core::study::{
     Arrivals, Metric, Operation, Publication, Published, ReadConsistency, Stop,
 };
@@ -151,8 +152,25 @@ fn open_mix() -> Record {
         }
         failing(whole, "get", ErrorKind::Unsent, unsent)
     };
-    record.run("etcd", vec![(100, both(450, 0))]);
-    let trial = record.run("consul", vec![(100, both(200, 1000))]);
+    // What the first node answered with was 1 to 40 ms old; of the second's, half is forgotten.
+    let aged = |mut whole: Measurement, system: &str, forgotten: u32| {
+        let of = |(node, reads, stale): (u32, u32, u32)| {
+            let node = format!("{system}-{node}");
+            let mut of = Staleness { node, ..Staleness::default() };
+            (stale..reads).for_each(|_| of.count(Seen::Fresh));
+            for nth in 1..=stale {
+                let age = millis(u64::from(nth * 4));
+                let age =
+                    if nth > stale - forgotten { Age::AtLeast(age) } else { Age::Exactly(age) };
+                of.count(Seen::Old(Some(Lag { age, behind: nth })));
+            }
+            of
+        };
+        whole.staleness = [(2, 120, 10), (3, 80, 0)].map(of).into();
+        whole
+    };
+    record.run("etcd", vec![(100, aged(both(450, 0), "etcd", 0))]);
+    let trial = record.run("consul", vec![(100, aged(both(200, 1000), "consul", 5))]);
     trial.audits[1].verdict = Verdict::NotChecked("it runs elsewhere".to_owned());
     record
 }

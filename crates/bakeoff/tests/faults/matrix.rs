@@ -95,6 +95,22 @@ static NODES: Scene = Scene {
     nodes: 3,
 };
 
+/// Reads at nodes that are not written to, which may be old,
+static STANDBYS: Scene = Scene {
+    name: "standbys",
+    workload: "{mix: {put: 50, get: 50}, keys: {count: 5}, reads: stale}",
+    loads: "{load: {clients: 6, rate: 200/s, stop: {after: 3s}, \
+            targets: {writes: leader, reads: followers}}}",
+    nodes: 3,
+};
+/// and the same where they may not.
+static FRESH: Scene = Scene {
+    name: "fresh",
+    workload: "{mix: {put: 50, get: 50}, keys: {count: 5}}",
+    loads: STANDBYS.loads,
+    nodes: 3,
+};
+
 const fn canary(
     fault: &'static str,
     name: &'static str,
@@ -149,6 +165,22 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "stale: 20%",
+        &[Said::Check("answers", "0 wrong and "), Said::Check("answers", "stale answers; key `")],
+    ),
+    canary(
+        "standbys lag behind, and may",
+        "lags",
+        &STANDBYS,
+        "load",
+        "old: 300ms",
+        &[Said::Figure("stale_share", 0.8), Said::Figure("stale_age_max_ms", 200.0)],
+    ),
+    canary(
+        "standbys lag behind, and must not",
+        "lagging",
+        &FRESH,
+        "load",
+        "old: 300ms",
         &[Said::Check("answers", "0 wrong and "), Said::Check("answers", "stale answers; key `")],
     ),
     canary(

@@ -16,6 +16,7 @@ mod page;
 mod percentiles;
 mod scale;
 mod spread;
+mod stale;
 mod svg;
 mod sweep;
 mod timeline;
@@ -54,6 +55,10 @@ pub fn html(report: &Report, record: &Record) -> String {
         Section { id: "trials", heading: "Trials", body: trials::section(report) },
         Section { id: "machine", heading: "Set-up", body: machine::section(report) },
     ];
+    let body = stale::section(report);
+    if !body.is_empty() {
+        sections.insert(3, Section { id: "staleness", heading: "Staleness", body });
+    }
     let room: usize = sections.iter().map(|section| section.body.len()).sum();
     let (body, blocks) = data::section(report, record, room);
     sections.push(Section { id: "data", heading: "Data", body });

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::loads::ReadLoad;
 use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
+use crate::divide::divides;
 use crate::study::reading::{list, suggest};
 use crate::study::tree::{At, Mistaken};
 use crate::study::{Arrivals, KeyOrder, Kind, Load, Stop, Targets, Workload};
@@ -120,7 +121,7 @@ fn enough_keys(
 
 /// Whether a load whose writes and reads go to different nodes can be divided between them.
 fn divisible(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad, resolved: &Load) {
-    if !resolved.targets.is_split() || !workload.writes() || !workload.reads_any() {
+    if !resolved.targets.is_split() || !divides(workload) {
         return;
     }
     let places = load

@@ -380,7 +380,7 @@ error: load `steady` ends by a count, and its writes and reads go at paces of th
   --> my.yaml:13:11
    |
 13 |     stop: {operations: 100}
-   |           ^
+   |           ^^^^^^^^^^^^^^^^^
 hint: one of the two would go on alone; write `stop: {after: 30s}`, or give it a `rate`
 ",
     );
@@ -391,7 +391,7 @@ error: system `one` has one node, and so no followers
   --> my.yaml:12:14
    |
 12 |     targets: {writes: leader, reads: followers}
-   |              ^
+   |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 hint: give it `nodes: 3`, or write `targets: all`
 ",
     );
