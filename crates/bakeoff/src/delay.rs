@@ -14,6 +14,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::{Duration, Instant};
@@ -24,6 +25,20 @@ use crate::engine::clock;
 
 /// The internal command: `bakeoff __delay LISTEN TO LATENCY`, two addresses and a duration.
 pub(crate) const COMMAND: &str = "__delay";
+
+/// The program that knows the internal command: this one.
+#[cfg(not(test))]
+pub(crate) fn program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "bakeoff".into())
+}
+
+/// A test runner does not know our internal commands; the binary built beside it does.
+#[cfg(test)]
+pub(crate) fn program() -> PathBuf {
+    let runner = std::env::current_exe().expect("a test runner has a path");
+    let folder = runner.parent().and_then(|deps| deps.parent());
+    folder.expect("a test runner lies in `deps`").join("bakeoff")
+}
 
 /// How much is read at once.
 const PIECE: usize = 16 << 10;

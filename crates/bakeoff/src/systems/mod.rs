@@ -7,7 +7,10 @@
 
 pub(crate) mod canary;
 pub(crate) mod consul;
+mod distant;
 pub(crate) mod etcd;
+pub(crate) mod gcs_emulator;
+pub(crate) mod haproxy;
 mod http;
 pub(crate) mod openbao;
 pub(crate) mod postgresql;
@@ -17,12 +20,6 @@ pub(crate) mod talk;
 #[cfg(test)]
 mod testing;
 pub(crate) mod dynamodb_emulator {
-    pub(crate) mod recipe;
-}
-pub(crate) mod gcs_emulator {
-    pub(crate) mod recipe;
-}
-pub(crate) mod haproxy {
     pub(crate) mod recipe;
 }
 pub(crate) mod vault;
@@ -59,6 +56,8 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
         &openbao::OpenBao,
         &canary::Canary,
         &postgresql::PostgreSql,
+        &gcs_emulator::GcsEmulator,
+        &haproxy::HaProxy,
     ]
 }
 
@@ -69,7 +68,7 @@ pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
 
 /// How the programs are had that are not in the registry.
 pub(crate) fn parts() -> &'static [&'static Recipe] {
-    &[&haproxy::recipe::RECIPE, &gcs_emulator::recipe::RECIPE, &dynamodb_emulator::recipe::RECIPE]
+    &[&dynamodb_emulator::recipe::RECIPE]
 }
 
 /// What every study is checked against.
@@ -196,6 +195,14 @@ impl Asked<'_> {
     /// `etcd-1`, …: the names of the nodes.
     pub(crate) fn node_names(&self) -> impl Iterator<Item = String> {
         (1..=self.system.nodes).map(|number| format!("{}-{number}", self.system.name))
+    }
+
+    /// The program of a system that is none of bakeoff's own.
+    fn installed(&self) -> Result<&'_ Installed, HostError> {
+        self.program.ok_or_else(|| HostError::Spec {
+            node: self.system.name.clone(),
+            problem: "it was given no program".into(),
+        })
     }
 
     /// The value of an option, if the study sets it.

@@ -118,7 +118,7 @@ impl System for PostgreSql {
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        let installed = program(asked)?;
+        let installed = asked.installed()?;
         let memory = Memory::default();
         let credentials = Credentials {
             user: "bakeoff".into(),
@@ -217,19 +217,12 @@ fn assignment(name: &str, path: &Path) -> std::ffi::OsString {
     text
 }
 
-fn program<'a>(asked: &Asked<'a>) -> Result<&'a Installed, HostError> {
-    asked.program.ok_or_else(|| HostError::Spec {
-        node: asked.system.name.clone(),
-        problem: "it was given no program".into(),
-    })
-}
-
 /// Another program of the same installation.
 fn beside(server: &Installed, name: &str) -> Result<PathBuf, HostError> {
     server.beside(name).ok_or_else(|| HostError::Program {
         node: server.system.clone(),
         program: name.into(),
-        problem: format!("it is not beside {}", server.command()[0].display()),
+        problem: format!("it did not come with {}", server.source),
     })
 }
 

@@ -13,9 +13,10 @@ use super::prepare::Database;
 use super::{Product, is_on};
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::systems::http::{Question, question};
 use crate::systems::openbao::STANDBY_READS;
-use crate::systems::{ASKED, Asked, Description, Memory, Neighbour, option, postgresql, setting};
+use crate::systems::{
+    ASKED, Asked, Description, Memory, Neighbour, gcs_emulator, option, postgresql, setting,
+};
 use crate::tls::{Authority, LOOPBACK};
 
 /// The bucket of an emulated Google Cloud Storage.
@@ -239,6 +240,12 @@ fn storage(
     let at = |index: usize| {
         part.map(|part| part.nodes[index % part.nodes.len()].authority.clone()).unwrap_or_default()
     };
+    // An emulator's last node is the one to connect to: the others may have a latency before them.
+    let entrance = || {
+        part.and_then(|part| part.nodes.last())
+            .map(|node| node.authority.clone())
+            .unwrap_or_default()
+    };
     let high_availability = if system.nodes > 1 { "true" } else { "false" };
     let said = match storage {
         "raft" => {
@@ -271,7 +278,7 @@ fn storage(
         }
         "gcs" => {
             if part.is_some() {
-                env.push(("STORAGE_EMULATOR_HOST".to_owned(), format!("http://{}", at(0))));
+                env.push(("STORAGE_EMULATOR_HOST".to_owned(), format!("http://{}", entrance())));
             } else if let Some(file) = asked.option("credentials") {
                 env.push(("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file.to_owned()));
             }
@@ -285,7 +292,7 @@ fn storage(
                 "ha_enabled": high_availability,
             });
             if part.is_some() {
-                table["endpoint"] = json!(format!("http://{}", at(0)));
+                table["endpoint"] = json!(format!("http://{}", entrance()));
                 env.push(("AWS_ACCESS_KEY_ID".to_owned(), "emulated".to_owned()));
                 env.push(("AWS_SECRET_ACCESS_KEY".to_owned(), "emulated".to_owned()));
             } else {
@@ -308,17 +315,9 @@ pub(in crate::systems) fn prepare_parts(
     behind: &[Neighbour],
 ) -> Result<(), String> {
     let Some(part) = behind.iter().find(|part| part.role == "storage") else { return Ok(()) };
+    let entrance = part.nodes.last();
     match storage_of(asked) {
-        "gcs" => {
-            let bucket = json!({"name": BUCKET});
-            let asked = Question {
-                method: "POST",
-                target: "/storage/v1/b",
-                body: Some(&bucket),
-                ..Question::default()
-            };
-            question(&part.nodes[0], &asked)?.success().map(|_| ())
-        }
+        "gcs" => entrance.map_or(Ok(()), |node| gcs_emulator::make_bucket(node, BUCKET)),
         // OpenBao makes its own.
         "postgresql" if product == Product::Vault => {
             postgresql::execute(&part.nodes[0], postgresql::VAULT_TABLES).map(|_| ())

@@ -1,0 +1,127 @@
+//! An emulator of Google Cloud Storage on loopback: fake-gcs-server.
+//!
+//! It speaks the service's JSON API and keeps objects as files, so that what a system stored is
+//! there after a kill. It is not the service: it answers at once, from one machine, and does not sync
+//! what it writes. `latency` puts a relay in front of it that makes each request take as much
+//! longer; with it clients have to be sent to the last of its nodes, which is that relay.
+//!
+//! Not here: the relay (`crate::delay`).
+
+pub(crate) mod recipe;
+#[cfg(test)]
+mod tests;
+
+use bakeoff_core::record::{Acknowledged, Promises};
+use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+
+use super::http::{Question, ask, question};
+use super::{ASKED, Access, Asked, Description, System, View, distant, setting};
+use crate::host::ports::Allocator;
+use crate::host::{HostError, NodeSpec};
+use crate::install::Recipe;
+
+/// The emulator as a part.
+#[derive(Debug)]
+pub(crate) struct GcsEmulator;
+
+const OPTIONS: &[KindOption] = &[KindOption {
+    name: distant::OPTION,
+    form: OptionForm::Duration,
+    meaning: "how much longer each request takes, as if the service were so far away",
+}];
+
+/// The project that buckets are made in; the emulator knows no others.
+const PROJECT: &str = "bakeoff";
+
+/// Makes a bucket, if it is not there yet. `entrance`: the last of the emulator's nodes.
+pub(crate) fn make_bucket(entrance: &Access, name: &str) -> Result<(), String> {
+    let body = serde_json::json!({ "name": name });
+    let target = format!("/storage/v1/b?project={PROJECT}");
+    let asked =
+        Question { method: "POST", target: &target, body: Some(&body), ..Question::default() };
+    let said = question(entrance, &asked)?;
+    if said.status == 409 { Ok(()) } else { said.success().map(|_| ()) }
+}
+
+impl System for GcsEmulator {
+    fn kind(&self) -> Kind {
+        Kind {
+            options: OPTIONS,
+            emulates: Some("Google Cloud Storage"),
+            ..Kind::new("gcs-emulator")
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        Promises {
+            replication: "none: one emulator has the data, where the service replicates it".into(),
+            acknowledged: "once the kernel has it, where the service has it on several disks"
+                .into(),
+            reads: "what was written last".into(),
+            acknowledged_in: Some(Acknowledged::PageCache),
+            ..Promises::default()
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let name = asked.node_names().next().unwrap_or_default();
+        let dir = asked.dir.join(&name);
+        let port = ports.take()?;
+        let relay = distant::relay(asked, &name, port, ports)?;
+        // Addresses of objects, in answers, are those that clients can follow.
+        let public = relay.as_ref().map_or(port, |relay| relay.port("client"));
+        let args = [
+            "-scheme".into(),
+            "http".into(),
+            "-host".into(),
+            "127.0.0.1".into(),
+            "-port".into(),
+            port.to_string(),
+            "-backend".into(),
+            "filesystem".into(),
+            "-filesystem-root".into(),
+            "objects".into(),
+            "-external-url".into(),
+            format!("http://127.0.0.1:{public}"),
+            "-public-host".into(),
+            format!("127.0.0.1:{public}"),
+            // A line for each request would be a part of what is measured.
+            "-log-level".into(),
+            "warn".into(),
+        ];
+        let emulator = NodeSpec {
+            program: (&installed.command()[0]).into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: installed.env(),
+            ports: vec![("client".into(), port)],
+            limits: asked.system.limits.clone(),
+            dir,
+            name,
+            ..NodeSpec::default()
+        };
+        let mut settings = vec![
+            setting("backend", "filesystem", "its default too; what was stored survives a kill"),
+            setting("log-level", "warn", "its default writes a line for each request"),
+        ];
+        settings
+            .extend(asked.option(distant::OPTION).map(|it| setting(distant::OPTION, it, ASKED)));
+        let nodes = std::iter::once(emulator).chain(relay).collect();
+        Ok(Description { nodes, settings, ..Description::default() })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        // Through the relay, where there is one: then both are up.
+        let entrance = nodes.last().ok_or("it has no nodes")?;
+        match ask(entrance, "GET", &format!("/storage/v1/b?project={PROJECT}"))? {
+            (200, _) => Ok(View::default()),
+            (status, said) => {
+                Err(format!("`{}` answered {status}: {}", entrance.name, said.trim()))
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! HAProxy in front of a cluster: where clients connect, and who of the nodes gets what they ask.
+//!
+//! `to: leader` sends all to the node that leads, `to: all` to every node that can serve. Which those
+//! are HAProxy finds out by itself, asking each node over HTTP what the system names for it
+//! (`System::health`), as the vendors document it. `mode: tcp` hands each connection to a node, TLS
+//! unopened; `mode: http` each request, which needs nodes without TLS.
+//!
+//! Ready is what sends to the right number of nodes, by HAProxy's own statistics and after it has
+//! asked each: until then it takes all for well.
+//!
+//! Not here: the paths to ask (each system's).
+
+pub(crate) mod recipe;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+use rustix::process::{Resource, getrlimit};
+
+use super::http::ask;
+use super::{ASKED, Access, Asked, Description, Memory, System, View, WHOLE, setting};
+use crate::engine::transport::Target;
+use crate::host::ports::Allocator;
+use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
+use crate::install::Recipe;
+
+/// HAProxy as a part.
+#[derive(Debug)]
+pub(crate) struct HaProxy;
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: "to",
+        form: OptionForm::Word(&["all", "leader"]),
+        meaning: "which nodes it sends requests to; all that can serve when absent",
+    },
+    KindOption {
+        name: "mode",
+        form: OptionForm::Word(&["tcp", "http"]),
+        meaning: "whether it hands on connections or requests; connections when absent",
+    },
+    KindOption {
+        name: "balance",
+        form: OptionForm::Word(&["roundrobin", "leastconn"]),
+        meaning: "whose turn it is; roundrobin when absent",
+    },
+    KindOption {
+        name: "threads",
+        form: OptionForm::Number,
+        meaning: "how many threads it has; one for each CPU when absent",
+    },
+];
+
+/// The most connections from clients.
+const CONNECTIONS_MAX: u64 = 20_000;
+/// How often it asks each node. Its default is 2 s, and three answers make a change.
+const INTERVAL: &str = "500ms";
+/// How long a connection may stand idle; longer than a study's load.
+const IDLE: &str = "1h";
+
+/// What it has to remember to be looked at.
+struct Front {
+    statistics: Target,
+    /// Whether one node must be up; all of `nodes` otherwise.
+    to_leader: bool,
+    nodes: usize,
+}
+
+impl System for HaProxy {
+    fn kind(&self) -> Kind {
+        Kind { options: OPTIONS, ..Kind::new("haproxy") }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, asked: &study::System) -> Promises {
+        let reads = match super::option(asked, "to") {
+            Some("leader") => "what the leader answers",
+            _ => "what the node answers whose turn it is",
+        };
+        Promises {
+            replication: "none: it has no data".into(),
+            acknowledged: "when the node behind it does".into(),
+            reads: reads.into(),
+            ..Promises::default()
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let name = asked.node_names().next().unwrap_or_default();
+        let unsound =
+            |problem: &str| HostError::Spec { node: name.clone(), problem: problem.into() };
+        let fronted = asked.neighbour(WHOLE).ok_or_else(|| unsound("nothing stands behind it"))?;
+        let health = fronted.system.health();
+        let health =
+            health.ok_or_else(|| unsound("the system behind it does not say which nodes serve"))?;
+        let tls = fronted.nodes.iter().any(|node| node.target.tls.is_some());
+        if tls && asked.option("mode") == Some("http") {
+            return Err(unsound("`mode: http` cannot pass TLS through; use `mode: tcp`"));
+        }
+        let to_leader = asked.option("to") == Some("leader");
+        let (client, statistics) = (ports.take()?, ports.take()?);
+        let plan = Plan {
+            mode: asked.option("mode").unwrap_or("tcp"),
+            balance: asked.option("balance").unwrap_or("roundrobin"),
+            threads: asked.option("threads"),
+            connections: connections_max(),
+            client,
+            statistics,
+            path: if to_leader { health.leader } else { health.any },
+            tls,
+            nodes: &fronted.nodes,
+        };
+        let node = NodeSpec {
+            program: (&installed.command()[0]).into(),
+            // In the foreground, as one process, which a signal ends.
+            args: ["-db", "-f", "haproxy.cfg"].map(Into::into).to_vec(),
+            env: installed.env(),
+            files: vec![NodeFile {
+                path: "haproxy.cfg".into(),
+                contents: plan.configuration().into_bytes(),
+                mode: FileMode::Readable,
+            }],
+            ports: vec![("client".into(), client), ("statistics".into(), statistics)],
+            limits: asked.system.limits.clone(),
+            dir: asked.dir.join(&name),
+            name,
+            ..NodeSpec::default()
+        };
+        let memory = Memory::default();
+        memory.keep(Front {
+            statistics: Target { address: ([127, 0, 0, 1], statistics).into(), tls: None },
+            to_leader,
+            nodes: fronted.nodes.len(),
+        });
+        let settings = plan.settings(asked);
+        Ok(Description { nodes: vec![node], settings, memory, ..Description::default() })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        let node = nodes.first().ok_or("it has no nodes")?;
+        let front = node.memory.get::<Front>().ok_or("it was not started here")?;
+        let statistics = Access {
+            authority: front.statistics.address.to_string(),
+            target: front.statistics.clone(),
+            ..node.clone()
+        };
+        let (status, csv) = ask(&statistics, "GET", "/;csv")?;
+        if status != 200 {
+            return Err(format!("`{}`: its statistics answered {status}", node.name));
+        }
+        let up = nodes_up(&csv).map_err(|why| format!("`{}`: {why}", node.name))?;
+        let wanted = if front.to_leader { 1 } else { front.nodes };
+        if up.len() != wanted {
+            let up = if up.is_empty() { "none".into() } else { up.join(", ") };
+            let what = if front.to_leader { "one node" } else { "all nodes" };
+            return Err(format!("`{}` is to send to {what}, and sees up: {up}", node.name));
+        }
+        Ok(View::default())
+    }
+}
+
+/// How many connections it may take: each has one to a node besides, and both are files.
+fn connections_max() -> u64 {
+    let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    (files.saturating_sub(100) / 2).clamp(100, CONNECTIONS_MAX)
+}
+
+/// What a configuration is made of.
+struct Plan<'a> {
+    mode: &'a str,
+    balance: &'a str,
+    threads: Option<&'a str>,
+    connections: u64,
+    client: u16,
+    statistics: u16,
+    /// What is asked of each node.
+    path: &'a str,
+    tls: bool,
+    nodes: &'a [Access],
+}
+
+impl Plan<'_> {
+    fn configuration(&self) -> String {
+        let Self { mode, balance, connections, client, statistics, path, .. } = self;
+        let mut text = format!("global\n    maxconn {connections}\n");
+        if let Some(threads) = self.threads {
+            let _ = writeln!(text, "    nbthread {threads}");
+        }
+        let _ = write!(
+            text,
+            "defaults\n    \
+                 timeout connect 5s\n    \
+                 timeout client {IDLE}\n    \
+                 timeout server {IDLE}\n\
+             frontend clients\n    \
+                 mode {mode}\n    \
+                 bind 127.0.0.1:{client}\n    \
+                 default_backend nodes\n\
+             backend nodes\n    \
+                 mode {mode}\n    \
+                 balance {balance}\n    \
+                 option httpchk\n    \
+                 http-check send meth GET uri {path} ver HTTP/1.1 hdr Host bakeoff\n    \
+                 http-check expect status 200\n    \
+                 default-server inter {INTERVAL} fall 1 rise 1\n"
+        );
+        // It looks whether a node serves, and passes on no more than that: clients verify.
+        let check = if self.tls { "check check-ssl verify none" } else { "check" };
+        for node in self.nodes {
+            let _ = writeln!(text, "    server {} {} {check}", node.name, node.target.address);
+        }
+        let _ = write!(
+            text,
+            "frontend statistics\n    \
+                 mode http\n    \
+                 bind 127.0.0.1:{statistics}\n    \
+                 stats enable\n    \
+                 stats uri /\n"
+        );
+        text
+    }
+
+    fn settings(&self, asked: &Asked<'_>) -> Vec<bakeoff_core::record::Setting> {
+        let mut settings = vec![
+            setting(
+                "maxconn",
+                self.connections,
+                "computed from the limit of open files otherwise, which differs widely",
+            ),
+            setting(
+                "timeout client, server",
+                IDLE,
+                "it has none and asks for one; no load's connection is to be cut",
+            ),
+            setting("timeout connect", "5s", "it has none and asks for one"),
+            setting("httpchk", self.path, "what the vendor documents for a load balancer"),
+            setting(
+                "inter, fall, rise",
+                format!("{INTERVAL}, 1, 1"),
+                "a new leader is found within half a second instead of six",
+            ),
+        ];
+        for option in OPTIONS {
+            settings.extend(asked.option(option.name).map(|it| setting(option.name, it, ASKED)));
+        }
+        settings
+    }
+}
+
+/// The names of the nodes that are up, by the statistics as CSV; an error tells what they say instead.
+/// A node counts as up before it was asked, and is sent to: then nothing is certain yet.
+fn nodes_up(csv: &str) -> Result<Vec<&str>, String> {
+    let mut lines = csv.lines();
+    let head = lines.next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
+    let head: Vec<&str> = head.split(',').collect();
+    let column = |name: &str| {
+        let found = head.iter().position(|&column| column == name);
+        found.ok_or_else(|| format!("its statistics have no `{name}`"))
+    };
+    let (proxy, server) = (column("pxname")?, column("svname")?);
+    let (status, check) = (column("status")?, column("check_status")?);
+    let mut up = Vec::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let field = |column: usize| fields.get(column).copied().unwrap_or_default();
+        if field(proxy) != "nodes" || field(server) == "BACKEND" {
+            continue;
+        }
+        // `* ` marks a check under way.
+        if matches!(field(check).trim_start_matches("* "), "" | "INI") {
+            return Err(format!("it has not yet asked `{}`", field(server)));
+        }
+        if field(status).starts_with("UP") {
+            up.push(field(server));
+        }
+    }
+    Ok(up)
+}
