@@ -9,6 +9,7 @@ use crate::install::{Recipe, Shape, Source};
 /// How the emulator can be had.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "dynamodb-emulator",
+    // It says that it wants 20; Debian 12's 18 runs it.
     shape: Shape::Node { executable: "dynalite", node_major_min: 18 },
     sources: &[Source::Npm {
         package: "dynalite",
