@@ -158,7 +158,7 @@ impl Field {
         self
     }
 
-    /// It must be written, or its variable be set.
+    /// It must be written, or its variable be set, and not be empty.
     pub(super) const fn required(mut self) -> Self {
         self.required = true;
         self
@@ -492,18 +492,21 @@ impl Fields {
                 Form::Any => self.json(name),
             };
             let variable = || field.variable.and_then(|name| self.variable(name)).map(Json::from);
+            // What is written and cannot be read is a mistake already, and not also missing.
+            let is_unread = value.is_none() && self.is_filled(name);
             let value = value.or_else(variable).or_else(|| field.default.json());
-            if value.is_none() && field.required && !self.is_written(name) {
+            let value = value.filter(|value| !field.leaves_out(value));
+            if value.is_none() && field.required && !is_unread {
                 self.miss(field);
             }
-            let value = value.filter(|value| !field.leaves_out(value));
             Some((name.to_owned(), value?))
         };
         fields.iter().filter_map(value).collect()
     }
 
-    fn is_written(&self, name: &str) -> bool {
-        self.known.attributes.iter().any(|(key, _, _)| key == name)
+    fn is_filled(&self, name: &str) -> bool {
+        let is_null = |node: &Node| matches!(node.value, Value::Null);
+        self.known.attributes.iter().any(|(key, _, node)| key == name && !is_null(node))
     }
 
     fn miss(&self, field: &Field) {

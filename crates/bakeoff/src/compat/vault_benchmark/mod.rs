@@ -42,7 +42,11 @@ pub(crate) fn run(
     match options::command(&args)? {
         Command::Help(usage) => messages.output(usage),
         Command::Run(flags) => return run::run(flags, messages, interrupted),
-        Command::Review(review) => messages.output(&report::review(&review)?),
+        Command::Review(review) => {
+            let (text, notes) = report::review(&review)?;
+            messages.output(&text);
+            notes.iter().for_each(|note| messages.complain(note));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,7 @@
 //! Not here: options and files (`options`, `config`), what a test makes (`tests`), reports
 //! (`report`).
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use bakeoff_core::units::{count_text, latency_text};
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use super::cleanup::{Ledger, Made};
 use super::client::Client;
@@ -55,7 +57,9 @@ pub(super) fn run(
     let (options, config) = flags.resolve(&Environment::of_this_process())?;
     let asked = asked(&config)?;
     let variable = |name: &str| std::env::var(name).ok();
-    let tls = TlsSettings::from_environment(options.ca_pem_file.clone(), variable)?;
+    let mut tls = TlsSettings::from_environment(options.ca_pem_file.clone(), variable)?;
+    // The files are gone when this is.
+    let _shown = show_identity(&asked, &mut tls)?;
     let interrupts = Arc::new(Interrupts::default());
     interrupts.during(interrupted, |_| {
         let mut run = Run { options: &options, messages, interrupts: interrupts.clone() };
@@ -66,19 +70,54 @@ pub(super) fn run(
 /// Builds all tests, so that every mistake of the file is told at once.
 fn asked(config: &Config) -> Result<Vec<Asked>, Failure> {
     let mut all = Vec::new();
+    let mut identified = false;
     for test in &config.tests {
         match tests::build(&test.kind, &test.config) {
-            Some(built) => all.push(Asked {
-                name: test.name.clone(),
-                weight: test.weight,
-                mount: test.mount().to_owned(),
-                test: built,
-            }),
+            Some(built) => {
+                if built.identity().is_some() && std::mem::replace(&mut identified, true) {
+                    test.mistake(
+                        "a second test wants a certificate made up for it",
+                        "all requests show the same one: one `cert_auth` can be without \
+                         `certificate`",
+                    );
+                }
+                all.push(Asked {
+                    name: test.name.clone(),
+                    weight: test.weight,
+                    mount: test.mount().to_owned(),
+                    test: built,
+                });
+            }
             None => test.unknown_kind(&tests::names(), tests::ELSEWHERE),
         }
     }
     config.finish()?;
     Ok(all)
+}
+
+/// Puts the certificate that a test made up, and its key, where TLS takes them from: files that
+/// only this user can read.
+fn show_identity(
+    asked: &[Asked],
+    tls: &mut TlsSettings,
+) -> Result<Option<[NamedTempFile; 2]>, Failure> {
+    let Some(identity) = asked.iter().find_map(|asked| asked.test.identity()) else {
+        return Ok(None);
+    };
+    let write = |text: &str| {
+        let mut file = NamedTempFile::new()?;
+        file.write_all(text.as_bytes())?;
+        Ok(file)
+    };
+    let files = [&identity.certificate, &identity.key].map(|text| write(text));
+    let [certificate, key] = files.map(|file: io::Result<NamedTempFile>| {
+        file.map_err(|error| {
+            Failure::Machine(format!("cannot write a certificate for the load: {error}"))
+        })
+    });
+    let files = [certificate?, key?];
+    tls.cert = Some((files[0].path().to_owned(), files[1].path().to_owned()));
+    Ok(Some(files))
 }
 
 struct Run<'a> {
@@ -106,14 +145,18 @@ impl Run<'_> {
         });
         let clean = self.clean_up(first, &mut ledger);
         let outcomes = loaded?;
-        let reports: Vec<String> = servers
-            .iter()
-            .zip(&outcomes)
-            .map(|(server, outcome)| report::render(&server.address, outcome, options.report_mode))
+        let notes: Vec<Vec<String>> =
+            outcomes.iter().zip(&servers).map(|(outcome, server)| notes(outcome, server)).collect();
+        let told = servers.iter().zip(&outcomes).zip(&notes);
+        let reports: Vec<String> = told
+            .map(|((server, outcome), notes)| {
+                let (address, annotations) = (&server.address, &options.annotations);
+                report::render(address, outcome, annotations, notes, options.report_mode)
+            })
             .collect();
         self.log(LogLevel::Info, "benchmark complete");
         self.messages.output(&reports.concat());
-        outcomes.iter().zip(&servers).for_each(|(outcome, server)| self.note(outcome, server));
+        notes.iter().flatten().for_each(|note| self.messages.complain(note));
         Ok(if self.interrupts.count() > 0 {
             ExitCode::from(Failure::Interrupted.exit_code())
         } else if !clean || outcomes.iter().any(|outcome| outcome.measurement.verified() == 0) {
@@ -281,46 +324,48 @@ impl Run<'_> {
         self.messages.complain(&format!("error: left on the server: {stays}"));
         false
     }
+}
 
-    /// What the report does not say, and a reader has to know.
-    fn note(&mut self, outcome: &Outcome, server: &Server) {
-        let address = &server.address;
-        let measured = &outcome.measurement;
-        if outcome.unsent > 0 {
-            let planned = outcome.unsent + outcome.tests.iter().map(|t| t.requests).sum::<u64>();
-            self.messages.complain(&format!(
-                "the plan could not be kept: {} of {} requests to `{address}` were due and never \
-                 sent, because no worker was free; their waiting is in the times, they are not in \
-                 the counts. Fewer `-rps` or more `-workers` may help",
-                count_text(outcome.unsent),
-                count_text(planned),
-            ));
-        }
-        if let Some(late) = measured.slip.quantile(0.99).filter(|late| *late > LATE) {
-            self.messages.complain(&format!(
-                "the load generator itself was late: 1 % of requests were sent {} or more after \
-                 they were due",
-                latency_text(late)
-            ));
-        }
-        let failed: u64 = outcome.tests.iter().map(|test| test.requests - test.successes).sum();
-        if failed > 0 {
-            let all: u64 = outcome.tests.iter().map(|test| test.requests).sum();
-            let mut kinds: Vec<String> = Vec::new();
-            for test in &outcome.tests {
-                for (what, count) in &test.errors {
-                    kinds.push(format!("{} × {what} (`{}`)", count_text(*count), test.name));
-                }
-            }
-            kinds.truncate(10);
-            self.messages.complain(&format!(
-                "{} of {} requests to `{address}` failed: {}",
-                count_text(failed),
-                count_text(all),
-                kinds.join(", ")
-            ));
-        }
+/// What the report does not say, and a reader has to know.
+fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
+    let mut notes = Vec::new();
+    let address = &server.address;
+    let measured = &outcome.measurement;
+    if outcome.unsent > 0 {
+        let planned = outcome.unsent + outcome.tests.iter().map(|t| t.requests).sum::<u64>();
+        notes.push(format!(
+            "the plan could not be kept: {} of {} requests to `{address}` were due and never sent, \
+             because no worker was free; their waiting is in the times, they are not in the \
+             counts. Fewer `-rps` or more `-workers` may help",
+            count_text(outcome.unsent),
+            count_text(planned),
+        ));
     }
+    if let Some(late) = measured.slip.quantile(0.99).filter(|late| *late > LATE) {
+        notes.push(format!(
+            "the load generator itself was late: 1 % of requests were sent {} or more after they \
+             were due",
+            latency_text(late)
+        ));
+    }
+    let failed: u64 = outcome.tests.iter().map(|test| test.requests - test.successes).sum();
+    if failed > 0 {
+        let all: u64 = outcome.tests.iter().map(|test| test.requests).sum();
+        let mut kinds: Vec<String> = Vec::new();
+        for test in &outcome.tests {
+            for (what, count) in &test.errors {
+                kinds.push(format!("{} × {what} (`{}`)", count_text(*count), test.name));
+            }
+        }
+        kinds.truncate(10);
+        notes.push(format!(
+            "{} of {} requests to `{address}` failed: {}",
+            count_text(failed),
+            count_text(all),
+            kinds.join(", ")
+        ));
+    }
+    notes
 }
 
 fn tests_text(count: usize) -> String {

@@ -53,7 +53,7 @@ pub(super) struct Report {
     annotations: BTreeMap<String, String>,
     /// What must be known to read the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// One test's figures, under the names that vegeta has for them.
@@ -153,7 +153,7 @@ impl Report {
         }
     }
 
-    /// With an empty line behind it, as vault-benchmark has it, but in a review.
+    /// The report's text.
     fn render(&self, mode: ReportMode) -> String {
         match mode {
             ReportMode::Terse => terse::render(self),
@@ -296,20 +296,30 @@ fn nanoseconds(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What was seen of a server, as a report.
-pub(super) fn render(address: &str, outcome: &Outcome, mode: ReportMode) -> String {
+/// What was seen of a server, as a report with an empty line behind it, as vault-benchmark has it.
+/// Annotations and notes are in JSON only.
+pub(super) fn render(
+    address: &str,
+    outcome: &Outcome,
+    annotations: &[(String, String)],
+    notes: &[String],
+    mode: ReportMode,
+) -> String {
     let figures: Vec<Figures<'_>> = outcome.tests.iter().map(Figures::of).collect();
-    Report::new(address, outcome.began, &figures, &[], Vec::new()).render(mode)
+    let report = Report::new(address, outcome.began, &figures, annotations, notes.to_vec());
+    report.render(mode) + "\n"
 }
 
-/// What an earlier run found, ours or vault-benchmark's.
+/// What an earlier run found, ours or vault-benchmark's: its reports, and its notes on them.
 ///
 /// # Errors
 ///
 /// A file that cannot be read, that holds something else, or nothing.
-pub(super) fn review(review: &Review) -> Result<String, Failure> {
+pub(super) fn review(review: &Review) -> Result<(String, Vec<String>), Failure> {
     let reports = json::read(&review.results_file)?;
-    Ok(reports.iter().map(|report| report.render(review.report_mode)).collect())
+    let text = reports.iter().map(|report| report.render(review.report_mode)).collect();
+    let notes = reports.into_iter().flat_map(|report| report.notes);
+    Ok((text, notes.map(|note| harmless(&note)).collect()))
 }
 
 /// A time as Go writes it: `1m2.5s`, `93.4ms`, `0s`; `-` for none.

@@ -6,8 +6,12 @@
 //!
 //! Not here: reading options (`fields`), the load (`load`).
 
+mod databases;
+mod directories;
 mod kv;
+mod logins;
 mod pki;
+mod services;
 mod ssh;
 mod sys;
 mod transit;
@@ -28,6 +32,18 @@ use super::trouble::{Kind, Trouble};
 pub(super) trait TestType {
     /// Makes what the requests need.
     fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble>;
+
+    /// Who the clients say they are over TLS, if the test made that up.
+    fn identity(&self) -> Option<&Identity> {
+        None
+    }
+}
+
+/// A certificate and its key, in PEM. Never to be printed.
+#[derive(Clone)]
+pub(super) struct Identity {
+    pub(super) certificate: String,
+    pub(super) key: String,
 }
 
 /// A type: its name in files, and how its options are read.
@@ -38,8 +54,12 @@ const TYPES: &[Entry] = &[
     ("acl_policy_list", sys::policies_list),
     ("acl_policy_read", sys::policies_read),
     ("acl_policy_write", sys::policies_write),
+    ("approle_auth", logins::approle),
+    ("cert_auth", logins::cert),
+    ("consul_secret", logins::consul),
     ("ha_status", sys::ha_status),
     ("health", sys::health),
+    ("jwt_auth", logins::jwt),
     ("kvv1_list", kv::v1_list),
     ("kvv1_read", kv::v1_read),
     ("kvv1_write", kv::v1_write),
@@ -59,22 +79,20 @@ const TYPES: &[Entry] = &[
     ("transit_encrypt", transit::encrypt),
     ("transit_sign", transit::sign),
     ("transit_verify", transit::verify),
+    ("userpass_auth", logins::userpass),
 ];
 
-/// The originals' types that are not here: they need services of others.
+/// The originals' types that are not here: they need services of others, or parts of Vault that are
+/// sold.
 pub(super) const ELSEWHERE: &[&str] = &[
-    "approle_auth",
+    "associations_read",
+    "associations_write",
     "aws_auth",
-    "aws_secret",
     "azure_auth",
     "azure_secret",
-    "cassandra_secret",
-    "cert_auth",
-    "consul_secret",
-    "couchbase_secret",
     "cubbyhole_read",
     "cubbyhole_write",
-    "elasticsearch_secret",
+    "events",
     "gcp_auth",
     "gcp_impersonation_secret",
     "gcp_secret",
@@ -83,29 +101,14 @@ pub(super) const ELSEWHERE: &[&str] = &[
     "gcpkms_reencrypt",
     "gcpkms_sign",
     "gcpkms_verify",
-    "github_auth",
-    "hanadb_secret",
     "identity",
-    "jwt_auth",
     "kube_auth",
     "kubernetes_secret",
-    "ldap_auth",
-    "ldap_dynamic_secret",
-    "ldap_static_secret",
     "mongodb_atlas_secret",
-    "mongodb_secret",
-    "mssql_secret",
-    "mysql_secret",
-    "nomad_secret",
     "okta_auth",
     "oracle_secret",
-    "postgresql_secret",
-    "rabbitmq_secret",
     "radius_auth",
-    "redis_dynamic_secret",
     "redis_elasticache_secret",
-    "redis_static_secret",
-    "redshift_secret",
     "snowflake_dynamic_secret",
     "snowflake_static_secret",
     "terraform_secret",
@@ -113,18 +116,20 @@ pub(super) const ELSEWHERE: &[&str] = &[
     "totp_generate",
     "totp_read",
     "transform_tokenization",
-    "userpass_auth",
 ];
 
 /// Reads the options of a test of this type; `None` for a type that there is not.
 pub(super) fn build(kind: &str, config: &Fields) -> Option<Box<dyn TestType>> {
     let found = TYPES.iter().find(|(name, _)| *name == kind);
-    found.map(|(_, build)| build(config))
+    found.map(|(_, build)| build(config)).or_else(|| services::build(kind, config))
 }
 
 /// The names of all types, in order.
 pub(super) fn names() -> Vec<&'static str> {
-    TYPES.iter().map(|(name, _)| *name).collect()
+    let own = TYPES.iter().map(|(name, _)| *name);
+    let mut names: Vec<&str> = own.chain(services::names()).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Where a test is set up.
