@@ -200,6 +200,28 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_has_every_type_and_every_option() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/vault-benchmark.md");
+        let docs = std::fs::read_to_string(docs).unwrap();
+        for service in all() {
+            let heading = format!("- **`{}`** needs ", service.kind);
+            let text = docs.split_once(&heading).unwrap_or_else(|| panic!("{heading}")).1;
+            let end = text.find("\n- **").or_else(|| text.find("\n#")).unwrap();
+            for block in service.blocks {
+                let written = text[..end].split_once(&format!("  - `{}`: ", block.name)).unwrap().1;
+                let written = written.split_once("\n  - ").map_or(written, |(this, _)| this);
+                for field in block.fields.iter().copied().flatten() {
+                    let option = format!("`{}`", field.name());
+                    assert!(written.contains(&option), "{} {} {option}", service.kind, block.name);
+                }
+            }
+        }
+        for kind in super::super::names().iter().chain(super::super::ELSEWHERE) {
+            assert!(docs.contains(&format!("`{kind}`")), "{kind}");
+        }
+    }
+
+    #[test]
     fn what_a_type_needs_is_asked_for_with_its_line_or_taken_from_the_environment() {
         let role = "role {\ncreation_statements = \"x\"\n}";
         let (_, config) = build_one("postgresql_secret", role);
