@@ -34,14 +34,24 @@ fn section(system: &dyn System, text: &mut String) {
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "| {name} | {value} |");
     };
+    if kind.is_part() {
+        row("is", "only ever a part of other systems");
+    }
+    if let Some(service) = kind.emulates {
+        row("emulates", service);
+    }
     row("replication", &promises.replication);
     row("acknowledges a write", &promises.acknowledged);
     row("reads", &promises.reads);
-    row("`reads:` in a study", &reads.join(", "));
-    row("operations", &operations.join(", "));
+    if !kind.is_part() {
+        row("`reads:` in a study", &reads.join(", "));
+        row("operations", &operations.join(", "));
+    }
     row("nodes", &nodes);
-    row("largest value", &format!("{} bytes", kind.value_size_max));
-    row("operations in flight on one session", &kind.in_flight_max.to_string());
+    if !kind.is_part() {
+        row("largest value", &format!("{} bytes", kind.value_size_max));
+        row("operations in flight on one session", &kind.in_flight_max.to_string());
+    }
     row("can come from", &sources(system.recipe()));
     text.push('\n');
     options(&kind, text);
