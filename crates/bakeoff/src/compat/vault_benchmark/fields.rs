@@ -165,8 +165,28 @@ impl Field {
     }
 
     /// Its name.
+    #[cfg(test)]
     pub(super) const fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Whether it must be written.
+    #[cfg(test)]
+    pub(super) const fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// A line that gives it a value.
+    #[cfg(test)]
+    pub(super) fn example(&self) -> String {
+        let value = match self.form {
+            Form::Text => "\"x\"",
+            Form::Whole => "1",
+            Form::Flag { .. } => "true",
+            Form::Texts => "[\"x\"]",
+            Form::Map | Form::Any => "{ x = \"y\" }",
+        };
+        format!("{} = {value}\n", self.name)
     }
 }
 

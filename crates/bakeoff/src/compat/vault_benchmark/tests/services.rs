@@ -199,6 +199,34 @@ mod tests {
         }
     }
 
+    /// The `config` of a test with these of its options.
+    fn written(service: &Service, which: impl Fn(&Field) -> bool) -> String {
+        let block = |block: &Block| {
+            let fields = block.fields.iter().copied().flatten().filter(|field| which(field));
+            let lines: String = fields.map(Field::example).collect();
+            format!("{} {{\n{lines}}}\n", block.name)
+        };
+        service.blocks.iter().map(block).collect()
+    }
+
+    #[test]
+    fn every_option_can_be_written_and_what_is_needed_is_enough() {
+        for service in all() {
+            for config in [written(service, |_| true), written(service, Field::is_required)] {
+                let (_, config) = build_one(service.kind, &config);
+                config.finish().unwrap_or_else(|mistakes| panic!("{mistakes}"));
+            }
+            let (_, config) =
+                build_one(service.kind, &written(service, |field| !field.is_required()));
+            let mistakes = config.finish().unwrap_err();
+            let fields = service.blocks.iter().flat_map(|block| block.fields).copied().flatten();
+            let needed = fields.filter(|field| field.is_required());
+            // One of them is in the environment of these tests.
+            let given = usize::from(service.kind == "postgresql_secret");
+            assert_eq!(mistakes.0.len() + given, needed.count(), "{}: {mistakes}", service.kind);
+        }
+    }
+
     #[test]
     fn the_documentation_has_every_type_and_every_option() {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/vault-benchmark.md");
