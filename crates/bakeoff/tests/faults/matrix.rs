@@ -99,7 +99,7 @@ static NODES: Scene = Scene {
 static STANDBYS: Scene = Scene {
     name: "standbys",
     workload: "{mix: {put: 50, get: 50}, keys: {count: 5}, reads: stale}",
-    loads: "{load: {clients: 6, rate: 200/s, stop: {after: 3s}, \
+    loads: "{load: {clients: 6, rate: 200/s, stop: {after: 3s}, warmup: 1s, \
             targets: {writes: leader, reads: followers}}}",
     nodes: 3,
 };
