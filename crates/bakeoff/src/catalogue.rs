@@ -120,8 +120,7 @@ pub(crate) fn install(
             Some((name, version)) => (name, Some(version)),
             None => (text.as_str(), None),
         };
-        let part = systems::parts().iter().copied().find(|recipe| recipe.system == name);
-        let recipe = match systems::by_kind(name).map(System::recipe).or(part.map(Some)) {
+        let recipe = match systems::by_kind(name).map(System::recipe) {
             Some(Some(recipe)) => recipe,
             Some(None) => {
                 messages.output(&format!("{name} is part of bakeoff"));

@@ -8,6 +8,7 @@
 pub(crate) mod canary;
 pub(crate) mod consul;
 mod distant;
+pub(crate) mod dynamodb_emulator;
 pub(crate) mod etcd;
 pub(crate) mod gcs_emulator;
 pub(crate) mod haproxy;
@@ -19,9 +20,6 @@ mod table;
 pub(crate) mod talk;
 #[cfg(test)]
 mod testing;
-pub(crate) mod dynamodb_emulator {
-    pub(crate) mod recipe;
-}
 pub(crate) mod vault;
 pub(crate) mod zookeeper;
 
@@ -57,6 +55,7 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
         &canary::Canary,
         &postgresql::PostgreSql,
         &gcs_emulator::GcsEmulator,
+        &dynamodb_emulator::DynamoDbEmulator,
         &haproxy::HaProxy,
     ]
 }
@@ -64,11 +63,6 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
 /// The system of a kind.
 pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
     registry().iter().copied().find(|system| system.kind().name == kind)
-}
-
-/// How the programs are had that are not in the registry.
-pub(crate) fn parts() -> &'static [&'static Recipe] {
-    &[&dynamodb_emulator::recipe::RECIPE]
 }
 
 /// What every study is checked against.

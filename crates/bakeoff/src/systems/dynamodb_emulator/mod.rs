@@ -1,0 +1,89 @@
+//! An emulator of DynamoDB on loopback: dynalite.
+//!
+//! It speaks the service's API and keeps items in files, so that what a system stored is there after a
+//! kill. It is not the service: it answers at once, from one machine and one thread, and does not
+//! sync what it writes. `latency` puts a relay in front of it that makes each request take as much
+//! longer; with it clients have to be sent to the last of its nodes, which is that relay.
+//!
+//! Not here: the relay (`crate::delay`), tables, which systems that stand on it make themselves.
+
+pub(crate) mod recipe;
+#[cfg(test)]
+mod tests;
+
+use bakeoff_core::record::{Acknowledged, Promises};
+use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+
+use super::http::ask;
+use super::{ASKED, Access, Asked, Description, System, View, distant, setting};
+use crate::host::ports::Allocator;
+use crate::host::{HostError, NodeSpec};
+use crate::install::Recipe;
+
+/// The emulator as a part.
+#[derive(Debug)]
+pub(crate) struct DynamoDbEmulator;
+
+const OPTIONS: &[KindOption] = &[KindOption {
+    name: distant::OPTION,
+    form: OptionForm::Duration,
+    meaning: "how much longer each request takes, as if the service were so far away",
+}];
+
+impl System for DynamoDbEmulator {
+    fn kind(&self) -> Kind {
+        Kind { options: OPTIONS, emulates: Some("DynamoDB"), ..Kind::new("dynamodb-emulator") }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        Promises {
+            replication: "none: one emulator has the data, where the service replicates it".into(),
+            acknowledged: "once the kernel has it, where the service has it on several disks"
+                .into(),
+            reads: "what was written last, however they are asked for".into(),
+            acknowledged_in: Some(Acknowledged::PageCache),
+            ..Promises::default()
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let name = asked.node_names().next().unwrap_or_default();
+        let port = ports.take()?;
+        let relay = distant::relay(asked, &name, port, ports)?;
+        let mut command = installed.command();
+        let program = command.remove(0);
+        let args = ["--host", "127.0.0.1", "--port", &port.to_string(), "--path", "items"];
+        let emulator = NodeSpec {
+            program: program.into(),
+            args: command.into_iter().chain(args.map(Into::into)).collect(),
+            env: installed.env(),
+            ports: vec![("client".into(), port)],
+            limits: asked.system.limits.clone(),
+            dir: asked.dir.join(&name),
+            name,
+            ..NodeSpec::default()
+        };
+        let why = "it keeps items in memory otherwise, and a kill would lose them";
+        let mut settings = vec![setting("path", "items", why)];
+        settings
+            .extend(asked.option(distant::OPTION).map(|it| setting(distant::OPTION, it, ASKED)));
+        let nodes = std::iter::once(emulator).chain(relay).collect();
+        Ok(Description { nodes, settings, ..Description::default() })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+        // Through the relay, where there is one: then both are up.
+        let entrance = nodes.last().ok_or("it has no nodes")?;
+        match ask(entrance, "GET", "/")? {
+            (200, said) if said.starts_with("healthy") => Ok(View::default()),
+            (status, said) => {
+                Err(format!("`{}` answered {status}: {}", entrance.name, said.trim()))
+            }
+        }
+    }
+}
