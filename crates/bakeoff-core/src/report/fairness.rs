@@ -20,6 +20,8 @@ use crate::units::{ByteCount, count_text, figure_text, share_text};
 
 use super::comparison::Comparison;
 
+mod parts;
+
 /// Errors on one side alone, from this share of its operations on, decide.
 const ERRORS_DECIDE: f64 = 0.01;
 /// Sizes of messages that differ by less than this are the same: lengths of numbers in them vary.
@@ -114,6 +116,7 @@ pub(super) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     };
     add(started(study, &sides));
     add(nodes(&sides));
+    parts::rows(&sides).into_iter().for_each(&mut add);
     add(acknowledged(study, &sides));
     for asked in reads_asked(study) {
         add(reads(asked, &sides));
@@ -230,11 +233,22 @@ fn started(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
 
 /// How many nodes may fail without the system failing; `None` when that is not known.
 fn survives(side: &Side<'_>) -> Option<u32> {
-    match side.is.acknowledged_in() {
-        _ if side.is.already_running => None,
-        _ if side.is.nodes <= 1 => Some(0),
+    if side.is.already_running {
+        return None;
+    }
+    // On a storage of its own making, any one node of its own is enough.
+    match parts::storage(side.is) {
+        None => outlives(side.is),
+        Some(storage) => Some(outlives(storage)?.min(side.is.nodes.saturating_sub(1))),
+    }
+}
+
+/// How many nodes may fail of those that have the data.
+fn outlives(of: &SystemRecord) -> Option<u32> {
+    match of.acknowledged_in() {
+        _ if of.nodes <= 1 => Some(0),
         Some(Acknowledged::Memory | Acknowledged::PageCache | Acknowledged::Disk) => Some(0),
-        Some(_) => Some((side.is.nodes - 1) / 2),
+        Some(_) => Some((of.nodes - 1) / 2),
         None => None,
     }
 }

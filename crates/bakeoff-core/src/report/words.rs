@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::check::{Audit, Verdict};
 use crate::measurement::ErrorKind;
 use crate::plan;
-use crate::record::{Environment, SystemRecord};
+use crate::record::{Environment, PartRecord, Setting, SystemRecord};
 use crate::stats::{Figure, and};
 use crate::study::{Arrivals, KeyOrder, Load, Routing, Stop, Study, System, Targets};
 use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text, trials_text};
@@ -90,8 +90,31 @@ fn micros(micros: f64) -> String {
     Duration::try_from_secs_f64(micros / 1e6).map_or_else(|_| "–".to_owned(), latency_text)
 }
 
-/// A system in a line, and what is to be known of it.
+/// A system in a line, and what is to be known of it and of its parts.
 pub(super) fn system(of: &SystemRecord) -> (String, Vec<String>) {
+    let promises = [
+        ("replication", &of.promises.replication),
+        ("acknowledged", &of.promises.acknowledged),
+        ("reads", &of.promises.reads),
+    ];
+    let said = |text: &str| if text.is_empty() { "not said".to_owned() } else { text.to_owned() };
+    let mut lines: Vec<String> =
+        promises.iter().map(|(name, text)| format!("{name}: {}", said(text))).collect();
+    lines.extend(of.settings.iter().map(setting));
+    for PartRecord { role, part } in &of.parts {
+        lines.push(format!("{role}: {}", product(part)));
+        lines.extend(part.settings.iter().map(|set| format!("{role}: {}", setting(set))));
+    }
+    (format!("{}: {}", of.name, product(of)), lines)
+}
+
+fn setting(set: &Setting) -> String {
+    let reason = if set.reason.is_empty() { "no reason given" } else { &set.reason };
+    format!("set {} = {}: {reason}", set.name, set.value)
+}
+
+/// `etcd 3.4.23, 3 nodes, Debian package etcd-server 3.4.23+dfsg-4, sha256 2f1f68a05e52…`.
+fn product(of: &SystemRecord) -> String {
     let version = of.version.as_deref().unwrap_or("of unknown version");
     let nodes = if of.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", of.nodes) };
     let mut parts = vec![format!("{} {version}", of.kind), nodes];
@@ -104,20 +127,7 @@ pub(super) fn system(of: &SystemRecord) -> (String, Vec<String>) {
         let prefix: String = sha256.chars().take(SHA_SHOWN).collect();
         parts.push(format!("sha256 {prefix}…"));
     }
-    let promises = [
-        ("replication", &of.promises.replication),
-        ("acknowledged", &of.promises.acknowledged),
-        ("reads", &of.promises.reads),
-    ];
-    let said = |text: &str| if text.is_empty() { "not said".to_owned() } else { text.to_owned() };
-    let mut lines: Vec<String> =
-        promises.iter().map(|(name, text)| format!("{name}: {}", said(text))).collect();
-    let setting = |set: &crate::record::Setting| {
-        let reason = if set.reason.is_empty() { "no reason given" } else { &set.reason };
-        format!("set {} = {}: {reason}", set.name, set.value)
-    };
-    lines.extend(of.settings.iter().map(setting));
-    (format!("{}: {}", of.name, parts.join(", ")), lines)
+    parts.join(", ")
 }
 
 /// `transport: etcd: TLS 1.3; zookeeper: plain TCP`.

@@ -159,6 +159,8 @@ pub(crate) struct Question<'a> {
     pub(crate) target: &'a str,
     /// What to show in `X-Vault-Token`.
     pub(crate) token: Option<&'a str>,
+    /// What else its head has.
+    pub(crate) headers: &'a [(&'a str, &'a str)],
     /// What to send with it.
     pub(crate) body: Option<&'a Value>,
     /// How long the answer may take.
@@ -167,7 +169,14 @@ pub(crate) struct Question<'a> {
 
 impl Default for Question<'_> {
     fn default() -> Self {
-        Self { method: "GET", target: "/", token: None, body: None, patience: PATIENCE }
+        Self {
+            method: "GET",
+            target: "/",
+            token: None,
+            headers: &[],
+            body: None,
+            patience: PATIENCE,
+        }
     }
 }
 
@@ -197,11 +206,14 @@ impl Said {
 
 /// Asks a node; an error says that it did not answer.
 pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Said, String> {
-    let Question { method, target, token, body, patience } = *asked;
+    let Question { method, target, token, headers, body, patience } = *asked;
     let mut head = format!("{method} {target}").into_bytes();
     head.extend_from_slice(&rest_of_head(&node.authority));
     if let Some(token) = token {
         head.extend_from_slice(format!("X-Vault-Token: {token}\r\n").as_bytes());
+    }
+    for (name, value) in headers {
+        head.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
     }
     let body = body.map(Value::to_string);
     if let Some(body) = &body {

@@ -2,7 +2,7 @@
 //!
 //! Not here: what differs between the systems besides the product (the fairness sheet).
 
-use crate::record::{Environment, SystemRecord};
+use crate::record::{Environment, PartRecord, SystemRecord};
 use crate::report::{Report, words};
 use crate::units::{ByteCount, count_text, figure_text};
 
@@ -16,6 +16,7 @@ pub(super) fn section(report: &Report) -> String {
     }
     html.push_str("<h3>Systems</h3>");
     html.push_str(&systems(&header.systems));
+    html.push_str(&parts(&header.systems));
     html.push_str(&settings(&header.systems));
     html.push_str("<h3>Workloads and loads</h3>");
     let rows: Vec<Vec<String>> = report
@@ -67,9 +68,34 @@ fn said(text: &Option<String>) -> String {
     text.clone().unwrap_or_else(|| "not known".to_owned())
 }
 
-fn settings(all: &[SystemRecord]) -> String {
+/// What systems are made of besides their own nodes; nothing where none has a part.
+fn parts(all: &[SystemRecord]) -> String {
     let rows: Vec<Vec<String>> = all
         .iter()
+        .flat_map(|one| one.parts.iter().map(move |part| (one, part)))
+        .map(|(one, PartRecord { role, part })| {
+            vec![
+                one.name.clone(),
+                role.clone(),
+                part.kind.clone(),
+                said(&part.version),
+                part.nodes.to_string(),
+                said(&part.source),
+                said(&part.sha256),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["system", "part", "product", "version", "nodes", "source", "SHA-256"];
+    grid("What they stand on, and what stands in front of them", &head.map(str::to_owned), &rows)
+}
+
+fn settings(all: &[SystemRecord]) -> String {
+    let with_parts =
+        all.iter().flat_map(|one| std::iter::once(one).chain(one.parts.iter().map(|it| &it.part)));
+    let rows: Vec<Vec<String>> = with_parts
         .flat_map(|one| {
             one.settings.iter().map(move |set| {
                 let reason =

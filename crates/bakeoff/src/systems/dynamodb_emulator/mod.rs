@@ -5,7 +5,7 @@
 //! sync what it writes. `latency` puts a relay in front of it that makes each request take as much
 //! longer; with it clients have to be sent to the last of its nodes, which is that relay.
 //!
-//! Not here: the relay (`crate::delay`), tables, which systems that stand on it make themselves.
+//! Not here: the relay (`crate::delay`), what is in tables.
 
 pub(crate) mod recipe;
 #[cfg(test)]
@@ -13,8 +13,9 @@ mod tests;
 
 use bakeoff_core::record::{Acknowledged, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+use serde_json::json;
 
-use super::http::ask;
+use super::http::{Question, ask, question};
 use super::{ASKED, Access, Asked, Description, System, View, distant, setting};
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
@@ -29,6 +30,36 @@ const OPTIONS: &[KindOption] = &[KindOption {
     form: OptionForm::Duration,
     meaning: "how much longer each request takes, as if the service were so far away",
 }];
+
+/// Makes a table with the keys of Vault's storage, if it is not there yet: nodes that start at once
+/// would each try to. `entrance`: the last of the emulator's nodes.
+pub(crate) fn make_table(entrance: &Access, name: &str) -> Result<(), String> {
+    let key = |name: &str, kind: &str| json!({"AttributeName": name, "KeyType": kind});
+    let attribute = |name: &str| json!({"AttributeName": name, "AttributeType": "S"});
+    let body = json!({
+        "TableName": name,
+        "KeySchema": [key("Path", "HASH"), key("Key", "RANGE")],
+        "AttributeDefinitions": [attribute("Path"), attribute("Key")],
+        "ProvisionedThroughput": {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5},
+    });
+    let asked = Question {
+        method: "POST",
+        headers: &[
+            ("X-Amz-Target", "DynamoDB_20120810.CreateTable"),
+            ("X-Amz-Date", "20260101T000000Z"),
+            ("Authorization", AUTHORIZATION),
+        ],
+        body: Some(&body),
+        ..Question::default()
+    };
+    let said = question(entrance, &asked)?;
+    let there = said.body.contains("ResourceInUseException");
+    if there { Ok(()) } else { said.success().map(|_| ()) }
+}
+
+/// A signature of the right form, which is all that the emulator looks at.
+const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 \
+    Credential=emulated/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
 
 impl System for DynamoDbEmulator {
     fn kind(&self) -> Kind {

@@ -15,7 +15,8 @@ use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
 use crate::systems::openbao::STANDBY_READS;
 use crate::systems::{
-    ASKED, Asked, Description, Memory, Neighbour, gcs_emulator, option, postgresql, setting,
+    ASKED, Asked, Description, Memory, Neighbour, dynamodb_emulator, gcs_emulator, option,
+    postgresql, setting,
 };
 use crate::tls::{Authority, LOOPBACK};
 
@@ -240,7 +241,7 @@ fn storage(
     let at = |index: usize| {
         part.map(|part| part.nodes[index % part.nodes.len()].authority.clone()).unwrap_or_default()
     };
-    // An emulator's last node is the one to connect to: the others may have a latency before them.
+    // An emulator's last node is the one to connect to: its latency, where it has one.
     let entrance = || {
         part.and_then(|part| part.nodes.last())
             .map(|node| node.authority.clone())
@@ -318,6 +319,7 @@ pub(in crate::systems) fn prepare_parts(
     let entrance = part.nodes.last();
     match storage_of(asked) {
         "gcs" => entrance.map_or(Ok(()), |node| gcs_emulator::make_bucket(node, BUCKET)),
+        "dynamodb" => entrance.map_or(Ok(()), |node| dynamodb_emulator::make_table(node, TABLE)),
         // OpenBao makes its own.
         "postgresql" if product == Product::Vault => {
             postgresql::execute(&part.nodes[0], postgresql::VAULT_TABLES).map(|_| ())

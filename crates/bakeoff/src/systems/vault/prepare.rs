@@ -31,6 +31,8 @@ pub(super) const APPROLE: &str = "bakeoff-approle";
 pub(super) const TRANSIT: &str = "bakeoff-transit";
 pub(super) const PKI: &str = "bakeoff-pki";
 const PKI_ROOT: &str = "bakeoff-pki-root";
+/// What the API calls an authority that certifies itself.
+const TOP: &str = "root";
 pub(super) const DATABASE: &str = "bakeoff-database";
 pub(super) const POLICY: &str = "bakeoff-policy";
 /// The role or key of ours at a mount.
@@ -204,6 +206,7 @@ impl Make<'_> {
             token: Some(&self.token),
             body,
             patience: PATIENCE,
+            ..Question::default()
         };
         question(self.node, &asked)?.success()
     }
@@ -271,10 +274,10 @@ impl Make<'_> {
         let engine = json!({"type": "pki", "config": {"max_lease_ttl": TEN_YEARS}});
         self.mount(PKI, &engine)?;
         if with(workload, "issuer", "intermediate") == "root" {
-            self.post(&format!("{PKI}/root/generate/internal"), &key_of("bakeoff root"))?;
+            self.post(&format!("{PKI}/{TOP}/generate/internal"), &key_of("bakeoff root"))?;
         } else {
             self.mount(PKI_ROOT, &engine)?;
-            self.post(&format!("{PKI_ROOT}/root/generate/internal"), &key_of("bakeoff root"))?;
+            self.post(&format!("{PKI_ROOT}/{TOP}/generate/internal"), &key_of("bakeoff root"))?;
             let asked = self.post(
                 &format!("{PKI}/intermediate/generate/internal"),
                 &key_of("bakeoff intermediate"),
@@ -282,7 +285,7 @@ impl Make<'_> {
             let mut body = key_of("bakeoff intermediate");
             body["csr"] = json!(self.text(&asked, "/data/csr")?);
             body["format"] = json!("pem_bundle");
-            let signed = self.post(&format!("{PKI_ROOT}/root/sign-intermediate"), &body)?;
+            let signed = self.post(&format!("{PKI_ROOT}/{TOP}/sign-intermediate"), &body)?;
             let certificate = self.text(&signed, "/data/certificate")?;
             self.post(
                 &format!("{PKI}/intermediate/set-signed"),
