@@ -8,10 +8,15 @@
 //!
 //! Not here: what a workload needs (`prepare`).
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::systems::http::{Question, question};
 use crate::systems::{Access, View};
+
+/// How long a node may take to initialise or unseal itself.
+const INIT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Says that a cluster is ours to initialise.
 pub(super) struct Ours;
@@ -105,6 +110,8 @@ fn initialise(node: &Access) -> Result<(), String> {
         method: "PUT",
         target: "/v1/sys/init",
         body: Some(&body),
+        // The key is told once. On a storage that is far away this takes a hundred of its answers.
+        patience: INIT_PATIENCE,
         ..Question::default()
     };
     let said = question(node, &asked)?.success()?;
@@ -132,6 +139,7 @@ fn unseal(node: &Access) -> Result<(), String> {
             method: "PUT",
             target: "/v1/sys/unseal",
             body: Some(&body),
+            patience: INIT_PATIENCE,
             ..Question::default()
         };
         question(node, &asked)?.success()?;
