@@ -5,10 +5,16 @@
 //!
 //! Not here: when it is done (`run`), how requests are repeated (`client`).
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::client::Client;
 use super::trouble::{Kind, Trouble};
+use crate::engine::clock;
+
+/// How long the deletion of one namespace may take.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
 
 /// Something on the server that is ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +112,7 @@ impl Made {
                     let said = data.and_then(|data| data.get("key_info")?.get(name)?.get("source"));
                     let is_ours = said.and_then(Value::as_str).is_none_or(|said| said == source);
                     if name.starts_with(prefix) && is_ours {
-                        delete(client, &format!("sys/namespaces/{}", name.trim_end_matches('/')))?;
+                        delete_namespace(client, name.trim_end_matches('/'))?;
                     }
                 }
                 Ok(())
@@ -118,6 +124,25 @@ impl Made {
 /// Whether a mount is of this plugin: `kv-v2` is another name of `kv`.
 fn is_type(kind: &str, plugin: &str) -> bool {
     kind == plugin || (kind == "kv" && matches!(plugin, "kv-v1" | "kv-v2"))
+}
+
+/// Deletes a namespace and waits until it is gone: a server answers before, goes on by itself, and
+/// OpenBao 2.5.1 was seen to stand still for good when many are being deleted at once.
+fn delete_namespace(client: &mut Client, name: &str) -> Result<(), Trouble> {
+    let path = format!("sys/namespaces/{name}");
+    delete(client, &path)?;
+    let give_up_at = clock::now() + GONE_WITHIN;
+    loop {
+        match client.read(&path) {
+            Err(trouble) if trouble.kind == Kind::NotFound => return Ok(()),
+            Err(trouble) => return Err(trouble),
+            Ok(_) if clock::now() > give_up_at => {
+                let what = format!("`{path}` is still being deleted");
+                return Err(Trouble::new(Kind::Silent, what));
+            }
+            Ok(_) => client.wait(Duration::from_millis(5))?,
+        }
+    }
 }
 
 fn delete(client: &mut Client, path: &str) -> Result<(), Trouble> {

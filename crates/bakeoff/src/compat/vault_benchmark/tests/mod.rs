@@ -167,7 +167,7 @@ impl Stage<'_> {
     ) -> Result<(), Trouble> {
         (self.told)(format!("mounting {kind} at {path}"));
         let full = format!("sys/{table}/{path}");
-        let mut body = json!({ "type": kind });
+        let mut body = json!({ "type": kind, "config": {} });
         merge(&mut body, options);
         let made = Made::At(full.clone());
         self.ledger.note(made.clone());
