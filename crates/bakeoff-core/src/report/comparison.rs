@@ -52,6 +52,8 @@ pub(super) struct Contender {
     pub(super) trials: Vec<TrialFigures>,
     /// Figures from the literature.
     pub(super) published: BTreeMap<Quantity, f64>,
+    /// The same for single operations of the mix.
+    pub(super) published_of: BTreeMap<(Operation, Quantity), f64>,
     /// What the literature says of them.
     pub(super) notes: Vec<String>,
 }
@@ -476,7 +478,13 @@ fn contender(record: &Record, system: &str, workload: &Workload, load: &Load) ->
             .filter(|record| here(&record.trial))
             .map(|record| TrialFigures::new(record, load))
             .collect(),
-        published: published().map(|one| (Quantity::of_metric(one.metric), one.value)).collect(),
+        published: published()
+            .filter(|one| one.operation.is_none())
+            .map(|one| (Quantity::of_metric(one.metric), one.value))
+            .collect(),
+        published_of: published()
+            .filter_map(|one| Some(((one.operation?, Quantity::of_metric(one.metric)), one.value)))
+            .collect(),
         notes,
     }
 }

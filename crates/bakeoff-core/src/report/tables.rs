@@ -7,6 +7,7 @@ use crate::check::Verdict;
 use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::stats::Figure;
+use crate::study::Operation;
 use crate::units::{figure_text, share_text};
 
 use super::comparison::{Comparison, Contender};
@@ -335,25 +336,40 @@ pub(super) fn operations(of: &Comparison) -> Option<Table> {
         (Quantity::Errors, "errors"),
         (Quantity::Response(Point::Mean), "response time mean"),
         (Quantity::Response(Point::P50), "response time p50"),
+        (Quantity::Response(Point::P95), "response time p95"),
         (Quantity::Response(Point::P99), "response time p99"),
     ];
-    let rows: Vec<(&str, Quantity, String)> = of
+    let rows: Vec<(Operation, Quantity, String)> = of
         .workload
         .mix
         .keys()
-        .flat_map(|op| {
-            let op = op.name();
+        .flat_map(|&op| {
             shown.iter().map(move |(quantity, label)| (op, *quantity, format!("{op}: {label}")))
         })
         .collect();
-    let cell = |one: &Contender, op: &str, quantity: Quantity| match one.valid_count() {
+    let cell = |one: &Contender, op: Operation, quantity: Quantity| match one.valid_count() {
         0 if one.trials.is_empty() => NOTHING.to_owned(),
         0 => NOT_VALID.to_owned(),
-        _ => quantity.text(one.operation(op, quantity)),
+        _ => quantity.text(one.operation(op.name(), quantity)),
     };
+    let published = |one: &Contender, op: Operation, quantity: Quantity| {
+        // What was published as a count of requests stands beside those that were verified.
+        let of = if quantity == Quantity::Verified { Quantity::Requests } else { quantity };
+        of.text(one.published_of.get(&(op, of)).copied().into())
+    };
+    let any_published = of.contenders.iter().any(|one| !one.published_of.is_empty());
     let group = |one: &Contender| {
-        let cells = rows.iter().map(|(op, quantity, _)| cell(one, op, *quantity)).collect();
-        vec![Column { head: vec![one.system.clone()], cells }]
+        let column = |said: &str, cell: &dyn Fn(&Contender, Operation, Quantity) -> String| {
+            let mut head = vec![one.system.clone()];
+            head.extend(any_published.then(|| said.to_owned()));
+            let cells = rows.iter().map(|(op, quantity, _)| cell(one, *op, *quantity)).collect();
+            Column { head, cells }
+        };
+        let mut columns = vec![column("measured", &cell)];
+        if !one.published_of.is_empty() {
+            columns.push(column("published", &published));
+        }
+        columns
     };
     Some(Table {
         title: Some(format!("by operation, {} load", plan::load_kind(&of.load))),

@@ -526,6 +526,12 @@ pub(super) static PUBLISHED: Table = Table {
             "steady",
             "Name of one of its loads; may be left out when the workload has only one.",
         ),
+        maybe(
+            "operation",
+            Form::Word(Operation::NAMES),
+            "get",
+            "Of which operation of the mix it is; of all together if left out.",
+        ),
         maybe("metric", Form::Word(Metric::NAMES), "throughput-mean", "What was measured."),
         maybe("value", FIGURE, "2921", "Its value, in the unit that the metric's name ends with."),
         maybe(

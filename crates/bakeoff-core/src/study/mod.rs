@@ -447,6 +447,9 @@ pub struct Published {
     pub workload: String,
     /// Name of one of its loads.
     pub load: String,
+    /// Of which operation of the mix it is; of all together when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
     /// What was measured.
     pub metric: Metric,
     /// Its value in the metric's own unit.

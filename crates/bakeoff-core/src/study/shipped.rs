@@ -9,5 +9,7 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("demo", include_str!("../../../../studies/demo.yaml")),
         ("staleness", include_str!("../../../../studies/staleness.yaml")),
         ("kv-stores", include_str!("../../../../studies/kv-stores.yaml")),
+        ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),
+        ("openbao-read-scaling", include_str!("../../../../studies/openbao-read-scaling.yaml")),
     ]
 }

@@ -42,6 +42,9 @@ pub(crate) fn kinds() -> Vec<Kind> {
     vault.operations = Operation::ALL;
     vault.parameters = leak(vec![
         option("kv", Word(&["v1", "v2"])),
+        option("certificate-key", Word(&["rsa-2048"])),
+        option("issuer", Word(&["intermediate"])),
+        option("lease", Word(&["yes", "no"])),
         option("key-type", Word(&["rsa-2048", "ec-p256", "ed25519"])),
         option("stored", Word(&["yes", "no"])),
     ]);

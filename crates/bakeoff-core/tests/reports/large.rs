@@ -200,6 +200,7 @@ fn with(run: impl Fn(&Trial) -> bool) -> Record {
         system: system.to_owned(),
         workload: "create".to_owned(),
         load: load.to_owned(),
+        operation: None,
         metric,
         value,
         note: None,

@@ -80,6 +80,7 @@ fn scaled_sweep() -> Record {
         system: system.to_owned(),
         workload: "create".to_owned(),
         load: "sweep".to_owned(),
+        operation: None,
         metric,
         value,
         note: (system == "zookeeper").then(|| "with 13 lost connections".to_owned()),

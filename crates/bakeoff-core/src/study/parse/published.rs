@@ -8,7 +8,7 @@ use super::workloads::ReadWorkload;
 use crate::study::fields::{self, FIGURE};
 use crate::study::reading::{Fields, list, number, suggest};
 use crate::study::tree::{At, Mistaken, Node};
-use crate::study::{Metric, Published};
+use crate::study::{Metric, Operation, Published};
 use crate::units::shown;
 
 pub(super) fn read(
@@ -25,7 +25,8 @@ pub(super) fn read(
     let mut published = Vec::new();
     for item in top.list(mistaken, "published").unwrap_or_default() {
         for (at, one) in entry(mistaken, item, systems, workloads, loads).unwrap_or_default() {
-            let key = (one.system.clone(), one.workload.clone(), one.load.clone(), one.metric);
+            let names = (one.system.clone(), one.workload.clone(), one.load.clone());
+            let key = (names, one.operation, one.metric);
             if known.insert(key) {
                 published.push(one);
             } else {
@@ -56,12 +57,20 @@ fn entry(
     let workload = reference(mistaken, &fields, "workload", &known)
         .and_then(|name| workloads.iter().find(|workload| workload.name == name));
     let load = workload.and_then(|workload| load(mistaken, &fields, workload, loads));
+    let operation = fields.word(mistaken, "operation", Operation::ALL);
+    if let (Some(operation), Some(workload)) = (operation, workload)
+        && !workload.mix_at.contains_key(&operation)
+    {
+        let what = format!("workload `{}` has no `{operation}` in its mix", workload.name);
+        let names: Vec<_> = workload.mix_at.keys().map(|operation| operation.name()).collect();
+        mistaken.hint(fields.value_at("operation"), what, format!("it has {}", list(&names)));
+    }
     let note = fields.text(mistaken, "note");
     let figures = figures(mistaken, &fields)?;
     let (system, workload, load) = (system?, workload?.name.clone(), load?);
     let one = |(at, metric, value)| {
         let (system, workload, load) = (system.clone(), workload.clone(), load.clone());
-        (at, Published { system, workload, load, metric, value, note: note.clone() })
+        (at, Published { system, workload, load, operation, metric, value, note: note.clone() })
     };
     Some(figures.into_iter().map(one).collect())
 }

@@ -609,7 +609,7 @@ error: a published figure must be a mapping, not `just text`
   |
 3 |   - just text
   |     ^^^^^^^^^
-hint: its fields: `system`, `workload`, `load`, `metric`, `value`, `figures` and `note`
+hint: its fields: `system`, `workload`, `load`, `operation`, `metric`, `value`, `figures` and `note`
 ",
     );
 }
@@ -671,6 +671,24 @@ error: `publication` of the study has no `hardware`
 2 | publication: {title: p}
   | ^^^^^^^^^^^
 hint: add `hardware: 3 servers of 16 vCPUs and 30 GB`
+",
+    );
+}
+
+#[test]
+fn a_published_figure_may_be_of_one_operation_of_the_mix() {
+    check(
+        &[(
+            "title: t",
+            "title: t\npublished:\n  - {system: one, workload: write, operation: get, metric: errors, value: 0}",
+        )],
+        r"
+error: workload `write` has no `get` in its mix
+ --> my.yaml:3:47
+  |
+3 |   - {system: one, workload: write, operation: get, metric: errors, value: 0}
+  |                                               ^^^
+hint: it has `put`
 ",
     );
 }

@@ -236,7 +236,7 @@ sample-every: 250ms
 clusters: kept
 publication: {title: p, hardware: h, versions: v}
 published:
-  - {system: one, workload: mixed, metric: throughput-mean, value: 2921, note: n}
+  - {system: one, workload: mixed, operation: get, metric: throughput-mean, value: 2921, note: n}
   - system: far
     workload: listed
     load: open
