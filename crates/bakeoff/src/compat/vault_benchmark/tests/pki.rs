@@ -16,9 +16,6 @@ use super::{Fields, Stage, Template, TestType, Trouble, body_of};
 use crate::compat::vault_benchmark::fields::{Field, flag, switch, text, texts, whole};
 use crate::compat::vault_benchmark::trouble::Kind;
 
-/// Where the engine has what concerns its root.
-const ROOT_PATH: &str = "root";
-
 const ROOT: [Field; 29] = [
     text("type").or("internal"),
     text("issuer_name"),
@@ -295,7 +292,7 @@ impl Pki {
         self.mount(stage, root)?;
         let kind = kind_of(&self.root);
         stage
-            .write(&format!("{root}/{ROOT_PATH}/generate/{kind}"), self.root.clone())
+            .write(&[root, "root", "generate", kind].join("/"), self.root.clone())
             .map_err(|trouble| trouble.while_doing("cannot make the root authority"))?;
         let address = stage.client.address();
         let urls = json!({
@@ -327,7 +324,7 @@ impl Pki {
         let csr = csr.data("csr").ok_or_else(|| missing("csr"))?;
         signed.insert("csr".into(), csr.into());
         let signed = stage
-            .write(&format!("{root}/{ROOT_PATH}/sign-intermediate"), signed)
+            .write(&[root, "root", "sign-intermediate"].join("/"), signed)
             .map_err(doing("sign the intermediate authority"))?;
         let certificate = signed.data("certificate").ok_or_else(|| missing("certificate"))?;
         let issuer = signed.data("issuing_ca").ok_or_else(|| missing("issuing_ca"))?;
