@@ -150,9 +150,13 @@ pub struct SystemRecord {
     pub date: Option<String>,
     /// Whether it ran already and was only loaded.
     pub already_running: bool,
-    /// The TLS version that a running system agreed to: `TLS 1.3`.
+    /// What it is spoken to in, where that is TLS: the version that a running system agreed to,
+    /// `TLS 1.3`, or `TLS` for one that is started so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_version: Option<String>,
+    /// How its clients say who they are, beyond what TLS does: `a token with each request`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<String>,
     /// Nodes.
     pub nodes: u32,
     /// What it promises.

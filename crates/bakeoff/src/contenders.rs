@@ -58,6 +58,7 @@ fn contender<'a>(
         already_running: !asked.is_started(),
         nodes: asked.nodes,
         promises: system.promises(asked),
+        authentication: system.authentication().map(str::to_owned),
         ..SystemRecord::default()
     };
     if record.already_running {
@@ -85,6 +86,7 @@ fn contender<'a>(
         let settings = member.description.settings;
         if member.of.role == WHOLE {
             record.settings = settings;
+            record.tls_version = member.description.tls.map(|_| "TLS".to_owned());
             note_program(&mut record, member.of.program.as_ref());
             continue;
         }

@@ -125,7 +125,10 @@ pub(super) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     add(plain("authentication", &sides, Weight::Matters, |side| {
         let certificate = side.asked.tls.as_ref().is_some_and(|tls| tls.cert.is_some());
         let shown = certificate && side.asked.endpoints.iter().any(|endpoint| endpoint.tls);
-        if shown { "client certificate".to_owned() } else { "none".to_owned() }
+        let certificate = shown.then(|| "client certificate".to_owned());
+        let ways: Vec<String> =
+            certificate.into_iter().chain(side.is.authentication.clone()).collect();
+        if ways.is_empty() { "none".to_owned() } else { ways.join(" and ") }
     }));
     add(limits(&sides));
     let shared = record.header.environment.shared_with_servers;
@@ -420,6 +423,9 @@ fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
 
 fn transport(sides: &[Side<'_>]) -> (Row, Option<String>) {
     let encrypted = |side: &Side<'_>| {
+        if !side.is.already_running {
+            return side.is.tls_version.is_some().then_some(true);
+        }
         let tls = side.asked.endpoints.iter().filter(|endpoint| endpoint.tls).count();
         (tls > 0).then_some(tls == side.asked.endpoints.len())
     };

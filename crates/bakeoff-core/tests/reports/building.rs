@@ -156,6 +156,7 @@ fn described(name: &str) -> SystemRecord {
             ]),
         },
         parts: Vec::new(),
+        authentication: None,
         settings: vec![Setting {
             name: "max-connections".to_owned(),
             value: "0".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::record::{Acknowledged, Freshness, Record, Setting};
+use bakeoff_core::record::{Acknowledged, Freshness, PartRecord, Record, Setting, SystemRecord};
 use bakeoff_core::report::fairness::{Row, Weight};
 use bakeoff_core::report::{self, Report};
 use bakeoff_core::study::{
@@ -52,6 +52,54 @@ fn check(
     let json = report::json(&report);
     let rows = json["fairness"]["rows"].as_array().unwrap();
     assert!(rows.iter().any(|row| row["what"] == what && row["cells"][1] == cells[1]));
+}
+
+#[test]
+fn parts_are_told_side_by_side() {
+    let part = |record: &mut Record, place: usize, kind: &str, nodes: u32, place_of| {
+        let system = &mut record.header.systems[place];
+        system.nodes = 3;
+        system.promises.acknowledged_in = Some(place_of);
+        let part = SystemRecord {
+            kind: kind.into(),
+            version: Some("1.0".into()),
+            nodes,
+            promises: system.promises.clone(),
+            ..SystemRecord::default()
+        };
+        system.parts = vec![PartRecord { role: "storage".into(), part }];
+    };
+    check(
+        |record| {
+            part(record, 0, "consul", 3, Acknowledged::MajorityDisks);
+            part(record, 1, "postgresql", 1, Acknowledged::Disk);
+        },
+        "storage",
+        Weight::Matters,
+        ["consul 1.0, 3 nodes", "postgresql 1.0, 1 node"],
+        Some(
+            "the contenders do not survive the same failures: etcd acknowledges a write on a \
+             majority's disks and survives the failure of one node; zookeeper acknowledges a write \
+             on one node's disk and survives no failure of a node",
+        ),
+    );
+}
+
+#[test]
+fn a_system_that_is_started_with_tls_and_asked_with_a_token_is_told_so() {
+    let tls = |record: &mut Record| record.header.systems[1].tls_version = Some("TLS".into());
+    check(
+        tls,
+        "transport",
+        Weight::Decides,
+        ["plain TCP", "TLS"],
+        Some("not all contenders are spoken to alike: etcd over plain TCP, zookeeper over TLS"),
+    );
+    let token = |record: &mut Record| {
+        record.header.systems[1].authentication = Some("a token with each request".into());
+    };
+    let cells = ["none", "a token with each request"];
+    check(token, "authentication", Weight::Matters, cells, None);
 }
 
 fn asked(record: &mut Record) -> &mut System {

@@ -84,6 +84,11 @@ pub(crate) trait System: fmt::Debug + Sync {
         Promises::default()
     }
 
+    /// How its clients say who they are; not at all by default.
+    fn authentication(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The protocols to offer when its nodes are spoken to over TLS (RFC 7301); none by default.
     fn alpn(&self) -> &'static [&'static [u8]] {
         &[]

@@ -87,6 +87,10 @@ impl System for OpenBao {
         if before || off || asked.nodes == 1 { Freshness::Leader } else { Freshness::NodeAsked }
     }
 
+    fn authentication(&self) -> Option<&'static str> {
+        Some(vault::AUTHENTICATION)
+    }
+
     fn alpn(&self) -> &'static [&'static [u8]] {
         vault::ALPN
     }

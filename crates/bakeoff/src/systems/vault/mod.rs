@@ -147,6 +147,10 @@ impl System for Vault {
         Freshness::Leader // standbys pass requests on
     }
 
+    fn authentication(&self) -> Option<&'static str> {
+        Some(AUTHENTICATION)
+    }
+
     fn alpn(&self) -> &'static [&'static [u8]] {
         ALPN
     }
@@ -185,6 +189,9 @@ impl System for Vault {
         api::drive(load)
     }
 }
+
+/// Clients show the root token.
+pub(super) const AUTHENTICATION: &str = "a token with each request";
 
 /// What clients offer when they speak TLS.
 pub(super) const ALPN: &[&[u8]] = &[b"http/1.1"];

@@ -357,8 +357,7 @@ fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), String> 
     let deadline = clock::now() + HEARD_WITHIN;
     for node in nodes {
         for &operation in workload.mix.keys().filter(|operation| !operation.writes()) {
-            loop {
-                let Err(seen) = answers(node, operation) else { break };
+            while let Err(seen) = answers(node, operation) {
                 if clock::now() > deadline {
                     return Err(format!(
                         "`{}` does not answer `{operation}` after {HEARD_WITHIN:?}: {seen}",
