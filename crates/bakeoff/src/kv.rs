@@ -274,8 +274,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     }
 
     fn judges_age(&self) -> bool {
-        self.reading.may_be_old
-            && self.keyed.ledger.ages == Ages::Measured
+        self.keyed.ledger.ages == Ages::Measured
             && self.source.operations().contains(&Operation::Get)
     }
 
@@ -385,7 +384,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
 
 impl<S, C> KvWork<S, C> {
     fn judge(&self, pending: &Pending, answer: Answer<'_>) -> Result<Success, Failure> {
-        let failure = |kind, what| Err(Failure { kind, what });
+        let failure = |kind, what| Err(Failure::new(kind, what));
         let result = match (pending.operation, answer) {
             (_, Answer::Failed(kind, what)) => failure(kind, what),
             (Operation::Put, Answer::Done)
@@ -435,7 +434,7 @@ impl<S, C> KvWork<S, C> {
             Ok(stamp) => stamp,
             Err(corruption) => {
                 let what = self.find(pending.key, false, &corruption.to_string());
-                return Err(Failure { kind: ErrorKind::WrongValue, what });
+                return Err(Failure::new(ErrorKind::WrongValue, what));
             }
         };
         self.judge_read(pending, |history| history.judge_value(stamp.sequence, pending.began.floor))
@@ -456,10 +455,11 @@ impl<S, C> KvWork<S, C> {
         };
         let judged = match judge(&history) {
             Ok(()) => Ok(Seen::Fresh),
-            Err(found @ (Violation::Stale(..) | Violation::Lost)) if self.reading.may_be_old => {
-                Ok(Seen::Old(history.lag(found, &pending.began)))
+            Err(found @ (Violation::Stale(..) | Violation::Lost)) => {
+                let old = Seen::Old(history.lag(found, &pending.began));
+                if self.reading.may_be_old { Ok(old) } else { Err((found, old)) }
             }
-            Err(found) => Err(found),
+            Err(found) => Err((found, Seen::Unjudged)),
         };
         drop(history);
         self.conclude(pending, judged)
@@ -468,33 +468,37 @@ impl<S, C> KvWork<S, C> {
     fn conclude(
         &self,
         pending: &Pending,
-        judged: Result<Seen, Violation>,
+        judged: Result<Seen, (Violation, Seen)>,
     ) -> Result<Success, Failure> {
-        match judged {
+        let (found, old) = match judged {
             Ok(seen) => {
                 if let Source::Audit(_, findings) = &self.source {
                     lock(findings).read += 1;
                 }
-                Ok(Success { seen })
+                return Ok(Success { seen });
             }
-            Err(Violation::Stale(seen, floor)) => {
+            Err(found) => found,
+        };
+        let failure = match found {
+            Violation::Stale(seen, floor) => {
                 let what = format!(
                     "write {seen} of the key was read after write {floor} was acknowledged"
                 );
                 let what = self.find(pending.key, false, &what);
-                Err(Failure { kind: ErrorKind::StaleValue, what })
+                Failure::new(ErrorKind::StaleValue, what)
             }
-            Err(Violation::Lost) => {
+            Violation::Lost => {
                 let what =
                     self.find(pending.key, true, "missing, though a write of it was acknowledged");
-                Err(Failure { kind: ErrorKind::WrongValue, what })
+                Failure::new(ErrorKind::WrongValue, what)
             }
-            Err(Violation::FromTheFuture(seen)) => {
+            Violation::FromTheFuture(seen) => {
                 let what = format!("write {seen} of the key was read and never begun");
                 let what = self.find(pending.key, false, &what);
-                Err(Failure { kind: ErrorKind::WrongValue, what })
+                Failure::new(ErrorKind::WrongValue, what)
             }
-        }
+        };
+        Err(Failure { seen: old, ..failure })
     }
 
     fn judge_names(
@@ -511,7 +515,7 @@ impl<S, C> KvWork<S, C> {
                 space.index_of(name).is_some_and(|key| key / space.per_directory() == directory);
             if !ours {
                 let what = format!("`{}` is no key of directory {directory}", name.escape_ascii());
-                return Err(Failure { kind: ErrorKind::WrongValue, what });
+                return Err(Failure::new(ErrorKind::WrongValue, what));
             }
             found += 1;
         }
@@ -519,7 +523,7 @@ impl<S, C> KvWork<S, C> {
             self.reading.lists_are_complete && !self.reading.may_be_old && found < expected;
         if found > expected || incomplete {
             let what = format!("{found} names listed where {expected} keys were written");
-            return Err(Failure { kind: ErrorKind::WrongValue, what });
+            return Err(Failure::new(ErrorKind::WrongValue, what));
         }
         let old = found < expected && self.reading.lists_are_complete;
         Ok(Success { seen: if old { Seen::Old(None) } else { Seen::Unjudged } })

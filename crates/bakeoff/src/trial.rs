@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bakeoff_core::check::{self, Audit, Verdict};
 use bakeoff_core::divide;
 use bakeoff_core::plan::{self, Trial};
-use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
+use bakeoff_core::record::{Check, Freshness, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::{Clusters, Load, Operation, Study, Workload};
@@ -250,11 +250,14 @@ impl Attempt<'_, '_> {
     fn measure(&mut self, cluster: Ready, workload: &Workload, load: &Load) -> Result<(), Ended> {
         let interrupted = self.stand.interrupted;
         let system = self.contender.system;
-        let ages =
-            match workload.writes() && system.may_be_old(self.contender.asked, workload.reads) {
-                true => Ages::Measured,
-                false => Ages::NotMeasured,
-            };
+        // Those that must not be old are measured too unless they are promised to be the newest: a
+        // leader that was deposed and does not know it answers with what it has.
+        let newest =
+            system.freshness(self.contender.asked, workload.reads) == Freshness::Linearizable;
+        let ages = match workload.writes() && !newest {
+            true => Ages::Measured,
+            false => Ages::NotMeasured,
+        };
         let keyed = Arc::new(Keyed::new(workload, self.trial.seed, ages));
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::Failed)?;
         let nodes = Routes::of(&cluster, workload, load).map_err(Ended::Failed)?;

@@ -90,7 +90,7 @@ pub(super) fn table(of: &Comparison) -> Option<Table> {
         cells: rows.iter().map(text).collect(),
     };
     Some(Table {
-        title: Some("staleness of reads that may be old".to_owned()),
+        title: Some("staleness of reads".to_owned()),
         corner: "node".to_owned(),
         labels: rows.iter().map(|row| row.node.clone()).collect(),
         groups: vec![COLUMNS.iter().map(column).collect()],
@@ -107,9 +107,7 @@ pub(super) fn lines(of: &Comparison) -> Vec<String> {
             return None;
         }
         if whole.stale == 0 {
-            return Some(format!(
-                "{system}: none of {reads} reads that may be old was found to be"
-            ));
+            return Some(format!("{system}: none of {reads} reads was found to be old"));
         }
         let share = share_text(whole.share().unwrap_or_default());
         let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|quantile| age_text(&whole, quantile));

@@ -67,7 +67,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
     vec![
         kind(
             "etcd",
-            no_default,
+            ReadConsistency::ALL,
             vec![
                 option("snapshot-count", Number),
                 option("heartbeat-interval", Duration),
@@ -81,7 +81,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         kind("consul", ReadConsistency::ALL, vec![option("raft-multiplier", Number)], 512 << 10, 1),
         kind(
             "canary",
-            ReadConsistency::ALL,
+            no_default,
             vec![
                 option("sync", sync),
                 option("lose", Share),

@@ -96,6 +96,14 @@ pub(crate) struct Success {
 pub(crate) struct Failure {
     pub(crate) kind: ErrorKind,
     pub(crate) what: String,
+    /// How old what was read is, where it was not allowed to be.
+    pub(crate) seen: Seen,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: ErrorKind, what: String) -> Self {
+        Self { kind, what, seen: Seen::default() }
+    }
 }
 
 /// What each client is remembered to have under way, by tag.

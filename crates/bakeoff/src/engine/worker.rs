@@ -441,8 +441,11 @@ impl<'a, W: Work> Worker<'a, W> {
                 let node = self.clients[index].node;
                 self.count_success(&Flight { operation, due, sent }, now, node, &success);
             }
-            Err(Failure { kind, what }) => {
+            Err(Failure { kind, what, seen }) => {
                 let node = self.clients[index].node;
+                if due >= self.window.measure {
+                    self.count_age(node, seen);
+                }
                 self.count_failure(operation, due, now, node, kind, || what);
             }
         }
@@ -462,6 +465,14 @@ impl<'a, W: Work> Worker<'a, W> {
         client.slots[tag] = Slot::Free { since };
     }
 
+    /// Counts how old a read was, where that is judged.
+    fn count_age(&mut self, node: usize, seen: Seen) {
+        let place = node.min(self.slice.staleness.len().saturating_sub(1));
+        if let Some(staleness) = self.slice.staleness.get_mut(place) {
+            staleness.count(seen);
+        }
+    }
+
     fn count_success(&mut self, flight: &Flight, now: Instant, node: usize, success: &Success) {
         self.roll_over(now);
         self.end_silence(flight.due, now);
@@ -472,12 +483,10 @@ impl<'a, W: Work> Worker<'a, W> {
             return;
         }
         self.slice.last_end = Some(now);
+        self.count_age(node, success.seen);
+        let figures = &mut self.slice.operations[flight.operation];
         figures.verified += 1;
         figures.old_reads += u64::from(matches!(success.seen, Seen::Old(_)));
-        let place = node.min(self.slice.staleness.len().saturating_sub(1));
-        if let Some(staleness) = self.slice.staleness.get_mut(place) {
-            staleness.count(success.seen);
-        }
         let waited = now.saturating_duration_since(flight.due);
         let served = if flight.due == flight.sent {
             self.slice.punctual[flight.operation].record(waited);

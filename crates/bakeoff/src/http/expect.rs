@@ -105,7 +105,7 @@ impl Expect {
 
 #[cold]
 fn unexpected(status: u16, body: &[u8]) -> Failure {
-    Failure { kind: ErrorKind::Status, what: format!("status {status}{}", beginning(body)) }
+    Failure::new(ErrorKind::Status, format!("status {status}{}", beginning(body)))
 }
 
 impl ExpectBody {
@@ -127,7 +127,7 @@ impl ExpectBody {
                 format!("a body of {} bytes with the SHA-256 {hex}", body.len())
             }
         };
-        Err(Failure { kind: ErrorKind::WrongValue, what })
+        Err(Failure::new(ErrorKind::WrongValue, what))
     }
 }
 

@@ -202,9 +202,8 @@ impl<S: Source, P: Pendings<()>> Delivery<'_, S, P> {
             self.follow.clear();
             self.source.follow(self.operation, response, self.follow)
         };
-        let is_head = next.map_err(|what| Failure {
-            kind: ErrorKind::Status,
-            what: format!("status {}: {what}", response.status),
+        let is_head = next.map_err(|what| {
+            Failure::new(ErrorKind::Status, format!("status {}: {what}", response.status))
         })?;
         *self.hops += 1;
         self.followed = Some(is_head);

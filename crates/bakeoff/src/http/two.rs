@@ -141,7 +141,7 @@ impl Work for TwoWork {
             *answered = true;
             let slots = flights.len();
             let Some((_, tag, place)) = flights[stream.slot(slots)].take() else { return };
-            let failure = |kind, what: String| (0, 0, Err(Failure { kind, what }));
+            let failure = |kind, what: String| (0, 0, Err(Failure::new(kind, what)));
             let (status, bytes, result) = match event {
                 Event::Response(response) => (
                     response.status,

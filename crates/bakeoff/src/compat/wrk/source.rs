@@ -159,7 +159,7 @@ impl Source for LuaSource {
             return Judged::Success;
         }
         let what = format!("status {}", response.status);
-        Judged::Failure(Failure { kind: ErrorKind::Status, what })
+        Judged::Failure(Failure::new(ErrorKind::Status, what))
     }
 
     /// Called for each answer, and in the beginning for each that could be under way: all of a

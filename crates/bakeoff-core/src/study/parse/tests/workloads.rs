@@ -119,12 +119,12 @@ fn reads_that_a_system_lacks_are_a_mistake() {
     check(
         &[("{put: 1}", "{get: 1}\n    reads: default")],
         r"
-error: system `three` has no `default` reads
+error: system `one` has no `default` reads
  --> my.yaml:8:12
   |
 8 |     reads: default
   |            ^^^^^^^
-hint: kind `etcd` has reads that are `linearizable` and `stale`
+hint: kind `canary` has reads that are `linearizable` and `stale`
 ",
     );
     check(

@@ -141,13 +141,13 @@ fn contains(body: &[u8], part: &[u8]) -> bool {
 
 #[cold]
 fn refused(status: u16) -> Unexpected {
-    Unexpected { kind: ErrorKind::Status, what: status_text(status) }
+    Unexpected::new(ErrorKind::Status, status_text(status))
 }
 
 #[cold]
 fn wrong(status: u16, text: &str) -> Unexpected {
     let what = format!("{}, without `{text}`", status_text(status));
-    Unexpected { kind: ErrorKind::WrongValue, what }
+    Unexpected::new(ErrorKind::WrongValue, what)
 }
 
 /// A status as Go names it: `403 Forbidden`.

@@ -182,10 +182,10 @@ impl Work for TwoWork {
                 }
                 Event::Reset { code } => {
                     let what = format!("the server reset the stream, code {code}");
-                    Err(Failure { kind: ErrorKind::Reset, what })
+                    Err(Failure::new(ErrorKind::Reset, what))
                 }
                 Event::Malformed { what } => {
-                    Err(Failure { kind: ErrorKind::Protocol, what: what.to_owned() })
+                    Err(Failure::new(ErrorKind::Protocol, what.to_owned()))
                 }
             };
             if pendings.take(tag).is_some() {
