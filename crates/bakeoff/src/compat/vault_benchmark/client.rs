@@ -28,8 +28,10 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long what may pass by itself is waited for.
 const SET_UP_PATIENCE: Duration = Duration::from_secs(10);
-/// In a clean-up: an election, and then some.
-const CLEAN_UP_PATIENCE: Duration = Duration::from_secs(30);
+/// In a clean-up: an election, and a large mount, whose every secret the server has to delete.
+const CLEAN_UP_PATIENCE: Duration = Duration::from_secs(120);
+/// How long one answer may take then.
+const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(300);
 /// Redirects to the leader that are followed for one request.
 const HOPS_MAX: u32 = 3;
 
@@ -42,6 +44,7 @@ pub(super) struct Client {
     /// How many interrupts it takes before this client gives up.
     tolerates: u32,
     patience: Duration,
+    timeout: Duration,
     line: Option<Line>,
 }
 
@@ -72,14 +75,15 @@ impl Client {
         namespace: String,
         interrupts: Arc<Interrupts>,
     ) -> Self {
-        let patience = SET_UP_PATIENCE;
-        Self { server, token, namespace, interrupts, tolerates: 0, patience, line: None }
+        let (patience, timeout) = (SET_UP_PATIENCE, TIMEOUT);
+        Self { server, token, namespace, interrupts, tolerates: 0, patience, timeout, line: None }
     }
 
     /// The same client for the clean-up: it outlives one interrupt, and waits longer.
     pub(super) fn for_clean_up(mut self) -> Self {
         self.tolerates = 1;
         self.patience = CLEAN_UP_PATIENCE;
+        self.timeout = CLEAN_UP_TIMEOUT;
         self
     }
 
@@ -211,6 +215,10 @@ impl Client {
         body: Option<&str>,
         headers: &[(String, String)],
     ) -> Result<Answer, Trouble> {
+        // A server that answers at once leaves no pause in which this would be noticed.
+        if self.is_interrupted() {
+            return Err(Trouble::interrupted());
+        }
         for _ in 0..HOPS_MAX {
             let answer = self.ask_once(method, path, body, headers)?;
             let Some(location) = answer.location.as_deref().filter(|_| answer.status == 307) else {
@@ -242,7 +250,7 @@ impl Client {
             body: body.unwrap_or_default().as_bytes(),
             expect_continue: false,
         };
-        let deadline = clock::now() + TIMEOUT;
+        let deadline = clock::now() + self.timeout;
         let interrupts = self.interrupts.clone();
         let tolerates = self.tolerates;
         let go_on = || {

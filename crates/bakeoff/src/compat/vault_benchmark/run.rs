@@ -381,7 +381,7 @@ fn enable_audit(client: &mut Client, path: &str, ledger: &mut Ledger) -> Result<
         Ok(_) => Ok(()),
         Err(trouble) if trouble.kind == Kind::InUse && trouble.repeated => Ok(()),
         Err(trouble) => {
-            if trouble.kind == Kind::InUse {
+            if trouble.kind.is_refusal() && !trouble.repeated {
                 ledger.forget(&made);
             }
             Err(trouble.while_doing("cannot make the audit device"))

@@ -53,6 +53,14 @@ impl Kind {
         matches!(self, Self::NoLeader | Self::NotYet)
     }
 
+    /// Whether what was asked for has certainly not been done.
+    pub(super) fn is_refusal(self) -> bool {
+        matches!(
+            self,
+            Self::Denied | Self::NoNamespace | Self::NotFound | Self::InUse | Self::Refused
+        )
+    }
+
     /// Whether it may pass by itself where there has been a server before.
     pub(super) fn may_pass_later(self) -> bool {
         matches!(self, Self::Unreachable | Self::Silent | Self::Sealed | Self::Failed)

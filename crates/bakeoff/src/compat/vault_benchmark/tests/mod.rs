@@ -176,7 +176,7 @@ impl Stage<'_> {
             // Asked for again after the leader was lost, which had obeyed.
             Err(trouble) if trouble.kind == Kind::InUse && trouble.repeated => Ok(()),
             Err(trouble) => {
-                if trouble.kind == Kind::InUse {
+                if trouble.kind.is_refusal() && !trouble.repeated {
                     self.ledger.forget(&made);
                 }
                 Err(trouble.while_doing(&format!("cannot mount `{kind}`")))
