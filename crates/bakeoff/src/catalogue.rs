@@ -19,10 +19,11 @@ use crate::systems::{self, System};
 pub(crate) fn studies(name: Option<&str>, messages: &Messages) -> Result<(), Failure> {
     let Some(name) = name else {
         let mut text = String::new();
+        let longest = shipped::shipped().iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, _) in shipped::shipped() {
             let study = load_study(name)?;
             let systems: Vec<&str> = study.systems.iter().map(|s| s.name.as_str()).collect();
-            let _ = writeln!(text, "{name:12} {} ({})", study.title, systems.join(", "));
+            let _ = writeln!(text, "{name:longest$}  {} ({})", study.title, systems.join(", "));
         }
         text.push_str("\n`bakeoff run NAME` runs one, `bakeoff studies NAME` prints its file");
         messages.output(&text);
@@ -78,8 +79,12 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
             row("mend", &remedy);
         }
     }
-    let operations: Vec<&str> = kind.operations.iter().map(|&o| o.name()).collect();
-    row("operations", &operations.join(", "));
+    if kind.is_part() {
+        row("is", "only ever a part of other systems");
+    } else {
+        let operations: Vec<&str> = kind.operations.iter().map(|&o| o.name()).collect();
+        row("operations", &operations.join(", "));
+    }
     let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
     row("nodes", &nodes);
     let promises = system.promises(&plain(kind.name));
@@ -88,6 +93,13 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
     row("reads", &promises.reads);
     for option in kind.options {
         row("option", &format!("{}: {}", option.name, option.meaning));
+    }
+    for parameter in kind.parameters {
+        row("with", &format!("{}: {}", parameter.name, parameter.meaning));
+    }
+    for role in kind.roles {
+        let kinds = role.kinds.join(", ");
+        row("part", &format!("{}, of kind {kinds}: {}", role.name, role.meaning));
     }
     text
 }

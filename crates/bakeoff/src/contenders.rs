@@ -17,6 +17,9 @@ use crate::systems::{self, System, WHOLE, talk};
 /// A system of the study with all that is needed to run it.
 pub(crate) struct Contender<'a> {
     pub(crate) asked: &'a study::System,
+    /// The same with the version that was found, where the study names none: what it promises may
+    /// depend on it.
+    pub(crate) found: study::System,
     pub(crate) system: &'static dyn System,
     /// What is started for it, in that order: itself and its parts. Nothing for what runs already.
     pub(crate) ingredients: Vec<Ingredient<'a>>,
@@ -72,7 +75,8 @@ fn contender<'a>(
         record.source = Some(endpoints);
         // Somebody else configured it.
         record.promises.acknowledged_in = None;
-        return Ok(Contender { asked, system, ingredients: Vec::new(), record });
+        let found = with_version(asked, record.version.clone());
+        return Ok(Contender { asked, found, system, ingredients: Vec::new(), record });
     }
     let mut ingredients = vec![ingredient(WHOLE, None, asked, messages, stop)?];
     for (role, part) in &asked.parts {
@@ -102,7 +106,14 @@ fn contender<'a>(
         note_program(&mut part, member.of.program.as_ref());
         record.parts.push(PartRecord { role: member.of.role.to_owned(), part });
     }
-    Ok(Contender { asked, system, ingredients, record })
+    let found = with_version(asked, record.version.clone());
+    record.promises = system.promises(&found);
+    Ok(Contender { asked, found, system, ingredients, record })
+}
+
+/// A system with this version, where its study names none.
+fn with_version(asked: &study::System, version: Option<String>) -> study::System {
+    study::System { version: asked.version.clone().or(version), ..asked.clone() }
 }
 
 fn kind_of(asked: &study::System) -> &'static dyn System {

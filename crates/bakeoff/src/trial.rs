@@ -253,7 +253,7 @@ impl Attempt<'_, '_> {
         // Those that must not be old are measured too unless they are promised to be the newest: a
         // leader that was deposed and does not know it answers with what it has.
         let newest =
-            system.freshness(self.contender.asked, workload.reads) == Freshness::Linearizable;
+            system.freshness(&self.contender.found, workload.reads) == Freshness::Linearizable;
         let ages = match workload.writes() && !newest {
             true => Ages::Measured,
             false => Ages::NotMeasured,
@@ -294,7 +294,7 @@ impl Attempt<'_, '_> {
     ) -> Result<Vec<StageRecord>, Ended> {
         let system = self.contender.system;
         let seed = self.trial.seed;
-        let may_be_old = system.may_be_old(self.contender.asked, workload.reads);
+        let may_be_old = system.may_be_old(&self.contender.found, workload.reads);
         let lists_are_complete = workload.fill && !workload.mix.contains_key(&Operation::Delete);
         let mut first_ticket = 0;
         let mut stages = Vec::new();

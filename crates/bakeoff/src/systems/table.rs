@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::study::{Kind, OptionForm};
+use bakeoff_core::study::{Kind, KindOption, OptionForm};
 
 use super::{System, registry};
 use crate::install::Recipe;
@@ -54,15 +54,30 @@ fn section(system: &dyn System, text: &mut String) {
     }
     row("can come from", &sources(system.recipe()));
     text.push('\n');
-    options(&kind, text);
+    options("option", kind.options, text);
+    options("`with:` of a workload", kind.parameters, text);
+    parts(&kind, text);
 }
 
-fn options(kind: &Kind, text: &mut String) {
-    if kind.options.is_empty() {
+/// The parts that it may have.
+fn parts(kind: &Kind, text: &mut String) {
+    if kind.roles.is_empty() {
         return;
     }
-    text.push_str("| option | value | meaning |\n| --- | --- | --- |\n");
-    for option in kind.options {
+    text.push_str("| part | kinds | what it does |\n| --- | --- | --- |\n");
+    for role in kind.roles {
+        let kinds = role.kinds.join(" or ");
+        let _ = writeln!(text, "| `{}` | {kinds} | {} |", role.name, role.meaning);
+    }
+    text.push('\n');
+}
+
+fn options(what: &str, options: &[KindOption], text: &mut String) {
+    if options.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "| {what} | value | meaning |\n| --- | --- | --- |");
+    for option in options {
         let form = match &option.form {
             OptionForm::Word(words) => words.join(" or "),
             OptionForm::Number => "a whole number".into(),
