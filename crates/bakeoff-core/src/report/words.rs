@@ -9,8 +9,10 @@ use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::record::{Environment, PartRecord, Setting, SystemRecord};
 use crate::stats::{Figure, and};
-use crate::study::{Arrivals, KeyOrder, Load, Routing, Stop, Study, System, Targets};
-use crate::units::{ByteCount, count_text, duration_text, latency_text, rate_text, trials_text};
+use crate::study::{Arrivals, KeyOrder, Load, Operation, Routing, Stop, Study, System, Targets};
+use crate::units::{
+    ByteCount, count_text, duration_text, latency_text, plural, rate_text, trials_text,
+};
 
 use super::Report;
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
@@ -222,12 +224,22 @@ pub(super) fn workload(of: &Comparison) -> String {
         KeyOrder::Zipfian { exponent } => format!("zipfian ({exponent})"),
         KeyOrder::Same => "always the first".to_owned(),
     };
-    let keys = if work.keys.count == 1 { "key" } else { "keys" };
-    let mut parts = vec![
-        and(&mix),
-        format!("{} {keys} of {} B, {order}", count_text(work.keys.count), work.keys.size),
-        format!("values of {}", ByteCount(work.value_size)),
-    ];
+    let keys = plural(work.keys.count, "key");
+    let size = ByteCount(work.value_size);
+    let mut parts = vec![and(&mix)];
+    let stored = work.mix.keys().any(|op| Operation::KEY_VALUE.contains(op));
+    let texts = work.mix.keys().any(|op| op.takes_text());
+    if stored {
+        parts.push(format!("{keys} of {} B, {order}", work.keys.size));
+        parts.push(format!("values of {size}"));
+    } else if texts {
+        parts.push(format!("texts of {size}"));
+    }
+    let with: Vec<String> =
+        work.with.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if !with.is_empty() {
+        parts.push(format!("with {}", with.join(", ")));
+    }
     if of.reads() {
         parts.push(format!("{} reads", work.reads));
     }

@@ -254,6 +254,11 @@ impl Operation {
         matches!(self, Self::Put | Self::Delete)
     }
 
+    /// Whether it works on a text that its clients send or are sent.
+    pub fn takes_text(self) -> bool {
+        matches!(self, Self::Encrypt | Self::Decrypt | Self::Sign)
+    }
+
     /// Whether it reads what is stored under keys.
     pub fn reads(self) -> bool {
         matches!(self, Self::Get | Self::List)
