@@ -17,7 +17,7 @@ use crate::composition::{self, Member};
 use crate::engine::transport::{Target, TlsTarget};
 use crate::failure::Failure;
 use crate::host::{self, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
-use crate::systems::{Access, Memory, System, View};
+use crate::systems::{Access, Memory, System, Unready, View};
 use crate::tls;
 
 /// How long a fresh cluster may take to elect a leader.
@@ -164,10 +164,11 @@ impl Launched {
                 view = now;
                 Probe::Ready
             }
-            Err(now) => {
+            Err(Unready::NotYet(now)) => {
                 seen.clone_from(&now);
                 Probe::NotYet(now)
             }
+            Err(Unready::Never { seen, hint }) => Probe::Never { seen, hint },
         });
         match looked {
             Ok(after) => {
@@ -180,6 +181,9 @@ impl Launched {
                      seen: {seen}\nhint: check the endpoints with the system's own client",
                 )))
             }
+            Err(HostError::CannotServe { seen, hint }) => Err(Failure::Unreachable(format!(
+                "system `{name}` cannot be loaded: {seen}\nhint: {hint}"
+            ))),
             Err(error) => Err(error.into()),
         }
     }

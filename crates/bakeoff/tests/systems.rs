@@ -7,7 +7,6 @@
 //!
 //! Clusters are started one at a time: they are to be tested, not to compete.
 
-#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
 
 mod support;
@@ -17,32 +16,15 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use serde_json::{Value, json};
 
-use support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, has, text};
-
-/// A system as it is put under the contract.
-#[derive(Debug, Clone, Copy)]
-struct Case {
-    kind: &'static str,
-    /// The version asked for; empty for what is part of bakeoff.
-    version: &'static str,
-    nodes: u32,
-    /// What a study says of it besides.
-    more: &'static str,
-    /// The tools without any of which this machine cannot have it, whatever the network.
-    needs: &'static [&'static str],
-}
-
-const fn case(kind: &'static str, version: &'static str, nodes: u32) -> Case {
-    Case { kind, version, nodes, more: "", needs: &[] }
-}
+use support::case::{Case, Part, Skipped, case, conclude, part, with};
+use support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
 const ETCD_3_4: Case = Case { needs: &["dpkg-deb"], ..case("etcd", "3.4", 3) };
 const ETCD_3_6: Case = Case { needs: &["go"], ..case("etcd", "3.6", 3) };
@@ -65,8 +47,73 @@ const CONSUL_ALONE: Case = Case { nodes: 1, ..CONSUL };
 const CANARY: Case = case("canary", "", 1);
 const CANARIES: Case = Case { nodes: 3, ..CANARY };
 
+const VAULT: Case = Case { needs: &["go"], ..case("vault", "1.21", 1) };
+const VAULT_RAFT: Case = Case { what: "by Raft", more: ", options: {raft-multiplier: 1}", ..VAULT };
+/// A node that joins by Raft has no vote for its first ten seconds, so this is the only such case.
+const VAULT_RAFT_TLS_LEADER: Case = Case {
+    what: "by Raft over TLS, whose leader a balancer finds",
+    nodes: 3,
+    more: ", options: {raft-multiplier: 1, tls: on}",
+    parts: &[Part { more: ", options: {to: leader}", ..BALANCER }],
+    ..VAULT
+};
+/// A balancer that opens no TLS may look at requests.
+const VAULT_CONSUL_ALL: Case = Case {
+    what: "on Consul, with a balancer that sends to all",
+    nodes: 3,
+    parts: &[
+        Part {
+            more: ", nodes: 3, options: {raft-multiplier: 1}",
+            processes: 3,
+            needs: &["go"],
+            ..part("storage", "consul")
+        },
+        Part { more: ", options: {to: all, mode: http}", ..BALANCER },
+    ],
+    ..VAULT
+};
+const VAULT_POSTGRESQL: Case = Case { what: "on PostgreSQL", parts: &[POSTGRESQL], ..VAULT };
+const VAULT_POSTGRESQL_STANDBY: Case = Case {
+    what: "on PostgreSQL with a standby",
+    parts: &[Part { more: ", nodes: 2", processes: 2, ..POSTGRESQL }],
+    ..VAULT
+};
+/// With a latency, whose relay is a process too.
+const VAULT_GCS: Case = Case {
+    what: "on emulated Google Cloud Storage",
+    parts: &[Part {
+        more: ", options: {latency: 1ms}",
+        processes: 2,
+        needs: &["go"],
+        ..part("storage", "gcs-emulator")
+    }],
+    ..VAULT
+};
+const VAULT_DYNAMODB: Case = Case {
+    what: "on emulated DynamoDB",
+    parts: &[Part { needs: &["npm"], ..part("storage", "dynamodb-emulator") }],
+    ..VAULT
+};
+const VAULT_FILE: Case = Case { what: "on files", more: ", options: {storage: file}", ..VAULT };
+
+/// No registry has it: only a machine's own is tested.
+const OPENBAO: Case = Case { needs: &["bao"], ..case("openbao", "", 1) };
+const OPENBAO_RAFT: Case =
+    Case { what: "by Raft", more: ", options: {raft-multiplier: 1}", ..OPENBAO };
+const OPENBAO_POSTGRESQL: Case = Case {
+    what: "on PostgreSQL over TLS, with a balancer",
+    nodes: 2,
+    more: ", options: {tls: on}",
+    parts: &[POSTGRESQL, BALANCER],
+    ..OPENBAO
+};
+
+const BALANCER: Part = Part { needs: DEBIAN, ..part("balancer", "haproxy") };
+const POSTGRESQL: Part = Part { needs: DEBIAN, ..part("storage", "postgresql") };
+const DEBIAN: &[&str] = &["apt-get", "dpkg-deb"];
+
 /// Every system, with one node and with several where it has them.
-const CONTRACT: [Case; 10] = [
+const CONTRACT: &[Case] = &[
     CANARY,
     CANARIES,
     ETCD_3_4,
@@ -77,79 +124,30 @@ const CONTRACT: [Case; 10] = [
     ZOOKEEPER_3_8,
     CONSUL,
     CONSUL_ALONE,
+    VAULT_RAFT,
+    VAULT_RAFT_TLS_LEADER,
+    VAULT_CONSUL_ALL,
+    VAULT_POSTGRESQL,
+    VAULT_POSTGRESQL_STANDBY,
+    VAULT_GCS,
+    VAULT_DYNAMODB,
+    VAULT_FILE,
+    OPENBAO_RAFT,
+    OPENBAO_POSTGRESQL,
 ];
 
 /// What is only ever a part of other systems: started, killed and restarted by the tests of its
 /// own folder.
 const PARTS: [&str; 4] = ["postgresql", "haproxy", "gcs-emulator", "dynamodb-emulator"];
 
-impl Case {
-    fn name(&self) -> String {
-        let Self { kind, version, nodes, .. } = self;
-        let at = if version.is_empty() { "" } else { "@" };
-        format!("{kind}{at}{version}, {nodes} node{}", if *nodes == 1 { "" } else { "s" })
-    }
-
-    /// `etcd: {kind: etcd, version: "3.6", nodes: 3}`
-    fn in_study(&self) -> String {
-        let Self { kind, version, nodes, more, .. } = self;
-        let version =
-            if version.is_empty() { String::new() } else { format!(", version: \"{version}\"") };
-        format!("{kind}: {{kind: {kind}{version}, nodes: {nodes}{more}}}")
-    }
-
-    /// Has its program fetched; an error says why it cannot be had.
-    fn install(&self) -> Result<(), String> {
-        if self.version.is_empty() {
-            return Ok(());
-        }
-        let ran = Ran::of(bakeoff().args(["install", &format!("{}@{}", self.kind, self.version)]));
-        if ran.code == Some(0) {
-            assert!(ran.stdout.contains("SHA-256 "), "{}", ran.stdout);
-            return Ok(());
-        }
-        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
-        let why = ran.stderr.lines().filter(|line| !line.trim().is_empty());
-        Err(format!("{} not found: {}", self.kind, why.collect::<Vec<_>>().join("; ")))
-    }
-}
-
-/// What was skipped, for the last line.
-type Skipped = Arc<Mutex<Vec<String>>>;
-
-/// A test that needs a system's program.
-fn with(what: &str, case: Case, skipped: &Skipped, test: impl Fn(&Case) + Send + 'static) -> Trial {
-    let name = format!("{what} ({})", case.name());
-    let skipped = Arc::clone(skipped);
-    Trial::ignorable_test(name, move || {
-        if let Err(why) = case.install() {
-            let lacking: Vec<&str> =
-                case.needs.iter().copied().filter(|program| !has(program)).collect();
-            let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-            if in_ci && lacking.is_empty() {
-                return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
-            }
-            let why = match lacking.as_slice() {
-                [] => why,
-                lacking => format!("{why} (this machine has no {})", lacking.join(", ")),
-            };
-            skipped.lock().unwrap().push(format!("skipped: {why}"));
-            return Ok(Completion::ignored_with(format!("skipped: {why}")));
-        }
-        test(&case);
-        Ok(Completion::Completed)
-    })
-}
-
 fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
+    let arguments = Arguments::from_args();
     let skipped = Skipped::default();
     let mut tests = vec![Trial::test("every_system_has_a_contract_case", || {
         every_system_has_a_contract_case();
         Ok(())
     })];
-    for case in CONTRACT {
+    for &case in CONTRACT {
         let kept = "a_system_keeps_its_contract_and_leaves_nothing_running";
         tests.push(with(kept, case, &skipped, keeps_its_contract));
     }
@@ -168,13 +166,7 @@ fn main() -> ExitCode {
     for (name, test) in more {
         tests.push(with(name, ETCD_ALONE, &skipped, test));
     }
-    let conclusion = libtest_mimic::run(&arguments, tests);
-    let skipped = skipped.lock().unwrap();
-    for line in &*skipped {
-        println!("{line}");
-    }
-    println!("{} skipped", skipped.len());
-    conclusion.exit_code()
+    conclude(arguments, tests, &skipped)
 }
 
 fn every_system_has_a_contract_case() {
@@ -231,15 +223,17 @@ fn all_is_well(run: &Run, operations: f64) {
 }
 
 fn keeps_its_contract(case: &Case) {
-    const OPERATIONS: u64 = 1200;
+    // What stands on others takes longer for each.
+    let operations = if case.parts.is_empty() { 1200 } else { 400 };
+    let reads = if case.has_one_kind_of_read() { ", reads: default" } else { "" };
     let run = run(
         &case.in_study(),
-        &[
-            "all: {mix: {put: 40, get: 30, delete: 20, list: 10}, keys: {count: 120, per-directory: 40}}",
-        ],
-        &[&format!("counted: {{clients: 6, stop: {{operations: {OPERATIONS}}}, timeout: 30s}}")],
+        &[&format!(
+            "all: {{mix: {{put: 40, get: 30, delete: 20, list: 10}}, keys: {{count: 120, per-directory: 40}}{reads}}}"
+        )],
+        &[&format!("counted: {{clients: 6, stop: {{operations: {operations}}}, timeout: 30s}}")],
     );
-    all_is_well(&run, OPERATIONS as f64);
+    all_is_well(&run, f64::from(operations));
     let trial = run.trial();
     for operation in ["put", "get", "delete", "list"] {
         let verified = trial["operations"][operation]["requests_verified"].as_f64();
@@ -251,18 +245,20 @@ fn keeps_its_contract(case: &Case) {
         assert!(found["read"].as_u64().unwrap() > 100, "{found}");
     }
     let leader = text(&trial["leader"]);
-    assert!(leader.starts_with(&format!("{}-", case.kind)), "leader `{leader}`");
+    assert!(leader.starts_with(&format!("{}-", case.called())), "leader `{leader}`");
 
     let record = run.record();
     let [header, trial, end] = record.as_slice() else { panic!("{} lines", record.len()) };
     assert_eq!(end["complete"], true);
     assert_eq!(trial["filled"], 120);
-    assert_eq!(array(&trial["targets"]).len(), case.nodes as usize);
+    let balanced = case.parts.iter().any(|part| part.role == "balancer");
+    let targets = if balanced { 1 } else { case.nodes as usize };
+    assert_eq!(array(&trial["targets"]).len(), targets);
     let system = &header["systems"][0];
     assert_eq!(system["nodes"], case.nodes);
     assert!(text(&system["version"]).starts_with(case.version), "{system}");
     assert!(!text(&system["source"]).is_empty(), "{system}");
-    if !case.version.is_empty() {
+    if case.kind != "canary" {
         let sha256 = text(&system["sha256"]);
         assert!(sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_hexdigit()), "{system}");
     }
@@ -273,8 +269,13 @@ fn keeps_its_contract(case: &Case) {
     for promise in ["replication", "acknowledged", "reads"] {
         assert!(!text(&system["promises"][promise]).is_empty(), "{promise}: {system}");
     }
-    // Every node and the generator were watched.
-    assert_eq!(array(&trial["usage"]).len(), case.nodes as usize + 1, "{}", trial["usage"]);
+    // Every node, those of parts among them, and the generator were watched.
+    let parts: usize = case.parts.iter().map(|part| part.processes).sum();
+    let watched = case.nodes as usize + parts + 1;
+    assert_eq!(array(&trial["usage"]).len(), watched, "{}", trial["usage"]);
+    let recorded: BTreeSet<&str> =
+        array(&system["parts"]).iter().map(|one| text(&one["kind"])).collect();
+    assert_eq!(recorded, case.parts.iter().map(|part| part.kind).collect(), "{system}");
 }
 
 fn reads_are_as_fresh_as_asked_for(case: &Case) {

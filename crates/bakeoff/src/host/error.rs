@@ -72,6 +72,13 @@ pub(crate) enum HostError {
         /// The nodes' logs.
         logs: Vec<LogTail>,
     },
+    /// Nodes run and cannot serve, however long one waits.
+    CannotServe {
+        /// What the last probe saw.
+        seen: String,
+        /// What to try, without `hint: `.
+        hint: String,
+    },
     /// The user wants to stop.
     Interrupted {
         /// What was being done.
@@ -150,6 +157,7 @@ impl fmt::Display for HostError {
                 }
                 Ok(())
             }
+            Self::CannotServe { seen, hint } => write!(f, "{seen}\nhint: {hint}"),
             Self::Interrupted { during } => write!(f, "interrupted while {during}"),
             Self::PortInUse { port, error } => {
                 write!(f, "port {port} on 127.0.0.1 cannot be had: {error}")?;

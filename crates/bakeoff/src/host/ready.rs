@@ -18,6 +18,13 @@ pub(crate) enum Probe {
     Ready,
     /// Not yet; what was seen instead: `GET http://127.0.0.1:23790/health returned 503`.
     NotYet(String),
+    /// Waiting does not help: what was seen, and what to try.
+    Never {
+        /// `` `vault-1` is sealed ``.
+        seen: String,
+        /// Without `hint: `.
+        hint: String,
+    },
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -25,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Asks `probe` until it says ready, and returns how long that took.
 ///
-/// Fails at once when a process ends, and within a pause when `stop` is set. A probe must have a
+/// Fails at once when a process ends or the probe says that waiting does not help, and within a pause when `stop` is set. A probe must have a
 /// timeout of its own: while it runs, nothing else is looked at.
 pub(crate) fn await_ready(
     processes: &[Process],
@@ -49,6 +56,7 @@ pub(crate) fn await_ready(
         let seen = match answer {
             Probe::Ready => return Ok(began.elapsed()),
             Probe::NotYet(seen) => seen,
+            Probe::Never { seen, hint } => return Err(HostError::CannotServe { seen, hint }),
         };
         if stop.load(Ordering::Relaxed) {
             let mut during = String::from("waiting for");

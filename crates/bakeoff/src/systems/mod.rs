@@ -115,10 +115,10 @@ pub(crate) trait System: fmt::Debug + Sync {
         Ok(())
     }
 
-    /// Looks whether the cluster has a leader that can serve; an error tells what was seen instead.
-    /// Asked again and again until it can, so what opens a system (to initialise it, to unseal it)
-    /// is done here too.
-    fn look(&self, nodes: &[Access]) -> Result<View, String>;
+    /// Looks whether the cluster has a leader that can serve; an error tells what was seen instead,
+    /// and whether waiting may help. Asked again and again until it can, so what opens a system (to
+    /// initialise it, to unseal it) is done here too.
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready>;
 
     /// Where a load balancer asks whether a node may be sent requests; `None` for a system that
     /// none can stand in front of.
@@ -353,6 +353,32 @@ pub(crate) struct View {
     pub(crate) leader: Option<usize>,
     /// The version that the leader reports.
     pub(crate) version: Option<String>,
+}
+
+/// Why a cluster cannot serve: what was seen of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unready {
+    /// It may before long.
+    NotYet(String),
+    /// Waiting does not help: what was seen, and what to try.
+    Never {
+        /// `` `vault-1` is sealed ``.
+        seen: String,
+        /// Without `hint: `.
+        hint: String,
+    },
+}
+
+impl From<String> for Unready {
+    fn from(seen: String) -> Self {
+        Self::NotYet(seen)
+    }
+}
+
+impl From<&str> for Unready {
+    fn from(seen: &str) -> Self {
+        Self::NotYet(seen.to_owned())
+    }
 }
 
 /// A key-value load for a system to drive.

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
 
 pub(crate) mod canary;
+pub(crate) mod case;
 pub(crate) mod hostile;
 
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadCon
 use bakeoff_core::workload::KEY_PREFIX;
 
 use super::http::{HttpSession, Mapping, ask};
-use super::{ASKED, Access, Asked, Description, KvLoad, System, View, setting};
+use super::{ASKED, Access, Asked, Description, KvLoad, System, Unready, View, setting};
 use crate::canary::COMMAND;
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
@@ -163,11 +163,11 @@ impl System for Canary {
         Ok(Description { nodes, settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         for node in nodes {
             let (status, body) = ask(node, "GET", "/health")?;
             if status != 200 {
-                return Err(format!("GET /health answered {status}: {}", body.trim()));
+                return Err(format!("GET /health answered {status}: {}", body.trim()).into());
             }
         }
         Ok(View { leader: Some(0), version: Some(env!("CARGO_PKG_VERSION").into()) })

@@ -15,7 +15,8 @@ use rustix::process::{Resource, getrlimit};
 
 use super::http::{HttpSession, Mapping, ask};
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, setting, synced_by,
+    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, setting,
+    synced_by,
 };
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
@@ -149,13 +150,13 @@ impl System for Consul {
         Ok(Description { nodes: specs.collect(), settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         let mut view = View::default();
         for (index, node) in nodes.iter().enumerate() {
             // A read that needs the leader: the node knows one, and it serves. There is no such key.
             let (status, body) = ask(node, "GET", "/v1/kv/bakeoff-looks?consistent")?;
             if status != 200 && status != 404 {
-                return Err(format!("`{}` answered {status}: {}", node.name, body.trim()));
+                return Err(format!("`{}` answered {status}: {}", node.name, body.trim()).into());
             }
             let (status, body) = ask(node, "GET", "/v1/agent/self")?;
             let about: serde_json::Value = serde_json::from_str(&body)

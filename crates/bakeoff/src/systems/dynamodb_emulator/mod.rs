@@ -16,7 +16,7 @@ use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use serde_json::json;
 
 use super::http::{Question, ask, question};
-use super::{ASKED, Access, Asked, Description, System, View, distant, setting};
+use super::{ASKED, Access, Asked, Description, System, Unready, View, distant, setting};
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
 use crate::install::Recipe;
@@ -107,13 +107,13 @@ impl System for DynamoDbEmulator {
         Ok(Description { nodes, settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         // Through the relay, where there is one: then both are up.
         let entrance = nodes.last().ok_or("it has no nodes")?;
         match ask(entrance, "GET", "/")? {
             (200, said) if said.starts_with("healthy") => Ok(View::default()),
             (status, said) => {
-                Err(format!("`{}` answered {status}: {}", entrance.name, said.trim()))
+                Err(format!("`{}` answered {status}: {}", entrance.name, said.trim()).into())
             }
         }
     }

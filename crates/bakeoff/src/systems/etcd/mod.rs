@@ -19,8 +19,8 @@ use bakeoff_wire::grpc::{Client, Status};
 use self::session::EtcdSession;
 use super::talk::{Listener, PATIENCE, talk};
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, plain_value, setting,
-    synced_by,
+    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, plain_value,
+    setting, synced_by,
 };
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
@@ -140,7 +140,7 @@ impl System for Etcd {
         Ok(Description { nodes: nodes.collect(), settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         let statuses = nodes
             .iter()
             .map(|node| {

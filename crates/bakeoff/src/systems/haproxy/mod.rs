@@ -21,7 +21,7 @@ use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use rustix::process::{Resource, getrlimit};
 
 use super::http::ask;
-use super::{ASKED, Access, Asked, Description, Memory, System, View, WHOLE, setting};
+use super::{ASKED, Access, Asked, Description, Memory, System, Unready, View, WHOLE, setting};
 use crate::engine::transport::Target;
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
@@ -143,7 +143,7 @@ impl System for HaProxy {
         Ok(Description { nodes: vec![node], settings, memory, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         let node = nodes.first().ok_or("it has no nodes")?;
         let front = node.memory.get::<Front>().ok_or("it was not started here")?;
         let statistics = Access {
@@ -153,14 +153,14 @@ impl System for HaProxy {
         };
         let (status, csv) = ask(&statistics, "GET", "/;csv")?;
         if status != 200 {
-            return Err(format!("`{}`: its statistics answered {status}", node.name));
+            return Err(format!("`{}`: its statistics answered {status}", node.name).into());
         }
         let up = nodes_up(&csv).map_err(|why| format!("`{}`: {why}", node.name))?;
         let wanted = if front.to_leader { 1 } else { front.nodes };
         if up.len() != wanted {
             let up = if up.is_empty() { "none".into() } else { up.join(", ") };
             let what = if front.to_leader { "one node" } else { "all nodes" };
-            return Err(format!("`{}` is to send to {what}, and sees up: {up}", node.name));
+            return Err(format!("`{}` is to send to {what}, and sees up: {up}", node.name).into());
         }
         Ok(View::default())
     }

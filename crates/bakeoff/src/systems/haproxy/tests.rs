@@ -29,7 +29,7 @@ impl System for Small {
         Ok(Description::default())
     }
 
-    fn look(&self, _: &[Access]) -> Result<View, String> {
+    fn look(&self, _: &[Access]) -> Result<View, Unready> {
         Ok(View::default())
     }
 

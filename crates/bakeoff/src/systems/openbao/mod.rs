@@ -15,7 +15,7 @@ use bakeoff_core::study::{
 };
 
 use super::vault::{self, Product, api, config, open, prepare};
-use super::{Access, Asked, Description, Health, KvLoad, Neighbour, System, View, option};
+use super::{Access, Asked, Description, Health, KvLoad, Neighbour, System, Unready, View, option};
 use crate::engine::EngineError;
 use crate::host::HostError;
 use crate::host::ports::Allocator;
@@ -103,7 +103,7 @@ impl System for OpenBao {
         config::prepare_parts(Product::OpenBao, asked, behind)
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         open::look(nodes)
     }
 

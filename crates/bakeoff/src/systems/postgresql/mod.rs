@@ -25,7 +25,9 @@ use rand::RngExt as _;
 use rand::distr::Alphanumeric;
 use rustix::process::Signal;
 
-use super::{ASKED, Access, Asked, Description, Memory, System, View, plain_value, setting};
+use super::{
+    ASKED, Access, Asked, Description, Memory, System, Unready, View, plain_value, setting,
+};
 use crate::host::ports::Allocator;
 use crate::host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
 use crate::install::{Installed, Recipe};
@@ -174,24 +176,24 @@ impl System for PostgreSql {
         })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         let mut version = None;
         for (number, node) in nodes.iter().enumerate() {
             let rows = execute(node, LOOK)?;
             let Some([Some(recovers), Some(said), Some(followed)]) =
                 rows.first().map(Vec::as_slice)
             else {
-                return Err(format!("`{}` answered with something else", node.name));
+                return Err(format!("`{}` answered with something else", node.name).into());
             };
             let name = &node.name;
             match (number, recovers.as_str()) {
                 (0, "f") if *followed != (nodes.len() - 1).to_string() => {
-                    return Err(format!("{followed} standbys follow `{name}`"));
+                    return Err(format!("{followed} standbys follow `{name}`").into());
                 }
                 (0, "f") => version = Some(said.split(' ').next().unwrap_or(said).to_owned()),
-                (0, _) => return Err(format!("`{name}` is no primary")),
+                (0, _) => return Err(format!("`{name}` is no primary").into()),
                 (_, "t") => {}
-                _ => return Err(format!("`{name}` is no standby")),
+                _ => return Err(format!("`{name}` is no standby").into()),
             }
         }
         Ok(View { leader: Some(0), version })

@@ -6,6 +6,9 @@
 //!
 //! Not here: what has to be there before (`prepare`), the wire format (`bakeoff_wire::http1`).
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;

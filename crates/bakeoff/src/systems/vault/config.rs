@@ -2,6 +2,9 @@
 //!
 //! Not here: opening them once they run (`open`).
 
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 
 use bakeoff_core::record::Setting;

@@ -21,7 +21,7 @@ use bakeoff_core::study::{
     self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Stands, Workload,
 };
 
-use super::{Access, Asked, Description, Health, KvLoad, Neighbour, System, View, option};
+use super::{Access, Asked, Description, Health, KvLoad, Neighbour, System, Unready, View, option};
 use crate::engine::EngineError;
 use crate::host::HostError;
 use crate::host::ports::Allocator;
@@ -163,7 +163,7 @@ impl System for Vault {
         config::prepare_parts(Product::Vault, asked, behind)
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         open::look(nodes)
     }
 

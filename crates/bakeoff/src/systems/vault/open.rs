@@ -4,16 +4,20 @@
 //! is unsealed and, on Raft, has a vote: before that a write would be acknowledged by fewer disks
 //! than the study asks for. Its root token and its key stay in memory.
 //!
-//! One that runs already must be open, and its token is in `VAULT_TOKEN` or `BAO_TOKEN`.
+//! One that runs already must be open, and its token is in `VAULT_TOKEN` or `BAO_TOKEN`. Where that
+//! is not so, waiting for it does not help, and nothing is waited for.
 //!
 //! Not here: what a workload needs (`prepare`).
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::systems::http::{Question, question};
-use crate::systems::{Access, View};
+use crate::systems::{Access, Unready, View};
 
 /// How long a node may take to initialise or unseal itself.
 const INIT_PATIENCE: Duration = Duration::from_secs(30);
@@ -31,7 +35,7 @@ pub(in crate::systems) struct Keys {
 const TOKEN_VARIABLES: [&str; 2] = ["VAULT_TOKEN", "BAO_TOKEN"];
 
 /// Opens what is ours as far as it can be, and says whether all of it can serve.
-pub(in crate::systems) fn look(nodes: &[Access]) -> Result<View, String> {
+pub(in crate::systems) fn look(nodes: &[Access]) -> Result<View, Unready> {
     let ours = nodes[0].memory.get::<Ours>().is_some();
     let mut view = View::default();
     let mut raft = false;
@@ -40,41 +44,71 @@ pub(in crate::systems) fn look(nodes: &[Access]) -> Result<View, String> {
         if !is(&status, "initialized") {
             match (ours, index) {
                 (true, 0) if node.memory.get::<Keys>().is_none() => initialise(node)?,
-                (true, _) => return Err(format!("`{}` has not joined the others yet", node.name)),
-                (false, _) => return Err(format!("`{}` is not initialised", node.name)),
+                (true, 0) if storage_of(&status) == Some("inmem") => {
+                    return never(
+                        format!("`{}` kept nothing when it was killed", node.name),
+                        "storage `inmem` forgets all; on it only what does not write can be loaded",
+                    );
+                }
+                (true, _) => {
+                    return Err(format!("`{}` has not joined the others yet", node.name).into());
+                }
+                (false, _) => {
+                    return never(
+                        format!("`{}` is not initialised", node.name),
+                        "its own client initialises it (`operator init`) and unseals it",
+                    );
+                }
             }
             status = seal_status(node)?;
         }
         if is(&status, "sealed") {
             if !ours {
-                return Err(format!("`{}` is sealed", node.name));
+                return never(
+                    format!("`{}` is sealed", node.name),
+                    "its own client unseals it (`operator unseal`), with its keys",
+                );
             }
             unseal(node)?;
             status = seal_status(node)?;
         }
         if is(&status, "sealed") {
-            return Err(format!("`{}` is still sealed", node.name));
+            return Err(format!("`{}` is still sealed", node.name).into());
         }
-        raft |= status.get("storage_type").and_then(Value::as_str) == Some("raft");
+        raft |= storage_of(&status) == Some("raft");
         if let Some(version) = status.get("version").and_then(Value::as_str) {
             view.version = Some(version.to_owned());
         }
     }
+    let mut elsewhere = None;
     for (index, node) in nodes.iter().enumerate() {
         let leader = get(node, "/v1/sys/leader")?;
         if is(&leader, "is_self") || !is(&leader, "ha_enabled") {
             view.leader = Some(index);
         }
+        let address = leader.get("leader_address").and_then(Value::as_str);
+        elsewhere = elsewhere.or(address.filter(|address| !address.is_empty()).map(str::to_owned));
     }
-    let leader = &nodes[view.leader.ok_or("no node is active yet")?];
+    let Some(leader) = view.leader else { return Err(no_leader(ours, elsewhere).into()) };
+    let leader = &nodes[leader];
     // Its token must be good, and its active state real: after an election it is not at once.
-    let token = token(leader)?;
+    let token = match token(leader) {
+        Ok(token) => token,
+        Err(why) => return never(why, "`VAULT_TOKEN` holds the token to ask with, or `BAO_TOKEN`"),
+    };
     let asked = Question {
         target: "/v1/auth/token/lookup-self",
         token: Some(&token),
         ..Question::default()
     };
-    question(leader, &asked)?.success()?;
+    let said = question(leader, &asked)?;
+    if said.status == 403 && !ours {
+        return never(
+            format!("`{}` refuses the token that it is given", leader.name),
+            "it may have expired, or be another cluster's; set `VAULT_TOKEN` to one that is good",
+        );
+    }
+    said.success()?;
     if raft && ours && nodes.len() > 1 {
         all_have_votes(leader, &token, nodes.len())?;
     }
@@ -89,7 +123,26 @@ pub(in crate::systems) fn token(node: &Access) -> Result<String, String> {
     let given = TOKEN_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
     given
         .filter(|token| !token.is_empty())
-        .ok_or_else(|| format!("no token for `{}`: set `{}`", node.name, TOKEN_VARIABLES[0]))
+        .ok_or_else(|| format!("no token for `{}` is set", node.name))
+}
+
+fn never<T>(seen: String, hint: &str) -> Result<T, Unready> {
+    Err(Unready::Never { seen, hint: hint.to_owned() })
+}
+
+/// What to say of nodes of which none is active. It may change: they may elect one of them, or the
+/// one endpoint of a balancer leads elsewhere next time.
+fn no_leader(ours: bool, elsewhere: Option<String>) -> String {
+    match elsewhere {
+        Some(address) if !ours => format!(
+            "all nodes asked are standbys; `{address}` is active, and has to be among the endpoints"
+        ),
+        _ => "no node is active yet".to_owned(),
+    }
+}
+
+fn storage_of(status: &Value) -> Option<&str> {
+    status.get("storage_type").and_then(Value::as_str)
 }
 
 fn get(node: &Access, target: &str) -> Result<Value, String> {

@@ -21,8 +21,8 @@ use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request
 use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
 use super::talk::{Listener, PATIENCE, talk};
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, View, majority_disks, plain_value, setting,
-    synced_by,
+    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, plain_value,
+    setting, synced_by,
 };
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
@@ -189,7 +189,7 @@ impl System for ZooKeeper {
         Ok(Description { nodes: specs.collect(), settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, String> {
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         let mut view = View::default();
         for (index, node) in nodes.iter().enumerate() {
             let mut words = Words(Vec::new());
@@ -207,7 +207,7 @@ impl System for ZooKeeper {
                 Some(_) => {}
                 None => {
                     let first = said.lines().next().unwrap_or("nothing");
-                    return Err(format!("`{}` said: {first}", node.name));
+                    return Err(format!("`{}` said: {first}", node.name).into());
                 }
             }
         }

@@ -1,0 +1,227 @@
+use super::*;
+use crate::engine::transport::Target;
+use crate::install::{Installed, Program};
+use crate::systems::testing::asked;
+use crate::systems::{Access, by_kind};
+
+/// A system of these options, on a part of this kind.
+fn on(part: Option<&str>, nodes: u32, options: &[(&str, &str)]) -> study::System {
+    let mut system = asked("vault", nodes, options);
+    if let Some(kind) = part {
+        system.parts.insert("storage".into(), asked(kind, 1, &[]));
+    }
+    system
+}
+
+#[track_caller]
+fn unsound(product: Product, system: &study::System, what: &str, hint: &str) {
+    let (said, tried) = sound(product, system).expect_err("it is not sound");
+    assert!(said.contains(what), "no `{what}` in `{said}`");
+    assert!(tried.contains(hint), "no `{hint}` in `{tried}`");
+}
+
+#[test]
+fn the_storage_follows_from_the_part() {
+    let storage = |part, options: &[(&str, &str)]| storage_of(&on(part, 1, options)).to_owned();
+    assert_eq!(storage(None, &[]), "raft");
+    assert_eq!(storage(None, &[("storage", "file")]), "file");
+    for (storage_name, kind) in PARTS {
+        assert_eq!(storage(Some(kind), &[]), *storage_name);
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_what_to_write_instead() {
+    use Product::{OpenBao, Vault};
+    for system in [
+        on(None, 3, &[]),
+        on(None, 1, &[("storage", "inmem")]),
+        on(Some("consul"), 3, &[("storage", "consul")]),
+        on(None, 1, &[("storage", "gcs"), ("bucket", "b"), ("credentials", "c.json")]),
+        on(None, 3, &[("storage", "dynamodb"), ("table", "t"), ("region", "r")]),
+        on(None, 3, &[("storage", "raft"), ("raft-multiplier", "1")]),
+    ] {
+        assert_eq!(sound(Vault, &system), Ok(()), "{system:?}");
+    }
+    unsound(
+        Vault,
+        &on(Some("consul"), 1, &[("storage", "raft")]),
+        "`raft`",
+        "follows from the part",
+    );
+    unsound(Vault, &on(None, 1, &[("storage", "postgresql")]), "it has none", "kind: postgresql");
+    unsound(Vault, &on(None, 1, &[("storage", "gcs"), ("bucket", "b")]), "`gcs`", "`credentials`");
+    unsound(
+        Vault,
+        &on(None, 1, &[("storage", "dynamodb"), ("table", "t")]),
+        "`dynamodb`",
+        "`region`",
+    );
+    unsound(Vault, &on(None, 2, &[("storage", "inmem")]), "2 nodes", "`nodes: 1`");
+    unsound(Vault, &on(None, 2, &[("storage", "file")]), "2 nodes", "another storage");
+    unsound(
+        Vault,
+        &on(Some("consul"), 3, &[("raft-multiplier", "1")]),
+        "not keep data by Raft",
+        "",
+    );
+
+    let bao = |version: Option<&str>| study::System {
+        version: version.map(Into::into),
+        ..asked("openbao", 3, &[(STANDBY_READS, "on")])
+    };
+    unsound(OpenBao, &bao(Some("2.4.4")), "from version 2.5 on", "2.5");
+    for version in [None, Some("2.5"), Some("2.10.0"), Some("3")] {
+        assert_eq!(sound(OpenBao, &bao(version)), Ok(()), "{version:?}");
+    }
+    // What somebody else runs is none of this file's affair.
+    let mut running = on(None, 2, &[("storage", "consul")]);
+    running.endpoints = vec![study::Endpoint { host: "127.0.0.1".into(), port: 8200, tls: false }];
+    running.nodes = 1;
+    assert_eq!(sound(Vault, &running), Ok(()));
+}
+
+/// The configuration of each node, as it is written, and the nodes.
+fn described(product: Product, system: &study::System) -> (Vec<Value>, Description) {
+    let program = Installed {
+        system: "vault".into(),
+        version: "1.21.0".into(),
+        source: "a test".into(),
+        program: Program::Binary("/bin/true".into()),
+        library_path: Vec::new(),
+        sha256: String::new(),
+        date: None,
+    };
+    let mut ports = Allocator::new(None);
+    let neighbours: Vec<Neighbour> = system
+        .parts
+        .iter()
+        .map(|(role, part)| {
+            let memory = Memory::default();
+            memory.keep(postgresql::Credentials {
+                user: "bakeoff".into(),
+                password: "secret-of-the-database".into(),
+                database: "postgres".into(),
+            });
+            let node = |number: u16| Access {
+                name: format!("part-{number}"),
+                authority: format!("127.0.0.1:{number}"),
+                target: Target { address: ([127, 0, 0, 1], number).into(), tls: None },
+                memory: memory.clone(),
+            };
+            let kind = by_kind(&part.kind).unwrap();
+            Neighbour { role: role.clone(), system: kind, nodes: vec![node(1), node(2)] }
+        })
+        .collect();
+    let asked = Asked {
+        system,
+        program: Some(&program),
+        dir: Path::new("/data"),
+        seed: 0,
+        neighbours: &neighbours,
+    };
+    let description = describe(product, &asked, &mut ports).unwrap();
+    let config = |node: &NodeSpec| {
+        let file = node.files.iter().find(|file| file.path.ends_with("config.json")).unwrap();
+        assert_eq!(file.mode, FileMode::Private);
+        serde_json::from_slice(&file.contents).unwrap()
+    };
+    (description.nodes.iter().map(config).collect(), description)
+}
+
+#[test]
+fn each_storage_is_told_where_its_data_is() {
+    let storage = |part: Option<&str>, nodes, options: &[(&str, &str)]| {
+        let (configs, description) = described(Product::Vault, &on(part, nodes, options));
+        (
+            configs.into_iter().map(|config| config["storage"].clone()).collect::<Vec<_>>(),
+            description,
+        )
+    };
+    let (alone, _) = storage(None, 1, &[("raft-multiplier", "1")]);
+    let raft =
+        json!({"path": "/data/vault-1", "node_id": "vault-1", "performance_multiplier": "1"});
+    assert_eq!(alone, [json!({ "raft": raft })]);
+
+    let (three, description) = storage(None, 3, &[]);
+    for (index, said) in three.iter().enumerate() {
+        let join = said["raft"]["retry_join"].as_array().unwrap();
+        let own = format!("http://127.0.0.1:{}", description.nodes[index].port("client"));
+        assert_eq!(join.len(), 2);
+        assert!(join.iter().all(|other| other["leader_api_addr"] != own.as_str()), "{join:?}");
+    }
+    let (consul, _) = storage(Some("consul"), 3, &[]);
+    let at: Vec<_> = consul.iter().map(|said| &said["consul"]["address"]).collect();
+    assert_eq!(at, ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1"], "one each, as far as they go");
+
+    let (database, description) = storage(Some("postgresql"), 2, &[]);
+    let said = &database[1]["postgresql"];
+    assert!(
+        said["connection_url"].as_str().unwrap().contains("secret-of-the-database@127.0.0.1:1/")
+    );
+    assert_eq!(said["ha_enabled"], "true");
+    for node in &description.nodes {
+        let public = format!("{:?} {:?}", node.args, node.env);
+        assert!(!public.contains("secret-of-the-database"), "{public}");
+    }
+    for setting in &description.settings {
+        assert!(!setting.value.contains("secret"), "{setting:?}");
+    }
+    let (one, _) = storage(Some("postgresql"), 1, &[]);
+    assert_eq!(one[0]["postgresql"]["ha_enabled"], "false");
+
+    let env = |description: &Description, name: &str| {
+        let found = description.nodes[0].env.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let (gcs, description) = storage(Some("gcs-emulator"), 1, &[]);
+    assert_eq!(gcs[0]["gcs"], json!({"bucket": BUCKET, "ha_enabled": "false"}));
+    // The last node: the one with the latency.
+    assert_eq!(env(&description, "STORAGE_EMULATOR_HOST").unwrap(), "http://127.0.0.1:2");
+    let real = [("storage", "gcs"), ("bucket", "mine"), ("credentials", "key.json")];
+    let (gcs, description) = storage(None, 1, &real);
+    assert_eq!(gcs[0]["gcs"]["bucket"], "mine");
+    assert_eq!(env(&description, "STORAGE_EMULATOR_HOST"), None);
+    assert_eq!(env(&description, "GOOGLE_APPLICATION_CREDENTIALS").unwrap(), "key.json");
+
+    let (dynamo, _) = storage(Some("dynamodb-emulator"), 1, &[]);
+    let said = &dynamo[0]["dynamodb"];
+    assert_eq!((&said["endpoint"], &said["table"]), (&json!("http://127.0.0.1:2"), &json!(TABLE)));
+    let (file, _) = storage(None, 1, &[("storage", "file")]);
+    assert_eq!(file[0]["file"]["path"], "/data/vault-1/data");
+    let (inmem, _) = storage(None, 1, &[("storage", "inmem")]);
+    assert_eq!(inmem[0], json!({"inmem": {}}));
+}
+
+#[test]
+fn nodes_speak_tls_when_they_are_asked_to_and_keep_their_keys_to_themselves() {
+    let (configs, description) = described(Product::Vault, &on(None, 3, &[("tls", "on")]));
+    assert!(description.tls.is_some());
+    for (config, node) in configs.iter().zip(&description.nodes) {
+        let listener = &config["listener"][0]["tcp"];
+        assert!(listener.get("tls_disable").is_none(), "{listener}");
+        assert!(config["api_addr"].as_str().unwrap().starts_with("https://"));
+        assert!(config["storage"]["raft"]["retry_join"][0]["leader_ca_cert_file"].is_string());
+        let key = node.files.iter().find(|file| file.path.ends_with("server.key")).unwrap();
+        assert_eq!(key.mode, FileMode::Private);
+    }
+    let (configs, description) = described(Product::Vault, &on(None, 1, &[]));
+    assert!(description.tls.is_none());
+    assert_eq!(configs[0]["listener"][0]["tcp"]["tls_disable"], true);
+}
+
+#[test]
+fn each_product_is_told_what_is_its_own() {
+    let (configs, _) = described(Product::Vault, &on(None, 1, &[]));
+    assert_eq!(configs[0]["disable_mlock"], true);
+    let off = asked("openbao", 3, &[(STANDBY_READS, "off")]);
+    let (configs, description) = described(Product::OpenBao, &off);
+    assert!(configs.iter().all(|config| config["disable_standby_reads"] == true));
+    assert!(configs[0].get("disable_mlock").is_none());
+    let said = description.settings.iter().find(|said| said.name == "disable_standby_reads");
+    assert_eq!(said.unwrap().reason, ASKED);
+    for options in [&[][..], &[(STANDBY_READS, "on")]] {
+        let (configs, _) = described(Product::OpenBao, &asked("openbao", 3, options));
+        assert!(configs[0].get("disable_standby_reads").is_none());
+    }
+}

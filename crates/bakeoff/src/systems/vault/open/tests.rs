@@ -1,0 +1,152 @@
+//! Against a server of our own that answers as it is told.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+
+use super::*;
+use crate::engine::transport::Target;
+use crate::systems::Memory;
+
+/// A node that answers each path with a status and JSON. It serves as long as the test runs.
+fn node(memory: &Memory, said: &[(&str, u16, Value)]) -> Access {
+    let said: BTreeMap<String, (u16, String)> = said
+        .iter()
+        .map(|(path, status, body)| (format!("/v1/{path}"), (*status, body.to_string())))
+        .collect();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            let head: Vec<String> = BufReader::new(socket.try_clone().unwrap())
+                .lines()
+                .map_while(Result::ok)
+                .take_while(|line| !line.is_empty())
+                .collect();
+            let target = head[0].split(' ').nth(1).unwrap_or_default();
+            let (status, body) = said.get(target).cloned().unwrap_or((404, "{}".into()));
+            let length = body.len();
+            write!(socket, "HTTP/1.1 {status} S\r\nContent-Length: {length}\r\n\r\n{body}").ok();
+        }
+    });
+    Access {
+        name: format!("node-{}", address.port()),
+        authority: address.to_string(),
+        target: Target { address, tls: None },
+        memory: memory.clone(),
+    }
+}
+
+fn open(storage: &str) -> (&'static str, u16, Value) {
+    let status = json!({
+        "initialized": true, "sealed": false, "storage_type": storage, "version": "1.21.0",
+    });
+    ("sys/seal-status", 200, status)
+}
+
+fn led(is_self: bool, address: &str) -> (&'static str, u16, Value) {
+    let said = json!({"ha_enabled": true, "is_self": is_self, "leader_address": address});
+    ("sys/leader", 200, said)
+}
+
+fn lookup(status: u16) -> (&'static str, u16, Value) {
+    ("auth/token/lookup-self", status, json!({"errors": ["permission denied"]}))
+}
+
+fn with_token() -> Memory {
+    let memory = Memory::default();
+    memory.keep(Keys { token: "the-token".into(), unseal: vec!["the-key".into()] });
+    memory
+}
+
+#[track_caller]
+fn never_opens(seen: Result<View, Unready>, what: &str) {
+    match seen {
+        Err(Unready::Never { seen, hint }) => {
+            assert!(seen.contains(what), "no `{what}` in `{seen}`");
+            assert!(!seen.contains("the-token") && !hint.is_empty());
+        }
+        other => panic!("waited for: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn may_open(seen: Result<View, Unready>, what: &str) {
+    match seen {
+        Err(Unready::NotYet(seen)) => assert!(seen.contains(what), "no `{what}` in `{seen}`"),
+        other => panic!("not waited for: {other:?}"),
+    }
+}
+
+#[test]
+fn the_node_that_is_active_leads() {
+    let memory = with_token();
+    let nodes = [
+        node(&memory, &[open("consul"), led(false, "http://b")]),
+        node(&memory, &[open("consul"), led(true, "http://b"), lookup(200)]),
+    ];
+    let view = look(&nodes).unwrap();
+    assert_eq!((view.leader, view.version.as_deref()), (Some(1), Some("1.21.0")));
+    // Without high availability the only node is.
+    let alone = json!({"ha_enabled": false, "is_self": false});
+    let nodes = [node(&memory, &[open("file"), ("sys/leader", 200, alone), lookup(200)])];
+    assert_eq!(look(&nodes).unwrap().leader, Some(0));
+}
+
+#[test]
+fn what_is_not_ours_to_open_is_not_waited_for() {
+    let memory = with_token();
+    let shut = |initialized: bool| {
+        let status = json!({"initialized": initialized, "sealed": true});
+        [node(&memory, &[("sys/seal-status", 200, status)])]
+    };
+    never_opens(look(&shut(true)), "is sealed");
+    never_opens(look(&shut(false)), "is not initialised");
+    let refused = [node(&memory, &[open("raft"), led(true, ""), lookup(403)])];
+    never_opens(look(&refused), "refuses the token");
+}
+
+#[test]
+fn what_may_change_is_waited_for() {
+    let memory = with_token();
+    let nodes = [node(&memory, &[open("raft"), led(false, "https://elsewhere:8200")])];
+    may_open(look(&nodes), "`https://elsewhere:8200` is active");
+    let nodes = [node(&memory, &[open("raft"), led(false, "")])];
+    may_open(look(&nodes), "no node is active yet");
+    let nodes = [node(&memory, &[open("raft"), led(true, ""), lookup(500)])];
+    may_open(look(&nodes), "500");
+    let nodes = [node(&memory, &[("sys/seal-status", 503, json!({"errors": []}))])];
+    may_open(look(&nodes), "503");
+}
+
+#[test]
+fn what_is_ours_is_waited_for_until_every_node_has_a_vote() {
+    let memory = with_token();
+    memory.keep(Ours);
+    let servers = |voters: &[bool]| {
+        let servers: Vec<Value> = voters.iter().map(|voter| json!({ "voter": voter })).collect();
+        ("sys/storage/raft/configuration", 200, json!({"data": {"config": {"servers": servers}}}))
+    };
+    let cluster = |voters: &[bool]| {
+        let leader = node(&memory, &[open("raft"), led(true, ""), lookup(200), servers(voters)]);
+        [leader, node(&memory, &[open("raft"), led(false, "")])]
+    };
+    may_open(look(&cluster(&[true, false])), "1 of 2 nodes have a vote");
+    assert_eq!(look(&cluster(&[true, true])).unwrap().leader, Some(0));
+    // Its token is known to be good: a refusal passes.
+    let nodes = [node(&memory, &[open("raft"), led(true, ""), lookup(403)])];
+    may_open(look(&nodes), "403");
+}
+
+#[test]
+fn a_memory_that_was_killed_has_nothing_to_come_back_to() {
+    let memory = with_token();
+    memory.keep(Ours);
+    let empty = |storage: &str| {
+        let status = json!({"initialized": false, "sealed": true, "storage_type": storage});
+        [node(&memory, &[("sys/seal-status", 200, status)])]
+    };
+    never_opens(look(&empty("inmem")), "kept nothing");
+    may_open(look(&empty("raft")), "has not joined");
+}

@@ -1,0 +1,154 @@
+//! Real systems as test programs ask for them: had by `bakeoff install`, or skipped with the reason.
+//!
+//! What cannot be had is reported as ignored and counted on the last line; in CI that is a failure
+//! unless the machine lacks what the program needs.
+
+#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use super::{Ran, bakeoff, has};
+
+/// A system as it is put under test.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) kind: &'static str,
+    /// The version asked for; empty for any, and for what is part of bakeoff.
+    pub(crate) version: &'static str,
+    pub(crate) nodes: u32,
+    /// What a study says of it besides.
+    pub(crate) more: &'static str,
+    /// What else it is made of.
+    pub(crate) parts: &'static [Part],
+    /// What tells it from others of its kind, for the test's name.
+    pub(crate) what: &'static str,
+    /// The tools without any of which this machine cannot have it, whatever the network.
+    pub(crate) needs: &'static [&'static str],
+}
+
+/// A part of a system.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) role: &'static str,
+    pub(crate) kind: &'static str,
+    /// What a study says of it besides.
+    pub(crate) more: &'static str,
+    /// How many processes are looked at for it.
+    pub(crate) processes: usize,
+    pub(crate) needs: &'static [&'static str],
+}
+
+pub(crate) const fn case(kind: &'static str, version: &'static str, nodes: u32) -> Case {
+    Case { kind, version, nodes, more: "", parts: &[], what: "", needs: &[] }
+}
+
+pub(crate) const fn part(role: &'static str, kind: &'static str) -> Part {
+    Part { role, kind, more: "", processes: 1, needs: &[] }
+}
+
+impl Case {
+    pub(crate) fn name(&self) -> String {
+        let Self { kind, version, nodes, what, .. } = self;
+        let at = if version.is_empty() { "" } else { "@" };
+        let space = if what.is_empty() { "" } else { " " };
+        format!(
+            "{kind}{at}{version}{space}{what}, {nodes} node{}",
+            if *nodes == 1 { "" } else { "s" }
+        )
+    }
+
+    /// What a study calls it: what stands on an emulator has to say so.
+    pub(crate) fn called(&self) -> String {
+        let emulated = self.parts.iter().any(|part| part.kind.ends_with("-emulator"));
+        format!("{}{}", self.kind, if emulated { "-emulated" } else { "" })
+    }
+
+    /// Whether how fresh its reads are is not for a study to say.
+    pub(crate) fn has_one_kind_of_read(&self) -> bool {
+        matches!(self.kind, "vault" | "openbao")
+    }
+
+    /// `etcd: {kind: etcd, version: "3.6", nodes: 3}`
+    pub(crate) fn in_study(&self) -> String {
+        let Self { kind, version, nodes, more, parts, .. } = self;
+        let version =
+            if version.is_empty() { String::new() } else { format!(", version: \"{version}\"") };
+        let parts = parts.iter().map(|part| {
+            let Part { role, kind, more, .. } = part;
+            format!("{role}: {{kind: {kind}{more}}}")
+        });
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        let parts = if parts.is_empty() { parts } else { format!(", parts: {{{parts}}}") };
+        format!("{}: {{kind: {kind}{version}, nodes: {nodes}{more}{parts}}}", self.called())
+    }
+
+    /// Has its programs fetched; an error says why one cannot be had.
+    fn install(&self) -> Result<(), String> {
+        if self.kind != "canary" {
+            let at = if self.version.is_empty() { "" } else { "@" };
+            install(&format!("{}{at}{}", self.kind, self.version))?;
+        }
+        self.parts.iter().try_for_each(|part| install(part.kind))
+    }
+
+    fn needs(&self) -> impl Iterator<Item = &'static str> {
+        self.needs.iter().chain(self.parts.iter().flat_map(|part| part.needs)).copied()
+    }
+}
+
+fn install(what: &str) -> Result<(), String> {
+    let ran = Ran::of(bakeoff().args(["install", what]));
+    if ran.code == Some(0) {
+        assert!(ran.stdout.contains("SHA-256 "), "{}", ran.stdout);
+        return Ok(());
+    }
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    let why = ran.stderr.lines().filter(|line| !line.trim().is_empty());
+    Err(format!("{what} not found: {}", why.collect::<Vec<_>>().join("; ")))
+}
+
+/// What was skipped, for the last line.
+pub(crate) type Skipped = Arc<Mutex<Vec<String>>>;
+
+/// A test that needs the programs of a system.
+pub(crate) fn with(
+    what: &str,
+    case: Case,
+    skipped: &Skipped,
+    test: impl Fn(&Case) + Send + 'static,
+) -> Trial {
+    let name = format!("{what} ({})", case.name());
+    let skipped = Arc::clone(skipped);
+    Trial::ignorable_test(name, move || {
+        if let Err(why) = case.install() {
+            let lacking: Vec<&str> = case.needs().filter(|program| !has(program)).collect();
+            let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+            if in_ci && lacking.is_empty() {
+                return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
+            }
+            let why = match lacking.as_slice() {
+                [] => why,
+                lacking => format!("{why} (this machine has no {})", lacking.join(", ")),
+            };
+            skipped.lock().unwrap().push(format!("skipped: {why}"));
+            return Ok(Completion::ignored_with(format!("skipped: {why}")));
+        }
+        test(&case);
+        Ok(Completion::Completed)
+    })
+}
+
+/// Runs the tests, one after the other, and tells what was skipped.
+pub(crate) fn conclude(mut arguments: Arguments, tests: Vec<Trial>, skipped: &Skipped) -> ExitCode {
+    arguments.test_threads = Some(1);
+    let conclusion = libtest_mimic::run(&arguments, tests);
+    let skipped = skipped.lock().unwrap();
+    for line in &*skipped {
+        println!("{line}");
+    }
+    println!("{} skipped", skipped.len());
+    conclusion.exit_code()
+}
