@@ -1,0 +1,419 @@
+//! The scripts of `examples/wrk` load a real Vault, in `bakeoff wrk` and unchanged in wrk.
+//!
+//! What a script says of its load is held against what Vault has afterwards. Vault is had by
+//! `bakeoff install` and runs in its memory, one for all tests. Where it or wrk cannot be had, that
+//! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
+//! unless the machine lacks what the program needs.
+//!
+//! Not here: what scripts can do in general (`wrk`), Vault as a contender (`systems`).
+
+#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use serde_json::{Value, json};
+
+use support::{Ran, array, bakeoff, has, text};
+
+const TOKEN: &str = "a-token-of-this-test";
+const PASSWORD: &str = "a \"word\" to\\pass";
+const SCRIPTS: [&str; 4] =
+    ["vault-fill.lua", "vault-login.lua", "vault-read.lua", "vault-write.lua"];
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/wrk")
+}
+
+/// The one Vault of all tests, once one of them has asked for it.
+type Shared = Arc<Mutex<Option<Arc<Vault>>>>;
+/// What was skipped, for the last line.
+type Skipped = Arc<Mutex<Vec<String>>>;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Loads mostly wait for Vault or for the time to be over.
+    arguments.test_threads = arguments.test_threads.or(Some(4));
+    let (shared, skipped) = (Shared::default(), Skipped::default());
+    let mut tests = Vec::new();
+    let plain: [(&str, fn()); 2] = [
+        ("each_script_is_tested", each_script_is_tested),
+        ("a_script_without_its_secret_says_so_and_sends_nothing", a_secret_is_asked_for),
+    ];
+    for (name, test) in plain {
+        tests.push(Trial::test(name, move || {
+            test();
+            Ok(())
+        }));
+    }
+    type Test = fn(&Vault);
+    let with_vault: [(&str, Test); 5] = [
+        ("what_was_written_is_there", what_was_written_is_there),
+        ("the_published_load_is_answered_without_an_error", the_published_load_has_no_error),
+        ("reads_find_what_was_filled_in_and_miss_what_was_not", reads_find_what_was_filled_in),
+        ("logins_succeed_with_the_right_password_alone", logins_need_the_password),
+        ("a_wrong_token_gives_errors_that_are_counted_and_said", a_wrong_token_is_said),
+    ];
+    for (name, test) in with_vault {
+        tests.push(on_vault(name, &["go"], &shared, &skipped, test));
+    }
+    let name = "the_scripts_run_in_wrk_and_say_the_same";
+    tests.push(on_vault(name, &["go", "wrk"], &shared, &skipped, they_run_in_wrk));
+
+    let conclusion = libtest_mimic::run(&arguments, tests);
+    drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let skipped = skipped.lock().unwrap_or_else(PoisonError::into_inner);
+    for line in &*skipped {
+        println!("{line}");
+    }
+    println!("{} skipped", skipped.len());
+    conclusion.exit_code()
+}
+
+/// A test that needs a Vault, and these tools to have it or besides.
+fn on_vault(
+    name: &str,
+    needs: &'static [&'static str],
+    shared: &Shared,
+    skipped: &Skipped,
+    test: fn(&Vault),
+) -> Trial {
+    let (shared, skipped) = (Arc::clone(shared), Arc::clone(skipped));
+    Trial::ignorable_test(name, move || {
+        let why = match the_vault(&shared) {
+            Ok(_) if needs.contains(&"wrk") && !has("wrk") => "wrk is not on PATH".to_owned(),
+            Ok(vault) => {
+                test(&vault);
+                return Ok(Completion::Completed);
+            }
+            Err(why) => why,
+        };
+        let lacks_a_tool = needs.iter().any(|program| !has(program));
+        if std::env::var_os("CI").is_some_and(|value| value == "true") && !lacks_a_tool {
+            return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
+        }
+        let why = format!("skipped: {why}");
+        skipped.lock().unwrap_or_else(PoisonError::into_inner).push(why.clone());
+        Ok(Completion::ignored_with(why))
+    })
+}
+
+fn the_vault(shared: &Shared) -> Result<Arc<Vault>, String> {
+    let mut vault = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(vault) = &*vault {
+        return Ok(Arc::clone(vault));
+    }
+    let started = Arc::new(Vault::start()?);
+    *vault = Some(Arc::clone(&started));
+    Ok(started)
+}
+
+/// A Vault in development mode: unsealed from the start, and its data in memory.
+struct Vault {
+    process: Child,
+    port: u16,
+    _home: tempfile::TempDir,
+}
+
+impl Vault {
+    /// With the program that `bakeoff install` has; an error says why there is none.
+    fn start() -> Result<Self, String> {
+        let ran = Ran::of(bakeoff().args(["install", "vault"]));
+        if ran.code != Some(0) {
+            let why: Vec<&str> =
+                ran.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+            return Err(format!("vault not found: {}", why.join("; ")));
+        }
+        let home = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let log = std::fs::File::create(home.path().join("log")).unwrap();
+        let process = Command::new(program())
+            .args(["server", "-dev", "-dev-no-store-token"])
+            .arg(format!("-dev-listen-address=127.0.0.1:{port}"))
+            .env("VAULT_DEV_ROOT_TOKEN_ID", TOKEN)
+            .env("HOME", home.path())
+            .current_dir(home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut vault = Self { process, port, _home: home };
+        support::wait_for("Vault", Duration::from_secs(60), || {
+            assert!(vault.process.try_wait().unwrap().is_none(), "Vault ended by itself");
+            vault.ask("GET", "auth/token/lookup-self", &Value::Null).is_some()
+        });
+        Ok(vault)
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// What it answers to one request over a connection of its own; nothing if that is no success.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Option<Value> {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        write!(
+            socket,
+            "{method} /v1/{path} HTTP/1.0\r\nX-Vault-Token: {TOKEN}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        match head.split(' ').nth(1)? {
+            "200" => serde_json::from_str(body).ok(),
+            "204" => Some(Value::Null),
+            _ => None,
+        }
+    }
+
+    /// Makes an empty store of version 1.
+    fn mount(&self, name: &str) {
+        let body = json!({"type": "kv", "options": {"version": "1"}});
+        self.ask("POST", &format!("sys/mounts/{name}"), &body).expect("a store is made");
+    }
+
+    /// The secrets that the scripts know below a mount, by their numbers.
+    fn numbers(&self, mount: &str) -> BTreeSet<u64> {
+        let Some(listed) = self.ask("GET", &format!("{mount}/wrk?list=true"), &Value::Null) else {
+            return BTreeSet::new();
+        };
+        array(&listed["data"]["keys"]).iter().map(|key| text(key).parse().unwrap()).collect()
+    }
+
+    fn value(&self, mount: &str, number: u64) -> String {
+        let read = self.ask("GET", &format!("{mount}/wrk/{number}"), &Value::Null);
+        text(&read.expect("a listed secret is there")["data"]["value"]).to_owned()
+    }
+
+    /// Runs a script in this tool, with the right secrets.
+    fn load(&self, tool: Tool, options: &str, script: &str, arguments: &str) -> Ran {
+        self.load_with(tool, TOKEN, PASSWORD, options, script, arguments)
+    }
+
+    fn load_with(
+        &self,
+        tool: Tool,
+        token: &str,
+        password: &str,
+        options: &str,
+        script: &str,
+        arguments: &str,
+    ) -> Ran {
+        let mut command = tool.command();
+        command.env("VAULT_TOKEN", token).env("VAULT_PASSWORD", password);
+        command
+            .args(["--timeout", "20s"])
+            .args(options.split_whitespace())
+            .arg("-s")
+            .arg(examples().join(script));
+        command.arg(self.url()).arg("--").args(arguments.split_whitespace());
+        Ran::of(&mut command).ends_with(0)
+    }
+}
+
+impl Drop for Vault {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Where `bakeoff systems` says that Vault runs from.
+fn program() -> PathBuf {
+    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let block = systems.split("\n\n").find(|block| block.starts_with("vault\n")).unwrap();
+    let runs = block.lines().find_map(|line| line.trim().strip_prefix("runs "));
+    PathBuf::from(runs.expect("vault was installed").trim())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Tool {
+    Bakeoff,
+    Wrk,
+}
+
+impl Tool {
+    fn command(self) -> Command {
+        match self {
+            Self::Bakeoff => {
+                let mut command = bakeoff();
+                command.arg("wrk");
+                command
+            }
+            Self::Wrk => {
+                let mut command = Command::new("wrk");
+                command.stdin(Stdio::null());
+                command
+            }
+        }
+    }
+}
+
+/// The answers that a script counted, by their status.
+fn answers(ran: &Ran) -> Vec<(u64, u64)> {
+    let lines = ran.stdout.lines().filter_map(|line| line.split_once(" answers with status "));
+    lines.map(|(count, status)| (status.parse().unwrap(), count.trim().parse().unwrap())).collect()
+}
+
+/// How many answers there were, all with this status.
+#[track_caller]
+fn all_with(ran: &Ran, status: u64) -> u64 {
+    match answers(ran).as_slice() {
+        [(only, count)] if *only == status && *count > 0 => *count,
+        others => panic!("{others:?} are not all {status}:\n{}{}", ran.stdout, ran.stderr),
+    }
+}
+
+#[track_caller]
+fn says(ran: &Ran, words: &str) {
+    assert!(ran.stdout.contains(words), "`{words}` is not in:\n{}", ran.stdout);
+}
+
+fn each_script_is_tested() {
+    let listed = std::fs::read_dir(examples()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = listed.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, SCRIPTS, "`examples/wrk` has what is run here");
+}
+
+fn a_secret_is_asked_for() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", nobody.local_addr().unwrap());
+    for script in SCRIPTS {
+        let mut command = Tool::Bakeoff.command();
+        command.env_remove("VAULT_TOKEN").env("VAULT_PASSWORD", "");
+        command.args(["-t1", "-c1", "-d1s", "-s"]).arg(examples().join(script)).arg(&url);
+        let secret = if script == "vault-login.lua" { "VAULT_PASSWORD" } else { "VAULT_TOKEN" };
+        Ran::of(&mut command).ends_with(2).complains(&[&format!("{secret} is not set")]);
+    }
+}
+
+fn what_was_written_is_there(vault: &Vault) {
+    vault.mount("one");
+    let ran = vault.load(Tool::Bakeoff, "-t1 -c1 -d1s", "vault-write.lua", "30 one");
+    let answered = all_with(&ran, 204);
+    let numbers = vault.numbers("one");
+    assert!(numbers.iter().all(|number| (1..=30).contains(number)), "{numbers:?}");
+    let writes = numbers.iter().map(|number| {
+        let value = vault.value("one", *number);
+        assert_eq!(value.len(), 100, "{value}");
+        let write = value.strip_prefix("thread 1, write ").and_then(|rest| rest.split(' ').next());
+        write.unwrap_or_else(|| panic!("{value}")).parse::<u64>().unwrap()
+    });
+    // Each write has its number. The first one is asked for before the load and never sent, the last
+    // one is that of the last answer, and no later one can have taken its place.
+    let writes: BTreeSet<u64> = writes.collect();
+    assert_eq!(writes.len(), numbers.len(), "no two secrets are of the same write");
+    assert_eq!(writes.last(), Some(&(answered + 1)), "{}", ran.stdout);
+    assert!(!writes.contains(&1));
+}
+
+fn the_published_load_has_no_error(vault: &Vault) {
+    vault.mount("six");
+    let ran = vault.load(Tool::Bakeoff, "-t6 -c16 -d1s", "vault-write.lua", "10000 six");
+    let answered = all_with(&ran, 204);
+    assert!(!ran.stdout.contains("Non-2xx") && !ran.stdout.contains("Socket"), "{}", ran.stdout);
+    let numbers = vault.numbers("six");
+    assert!(numbers.iter().all(|number| (1..=10_000).contains(number)), "{numbers:?}");
+    // Random ones of so many are seldom the same, and each thread has others.
+    let distinct = numbers.len() as f64;
+    assert!(distinct <= answered as f64, "{distinct} of {answered}");
+    let expected = 1e4 * (1.0 - (-(answered as f64) / 1e4).exp());
+    assert!((0.9..=1.1).contains(&(distinct / expected)), "{distinct} of {expected} expected");
+    let threads = numbers.iter().take(60).map(|number| {
+        let value = vault.value("six", *number);
+        value.split([' ', ',']).nth(1).unwrap().to_owned()
+    });
+    assert!(threads.collect::<BTreeSet<_>>().len() > 3, "several threads wrote");
+}
+
+fn reads_find_what_was_filled_in(vault: &Vault) {
+    vault.mount("read");
+    // One thread would do; two write all of them each.
+    let ran = vault.load(Tool::Bakeoff, "-t2 -c5 -d1s", "vault-fill.lua", "42 read");
+    let written = answers(&ran).into_iter().find(|(status, _)| *status == 204);
+    assert_eq!(written, Some((204, 84)), "{}", ran.stdout);
+    says(&ran, "  42 of 42 secrets written\n");
+    assert!(!ran.stdout.contains("more time"), "{}", ran.stdout);
+    assert_eq!(vault.numbers("read"), (1..=42).collect());
+    assert_eq!(vault.value("read", 7), format!("secret 7 {}", "x".repeat(91)));
+
+    let ran = vault.load(Tool::Bakeoff, "-t4 -c16 -d1s", "vault-read.lua", "42 read");
+    all_with(&ran, 200);
+    assert!(!ran.stdout.contains("Non-2xx"), "{}", ran.stdout);
+
+    // Every second one is not there.
+    let ran = vault.load(Tool::Bakeoff, "-t2 -c4 -d1s", "vault-read.lua", "84 read");
+    let [(200, found), (404, missed)] = answers(&ran)[..] else { panic!("{}", ran.stdout) };
+    assert!(found > 0 && missed > 0);
+    says(&ran, &format!("  {missed} secrets were not read"));
+}
+
+fn logins_need_the_password(vault: &Vault) {
+    let body = json!({"type": "userpass", "config": {"token_type": "batch"}});
+    vault.ask("POST", "sys/auth/userpass", &body).expect("a method is enabled");
+    let user = json!({"password": PASSWORD});
+    vault.ask("POST", "auth/userpass/users/loadtester", &user).expect("a user is made");
+    let ran = vault.load(Tool::Bakeoff, "-t1 -c2 -d1s", "vault-login.lua", "");
+    all_with(&ran, 200);
+    let load = |password| {
+        vault.load_with(Tool::Bakeoff, "", password, "-t1 -c2 -d1s", "vault-login.lua", "")
+    };
+    let ran = load("another");
+    // Vault locks a user out, with 403, who has failed several times.
+    let answers = answers(&ran);
+    assert!(answers.iter().all(|(status, _)| [400, 403].contains(status)), "{}", ran.stdout);
+    let refused: u64 = answers.iter().map(|(_, count)| count).sum();
+    says(&ran, &format!("  {refused} logins were refused"));
+}
+
+fn a_wrong_token_is_said(vault: &Vault) {
+    vault.mount("closed");
+    let load = |options, script, arguments| {
+        vault.load_with(Tool::Bakeoff, "wrong-token", "", options, script, arguments)
+    };
+    let ran = load("-t2 -c4 -d1s", "vault-write.lua", "10 closed");
+    let refused = all_with(&ran, 403);
+    says(&ran, &format!("  {refused} secrets were not written"));
+    says(&ran, "Non-2xx or 3xx responses: ");
+    says(&ran, "Requests/sec:      0.00");
+    assert_eq!(vault.numbers("closed"), BTreeSet::new());
+    let printed = [ran.stdout, ran.stderr].concat();
+    assert!(!printed.contains("wrong-token"), "{printed}");
+
+    let ran = load("-t1 -c1 -d1s", "vault-fill.lua", "10 closed");
+    all_with(&ran, 403);
+    says(&ran, "  0 of 10 secrets written\n  give it more time");
+    // A header of the command line goes before the environment.
+    let header = format!("-t1 -c1 -d1s -HX-Vault-Token:{TOKEN}");
+    says(&load(&header, "vault-fill.lua", "10 closed"), "  10 of 10 secrets written\n");
+}
+
+fn they_run_in_wrk(vault: &Vault) {
+    vault.mount("wrk");
+    let ran = vault.load(Tool::Wrk, "-t1 -c4 -d1s", "vault-fill.lua", "20 wrk");
+    says(&ran, "  20 of 20 secrets written\n");
+    assert_eq!(vault.numbers("wrk"), (1..=20).collect());
+    all_with(&vault.load(Tool::Wrk, "-t2 -c4 -d1s", "vault-read.lua", "20 wrk"), 200);
+    all_with(&vault.load(Tool::Wrk, "-t2 -c4 -d1s", "vault-write.lua", "20 wrk"), 204);
+    let wrong = |script, arguments| {
+        vault.load_with(Tool::Wrk, "wrong", "wrong", "-t1 -c1 -d1s", script, arguments)
+    };
+    says(&wrong("vault-login.lua", "nobody"), " logins were refused");
+    says(&wrong("vault-write.lua", "20 wrk"), " secrets were not written");
+}
