@@ -77,14 +77,13 @@ impl System for OpenBao {
     }
 
     fn freshness(&self, asked: &study::System, _: ReadConsistency) -> Freshness {
-        // Before 2.5 there were no such reads; a version that is not said may be any.
-        let before = asked.version.as_deref().is_some_and(|version| {
-            let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(u32::MAX));
-            (parts.next(), parts.next().unwrap_or(u32::MAX)) < (Some(2), 5)
-        });
         let off = option(asked, STANDBY_READS) == Some("off");
-        // They are told of what changed by Raft, or by the database.
-        if before || off || asked.nodes == 1 { Freshness::Leader } else { Freshness::NodeAsked }
+        // Only Raft tells them what to forget of what they have read before (2.5.1).
+        let raft = config::storage_of(asked) == "raft";
+        match off || !raft || asked.nodes == 1 || config::reads_at_leader_only(asked) {
+            true => Freshness::Leader,
+            false => Freshness::NodeAsked,
+        }
     }
 
     fn authentication(&self) -> Option<&'static str> {

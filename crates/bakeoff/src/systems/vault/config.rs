@@ -87,6 +87,12 @@ pub(in crate::systems) fn sound(
     if given("raft-multiplier") && storage != "raft" {
         return wrong("it has `raft-multiplier` and does not keep data by Raft", "leave it out");
     }
+    if is_on(asked, STANDBY_READS) && storage != "raft" {
+        return wrong(
+            "its standbys are to answer reads, which they do on Raft storage only",
+            "leave its storage or `standby-reads` out",
+        );
+    }
     if product == Product::OpenBao && is_on(asked, STANDBY_READS) && reads_at_leader_only(asked) {
         return wrong(
             "its standbys are to answer reads, which they do from version 2.5 on",
