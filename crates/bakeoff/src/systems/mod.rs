@@ -8,6 +8,8 @@
 pub(crate) mod canary;
 pub(crate) mod consul;
 mod distant;
+#[cfg(test)]
+mod documented;
 pub(crate) mod dynamodb_emulator;
 pub(crate) mod etcd;
 pub(crate) mod gcs_emulator;

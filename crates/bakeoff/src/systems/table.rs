@@ -102,7 +102,7 @@ fn root() -> PathBuf {
 }
 
 /// The documents: those of `docs/`, and the README.
-fn documents() -> Vec<PathBuf> {
+pub(super) fn documents() -> Vec<PathBuf> {
     let docs = fs::read_dir(root().join("docs")).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = docs.map(|entry| entry.path()).collect();
     paths.push(root().join("README.md"));

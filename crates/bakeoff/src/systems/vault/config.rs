@@ -290,7 +290,10 @@ fn storage(
             if part.is_some() {
                 env.push(("STORAGE_EMULATOR_HOST".to_owned(), format!("http://{}", entrance())));
             } else if let Some(file) = asked.option("credentials") {
-                env.push(("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file.to_owned()));
+                // Nodes have a working directory of their own.
+                let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
+                let file = file.display().to_string();
+                env.push(("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file));
             }
             let bucket = asked.option("bucket").unwrap_or(BUCKET);
             json!({"bucket": bucket, "ha_enabled": high_availability})
@@ -334,5 +337,24 @@ pub(in crate::systems) fn prepare_parts(
             postgresql::execute(&part.nodes[0], postgresql::VAULT_TABLES).map(|_| ())
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::systems::testing;
+
+    #[test]
+    fn credentials_are_found_from_the_folder_of_the_user() {
+        let options = [("storage", "gcs"), ("bucket", "b"), ("credentials", "./key.json")];
+        let system = testing::asked("vault", 1, &options);
+        let dir = Path::new("/nodes");
+        let asked = Asked { system: &system, program: None, dir, seed: 7, neighbours: &[] };
+        let mut env = Vec::new();
+        let said = storage(&asked, 0, "vault", dir, &[], false, &mut env);
+        assert_eq!(said, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));
+        let file = std::env::current_dir().unwrap().join("key.json").display().to_string();
+        assert_eq!(env, [("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file)]);
     }
 }

@@ -1,0 +1,59 @@
+//! The studies in the documents: whoever copies one has a study that bakeoff takes.
+//!
+//! Every block of YAML in `docs/*.md` and the README is one, whole. They are read as `bakeoff run`
+//! reads a file, against the registry; nothing is started.
+
+use std::fs;
+
+use bakeoff_core::study;
+
+use super::kinds;
+use super::table::documents;
+
+/// The blocks of YAML in a document, each with the number of its first line. Each is led by empty
+/// lines, so that mistakes are told with the document's lines.
+fn blocks(text: &str) -> Vec<(usize, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (index, line) in text.lines().enumerate() {
+        match &mut open {
+            None if line == "```yaml" => open = Some((index + 2, "\n".repeat(index + 1))),
+            None => {}
+            Some(_) if line == "```" => blocks.extend(open.take()),
+            Some((_, block)) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+        }
+    }
+    blocks.extend(open);
+    blocks
+}
+
+#[test]
+fn every_block_of_yaml_in_the_documents_is_a_study() {
+    let mut mistakes = Vec::new();
+    let mut read = Vec::new();
+    for path in documents() {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for (line, block) in blocks(&text) {
+            match study::parse("documented", &name, &block, &kinds()) {
+                Ok(_) => read.push(name.clone()),
+                Err(wrong) => mistakes.push(format!("the study at {name}:{line}:\n{wrong}")),
+            }
+        }
+    }
+    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+    for holder in ["README.md", "studies.md"] {
+        assert!(read.iter().any(|name| name == holder), "{holder} shows no study: {read:?}");
+    }
+}
+
+#[test]
+fn blocks_are_found_with_their_lines() {
+    let text =
+        "# A\n\n```rust\nfn a() {}\n```\n```yaml\ntitle: a\nb: 1\n```\n```\nno\n```\n```yaml\nc\n";
+    let (first, second) = ("\n\n\n\n\n\ntitle: a\nb: 1\n", format!("{}c\n", "\n".repeat(13)));
+    assert_eq!(blocks(text), [(7, first.to_owned()), (14, second)]);
+}
