@@ -1,14 +1,41 @@
-//! Puts a latency before an emulator, as an option of it.
+//! What the emulators of distant services have in common: what they promise, and a latency before
+//! them, as an option.
 //!
 //! Not here: what adds it (`crate::delay`).
 
-use super::Asked;
+use bakeoff_core::record::{Acknowledged, Promises, Setting};
+use bakeoff_core::study::{KindOption, OptionForm};
+
+use super::{ASKED, Asked};
 use crate::delay;
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
 
 /// The option that says how much.
 pub(super) const OPTION: &str = "latency";
+
+/// The options of an emulator.
+pub(super) const OPTIONS: &[KindOption] = &[KindOption {
+    name: OPTION,
+    form: OptionForm::Duration,
+    meaning: "how much longer each request takes, as if the service were so far away",
+}];
+
+/// What an emulator that keeps files promises.
+pub(super) fn promises(reads: &str) -> Promises {
+    Promises {
+        replication: "none: one emulator has the data, where the service replicates it".into(),
+        acknowledged: "once the kernel has it, where the service has it on several disks".into(),
+        reads: reads.into(),
+        acknowledged_in: Some(Acknowledged::PageCache),
+        ..Promises::default()
+    }
+}
+
+/// The latency as a setting, where the study asks for one.
+pub(super) fn setting(asked: &Asked<'_>) -> Option<Setting> {
+    asked.option(OPTION).map(|latency| super::setting(OPTION, latency, ASKED))
+}
 
 /// The relay in front of a node that listens on `port`; `None` where the study asks for no
 /// latency. It is a node of its own, whose `client` port clients are to connect to.

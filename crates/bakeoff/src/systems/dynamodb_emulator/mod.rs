@@ -11,12 +11,12 @@ pub(crate) mod recipe;
 #[cfg(test)]
 mod tests;
 
-use bakeoff_core::record::{Acknowledged, Promises};
-use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind};
 use serde_json::json;
 
 use super::http::{Question, ask, question};
-use super::{ASKED, Access, Asked, Description, System, Unready, View, distant, setting};
+use super::{Access, Asked, Description, System, Unready, View, distant, setting};
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
 use crate::install::Recipe;
@@ -24,12 +24,6 @@ use crate::install::Recipe;
 /// The emulator as a part.
 #[derive(Debug)]
 pub(crate) struct DynamoDbEmulator;
-
-const OPTIONS: &[KindOption] = &[KindOption {
-    name: distant::OPTION,
-    form: OptionForm::Duration,
-    meaning: "how much longer each request takes, as if the service were so far away",
-}];
 
 /// Makes a table with the keys of Vault's storage, if it is not there yet: nodes that start at once
 /// would each try to. `entrance`: the last of the emulator's nodes.
@@ -63,7 +57,11 @@ const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 \
 
 impl System for DynamoDbEmulator {
     fn kind(&self) -> Kind {
-        Kind { options: OPTIONS, emulates: Some("DynamoDB"), ..Kind::new("dynamodb-emulator") }
+        Kind {
+            options: distant::OPTIONS,
+            emulates: Some("DynamoDB"),
+            ..Kind::new("dynamodb-emulator")
+        }
     }
 
     fn recipe(&self) -> Option<&'static Recipe> {
@@ -71,14 +69,7 @@ impl System for DynamoDbEmulator {
     }
 
     fn promises(&self, _: &study::System) -> Promises {
-        Promises {
-            replication: "none: one emulator has the data, where the service replicates it".into(),
-            acknowledged: "once the kernel has it, where the service has it on several disks"
-                .into(),
-            reads: "what was written last, however they are asked for".into(),
-            acknowledged_in: Some(Acknowledged::PageCache),
-            ..Promises::default()
-        }
+        distant::promises("what was written last, however they are asked for")
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -101,8 +92,7 @@ impl System for DynamoDbEmulator {
         };
         let why = "it keeps items in memory otherwise, and a kill would lose them";
         let mut settings = vec![setting("path", "items", why)];
-        settings
-            .extend(asked.option(distant::OPTION).map(|it| setting(distant::OPTION, it, ASKED)));
+        settings.extend(distant::setting(asked));
         let nodes = std::iter::once(emulator).chain(relay).collect();
         Ok(Description { nodes, settings, ..Description::default() })
     }

@@ -11,11 +11,11 @@ pub(crate) mod recipe;
 #[cfg(test)]
 mod tests;
 
-use bakeoff_core::record::{Acknowledged, Promises};
-use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind};
 
 use super::http::{Question, ask, question};
-use super::{ASKED, Access, Asked, Description, System, Unready, View, distant, setting};
+use super::{Access, Asked, Description, System, Unready, View, distant, setting};
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
 use crate::install::Recipe;
@@ -23,12 +23,6 @@ use crate::install::Recipe;
 /// The emulator as a part.
 #[derive(Debug)]
 pub(crate) struct GcsEmulator;
-
-const OPTIONS: &[KindOption] = &[KindOption {
-    name: distant::OPTION,
-    form: OptionForm::Duration,
-    meaning: "how much longer each request takes, as if the service were so far away",
-}];
 
 /// The project that buckets are made in; the emulator knows no others.
 const PROJECT: &str = "bakeoff";
@@ -46,7 +40,7 @@ pub(crate) fn make_bucket(entrance: &Access, name: &str) -> Result<(), String> {
 impl System for GcsEmulator {
     fn kind(&self) -> Kind {
         Kind {
-            options: OPTIONS,
+            options: distant::OPTIONS,
             emulates: Some("Google Cloud Storage"),
             ..Kind::new("gcs-emulator")
         }
@@ -57,14 +51,7 @@ impl System for GcsEmulator {
     }
 
     fn promises(&self, _: &study::System) -> Promises {
-        Promises {
-            replication: "none: one emulator has the data, where the service replicates it".into(),
-            acknowledged: "once the kernel has it, where the service has it on several disks"
-                .into(),
-            reads: "what was written last".into(),
-            acknowledged_in: Some(Acknowledged::PageCache),
-            ..Promises::default()
-        }
+        distant::promises("what was written last")
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -108,8 +95,7 @@ impl System for GcsEmulator {
             setting("backend", "filesystem", "its default too; what was stored survives a kill"),
             setting("log-level", "warn", "its default writes a line for each request"),
         ];
-        settings
-            .extend(asked.option(distant::OPTION).map(|it| setting(distant::OPTION, it, ASKED)));
+        settings.extend(distant::setting(asked));
         let nodes = std::iter::once(emulator).chain(relay).collect();
         Ok(Description { nodes, settings, ..Description::default() })
     }

@@ -339,22 +339,3 @@ pub(in crate::systems) fn prepare_parts(
         _ => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::systems::testing;
-
-    #[test]
-    fn credentials_are_found_from_the_folder_of_the_user() {
-        let options = [("storage", "gcs"), ("bucket", "b"), ("credentials", "./key.json")];
-        let system = testing::asked("vault", 1, &options);
-        let dir = Path::new("/nodes");
-        let asked = Asked { system: &system, program: None, dir, seed: 7, neighbours: &[] };
-        let mut env = Vec::new();
-        let said = storage(&asked, 0, "vault", dir, &[], false, &mut env);
-        assert_eq!(said, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));
-        let file = std::env::current_dir().unwrap().join("key.json").display().to_string();
-        assert_eq!(env, [("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file)]);
-    }
-}

@@ -9,10 +9,10 @@
 //! Not here: the storages that are parts (`consul`, `postgresql`, …), the wire format
 //! (`bakeoff_wire::http1`), timing (`engine`).
 
-pub(super) mod api;
+mod api;
 pub(super) mod config;
-pub(super) mod open;
-pub(super) mod prepare;
+mod open;
+mod prepare;
 pub(crate) mod recipe;
 
 use bakeoff_core::measurement::Measurement;
@@ -29,8 +29,27 @@ use crate::install::Recipe;
 use crate::kv::Keyed;
 
 /// HashiCorp Vault.
+pub(crate) const VAULT: SecretStore = SecretStore {
+    product: Product::Vault,
+    recipe: &recipe::RECIPE,
+    kind: || Kind {
+        options: OPTIONS,
+        roles: ROLES,
+        sound: |system| config::sound(Product::Vault, system),
+        ..kind("vault")
+    },
+    freshness: |_| Freshness::Leader,
+};
+
+/// One of the two products, as a system.
 #[derive(Debug)]
-pub(crate) struct Vault;
+pub(crate) struct SecretStore {
+    pub(super) product: Product,
+    pub(super) recipe: &'static Recipe,
+    pub(super) kind: fn() -> Kind,
+    /// What reads of a cluster return.
+    pub(super) freshness: fn(&study::System) -> Freshness,
+}
 
 /// Which of the two products it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,30 +144,32 @@ pub(super) const fn kind(name: &'static str) -> Kind {
     }
 }
 
-impl System for Vault {
+impl System for SecretStore {
     fn kind(&self) -> Kind {
-        Kind {
-            options: OPTIONS,
-            roles: ROLES,
-            sound: |system| config::sound(Product::Vault, system),
-            ..kind("vault")
-        }
+        (self.kind)()
     }
 
     fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
+        Some(self.recipe)
     }
 
     fn promises(&self, asked: &study::System) -> Promises {
-        Promises { freshness: super::freshness(self, asked), ..promises(asked) }
+        let reads = match (self.freshness)(asked) {
+            Freshness::NodeAsked => {
+                "from the server asked: standbys answer from what they have got so far"
+            }
+            _ => "from the active server, to which the others pass requests on",
+        };
+        let freshness = super::freshness(self, asked);
+        Promises { reads: reads.into(), freshness, ..promises(asked) }
     }
 
-    fn freshness(&self, _: &study::System, _: ReadConsistency) -> Freshness {
-        Freshness::Leader // standbys pass requests on
+    fn freshness(&self, asked: &study::System, _: ReadConsistency) -> Freshness {
+        (self.freshness)(asked)
     }
 
     fn authentication(&self) -> Option<&'static str> {
-        Some(AUTHENTICATION)
+        Some("a token with each request")
     }
 
     fn alpn(&self) -> &'static [&'static [u8]] {
@@ -156,11 +177,11 @@ impl System for Vault {
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
-        config::describe(Product::Vault, asked, ports)
+        config::describe(self.product, asked, ports)
     }
 
     fn prepare_parts(&self, asked: &study::System, behind: &[Neighbour]) -> Result<(), String> {
-        config::prepare_parts(Product::Vault, asked, behind)
+        config::prepare_parts(self.product, asked, behind)
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
@@ -168,7 +189,10 @@ impl System for Vault {
     }
 
     fn health(&self) -> Option<Health> {
-        Some(HEALTH)
+        // As the makers of both document it for load balancers: 200 from the node that is active;
+        // from any that is unsealed with `standbyok`.
+        let any = "/v1/sys/health?standbyok=true&perfstandbyok=true";
+        Some(Health { leader: "/v1/sys/health", any })
     }
 
     fn prepare(
@@ -190,19 +214,11 @@ impl System for Vault {
     }
 }
 
-/// Clients show the root token.
-pub(super) const AUTHENTICATION: &str = "a token with each request";
-
 /// What clients offer when they speak TLS.
-pub(super) const ALPN: &[&[u8]] = &[b"http/1.1"];
-
-/// As the makers of both document it for load balancers: 200 from the node that is active; from any
-/// that is unsealed with `standbyok`.
-pub(super) const HEALTH: Health =
-    Health { leader: "/v1/sys/health", any: "/v1/sys/health?standbyok=true&perfstandbyok=true" };
+const ALPN: &[&[u8]] = &[b"http/1.1"];
 
 /// What the storage makes of a write.
-pub(super) fn promises(asked: &study::System) -> Promises {
+fn promises(asked: &study::System) -> Promises {
     let part = asked.parts.get("storage");
     let (replication, acknowledged, acknowledged_in) = match config::storage_of(asked) {
         "raft" => (
@@ -213,7 +229,7 @@ pub(super) fn promises(asked: &study::System) -> Promises {
         "file" => (
             "none: one server, a file for each entry".to_owned(),
             "after the file was written, which is not synced".to_owned(),
-            Some(Acknowledged::Memory),
+            Some(Acknowledged::PageCache),
         ),
         "inmem" => (
             "none: one server's memory".to_owned(),
@@ -239,13 +255,7 @@ pub(super) fn promises(asked: &study::System) -> Promises {
             }
         }
     };
-    Promises {
-        replication,
-        acknowledged,
-        reads: "from the active server, to which the others pass requests on".into(),
-        acknowledged_in,
-        ..Promises::default()
-    }
+    Promises { replication, acknowledged, acknowledged_in, ..Promises::default() }
 }
 
 /// An option that is on or off.

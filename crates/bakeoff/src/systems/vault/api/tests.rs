@@ -1,3 +1,5 @@
+//! What answers of the API are taken for.
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;

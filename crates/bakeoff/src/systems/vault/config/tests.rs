@@ -1,3 +1,5 @@
+//! Configurations of each storage, and what is no sound system.
+
 use super::*;
 use crate::engine::transport::Target;
 use crate::install::{Installed, Program};
@@ -178,11 +180,11 @@ fn each_storage_is_told_where_its_data_is() {
     assert_eq!(gcs[0]["gcs"], json!({"bucket": BUCKET, "ha_enabled": "false"}));
     // The last node: the one with the latency.
     assert_eq!(env(&description, "STORAGE_EMULATOR_HOST").unwrap(), "http://127.0.0.1:2");
-    let real = [("storage", "gcs"), ("bucket", "mine"), ("credentials", "key.json")];
+    let real = [("storage", "gcs"), ("bucket", "mine"), ("credentials", "/etc/key.json")];
     let (gcs, description) = storage(None, 1, &real);
     assert_eq!(gcs[0]["gcs"]["bucket"], "mine");
     assert_eq!(env(&description, "STORAGE_EMULATOR_HOST"), None);
-    assert_eq!(env(&description, "GOOGLE_APPLICATION_CREDENTIALS").unwrap(), "key.json");
+    assert_eq!(env(&description, "GOOGLE_APPLICATION_CREDENTIALS").unwrap(), "/etc/key.json");
 
     let (dynamo, _) = storage(Some("dynamodb-emulator"), 1, &[]);
     let said = &dynamo[0]["dynamodb"];
@@ -224,4 +226,17 @@ fn each_product_is_told_what_is_its_own() {
         let (configs, _) = described(Product::OpenBao, &asked("openbao", 3, options));
         assert!(configs[0].get("disable_standby_reads").is_none());
     }
+}
+
+#[test]
+fn credentials_are_found_from_the_folder_of_the_user() {
+    let options = [("storage", "gcs"), ("bucket", "b"), ("credentials", "./key.json")];
+    let system = crate::systems::testing::asked("vault", 1, &options);
+    let dir = Path::new("/nodes");
+    let asked = Asked { system: &system, program: None, dir, seed: 7, neighbours: &[] };
+    let mut env = Vec::new();
+    let said = storage(&asked, 0, "vault", dir, &[], false, &mut env);
+    assert_eq!(said, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));
+    let file = std::env::current_dir().unwrap().join("key.json").display().to_string();
+    assert_eq!(env, [("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file)]);
 }
