@@ -134,6 +134,18 @@ fn kv_stores_is_as_dbtester_published_it() {
 }
 
 #[test]
+fn the_published_tables_of_secret_stores_are_whole() {
+    let backends = read_shipped("vault-backends");
+    let nodes: Vec<_> =
+        backends.systems.iter().map(|system| (system.nodes, system.nodes_in_all())).collect();
+    assert_eq!(nodes, [(3, 6), (3, 4), (3, 5), (3, 4), (3, 3)]);
+    assert_eq!(backends.published.len(), 3 * 2 * 4);
+    let scaling = read_shipped("openbao-read-scaling");
+    let of_operations = scaling.published.iter().filter(|figure| figure.operation.is_some());
+    assert_eq!((of_operations.count(), scaling.published.len()), (4 * 4, 4 * 4 + 2 + 2 * 6));
+}
+
+#[test]
 fn every_field_is_read() {
     let study = read(EVERY_FIELD);
     let [one, safe, near, far] = study.systems.as_slice() else { panic!("four systems") };
