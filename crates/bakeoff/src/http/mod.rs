@@ -10,6 +10,7 @@ mod fixed;
 mod one;
 mod request;
 mod servers;
+mod streams;
 mod two;
 mod url;
 
@@ -26,6 +27,7 @@ pub(crate) use fixed::Pace;
 pub(crate) use one::{Abort, Batch, Judged, Source};
 pub(crate) use request::{Request, parse_header, parse_method};
 pub(crate) use servers::{TlsOptions, locate, tls_target};
+pub(crate) use streams::Streams;
 pub(crate) use url::Url;
 
 use crate::engine::transport::Target;

@@ -5,27 +5,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::http2::{Connection, Event, HeadersId, Settings, StreamId};
+use bakeoff_wire::http2::{Connection, HeadersId, Response, Settings};
 
 use super::answers::{Answers, Tally};
 use super::fixed::{Order, Requests};
-use crate::engine::work::{
-    Done, Failure, Issued, Moments, NotIssued, Pendings, Session, Success, Tag, Work,
-};
+use super::streams::Streams;
+use crate::engine::work::{Done, Issued, Moments, NotIssued, Pendings, Success, Tag, Work};
 
-/// One connection.
-pub(super) struct TwoSession {
-    connection: Connection,
-    node: usize,
-    /// By request; empty for those of other servers.
-    prepared: Vec<Option<HeadersId>>,
-    /// Tag and request of each stream, by [`StreamId::slot`].
-    flights: Vec<Option<(StreamId, Tag, usize)>>,
-    keep_alive: bool,
-    answered: bool,
-}
+/// One connection: to which node, and the heads of requests that are for it.
+type TwoSession = Streams<(usize, Vec<Option<HeadersId>>)>;
 
 /// Fixed requests, as work.
 pub(super) struct TwoWork {
@@ -48,28 +37,6 @@ impl TwoWork {
     }
 }
 
-impl Session for TwoSession {
-    fn open(&mut self, out: &mut Vec<u8>) {
-        self.connection.open(out);
-    }
-
-    fn is_open(&self) -> bool {
-        true
-    }
-
-    fn is_ending(&self) -> bool {
-        self.connection.going_away().is_some() || (self.answered && !self.keep_alive)
-    }
-
-    fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
-        let under_way = self.flights.iter_mut().find(|f| f.is_some_and(|(_, of, _)| of == tag));
-        if let Some((stream, _, _)) = under_way.and_then(Option::take) {
-            self.connection.cancel(stream, out);
-        }
-        true
-    }
-}
-
 impl Work for TwoWork {
     type Session = TwoSession;
     type Pending = ();
@@ -89,14 +56,8 @@ impl Work for TwoWork {
                 connection.prepare(&list)
             })
         });
-        TwoSession {
-            prepared: prepared.collect(),
-            flights: vec![None; connection.slots()],
-            connection,
-            node,
-            keep_alive: self.requests.keep_alive,
-            answered: false,
-        }
+        let prepared = (node, prepared.collect());
+        Streams::new(connection, prepared, self.requests.keep_alive)
     }
 
     fn issue(
@@ -107,18 +68,12 @@ impl Work for TwoWork {
         ticket: u64,
         out: &mut Vec<u8>,
     ) -> Result<Issued<()>, NotIssued> {
-        if session.connection.capacity() == 0 || session.is_ending() {
+        if !session.is_free() {
             return Err(NotIssued::Busy);
         }
-        let place = self.order.next(&self.requests, session.node, ticket);
-        let headers = session.prepared[place].ok_or(NotIssued::Exhausted)?;
-        let body: &[u8] = &self.requests.all[place].body;
-        let body: &[&[u8]] = if body.is_empty() { &[] } else { &[body] };
-        let Ok(stream) = session.connection.request(headers, body, out) else {
-            return Err(NotIssued::Busy);
-        };
-        let slots = session.flights.len();
-        session.flights[stream.slot(slots)] = Some((stream, tag, place));
+        let place = self.order.next(&self.requests, session.prepared.0, ticket);
+        let headers = session.prepared.1[place].ok_or(NotIssued::Exhausted)?;
+        session.send((tag, place), headers, &[], &self.requests.all[place].body, out)?;
         Ok(Issued { operation: place, pending: () })
     }
 
@@ -135,23 +90,13 @@ impl Work for TwoWork {
         done: &mut Vec<Done>,
     ) -> Result<(), ProtocolError> {
         self.tally.received(input.len());
-        let TwoSession { connection, flights, answered, .. } = session;
         let (requests, tally) = (&self.requests, &mut self.tally);
-        connection.receive(input, out, &mut |stream: StreamId, event| {
-            *answered = true;
-            let slots = flights.len();
-            let Some((_, tag, place)) = flights[stream.slot(slots)].take() else { return };
-            let failure = |kind, what: String| (0, 0, Err(Failure::new(kind, what)));
-            let (status, bytes, result) = match event {
-                Event::Response(response) => (
-                    response.status,
-                    response.body.len(),
-                    requests.all[place].expect.judge(response.status, response.body),
-                ),
-                Event::Reset { code } => {
-                    failure(ErrorKind::Reset, format!("the server reset the stream, code {code}"))
+        session.receive(input, out, &mut |tag, place, became| {
+            let (status, bytes, result) = match became {
+                Ok(Response { status, body, .. }) => {
+                    (*status, body.len(), requests.all[place].expect.judge(*status, body))
                 }
-                Event::Malformed { what } => failure(ErrorKind::Protocol, what.to_owned()),
+                Err(failure) => (0, 0, Err(failure)),
             };
             tally.answer(status, bytes);
             if pendings.take(tag).is_some() {

@@ -3,27 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::http2::{Connection, Event, HeadersId, Settings, StreamId};
+use bakeoff_wire::http2::{Connection, HeadersId, Response, Settings};
 
 use super::Plan;
 use super::counts::Counts;
 use crate::compat::vault_benchmark::request::{Pieces, USER_AGENT};
-use crate::engine::work::{
-    Done, Failure, Issued, Moments, NotIssued, Pendings, Session, Success, Tag, Work,
-};
+use crate::engine::work::{Done, Issued, Moments, NotIssued, Pendings, Success, Tag, Work};
+use crate::http::Streams;
 
-/// A connection.
-pub(super) struct TwoSession {
-    connection: Connection,
-    /// By test: what its requests have in common.
-    prepared: Vec<HeadersId>,
-    /// Tag and test of each stream, by [`StreamId::slot`].
-    flights: Vec<Option<(StreamId, Tag, usize)>>,
-    keep_alive: bool,
-    answered: bool,
-}
+/// A connection, and what the requests of each test have in common.
+type TwoSession = Streams<Vec<HeadersId>>;
 
 /// The requests of all tests, as work.
 pub(super) struct TwoWork {
@@ -68,28 +58,6 @@ impl TwoWork {
     }
 }
 
-impl Session for TwoSession {
-    fn open(&mut self, out: &mut Vec<u8>) {
-        self.connection.open(out);
-    }
-
-    fn is_open(&self) -> bool {
-        true
-    }
-
-    fn is_ending(&self) -> bool {
-        self.connection.going_away().is_some() || (self.answered && !self.keep_alive)
-    }
-
-    fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
-        let under_way = self.flights.iter_mut().find(|f| f.is_some_and(|(_, of, _)| of == tag));
-        if let Some((stream, _, _)) = under_way.and_then(Option::take) {
-            self.connection.cancel(stream, out);
-        }
-        true
-    }
-}
-
 impl Work for TwoWork {
     type Session = TwoSession;
     type Pending = ();
@@ -117,13 +85,8 @@ impl Work for TwoWork {
             list.extend(lower.iter().map(|(name, value)| (&**name, *value)));
             connection.prepare(&list)
         });
-        TwoSession {
-            prepared: prepared.collect(),
-            flights: vec![None; connection.slots()],
-            connection,
-            keep_alive: self.keep_alive,
-            answered: false,
-        }
+        let prepared = prepared.collect();
+        Streams::new(connection, prepared, self.keep_alive)
     }
 
     fn issue(
@@ -134,7 +97,7 @@ impl Work for TwoWork {
         ticket: u64,
         out: &mut Vec<u8>,
     ) -> Result<Issued<()>, NotIssued> {
-        if session.connection.capacity() == 0 || session.is_ending() {
+        if !session.is_free() {
             return Err(NotIssued::Busy);
         }
         let (test, draw) = self.plan.draw(ticket);
@@ -144,14 +107,8 @@ impl Work for TwoWork {
         self.body.clear();
         body.write(&draw, &mut self.body);
         let more: &[(&[u8], &[u8])] = &[(b":path", &self.path)];
-        let body: &[&[u8]] = if self.body.is_empty() { &[] } else { &[&self.body] };
-        let prepared = session.prepared[test];
-        let Ok(stream) = session.connection.request_with(prepared, more, body, out) else {
-            return Err(NotIssued::Busy);
-        };
+        session.send((tag, test), session.prepared[test], more, &self.body, out)?;
         self.counts.sent(test, self.body.len());
-        let slots = session.flights.len();
-        session.flights[stream.slot(slots)] = Some((stream, tag, test));
         Ok(Issued { operation: test, pending: () })
     }
 
@@ -169,25 +126,12 @@ impl Work for TwoWork {
     ) -> Result<(), ProtocolError> {
         self.fresh.clear();
         self.timed = 0;
-        let TwoSession { connection, flights, answered, .. } = session;
         let Self { plan, counts, fresh, .. } = self;
-        connection.receive(input, out, &mut |stream: StreamId, event| {
-            *answered = true;
-            let slots = flights.len();
-            let Some((_, tag, test)) = flights[stream.slot(slots)].take() else { return };
-            let result = match event {
-                Event::Response(response) => {
-                    counts.answer(test, response.status, response.body.len());
-                    plan.judge(test, response.status, response.body)
-                }
-                Event::Reset { code } => {
-                    let what = format!("the server reset the stream, code {code}");
-                    Err(Failure::new(ErrorKind::Reset, what))
-                }
-                Event::Malformed { what } => {
-                    Err(Failure::new(ErrorKind::Protocol, what.to_owned()))
-                }
-            };
+        session.receive(input, out, &mut |tag, test, became| {
+            let result = became.and_then(|Response { status, body, .. }| {
+                counts.answer(test, *status, body.len());
+                plan.judge(test, *status, body)
+            });
             if pendings.take(tag).is_some() {
                 fresh.push(test);
                 done.push(Done { tag, result: result.map(|()| Success::default()) });
