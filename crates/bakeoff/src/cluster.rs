@@ -218,15 +218,18 @@ impl Ready {
     }
 
     /// The nodes that answer with what was acknowledged: all that live, or only the one that leads
-    /// where others may answer with something old and cannot be asked not to.
+    /// where others may answer with something old and cannot be asked not to. That may be another
+    /// one than before the load.
     pub(crate) fn to_read_from(&self) -> Vec<Access> {
         let fresh = self.system.kind().reads.contains(&ReadConsistency::Linearizable);
-        match self.leader() {
-            Some(leader) if !fresh => {
-                self.live_nodes().into_iter().filter(|node| node.name == leader).collect()
-            }
-            _ => self.live_nodes(),
-        }
+        let mut live = self.live_nodes();
+        let Some(known) = self.leader().filter(|_| !fresh) else { return live };
+        let leader = match self.system.look(&live) {
+            Ok(View { leader: Some(leader), .. }) => live[leader].name.clone(),
+            _ => known,
+        };
+        live.retain(|node| node.name == leader);
+        live
     }
 
     /// The nodes that clients of a load connect to: what stands in front of the cluster where they

@@ -14,7 +14,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ use base64::engine::general_purpose::STANDARD;
 use libtest_mimic::{Arguments, Trial};
 use serde_json::{Value, json};
 
-use support::case::{Case, Part, Skipped, case, conclude, part, with};
+use support::case::{Case, Part, Skipped, cached, case, conclude, part, with};
+use support::certificates::Certificates;
 use support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
 const ETCD_3_4: Case = Case { needs: &["dpkg-deb"], ..case("etcd", "3.4", 3) };
@@ -368,7 +369,7 @@ impl Etcd {
         let [port, tls_port, peer] = free_ports();
         let plain = format!("http://127.0.0.1:{port}");
         let mut client = plain.clone();
-        let mut command = Command::new(cached_etcd());
+        let mut command = Command::new(cached("etcd"));
         if let Some((cert, key)) = certificate {
             client = format!("{plain},https://127.0.0.1:{tls_port}");
             command.arg("--cert-file").arg(cert).arg("--key-file").arg(key);
@@ -433,14 +434,6 @@ fn free_ports() -> [u16; 3] {
     held.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// Where `bakeoff systems` says that etcd runs from.
-fn cached_etcd() -> PathBuf {
-    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
-    let block = systems.split("\n\n").find(|block| block.starts_with("etcd\n")).unwrap();
-    let runs = block.lines().find_map(|line| line.trim().strip_prefix("runs "));
-    PathBuf::from(runs.expect("etcd was installed").trim())
-}
-
 const CRASH: &str = AUDITS[1];
 const SMALL: &str =
     "all: {mix: {put: 40, get: 40, delete: 10, list: 10}, keys: {count: 200, per-directory: 50}}";
@@ -481,45 +474,6 @@ fn an_interrupted_load_leaves_no_key(_: &Case) {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(bakeoff.wait().unwrap().code(), Some(130));
     assert_eq!(etcd.keys(), ["mine"]);
-}
-
-/// A certificate authority and a server's certificate for 127.0.0.1, as PEM files.
-struct Certificates {
-    dir: tempfile::TempDir,
-}
-
-impl Certificates {
-    fn new() -> Self {
-        use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-        let dir = tempfile::tempdir().unwrap();
-        let authority = |name: &str| {
-            let key = KeyPair::generate().unwrap();
-            let mut params = CertificateParams::new(Vec::new()).unwrap();
-            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-            params.distinguished_name.push(rcgen::DnType::CommonName, name);
-            let certificate = params.self_signed(&key).unwrap();
-            (certificate.pem(), Issuer::new(params, key))
-        };
-        let (ca, issuer) = authority("a test's authority");
-        let (other, _) = authority("somebody else");
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &issuer).unwrap();
-        let files = [
-            ("ca.pem", ca),
-            ("other.pem", other),
-            ("server.pem", certificate.pem()),
-            ("server.key", key.serialize_pem()),
-        ];
-        for (name, pem) in files {
-            std::fs::write(dir.path().join(name), pem).unwrap();
-        }
-        Self { dir }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
 }
 
 fn tls_is_verified(_: &Case) {

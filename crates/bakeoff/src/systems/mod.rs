@@ -6,6 +6,8 @@
 //! from [`registry`].
 
 pub(crate) mod canary;
+#[cfg(test)]
+mod consistency;
 pub(crate) mod consul;
 mod distant;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
@@ -108,6 +109,15 @@ fn install(what: &str) -> Result<(), String> {
     assert_eq!(ran.code, Some(3), "{}", ran.stderr);
     let why = ran.stderr.lines().filter(|line| !line.trim().is_empty());
     Err(format!("{what} not found: {}", why.collect::<Vec<_>>().join("; ")))
+}
+
+/// Where `bakeoff systems` says that the program of a kind runs from.
+pub(crate) fn cached(kind: &str) -> PathBuf {
+    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let blocks = systems.split("\n\n");
+    let block = blocks.filter(|block| block.lines().next() == Some(kind)).last().unwrap();
+    let runs = block.lines().find_map(|line| line.trim().strip_prefix("runs "));
+    PathBuf::from(runs.expect("it was installed").trim())
 }
 
 /// What was skipped, for the last line.

@@ -5,7 +5,9 @@
 
 pub(crate) mod canary;
 pub(crate) mod case;
+pub(crate) mod certificates;
 pub(crate) mod hostile;
+pub(crate) mod vault;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

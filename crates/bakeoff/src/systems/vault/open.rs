@@ -207,7 +207,8 @@ fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), Stri
         .success()?;
     let servers = said.pointer("/data/config/servers").and_then(Value::as_array);
     let votes = servers.map_or(0, |servers| servers.iter().filter(|one| is(one, "voter")).count());
-    if votes == nodes {
+    // There may be one whose node has ended by itself.
+    if votes >= nodes {
         return Ok(());
     }
     Err(format!("{votes} of {nodes} nodes have a vote"))

@@ -264,6 +264,7 @@ fn a_decrypted_text_that_is_not_the_one_encrypted_is_a_wrong_value() {
             let length = body.len();
             write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
         }
+        (listener, socket) // open until all is over
     });
     let memory = Memory::default();
     memory.keep(Prepared {
@@ -295,7 +296,7 @@ fn a_decrypted_text_that_is_not_the_one_encrypted_is_a_wrong_value() {
         progress: &mut |_| {},
     };
     let (measurement, _) = drive(load).unwrap();
-    server.join().unwrap();
+    let _open = server.join().unwrap();
     let errors: Vec<_> = measurement.error_examples().map(|(kind, _)| kind).collect();
     assert_eq!(errors, [ErrorKind::WrongValue]);
 }

@@ -150,3 +150,28 @@ fn a_memory_that_was_killed_has_nothing_to_come_back_to() {
     never_opens(look(&empty("inmem")), "kept nothing");
     may_open(look(&empty("raft")), "has not joined");
 }
+
+#[test]
+fn keys_of_a_cluster_that_was_opened_stay_in_memory() {
+    use crate::systems::testing::{self, asked, program, shown_to_others};
+    let vault = crate::systems::by_kind("vault").unwrap();
+    let Some(program) = program(vault, &[]) else { return };
+    let mut running = testing::start(vault, &asked("vault", 1, &[]), Some(program));
+    let node = running.ready.nodes[0].clone();
+    let keys = node.memory.get::<Keys>().unwrap();
+    let base64 = keys.unseal[0].clone();
+    let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, &base64);
+    let hex: String = bytes.unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(keys.token.len() > 20 && hex.len() >= 64);
+    for secret in [&keys.token, &base64, &hex] {
+        assert!(!running.command_lines().contains(secret.as_str()));
+        assert_eq!(shown_to_others(running.dir.path(), secret), None);
+    }
+    assert!(running.command_lines().contains("server -config"));
+    // Its data and its configuration are its owner's alone, so that this would be seen.
+    std::fs::write(running.dir.path().join("leak"), &keys.token).unwrap();
+    assert!(shown_to_others(running.dir.path(), &keys.token).is_some());
+    let running = running.killed_and_restarted();
+    assert_eq!(node.memory.get::<Keys>().unwrap().token, keys.token, "it was not opened anew");
+    running.stopped();
+}
