@@ -31,7 +31,13 @@ cargo xtask CHORE
                     unless `--dry` or `--only`; `--realtime` (root): nothing else takes their CPUs;
                     `--programs`: a folder with `bakeoff` and `floor`, built already
   peers http --soak [MINUTES] [--dry]
-                    `bakeoff load` at full speed for ten minutes: memory must be flat";
+                    `bakeoff load` at full speed for ten minutes: memory must be flat
+  peers vault --original PATH [--server PATH] [--program BAKEOFF] [--rounds N] [--seconds N]
+              [--only cpu|traffic] [--shared]
+                    vault-benchmark or benchmark-openbao against `bakeoff vault-benchmark`: CPU time
+                    per request, and what each test type asks the server for; `--server`: a Vault
+                    or OpenBao, else the Vault that bakeoff finds; `--shared`: nothing
+                    is pinned to a CPU; writes nothing";
 
 /// Why a chore failed, in words.
 type Failure = String;
@@ -46,6 +52,7 @@ fn main() -> ExitCode {
         ["calibrate", options @ ..] => calibrate::calibrate(options),
         ["peers", "kv", options @ ..] => peers::kv::compare(options),
         ["peers", "http", options @ ..] => peers::http::compare(options),
+        ["peers", "vault", options @ ..] => peers::vault::compare(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

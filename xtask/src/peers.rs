@@ -5,6 +5,7 @@
 //! order, checks by the server's own counters that both did it, and writes down what came out.
 //!
 //! `kv`: etcd's `benchmark put`. `http`: wrk, hey, h2load, vegeta, k6, fortio and oha.
+//! `vault`: vault-benchmark and benchmark-openbao.
 
 mod etcd;
 mod fetch;
@@ -14,6 +15,7 @@ mod measure;
 #[path = "../../crates/bakeoff/src/install/place.rs"]
 mod place;
 mod summary;
+pub(crate) mod vault;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -59,6 +61,42 @@ fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
         is_it.then(|| message.get("executable")?.as_str().map(PathBuf::from))?
     });
     programs.next_back().ok_or_else(|| format!("cargo does not say where {name} is"))
+}
+
+/// The program that `bakeoff install SYSTEM[@VERSION]` finds or fetches, and its version.
+fn installed(bakeoff: &Path, wanted: &str, executable: &str) -> Result<(PathBuf, String), Failure> {
+    let output = Command::new(bakeoff)
+        .args(["install", wanted])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run bakeoff: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let system = wanted.split('@').next().unwrap_or(wanted);
+    let version = said
+        .strip_prefix(system)
+        .and_then(|rest| rest.strip_prefix(' '))
+        .and_then(|rest| rest.split(',').next());
+    let Some(version) = version.filter(|_| output.status.success()) else {
+        return Err(format!("`bakeoff install {wanted}` failed"));
+    };
+    let programs = cache()?.join(system);
+    let mut found: Vec<PathBuf> = std::fs::read_dir(&programs)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{version}-")))
+        .flat_map(|entry| {
+            ["bin", "", "usr/bin"].map(|inside| entry.path().join(inside).join(executable))
+        })
+        .filter(|program| program.is_file())
+        .collect();
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&on_path).map(|dir| dir.join(executable));
+    found.extend(on_path.filter(|program| program.is_file()));
+    let program = found.into_iter().next();
+    let program =
+        program.ok_or_else(|| format!("the installed {system} is not where it should be"))?;
+    Ok((program, version.to_owned()))
 }
 
 fn free_port() -> Result<SocketAddr, Failure> {

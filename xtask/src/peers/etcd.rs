@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{cache, fetch, free_port, get};
+use super::{fetch, free_port, get};
 use crate::Failure;
 
 const MODULE: &str = "go.etcd.io/etcd/v3";
@@ -26,33 +26,7 @@ pub(super) fn benchmark() -> Result<PathBuf, Failure> {
 
 /// The etcd that `bakeoff install etcd@3.6` finds or fetches, and its version.
 pub(super) fn server(bakeoff: &Path) -> Result<(PathBuf, String), Failure> {
-    let installed = Command::new(bakeoff)
-        .args(["install", "etcd@3.6"])
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cannot run bakeoff: {error}"))?;
-    let said = String::from_utf8_lossy(&installed.stdout).into_owned();
-    let version = said.strip_prefix("etcd ").and_then(|rest| rest.split(',').next());
-    let Some(version) = version.filter(|_| installed.status.success()) else {
-        return Err("`bakeoff install etcd@3.6` failed".into());
-    };
-    let programs = cache()?.join("etcd");
-    let mut found: Vec<PathBuf> = fs::read_dir(&programs)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{version}-")))
-        .flat_map(|entry| {
-            ["bin/etcd", "etcd", "usr/bin/etcd"].map(|inside| entry.path().join(inside))
-        })
-        .filter(|program| program.is_file())
-        .collect();
-    let on_path = std::env::var_os("PATH").unwrap_or_default();
-    found.extend(
-        std::env::split_paths(&on_path).map(|dir| dir.join("etcd")).filter(|p| p.is_file()),
-    );
-    let program = found.into_iter().next().ok_or("the installed etcd is not where it should be")?;
-    Ok((program, version.to_owned()))
+    super::installed(bakeoff, "etcd@3.6", "etcd")
 }
 
 /// A fresh etcd of one node. It ends when this is dropped.

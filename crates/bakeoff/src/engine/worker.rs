@@ -320,7 +320,8 @@ impl<'a, W: Work> Worker<'a, W> {
                     let ticket = self.take_ticket();
                     let Some(operation) = self.work.skip(ticket) else { return };
                     self.count_failure(operation, due, now, node, ErrorKind::Unsent, what);
-                    let more = count / u64::from(UNSENT_PARTS) - 1;
+                    let rest = u64::from(u64::from(part) < count % u64::from(UNSENT_PARTS));
+                    let more = count / u64::from(UNSENT_PARTS) + rest - 1;
                     let figures = &mut self.slice.operations[operation];
                     figures.response.record_many(now.saturating_duration_since(due), more);
                     figures.errors.entry(ErrorKind::Unsent).or_default().count += more;

@@ -8,7 +8,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::rc::Rc;
 
-use bakeoff_core::study::{Mistakes, Place, suggest};
+use bakeoff_core::study::{Mistakes, suggest};
 
 use super::fields::{Environment, Fields, Shared};
 use super::hcl;
@@ -47,11 +47,6 @@ impl Test {
     /// Where the test's engine or method is mounted if mounts are not random.
     pub(super) fn mount(&self) -> &str {
         self.mount_name.as_deref().unwrap_or(&self.name)
-    }
-
-    /// Where the test stands.
-    pub(super) fn place(&self) -> Place {
-        self.block.place("")
     }
 
     /// A mistake about the test as a whole.
@@ -225,7 +220,6 @@ mod tests {
             .map(|test| (&*test.kind, &*test.name, test.weight, test.mount()))
             .collect();
         assert_eq!(tests, [("kvv2_write", "b", 40, "kv"), ("approle_auth", "a", 60, "a")]);
-        assert_eq!(config.tests[1].place().line, 5);
     }
 
     #[test]

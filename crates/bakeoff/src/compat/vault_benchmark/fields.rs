@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bakeoff_core::study::{Mistake, Place, suggest};
+use bakeoff_core::study::{Mistake, suggest};
 use serde_json::Value as Json;
 
 use super::hcl::{Block, Body, Entry, Node, Source, Value, is_secret, shown};
@@ -326,20 +326,10 @@ impl Fields {
         &self.known.labels
     }
 
-    /// Whether the block was written at all.
-    pub(super) fn is_there(&self) -> bool {
-        self.known.is_written
-    }
-
     /// A mistake about an option of this block, or, where it is not written, about the block.
     pub(super) fn mistake(&self, name: &str, what: impl Into<String>, hint: impl Into<String>) {
         let at = self.at(name);
         self.shared.mistake(&at, what, Some(hint.into()));
-    }
-
-    /// The place of an option, or, where it is not written, of the block.
-    pub(super) fn place(&self, name: &str) -> Place {
-        self.shared.source.place(&self.at(name))
     }
 
     fn at(&self, name: &str) -> Range<usize> {

@@ -80,16 +80,6 @@ impl Source {
     }
 }
 
-impl Entry {
-    /// The attribute's or the block's name and where it stands.
-    pub(super) fn name(&self) -> (&str, &Range<usize>) {
-        match self {
-            Self::Attribute { key, key_at, .. } => (key, key_at),
-            Self::Block(block) => (&block.ident, &block.at),
-        }
-    }
-}
-
 impl Value {
     /// What stands there, as a message says it; `secret` values are not repeated.
     pub(super) fn seen(&self, secret: bool) -> String {

@@ -2,8 +2,6 @@
 //!
 //! Not here: the command line (`options`), the file (`config`, and `fields` and `hcl` below it).
 
-#![allow(dead_code)] // until all types are in
-
 mod cleanup;
 mod client;
 mod config;

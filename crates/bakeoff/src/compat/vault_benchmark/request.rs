@@ -13,8 +13,6 @@ pub(super) enum Piece {
     Text(String),
     /// A number from 1 to this one.
     Number(u64),
-    /// One of these; two lists of one length yield elements at the same place.
-    OneOf(Vec<String>),
     /// A name that no other request has: a version 4 UUID.
     Unique,
 }
@@ -89,7 +87,6 @@ pub(super) struct Pieces(Vec<Rendered>);
 enum Rendered {
     Bytes(Vec<u8>),
     Number(u64),
-    OneOf(Vec<Vec<u8>>),
     Unique,
 }
 
@@ -98,9 +95,6 @@ impl Pieces {
         let rendered = pieces.iter().map(|piece| match piece {
             Piece::Text(text) => Rendered::Bytes(text.clone().into_bytes()),
             Piece::Number(last) => Rendered::Number((*last).max(1)),
-            Piece::OneOf(list) => {
-                Rendered::OneOf(list.iter().map(|text| text.clone().into_bytes()).collect())
-            }
             Piece::Unique => Rendered::Unique,
         });
         Self(rendered.collect())
@@ -121,7 +115,6 @@ impl Pieces {
         let length = |piece: &Rendered| match piece {
             Rendered::Bytes(bytes) => bytes.len(),
             Rendered::Number(last) => digits(1 + below(draw.number, *last), &mut [0; 20]).len(),
-            Rendered::OneOf(list) => chosen(list, draw).len(),
             Rendered::Unique => UUID_LENGTH,
         };
         self.0.iter().map(length).sum()
@@ -135,16 +128,10 @@ impl Pieces {
                 Rendered::Number(last) => {
                     out.extend_from_slice(digits(1 + below(draw.number, *last), &mut [0; 20]));
                 }
-                Rendered::OneOf(list) => out.extend_from_slice(chosen(list, draw)),
                 Rendered::Unique => put_uuid(draw.name, out),
             }
         }
     }
-}
-
-fn chosen<'a>(list: &'a [Vec<u8>], draw: &Draw) -> &'a [u8] {
-    let place = below(draw.number, list.len() as u64) as usize;
-    list.get(place).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// A number's decimal digits, without allocating.
@@ -295,8 +282,8 @@ mod tests {
     }
 
     #[test]
-    fn numbers_reach_from_1_to_the_last_and_lists_are_used_whole() {
-        let pieces = Pieces::new(&[Piece::Number(3), Piece::OneOf(vec!["a".into(), "b".into()])]);
+    fn numbers_reach_from_1_to_the_last() {
+        let pieces = Pieces::new(&[Piece::Number(3)]);
         let mut seen = BTreeSet::new();
         for ticket in 0..500 {
             let mut out = Vec::new();
@@ -304,7 +291,7 @@ mod tests {
             seen.insert(String::from_utf8(out).unwrap());
         }
         let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
-        assert_eq!(seen, ["1a", "2a", "2b", "3b"]);
+        assert_eq!(seen, ["1", "2", "3"]);
     }
 
     #[test]

@@ -261,9 +261,10 @@ impl Run<'_> {
             seed: rand::random(),
         };
         if !options.annotations.is_empty() {
-            let pairs = options.annotations.iter().map(|(name, value)| format!("{name}={value}"));
-            let pairs = pairs.collect::<Vec<_>>().join(", ");
-            self.log(LogLevel::Info, &format!("annotated with {pairs}"));
+            // With the original they are labels of a metric that Prometheus can fetch.
+            let line = "annotations stand in the results that `-report_mode=json` prints; there \
+                        are no metrics on port 2112";
+            self.log(LogLevel::Warn, line);
         }
         let profiles = options
             .pprof_interval

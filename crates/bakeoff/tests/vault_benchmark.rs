@@ -1,0 +1,835 @@
+//! `bakeoff vault-benchmark` against a real Vault, and against a server that only refuses.
+//!
+//! Vault is had by `bakeoff install`, the code that users run. Where it cannot be had, what needs it
+//! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
+//! unless the machine lacks what the program needs. The same holds for OpenBao, which has no
+//! source in a closed network.
+
+#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use support::{Ran, array, bakeoff, has, text, wait_for};
+
+/// Shows itself where it must not be.
+const TOKEN: &str = "the-root-of-a-test";
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A program, or why it cannot be had.
+#[derive(Clone)]
+struct Had {
+    system: &'static str,
+    /// The tools without any of which this machine cannot have it, whatever the network.
+    needs: &'static [&'static str],
+    program: Result<PathBuf, String>,
+}
+
+impl Had {
+    fn find(system: &'static str, version: &str, needs: &'static [&'static str]) -> Self {
+        let ran = Ran::of(bakeoff().args(["install", &format!("{system}@{version}")]));
+        let program = match ran.code {
+            Some(0) => Ok(program(system)),
+            code => {
+                assert_eq!(code, Some(3), "{}", ran.stderr);
+                let why: Vec<&str> =
+                    ran.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+                Err(format!("{system} not found: {}", why.join("; ")))
+            }
+        };
+        Self { system, needs, program }
+    }
+}
+
+/// Where `bakeoff systems` says that a system runs from.
+fn program(system: &str) -> PathBuf {
+    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let block = systems.split("\n\n").find(|block| block.starts_with(&format!("{system}\n")));
+    let runs = block.unwrap().lines().find_map(|line| line.trim().strip_prefix("runs "));
+    PathBuf::from(runs.expect("it was installed").trim())
+}
+
+/// What was skipped, for the last line.
+type Skipped = Arc<Mutex<Vec<String>>>;
+
+/// A test that needs a program.
+fn with(name: &str, had: &Had, skipped: &Skipped, test: fn(&Path)) -> Trial {
+    let (had, skipped) = (had.clone(), Arc::clone(skipped));
+    Trial::ignorable_test(format!("{name} ({})", had.system), move || {
+        let why = match &had.program {
+            Ok(program) => {
+                test(program);
+                return Ok(Completion::Completed);
+            }
+            Err(why) => why,
+        };
+        let lacking: Vec<&str> = had.needs.iter().copied().filter(|tool| !has(tool)).collect();
+        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+        if in_ci && lacking.is_empty() && !had.needs.is_empty() {
+            return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
+        }
+        skipped.lock().unwrap().push(format!("skipped: {why}"));
+        Ok(Completion::ignored_with(format!("skipped: {why}")))
+    })
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let skipped = Skipped::default();
+    let none = Had { system: "no server", needs: &[], program: Ok(PathBuf::new()) };
+    let (vault, openbao) = if arguments.list {
+        (none.clone(), none.clone())
+    } else {
+        (Had::find("vault", "1.21", &["go"]), Had::find("openbao", "2.5", &[]))
+    };
+    type Test = fn(&Path);
+    let of_vault: [(&str, Test); 6] = [
+        ("what_is_measured_is_reported_alike_in_all_forms", reports_hold_together),
+        ("an_interrupt_at_any_moment_leaves_nothing", an_interrupt_leaves_nothing),
+        ("an_open_load_says_when_its_plan_was_not_kept", an_open_load_keeps_its_plan_or_says_so),
+        ("each_server_of_a_cluster_has_its_load_and_its_report", clusters_are_loaded),
+        ("a_server_that_cannot_serve_is_named", what_is_wrong_is_named),
+        ("a_load_outlives_its_leader", a_load_outlives_its_leader),
+    ];
+    let mut tests: Vec<Trial> =
+        of_vault.map(|(name, test)| with(name, &vault, &skipped, test)).into();
+    tests.push(with("a_namespace_that_is_not_there", &openbao, &skipped, namespaces));
+    let own: [(&str, Test); 3] = [
+        ("a_second_interrupt_ends_the_clean_up_and_says_what_stays", a_second_interrupt),
+        ("mistakes_of_the_file_are_told_with_their_lines", mistakes_are_told),
+        ("what_a_standby_answers_is_named_and_counted", standbys_are_named),
+    ];
+    tests.extend(own.map(|(name, test)| with(name, &none, &skipped, test)));
+    let conclusion = libtest_mimic::run(&arguments, tests);
+    drop(SHARED.lock().unwrap().take());
+    let skipped = skipped.lock().unwrap();
+    for line in &*skipped {
+        println!("{line}");
+    }
+    println!("{} skipped", skipped.len());
+    conclusion.exit_code()
+}
+
+/// A server that is spoken to in plain text, so that what is tested does not test itself.
+struct Plain {
+    address: SocketAddr,
+    token: String,
+}
+
+impl Plain {
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn try_ask(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let mut socket = TcpStream::connect_timeout(&self.address, Duration::from_secs(2)).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let (token, length) = (&self.token, body.len());
+        let head = format!("X-Vault-Token: {token}\r\nContent-Length: {length}");
+        write!(socket, "{method} /v1/{path} HTTP/1.0\r\n{head}\r\n\r\n{body}").ok()?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        Some((status, serde_json::from_str(body).unwrap_or(Value::Null)))
+    }
+
+    /// A question that must be answered with a success.
+    #[track_caller]
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.try_ask(method, path, body).expect("the server answers");
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    /// What a load can leave behind: mounts, ways to log in, policies.
+    fn belongings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for table in ["sys/mounts", "sys/auth"] {
+            let answer = self.ask("GET", table, &Value::Null);
+            let paths = answer["data"].as_object().unwrap().keys();
+            all.extend(paths.map(|path| format!("{table}/{path}")));
+        }
+        let policies = self.ask("LIST", "sys/policies/acl", &Value::Null);
+        all.extend(array(&policies["data"]["keys"]).iter().map(|name| text(name).to_owned()));
+        all.sort();
+        all
+    }
+}
+
+/// A server's process. It ends when this is dropped.
+struct Process {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Process {
+    fn start(program: &Path, dir: tempfile::TempDir, arguments: &[String]) -> Self {
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let errors = log.try_clone().unwrap();
+        let mut command = Command::new(program);
+        command.arg("server").args(arguments).env("HOME", dir.path());
+        let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn().unwrap();
+        Self { child, dir }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn free_ports<const N: usize>() -> [u16; N] {
+    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
+}
+
+fn plain(port: u16, token: &str) -> Plain {
+    Plain { address: ([127, 0, 0, 1], port).into(), token: token.to_owned() }
+}
+
+/// One that keeps all in memory and is open from the start.
+fn dev(program: &Path) -> (Process, Plain) {
+    let [port] = free_ports();
+    let arguments = [
+        "-dev".to_owned(),
+        "-dev-no-store-token".to_owned(),
+        format!("-dev-root-token-id={TOKEN}"),
+        format!("-dev-listen-address=127.0.0.1:{port}"),
+    ];
+    let process = Process::start(program, tempfile::tempdir().unwrap(), &arguments);
+    let server = plain(port, TOKEN);
+    wait_for("a server", READY_WITHIN, || {
+        let own = server.try_ask("GET", "auth/token/lookup-self", &Value::Null);
+        own.is_some_and(|(status, _)| status == 200)
+    });
+    (process, server)
+}
+
+/// The server that tests use which leave it as it was.
+static SHARED: Mutex<Option<Process>> = Mutex::new(None);
+static SHARED_AT: OnceLock<Plain> = OnceLock::new();
+
+fn shared(program: &Path) -> &'static Plain {
+    SHARED_AT.get_or_init(|| {
+        let (process, server) = dev(program);
+        *SHARED.lock().unwrap() = Some(process);
+        server
+    })
+}
+
+/// `bakeoff vault-benchmark run` with a file, and nothing in the environment that would help it.
+fn command(dir: &Path, address: &str, token: &str, file: &str, options: &[&str]) -> Command {
+    let path = dir.join("test.hcl");
+    std::fs::write(&path, file).unwrap();
+    let mut command = bakeoff();
+    for (name, _) in std::env::vars() {
+        if name.starts_with("VAULT_") || name.starts_with("BAO_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("VAULT_ADDR", address).env("VAULT_TOKEN", token);
+    command.args(["vault-benchmark", "run", &format!("-config={}", path.display())]).args(options);
+    command
+}
+
+/// What it printed; the token is nowhere in it.
+#[track_caller]
+fn quiet(output: Output) -> Ran {
+    let ran = Ran::from_output(output);
+    assert!(!ran.stdout.contains(TOKEN) && !ran.stderr.contains(TOKEN), "the token is printed");
+    ran
+}
+
+#[track_caller]
+fn run(server: &Plain, file: &str, options: &[&str]) -> Ran {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = command(dir.path(), &server.url(), &server.token, file, options);
+    quiet(command.output().unwrap())
+}
+
+/// The JSON report of a run that ended so.
+#[track_caller]
+fn report(server: &Plain, file: &str, options: &[&str], code: i32) -> (Value, Ran) {
+    let ran = run(server, file, &[options, &["-report_mode=json"]].concat()).ends_with(code);
+    (serde_json::from_str(&ran.stdout).expect("a JSON report"), ran)
+}
+
+fn count(metrics: &Value, name: &str) -> u64 {
+    metrics[name].as_u64().unwrap_or_else(|| panic!("no `{name}` in {metrics}"))
+}
+
+/// A file with one test of all the requests.
+fn one(kind: &str, config: &str) -> String {
+    format!("test \"{kind}\" \"only\" {{\n  weight = 100\n  config {{\n    {config}\n  }}\n}}\n")
+}
+
+const WEIGHTS: [(&str, u64, &str); 10] = [
+    ("kvv1_read", 20, "numkvs = 20"),
+    ("kvv1_write", 10, "numkvs = 20\nkvsize = 100"),
+    ("kvv2_read", 20, "numkvs = 20"),
+    ("kvv2_write", 10, "numkvs = 20"),
+    ("transit_encrypt", 10, "keys {\ntype = \"aes256-gcm96\"\n}"),
+    ("pki_issue", 2, "setup_delay = \"10ms\"\nrole {\nkey_type = \"ec\"\nkey_bits = 256\n}"),
+    ("userpass_auth", 2, ""),
+    ("approle_auth", 6, ""),
+    ("seal_status", 10, ""),
+    ("health", 10, ""),
+];
+
+fn mixed(duration: &str) -> String {
+    let test = |(kind, weight, config): &(&str, u64, &str)| {
+        format!("test \"{kind}\" \"{kind}\" {{\nweight = {weight}\nconfig {{\n{config}\n}}\n}}\n")
+    };
+    let tests: String = WEIGHTS.iter().map(test).collect();
+    format!("duration = \"{duration}\"\ncleanup = true\nworkers = 4\n{tests}")
+}
+
+/// The count column of a terse report by its first one.
+fn terse_counts(report: &str) -> BTreeMap<&str, u64> {
+    let rows = report.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| row.len() == 8 && row[7].ends_with('%'))
+        .map(|row| {
+            assert_eq!(row[7], "100.00%", "{row:?}");
+            (row[0], row[1].parse().unwrap())
+        })
+        .collect()
+}
+
+fn reports_hold_together(program: &Path) {
+    let server = shared(program);
+    let before = server.belongings();
+    let (json, ran) = report(server, &mixed("2s"), &["-annotate=a=b,c=d"], 0);
+    assert_eq!(json["target_addr"], server.url());
+    assert_eq!(json["annotations"], json!({ "a": "b", "c": "d" }));
+    assert!(ran.stderr.contains("2112"), "nobody waits for metrics: {}", ran.stderr);
+    let metrics = json["metrics"].as_object().unwrap();
+    let total = &metrics["total"];
+    let all = count(total, "requests");
+    assert!(all > 100, "{all} requests in 2 s");
+    assert_eq!(metrics.len(), WEIGHTS.len() + 1);
+    let mut sum = 0;
+    for (kind, weight, _) in WEIGHTS {
+        let test = &metrics[kind];
+        assert_eq!(test["success"], 1.0, "{kind}: {test}");
+        let requests = count(test, "requests");
+        // Five times the deviation of a draw.
+        let expected = all as f64 * weight as f64 / 100.0;
+        let off = (requests as f64 - expected).abs();
+        assert!(off <= 5.0 * expected.sqrt() + 1.0, "{kind}: {requests} of {all}");
+        let statuses = test["status_codes"].as_object().unwrap();
+        let answered: u64 = statuses.values().map(|count| count.as_u64().unwrap()).sum();
+        assert_eq!(answered, requests, "{kind}: {test}");
+        assert_eq!(test["errors"], json!([]));
+        let times: Vec<u64> = ["min", "50th", "90th", "95th", "99th", "max"]
+            .map(|name| count(&test["latencies"], name))
+            .into();
+        assert!(times.is_sorted() && times[0] > 0, "{kind}: {times:?}");
+        sum += requests;
+    }
+    assert_eq!(sum, all);
+    assert!(count(&metrics["kvv1_write"]["bytes_out"], "total") > 100);
+    let seconds = count(total, "duration") as f64 / 1e9;
+    assert!((1.0..2.5).contains(&seconds), "{seconds} s of 2 s");
+    assert_eq!(server.belongings(), before, "the clean-up leaves nothing");
+
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("results.json");
+    std::fs::write(&file, &ran.stdout).unwrap();
+    let review = |mode: &str| {
+        let file = format!("-results_file={}", file.display());
+        let arguments = ["vault-benchmark", "review", &file, &format!("-report_mode={mode}")];
+        Ran::of(bakeoff().args(arguments)).ends_with(0).stdout
+    };
+    let terse = review("terse");
+    let counts = terse_counts(&terse);
+    assert_eq!(counts.len(), WEIGHTS.len() + 1, "{terse}");
+    assert_eq!(counts["TOTAL"], all);
+    assert!(WEIGHTS.iter().all(|(kind, ..)| counts[kind] == count(&metrics[*kind], "requests")));
+    let verbose = review("verbose");
+    let successes = verbose.lines().filter(|line| line.contains("100.00%")).count();
+    assert_eq!(successes, WEIGHTS.len() + 1, "{verbose}");
+
+    // The same forms from a run itself.
+    let file = one("kvv2_read", "numkvs = 5");
+    let ran = run(server, &file, &["-duration=1s", "-cleanup", "-report_mode=terse"]).ends_with(0);
+    let counts = terse_counts(&ran.stdout);
+    assert!(counts["only"] > 0 && counts["only"] == counts["TOTAL"], "{}", ran.stdout);
+    let ran = run(server, &file, &["-duration=1s", "-cleanup", "-report_mode=verbose"]);
+    assert_eq!(ran.ends_with(0).stdout.matches("100.00%").count(), 2);
+    assert_eq!(server.belongings(), before);
+}
+
+/// A run that is under way.
+struct Begun {
+    child: Child,
+    stderr: BufReader<std::process::ChildStderr>,
+    seen: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Begun {
+    fn new(server: &Plain, file: &str, options: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = command(dir.path(), &server.url(), &server.token, file, options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stderr, seen: String::new(), _dir: dir }
+    }
+
+    /// Reads what it says until it says this.
+    #[track_caller]
+    fn says(&mut self, what: &str) {
+        while !self.seen.lines().last().is_some_and(|line| line.contains(what)) {
+            let read = self.stderr.read_line(&mut self.seen).unwrap();
+            assert!(read > 0, "it ended and never said `{what}`:\n{}", self.seen);
+        }
+    }
+
+    fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+    }
+
+    #[track_caller]
+    fn end(mut self) -> Ran {
+        self.stderr.read_to_string(&mut self.seen).unwrap();
+        let mut output = self.child.wait_with_output().unwrap();
+        output.stderr = self.seen.into_bytes();
+        quiet(output)
+    }
+}
+
+fn an_interrupt_leaves_nothing(program: &Path) {
+    let server = shared(program);
+    let before = server.belongings();
+    // In the set-up, which would take minutes.
+    let begun = Begun::new(server, &one("kvv2_read", "numkvs = 5000000"), &["-cleanup"]);
+    wait_for("a mount", READY_WITHIN, || server.belongings() != before);
+    begun.interrupt();
+    let ran = begun.end().ends_with(130).complains(&["cleaning up"]);
+    assert_eq!(ran.stdout, "", "nothing was measured");
+    assert_eq!(server.belongings(), before, "{}", ran.stderr);
+
+    // In the load: what was measured is told.
+    let options = ["-cleanup", "-duration=60s", "-report_mode=json"];
+    let mut begun = Begun::new(server, &mixed("60s"), &options);
+    begun.says("starting the load");
+    std::thread::sleep(Duration::from_millis(700));
+    let interrupted = Instant::now();
+    begun.interrupt();
+    let ran = begun.end().ends_with(130).complains(&["cleaning up"]);
+    assert!(interrupted.elapsed() < Duration::from_secs(20), "it ended late");
+    let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
+    assert!(count(&report["metrics"]["total"], "requests") > 10, "{report}");
+    assert_eq!(server.belongings(), before, "{}", ran.stderr);
+}
+
+fn a_second_interrupt(_: &Path) {
+    // A server that never takes anything away, so that the second signal always finds a clean-up.
+    let slow = Fake::start(|method, path| match (method, path) {
+        ("DELETE", _) => None,
+        _ => Some((200, "{\"data\":{}}")),
+    });
+    let server = plain(slow.port, TOKEN);
+    let file = one("kvv1_read", "numkvs = 1");
+    let mut begun = Begun::new(&server, &file, &["-cleanup", "-duration=60s"]);
+    begun.says("starting the load");
+    begun.interrupt();
+    begun.says("cleaning up");
+    std::thread::sleep(Duration::from_millis(200));
+    let interrupted = Instant::now();
+    begun.interrupt();
+    let ran = begun.end().ends_with(130);
+    assert!(interrupted.elapsed() < Duration::from_secs(10), "it ended late");
+    ran.complains(&["left on the server: `sys/mounts/"]);
+}
+
+fn an_open_load_keeps_its_plan_or_says_so(program: &Path) {
+    let server = shared(program);
+    let file = one("kvv1_read", "numkvs = 5");
+    let open = |rate: &str, workers: &str| {
+        report(server, &file, &["-cleanup", "-duration=2s", rate, workers], 0)
+    };
+    let (kept, ran) = open("-rps=20", "-workers=8");
+    let requests = count(&kept["metrics"]["only"], "requests");
+    assert!((38..=41).contains(&requests), "{requests} in 2 s at 20/s");
+    assert!(!ran.stderr.contains("the plan could not be kept"), "{}", ran.stderr);
+    let (missed, ran) = open("-rps=200000", "-workers=2");
+    let requests = count(&missed["metrics"]["only"], "requests");
+    assert!(requests < 300_000, "no server does that: {requests}");
+    // Each is either sent or not; the last one may be due at the very end.
+    let all = ["of 399,999 requests", "of 400,000 requests", "of 400,001 requests"];
+    assert!(all.iter().any(|all| ran.stderr.contains(all)), "{}", ran.stderr);
+    ran.complains(&["the plan could not be kept", "due and never sent"]);
+    assert!(text(&missed["notes"][0]).contains("the plan could not be kept"), "{missed}");
+}
+
+fn clusters_are_loaded(program: &Path) {
+    let server = shared(program);
+    let before = server.belongings();
+    // One server by two names; the load does not know.
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = dir.path().join("cluster.json");
+    let other = server.url().replace("127.0.0.1", "localhost");
+    let addresses = json!({ "vault_addrs": [server.url(), other], "token": TOKEN });
+    std::fs::write(&cluster, addresses.to_string()).unwrap();
+    let named = format!("-cluster_json={}", cluster.display());
+    let options = [&*named, "-duration=1s", "-cleanup", "-report_mode=json", "-debug"];
+    let file = one("kvv2_write", "numkvs = 5");
+    let mut command = command(dir.path(), "http://127.0.0.1:1", "", &file, &options);
+    let ran = quiet(command.env_remove("VAULT_TOKEN").output().unwrap()).ends_with(0);
+    let reports: Vec<Value> = serde_json::Deserializer::from_str(&ran.stdout)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .expect("JSON reports");
+    let targets: Vec<&str> = reports.iter().map(|report| text(&report["target_addr"])).collect();
+    assert_eq!(targets, [server.url(), other]);
+    for report in &reports {
+        assert!(count(&report["metrics"]["only"], "requests") > 0, "{report}");
+        assert_eq!(report["metrics"]["only"]["success"], 1.0, "{report}");
+    }
+    assert!(ran.stderr.contains("`only`: POST /v1/"), "-debug shows a request: {}", ran.stderr);
+    assert_eq!(server.belongings(), before);
+}
+
+/// An authority and a certificate for 127.0.0.1 below it, as PEM files; and somebody else's
+/// authority.
+fn certificates(dir: &Path) {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let authority = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let certificate = params.self_signed(&key).unwrap();
+        (certificate.pem(), Issuer::new(params, key))
+    };
+    let (ca, issuer) = authority("a test's authority");
+    let (other, _) = authority("somebody else");
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
+    let files = [
+        ("ca.pem", ca),
+        ("other.pem", other),
+        ("server.pem", certificate),
+        ("server.key", key.serialize_pem()),
+    ];
+    for (name, pem) in files {
+        std::fs::write(dir.join(name), pem).unwrap();
+    }
+}
+
+/// Initialises a server; returns its root token and its key.
+fn initialise(server: &Plain) -> (String, String) {
+    let body = json!({ "secret_shares": 1, "secret_threshold": 1 });
+    let said = server.ask("PUT", "sys/init", &body);
+    (text(&said["root_token"]).to_owned(), text(&said["keys_base64"][0]).to_owned())
+}
+
+fn what_is_wrong_is_named(program: &Path) {
+    let file = one("kvv1_read", "numkvs = 5");
+    let refused = |server: &Plain, code: i32, parts: &[&str]| {
+        run(server, &file, &["-duration=1s", "-cleanup"]).ends_with(code).complains(parts);
+    };
+    let good = shared(program);
+    let before = good.belongings();
+    refused(
+        &Plain { address: good.address, token: "hvs.no-such".into() },
+        2,
+        &["error: ", "the token is not valid, or has expired", "hint: `-vault_token`"],
+    );
+    let [nobody, port, tls_port] = free_ports();
+    refused(&plain(nobody, TOKEN), 4, &["cannot be reached", "hint: is the server running"]);
+
+    // One with a listener in plain text and one with TLS.
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let config = json!({
+        "storage": { "inmem": {} },
+        "disable_mlock": true,
+        "api_addr": format!("http://127.0.0.1:{port}"),
+        "listener": [
+            { "tcp": { "address": format!("127.0.0.1:{port}"), "tls_disable": true } },
+            { "tcp": {
+                "address": format!("127.0.0.1:{tls_port}"),
+                "cluster_address": "127.0.0.1:0",
+                "tls_cert_file": path("server.pem"),
+                "tls_key_file": path("server.key"),
+            } },
+        ],
+    });
+    std::fs::write(dir.path().join("server.json"), config.to_string()).unwrap();
+    let arguments = [format!("-config={}", path("server.json"))];
+    let process = Process::start(program, tempfile::tempdir().unwrap(), &arguments);
+    let mut server = plain(port, "none-yet");
+    let up = || server.try_ask("GET", "sys/seal-status", &Value::Null).is_some();
+    wait_for("a server", READY_WITHIN, up);
+    refused(&server, 4, &["is not initialised (501)", "hint: initialise it"]);
+    let (token, key) = initialise(&server);
+    server.token = token;
+    refused(&server, 4, &["is sealed (503)", "hint: unseal it"]);
+    server.ask("PUT", "sys/unseal", &json!({ "key": key }));
+    wait_for("an open server", READY_WITHIN, || {
+        server.try_ask("GET", "sys/health", &Value::Null).is_some_and(|(status, _)| status == 200)
+    });
+
+    let over_tls = |address: &str, ca: Option<&str>, code: i32, parts: &[&str]| {
+        let mut command =
+            command(dir.path(), address, &server.token, &file, &["-duration=1s", "-cleanup"]);
+        if let Some(ca) = ca {
+            command.arg(format!("-ca_pem_file={}", path(ca)));
+        }
+        quiet(command.output().unwrap()).ends_with(code).complains(parts);
+    };
+    let address = format!("https://127.0.0.1:{tls_port}");
+    over_tls(&address, Some("ca.pem"), 0, &["benchmark complete"]);
+    for ca in [Some("other.pem"), None] {
+        over_tls(&address, ca, 4, &["the certificate of", "is not trusted", "-ca_pem_file"]);
+    }
+    over_tls(&format!("https://127.0.0.1:{port}"), None, 4, &["TLS", "without, write `http://`"]);
+    over_tls(&address, Some("absent.pem"), 2, &["absent.pem"]);
+    assert!(!process.log().contains("panic"), "{}", process.log());
+    assert_eq!(good.belongings(), before);
+}
+
+/// Three nodes that keep their data by Raft, open, the first of them the leader.
+fn three(program: &Path) -> Vec<(Process, Plain)> {
+    let ports: [u16; 6] = free_ports();
+    let address = |port: u16| format!("http://127.0.0.1:{port}");
+    let retry: Vec<Value> =
+        ports[..3].iter().map(|port| json!({ "leader_api_addr": address(*port) })).collect();
+    let mut nodes: Vec<(Process, Plain)> = (0..3)
+        .map(|number| {
+            let (port, cluster) = (ports[number], ports[number + 3]);
+            let dir = tempfile::tempdir().unwrap();
+            let data = dir.path().join("data");
+            std::fs::create_dir(&data).unwrap();
+            let mut raft = json!({
+                "path": data,
+                "node_id": format!("n{number}"),
+                "performance_multiplier": "1",
+            });
+            if number > 0 {
+                raft["retry_join"] = json!(retry[..1]);
+            }
+            let listener = json!({
+                "address": format!("127.0.0.1:{port}"),
+                "cluster_address": format!("127.0.0.1:{cluster}"),
+                "tls_disable": true,
+            });
+            let config = json!({
+                "storage": { "raft": raft },
+                "listener": { "tcp": listener },
+                "disable_mlock": true,
+                "api_addr": address(port),
+                "cluster_addr": format!("https://127.0.0.1:{cluster}"),
+            });
+            let file = dir.path().join("server.json");
+            std::fs::write(&file, config.to_string()).unwrap();
+            let arguments = [format!("-config={}", file.display())];
+            (Process::start(program, dir, &arguments), plain(port, ""))
+        })
+        .collect();
+    let asked = |node: &Plain, path: &str| {
+        node.try_ask("GET", path, &Value::Null).map_or(Value::Null, |(_, answer)| answer)
+    };
+    wait_for("three servers", READY_WITHIN, || {
+        nodes.iter().all(|(_, node)| asked(node, "sys/seal-status")["sealed"] == true)
+    });
+    let (token, key) = initialise(&nodes[0].1);
+    for (_, node) in &mut nodes {
+        node.token.clone_from(&token);
+    }
+    for (_, node) in &nodes {
+        wait_for("an open node", READY_WITHIN, || {
+            node.try_ask("PUT", "sys/unseal", &json!({ "key": key }));
+            asked(node, "sys/seal-status")["sealed"] == false
+        });
+    }
+    wait_for("three votes", READY_WITHIN, || {
+        let answer = asked(&nodes[0].1, "sys/storage/raft/configuration");
+        let servers = array(&answer["data"]["config"]["servers"]);
+        servers.len() == 3 && servers.iter().all(|server| server["voter"] == true)
+    });
+    wait_for("standbys that know their leader", READY_WITHIN, || {
+        nodes.iter().all(|(_, node)| {
+            node.try_ask("GET", "auth/token/lookup-self", &Value::Null)
+                .is_some_and(|(status, _)| status == 200)
+        })
+    });
+    nodes
+}
+
+fn a_load_outlives_its_leader(program: &Path) {
+    let mut nodes = three(program);
+    let standby = Plain { address: nodes[1].1.address, token: nodes[1].1.token.clone() };
+    let before = standby.belongings();
+    let options = ["-cleanup", "-duration=7s", "-workers=4", "-report_mode=json"];
+    let mut begun = Begun::new(&standby, &one("kvv1_write", "numkvs = 5"), &options);
+    begun.says("is a standby (429)");
+    begun.says("starting the load");
+    std::thread::sleep(Duration::from_millis(500));
+    nodes[0].0.kill();
+    let ran = begun.end().ends_with(0).complains(&["cleaning up", "failed: "]);
+    let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
+    let metrics = &report["metrics"]["only"];
+    let (requests, success) = (count(metrics, "requests"), metrics["success"].as_f64().unwrap());
+    let errors = metrics["error_counts"].as_object().unwrap();
+    let failed: u64 = errors.values().map(|count| count.as_u64().unwrap()).sum();
+    assert!(failed > 0 && success > 0.0 && success < 1.0, "{metrics}");
+    assert_eq!(failed, requests - (success * requests as f64).round() as u64, "{metrics}");
+    assert!(!ran.stderr.contains("left on the server"), "{}", ran.stderr);
+    let leader = standby.ask("GET", "sys/leader", &Value::Null);
+    assert_ne!(text(&leader["leader_address"]), nodes[0].1.url(), "another one leads");
+    assert_eq!(standby.belongings(), before, "{}", ran.stderr);
+}
+
+fn namespaces(program: &Path) {
+    let (_process, server) = dev(program);
+    let before = server.belongings();
+    let file = one("kvv1_read", "numkvs = 5");
+    let options = ["-duration=1s", "-cleanup", "-vault_namespace=nowhere"];
+    let ran = run(&server, &file, &options).ends_with(2);
+    ran.complains(&["there is no namespace `nowhere`", "hint: make it first"]);
+    server.ask("PUT", "sys/namespaces/nowhere", &json!({}));
+    run(&server, &file, &options).ends_with(0);
+    assert_eq!(server.belongings(), before);
+}
+
+fn mistakes_are_told(_: &Path) {
+    // Nobody listens there, and nobody is asked.
+    let server = plain(1, TOKEN);
+    let file = "duration = \"1s\"\ntest \"kvv9_read\" \"a\" {\n  weight = 50\n}\ntest \"kvv1_read\" \
+                \"b\" {\n  weight = 50\n  config {\n    numkv = 5\n  }\n}\n";
+    run(&server, file, &[]).ends_with(2).complains(&[
+        "error: unknown test type `kvv9_read`\n --> ",
+        "test.hcl:2:6",
+        "numkv",
+        "test.hcl:8:5",
+    ]);
+    run(&server, &one("totp_read", ""), &[]).ends_with(2).complains(&["totp_read", "test.hcl:1:6"]);
+    let weight = one("kvv1_read", "").replace("100", "99");
+    run(&server, &weight, &[]).ends_with(2).complains(&["99", "100", "test.hcl:"]);
+    run(&server, &one("health", ""), &["-worker=1"]).ends_with(2).complains(&["worker"]);
+}
+
+/// A server that answers as it is told: a status and a body by method and path, or never.
+struct Fake {
+    port: u16,
+}
+
+type Answers = fn(&str, &str) -> Option<(u16, &'static str)>;
+
+impl Fake {
+    /// Its threads end with the test program.
+    fn start(answers: Answers) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                std::thread::spawn(move || Self::serve(&socket, answers));
+            }
+        });
+        Self { port }
+    }
+
+    fn serve(socket: &TcpStream, answers: Answers) -> Option<()> {
+        let mut reader = BufReader::new(socket);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            let (mut length, mut header) = (0, String::new());
+            while header != "\r\n" {
+                header.clear();
+                reader.read_line(&mut header).ok().filter(|read| *read > 0)?;
+                if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().ok()?;
+                }
+            }
+            reader.read_exact(&mut vec![0; length]).ok()?;
+            let mut words = line.split(' ');
+            let (method, path) = (words.next()?, words.next()?);
+            let Some((status, body)) = answers(method, path) else {
+                // Until whoever asked gives up.
+                reader.read_line(&mut line).ok()?;
+                return None;
+            };
+            let length = body.len();
+            write!(&*socket, "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}")
+                .ok()?;
+        }
+    }
+}
+
+fn standbys_are_named(_: &Path) {
+    let file = one("seal_status", "");
+    let options = ["-duration=500ms", "-rps=40", "-report_mode=json"];
+    // Health that forbids a load, health that lets one go on with a remark.
+    let healths: [(Answers, i32, &str); 5] = [
+        (|_, path| answer(path, 429, 200), 0, "is a standby (429)"),
+        (|_, path| answer(path, 473, 200), 0, "is a performance standby (473)"),
+        (|_, path| answer(path, 472, 200), 4, "is a disaster recovery secondary (472)"),
+        (|_, path| answer(path, 501, 200), 4, "is not initialised (501)"),
+        (|_, path| answer(path, 503, 200), 4, "is sealed (503)"),
+    ];
+    for (answers, code, what) in healths {
+        let fake = Fake::start(answers);
+        let ran = run(&plain(fake.port, TOKEN), &file, &options).ends_with(code);
+        ran.complains(&[what]);
+    }
+    // What the load itself is answered is counted by its name, and is no success.
+    let loads: [(Answers, &str); 5] = [
+        (|_, path| answer(path, 200, 429), "429 Too Many Requests"),
+        (|_, path| answer(path, 200, 472), "472 disaster recovery secondary"),
+        (|_, path| answer(path, 200, 473), "473 performance standby"),
+        (|_, path| answer(path, 200, 503), "503 Service Unavailable"),
+        (|_, path| answer(path, 200, 307), "307 Temporary Redirect"),
+    ];
+    for (answers, name) in loads {
+        let fake = Fake::start(answers);
+        let (report, ran) = report(&plain(fake.port, TOKEN), &file, &options[..2], 1);
+        let metrics = &report["metrics"]["only"];
+        let requests = count(metrics, "requests");
+        assert!((18..=21).contains(&requests), "{requests} in 0.5 s at 40/s");
+        assert_eq!(metrics["success"], 0.0);
+        assert_eq!(metrics["error_counts"], json!({ name: requests }), "{metrics}");
+        assert_eq!(metrics["latencies"]["50th"], Value::Null, "a refusal is not fast");
+        ran.complains(&[&format!("failed: {requests} × {name}")]);
+    }
+    // A set-up that a standby refuses for good ends with its name.
+    let fake = Fake::start(|_, path| answer(path, 200, 472));
+    let ran = run(&plain(fake.port, TOKEN), &one("kvv1_read", "numkvs = 1"), &["-duration=1s"]);
+    ran.ends_with(4).complains(&["was answered 472", "hint: give the address of the primary"]);
+}
+
+/// One status for `sys/health`, another for all else.
+fn answer(path: &str, health: u16, rest: u16) -> Option<(u16, &'static str)> {
+    let is_health = path.starts_with("/v1/sys/health");
+    Some((if is_health { health } else { rest }, "{}"))
+}
