@@ -2,6 +2,7 @@
 //!
 //! Not here: what they answered (`../../transcripts`) and what is made of it (`main.rs`).
 
+use bakeoff_wire::postgres;
 use bakeoff_wire::protobuf::{bytes_len, put_bytes, put_message_header, put_uint};
 use bakeoff_wire::zookeeper::{CreateMode, Request};
 
@@ -115,3 +116,41 @@ pub(crate) const HTTP2: &[(&str, &str, &[u8])] = &[
     ("POST", "/echo", &[b'x'; 40_000]),
     ("GET", "/a.txt", b""),
 ];
+
+/// A session of PostgreSQL. A nonce that is always the same makes its proofs the same too.
+pub(crate) fn postgres() -> postgres::Session {
+    postgres::Session::new("bench", "pencil", "postgres", "rOprNGfwEbeRWgbNEkqO")
+}
+
+/// Questions to PostgreSQL, each after the answer to the one before it.
+pub(crate) const POSTGRES: &[&str] = &[
+    "SELECT 1 AS one, NULL AS nothing, '' AS empty; SELECT generate_series(1, 3)",
+    "",
+    "SELECT nothing",
+    "SELECT 1; SELECT 1 / 0",
+    "DO $$ BEGIN RAISE NOTICE 'listen'; END $$",
+    "SET application_name = 'bakeoff'",
+    "SELECT repeat('x', 20000)",
+    "SELECT 1 WHERE false",
+];
+
+/// What was said up to each place where a server waits for a question (`ReadyForQuery`), and what
+/// is left.
+pub(crate) fn postgres_turns(mut said: &[u8]) -> Vec<&[u8]> {
+    let mut turns = Vec::new();
+    let mut at = 0;
+    while let Some((&[kind, ref length @ ..], _)) = said[at..].split_first_chunk::<5>() {
+        let Some(end) = at.checked_add(1 + u32::from_be_bytes(*length) as usize) else { break };
+        if end > said.len() {
+            break;
+        }
+        at = end;
+        if kind == b'Z' {
+            turns.push(&said[..at]);
+            said = &said[at..];
+            at = 0;
+        }
+    }
+    turns.push(said);
+    turns
+}

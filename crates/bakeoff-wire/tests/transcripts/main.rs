@@ -9,7 +9,7 @@ mod asked;
 
 use bakeoff_wire::protobuf::{Fields, Value};
 use bakeoff_wire::zookeeper::{self, Event, Reply, Resumption, Session};
-use bakeoff_wire::{grpc, http1, http2};
+use bakeoff_wire::{grpc, http1, http2, postgres};
 use proptest::prelude::*;
 
 fn transcript(name: &str) -> Vec<u8> {
@@ -340,6 +340,91 @@ fn every_transcript_is_replayed() {
         asked::HTTP1.iter().map(|(name, _)| format!("http1-{name}")).collect();
     replayed.extend(["etcd-3.4.23", "etcd-3.6.16", "http2-nginx-1.22.1"].map(str::to_owned));
     replayed.extend(["expired", "resumed", "session"].map(|n| format!("zookeeper-3.9.3-{n}")));
+    replayed.extend(["refused", "session", "trusted"].map(|n| format!("postgresql-15.18-{n}")));
     replayed.sort_unstable();
     assert_eq!(names, replayed);
+}
+
+/// Asks one question after another, each when the server waits for one.
+fn replay_postgres(pieces: &[&[u8]]) -> Vec<String> {
+    let bytes = pieces.concat();
+    let mut cuts: Vec<usize> = Vec::new();
+    for piece in pieces {
+        cuts.push(cuts.last().unwrap_or(&0) + piece.len());
+    }
+    let mut session = asked::postgres();
+    let mut out = Vec::new();
+    session.open(&mut out);
+    let mut questions = asked::POSTGRES.iter();
+    let mut seen = Vec::new();
+    let mut at = 0;
+    for turn in asked::postgres_turns(&bytes) {
+        let mut begin = at;
+        at += turn.len();
+        let within = cuts.iter().copied().filter(|cut| (begin..at).contains(cut));
+        for end in within.chain([at]).collect::<Vec<_>>() {
+            let mut on = |event: postgres::Event<'_>| match event {
+                postgres::Event::Ready => seen.push("ready".into()),
+                postgres::Event::Failed(error) => seen.push(error.to_string()),
+                postgres::Event::Parameter(name, value) => {
+                    if ["server_version", "application_name"].contains(&name) {
+                        seen.push(format!("{name}={value}"));
+                    }
+                }
+                postgres::Event::Row(row) => {
+                    let text = |value: Option<&[u8]>| match value {
+                        None => "NULL".into(),
+                        Some(value) if value.len() > 99 => format!("{} bytes", value.len()),
+                        Some(value) => format!("`{}`", String::from_utf8_lossy(value)),
+                    };
+                    seen.push(row.map(text).collect::<Vec<_>>().join(" "));
+                }
+            };
+            session.receive(&bytes[begin..end], &mut out, &mut on).unwrap();
+            begin = end;
+        }
+        if let Some(question) = questions.next().filter(|_| !turn.is_empty()) {
+            session.query(question, &mut out);
+        }
+    }
+    seen
+}
+
+const POSTGRES_SAYS: [&str; 20] = [
+    "application_name=",
+    "server_version=15.18 (Debian 15.18-0+deb12u1)",
+    "ready",
+    "`1` NULL ``",
+    "`1`",
+    "`2`",
+    "`3`",
+    "ready",
+    "ready",
+    "column \"nothing\" does not exist (42703)",
+    "ready",
+    "`1`",
+    "division by zero (22012)",
+    "ready",
+    "ready",
+    "application_name=bakeoff",
+    "ready",
+    "20000 bytes",
+    "ready",
+    "ready",
+];
+
+#[test]
+fn postgresql_lets_in_who_knows_the_password_and_answers() {
+    check("postgresql-15.18-session", replay_postgres, &POSTGRES_SAYS);
+}
+
+#[test]
+fn postgresql_lets_in_whom_it_trusts() {
+    check("postgresql-15.18-trusted", replay_postgres, &POSTGRES_SAYS);
+}
+
+#[test]
+fn postgresql_says_that_a_password_is_wrong() {
+    let says = ["password authentication failed for user \"bench\" (28P01)"];
+    check("postgresql-15.18-refused", replay_postgres, &says);
 }
