@@ -200,9 +200,12 @@ impl System for PostgreSql {
     }
 }
 
-/// Whether a node follows another, its version, and how many follow it.
+/// Whether a node follows another, its version, and how many follow it. Where commits wait for
+/// standbys, one that has not yet told how far it is does not count, and is shown as `async`.
 const LOOK: &str = "SELECT pg_is_in_recovery(), current_setting('server_version'), \
-                    (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming')";
+                    (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' \
+                     AND (sync_state IN ('sync', 'quorum') \
+                          OR current_setting('synchronous_standby_names') = ''))";
 
 /// Whoever connects proves to know the password, on loopback too: anybody on the machine can.
 const ACCESS: &str = "host all all 127.0.0.1/32 scram-sha-256\n\
