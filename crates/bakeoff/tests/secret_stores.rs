@@ -65,7 +65,7 @@ fn all_is_well(run: &Run, operations: f64) {
 }
 
 fn every_operation(case: &Case) {
-    const OPERATIONS: u32 = 90;
+    const OPERATIONS: u32 = 60;
     let of_keys = "mix: {put: 4, get: 4, delete: 1, list: 2}, keys: {count: 40, per-directory: 10}, reads: default";
     let others = "login-userpass: 1, login-approle: 1, lookup-token: 2, encrypt: 2, decrypt: 2, \
                   sign: 2, issue-credentials: 1, read-policy: 2, read-mount: 2";

@@ -61,11 +61,10 @@ const VAULT_RAFT_TLS_LEADER: Case = Case {
 /// A balancer that opens no TLS may look at requests.
 const VAULT_CONSUL_ALL: Case = Case {
     what: "on Consul, with a balancer that sends to all",
-    nodes: 3,
+    nodes: 2,
     parts: &[
         Part {
-            more: ", nodes: 3, options: {raft-multiplier: 1}",
-            processes: 3,
+            more: ", options: {raft-multiplier: 1}",
             needs: &["go"],
             ..part("storage", "consul")
         },
