@@ -5,7 +5,7 @@
 //! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
 //! unless the machine lacks what the program needs.
 //!
-//! Clusters are started one at a time: they are to be tested, not to compete.
+//! Two clusters at most run at once: they are to be tested, not to compete.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
 

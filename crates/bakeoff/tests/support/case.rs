@@ -151,9 +151,13 @@ pub(crate) fn with(
     })
 }
 
-/// Runs the tests, one after the other, and tells what was skipped.
+/// How many clusters are tested at once: much of their time they wait for an election, a lock or a
+/// vote.
+const AT_ONCE: usize = 2;
+
+/// Runs the tests and tells what was skipped.
 pub(crate) fn conclude(mut arguments: Arguments, tests: Vec<Trial>, skipped: &Skipped) -> ExitCode {
-    arguments.test_threads = Some(1);
+    arguments.test_threads.get_or_insert(AT_ONCE);
     let conclusion = libtest_mimic::run(&arguments, tests);
     let skipped = skipped.lock().unwrap();
     for line in &*skipped {
