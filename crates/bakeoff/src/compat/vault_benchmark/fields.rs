@@ -128,6 +128,11 @@ impl Field {
         Self { name, form, default: Default::None, required: false, variable: None }
     }
 
+    /// The environment's variable that it is taken from where it is not written.
+    pub(super) const fn variable(&self) -> Option<&'static str> {
+        self.variable
+    }
+
     /// What it is unless written.
     pub(super) const fn or(mut self, default: &'static str) -> Self {
         self.default = Default::Text(default);
@@ -165,7 +170,6 @@ impl Field {
     }
 
     /// Its name.
-    #[cfg(test)]
     pub(super) const fn name(&self) -> &'static str {
         self.name
     }

@@ -398,7 +398,8 @@ impl TestType for Consul {
         let mount = stage.name.clone();
         stage.mount(&mount, "consul", json!({}))?;
         let needs = "cannot set up `consul_secret`, which needs a Consul server with ACLs \
-                     (`address` in `consul`) and a management token";
+                     (`address` in `consul`) and a management token (`token`, or \
+                     `VAULT_BENCHMARK_CONSUL_TOKEN`)";
         let role = name_in(&self.role, "name");
         let paths =
             [("config/access".to_owned(), &self.consul), (format!("roles/{role}"), &self.role)];
@@ -407,8 +408,16 @@ impl TestType for Consul {
                 .write(&format!("{mount}/{path}"), options.clone())
                 .map_err(|trouble| trouble.while_doing(needs))?;
         }
-        let path = format!("/v1/{mount}/creds/{role}");
-        Ok(Template::fixed("GET", path, String::new()).with(stage.client.headers()))
+        let path = format!("{mount}/creds/{role}");
+        // The server takes any address and token: whether they are right shows here.
+        stage.client.read(&path).map_err(|mut trouble| {
+            if let Some(secret) = self.consul.get("token").and_then(Value::as_str) {
+                trouble.what = trouble.what.replace(secret, "***");
+            }
+            trouble.while_doing(needs)
+        })?;
+        Ok(Template::fixed("GET", format!("/v1/{path}"), String::new())
+            .with(stage.client.headers()))
     }
 }
 

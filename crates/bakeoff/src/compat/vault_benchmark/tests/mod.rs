@@ -6,6 +6,7 @@
 //!
 //! Not here: reading options (`fields`), the load (`load`).
 
+mod cubbyhole;
 mod databases;
 mod directories;
 mod kv;
@@ -14,6 +15,7 @@ mod pki;
 mod services;
 mod ssh;
 mod sys;
+mod totp;
 mod transit;
 
 use std::time::Duration;
@@ -57,6 +59,8 @@ const TYPES: &[Entry] = &[
     ("approle_auth", logins::approle),
     ("cert_auth", logins::cert),
     ("consul_secret", logins::consul),
+    ("cubbyhole_read", cubbyhole::read),
+    ("cubbyhole_write", cubbyhole::write),
     ("ha_status", sys::ha_status),
     ("health", sys::health),
     ("jwt_auth", logins::jwt),
@@ -75,6 +79,9 @@ const TYPES: &[Entry] = &[
     ("seal_status", sys::seal_status),
     ("ssh_issue", ssh::issue),
     ("ssh_sign", ssh::sign),
+    ("totp_create", totp::create),
+    ("totp_generate", totp::generate),
+    ("totp_read", totp::read),
     ("transit_decrypt", transit::decrypt),
     ("transit_encrypt", transit::encrypt),
     ("transit_sign", transit::sign),
@@ -90,8 +97,6 @@ pub(super) const ELSEWHERE: &[&str] = &[
     "aws_auth",
     "azure_auth",
     "azure_secret",
-    "cubbyhole_read",
-    "cubbyhole_write",
     "events",
     "gcp_auth",
     "gcp_impersonation_secret",
@@ -112,9 +117,6 @@ pub(super) const ELSEWHERE: &[&str] = &[
     "snowflake_dynamic_secret",
     "snowflake_static_secret",
     "terraform_secret",
-    "totp_create",
-    "totp_generate",
-    "totp_read",
     "transform_tokenization",
 ];
 
@@ -179,7 +181,14 @@ impl Stage<'_> {
                 if trouble.kind.is_refusal() && !trouble.repeated {
                     self.ledger.forget(&made);
                 }
-                Err(trouble.while_doing(&format!("cannot mount `{kind}`")))
+                let mut trouble = trouble.while_doing(&format!("cannot mount `{kind}`"));
+                if trouble.what.contains("plugin not found in the catalog") {
+                    trouble.hint = Some(
+                        "this server has no such engine: `vault plugin list`, `bao plugin list` \
+                         show what it has; Vault and OpenBao differ",
+                    );
+                }
+                Err(trouble)
             }
         }
     }

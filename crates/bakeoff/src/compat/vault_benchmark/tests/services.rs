@@ -49,6 +49,10 @@ pub(super) enum Request {
     Post(&'static str, &'static [(&'static str, &'static str)]),
 }
 
+/// Engines that take a connection without trying it: whether it is one shows at the first request,
+/// which therefore is made before the load.
+const TAKEN_UNTRIED: &[&str] = &["aws", "nomad"];
+
 /// Every type, in no order.
 fn all() -> impl Iterator<Item = &'static Service> {
     databases::TYPES.iter().chain(directories::TYPES)
@@ -98,6 +102,24 @@ impl Ready {
         value.unwrap_or_default()
     }
 
+    /// Says what the type needs, and where that is given.
+    fn cannot_set_up(&self, trouble: Trouble) -> Trouble {
+        let Service { kind, needs, blocks, .. } = self.service;
+        let mut doing = format!("cannot set up `{kind}`");
+        if !needs.is_empty() {
+            doing.push_str(&format!(", which needs {needs}"));
+        }
+        let fields = blocks.iter().flat_map(|block| block.fields).copied().flatten();
+        let given = fields.filter_map(|field| {
+            Some(format!("`{}` is in the file or in `{}`", field.name(), field.variable()?))
+        });
+        let given = given.collect::<Vec<_>>().join(", ");
+        if !given.is_empty() {
+            doing.push_str(&format!("; {given}"));
+        }
+        self.without_secrets(trouble.while_doing(&doing))
+    }
+
     /// What a server says of a service may repeat what it was told.
     fn without_secrets(&self, mut trouble: Trouble) -> Trouble {
         let options = self.blocks.values().flatten();
@@ -125,14 +147,16 @@ impl TestType for Ready {
         for block in self.service.blocks.iter().filter(|block| !block.path.is_empty()) {
             let options = self.blocks.get(block.name).cloned().unwrap_or_default();
             let path = format!("{mount}/{}", self.filled(block.path));
-            stage.write(&path, options).map_err(|trouble| {
-                let kind = self.service.kind;
-                let doing = match self.service.needs {
-                    "" => format!("cannot set up `{kind}`"),
-                    needs => format!("cannot set up `{kind}`, which needs {needs}"),
-                };
-                self.without_secrets(trouble.while_doing(&doing))
-            })?;
+            stage.write(&path, options).map_err(|trouble| self.cannot_set_up(trouble))?;
+        }
+        if let (Mount::Engine(engine), Request::Get(path)) =
+            (&self.service.mount, &self.service.request)
+            && TAKEN_UNTRIED.contains(engine)
+        {
+            stage
+                .client
+                .read(&format!("{mount}/{}", self.filled(path)))
+                .map_err(|trouble| self.cannot_set_up(trouble))?;
         }
         let template = match self.service.request {
             Request::Get(path) => {

@@ -99,9 +99,20 @@ pub(super) fn sign(fields: &Fields) -> Box<dyn TestType> {
 impl Ssh {
     fn read(fields: &Fields, action: &'static str, body: Map<String, Value>) -> Box<dyn TestType> {
         let ca = fields.block("ca").read(&CA);
-        let role = fields.block("role").read(&ROLE);
-        Box::new(Self { action, ca, role, body })
+        Box::new(Self { action, ca, role: role(fields), body })
     }
+}
+
+/// The role. Servers want its lists as texts with commas, and refuse others.
+fn role(fields: &Fields) -> Map<String, Value> {
+    let mut role = fields.block("role").read(&ROLE);
+    for value in role.values_mut() {
+        if let Value::Array(list) = value {
+            let list: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+            *value = list.join(",").into();
+        }
+    }
+    role
 }
 
 /// A public key from the file: itself, or the name of a file that holds it.
@@ -166,6 +177,17 @@ impl TestType for Ssh {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compat::vault_benchmark::config::Config;
+    use crate::compat::vault_benchmark::fields::Environment;
+
+    #[test]
+    fn lists_of_a_role_are_sent_as_texts() {
+        let lines = "role {\nallowed_users = [\"a\", \"b\"]\n}";
+        let text = format!("test \"k\" \"t\" {{\nweight = 100\nconfig {{\n{lines}\n}}\n}}\n");
+        let config = Config::parse("t.hcl", &text, Environment::default()).unwrap();
+        let role = role(&config.tests[0].config);
+        assert_eq!((&role["allowed_users"], &role["key_type"]), (&json!("a,b"), &json!("ca")));
+    }
 
     #[test]
     fn a_generated_key_is_an_rsa_key_of_4096_bits() {
