@@ -690,11 +690,12 @@ fn a_load_outlives_its_leader(program: &Path) {
     let mut nodes = three(program);
     let standby = Plain { address: nodes[1].1.address, token: nodes[1].1.token.clone() };
     let before = standby.belongings();
-    let options = ["-cleanup", "-duration=7s", "-workers=4", "-report_mode=json"];
+    let options = ["-cleanup", "-duration=3s", "-workers=4", "-report_mode=json"];
     let mut begun = Begun::new(&standby, &one("kvv1_write", "numkvs = 5"), &options);
     begun.says("is a standby (429)");
     begun.says("starting the load");
-    std::thread::sleep(Duration::from_millis(500));
+    // So late that nobody leads yet when the clean-up begins.
+    std::thread::sleep(Duration::from_millis(2500));
     nodes[0].0.kill();
     let ran = begun.end().ends_with(0).complains(&["cleaning up", "failed: "]);
     let report: Value = serde_json::from_str(&ran.stdout).expect("a report");
