@@ -22,6 +22,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use support::certificates::Certificates;
 use support::{Ran, array, bakeoff, has, text, wait_for};
 
 /// Shows itself where it must not be.
@@ -516,34 +517,6 @@ fn clusters_are_loaded(program: &Path) {
     assert_eq!(server.belongings(), before);
 }
 
-/// An authority and a certificate for 127.0.0.1 below it, as PEM files; and somebody else's
-/// authority.
-fn certificates(dir: &Path) {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    let authority = |name: &str| {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(rcgen::DnType::CommonName, name);
-        let certificate = params.self_signed(&key).unwrap();
-        (certificate.pem(), Issuer::new(params, key))
-    };
-    let (ca, issuer) = authority("a test's authority");
-    let (other, _) = authority("somebody else");
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
-    let files = [
-        ("ca.pem", ca),
-        ("other.pem", other),
-        ("server.pem", certificate),
-        ("server.key", key.serialize_pem()),
-    ];
-    for (name, pem) in files {
-        std::fs::write(dir.join(name), pem).unwrap();
-    }
-}
-
 /// Initialises a server; returns its root token and its key.
 fn initialise(server: &Plain) -> (String, String) {
     let body = json!({ "secret_shares": 1, "secret_threshold": 1 });
@@ -567,9 +540,8 @@ fn what_is_wrong_is_named(program: &Path) {
     refused(&plain(nobody, TOKEN), 4, &["cannot be reached", "hint: is the server running"]);
 
     // One with a listener in plain text and one with TLS.
-    let dir = tempfile::tempdir().unwrap();
-    certificates(dir.path());
-    let path = |name: &str| dir.path().join(name).display().to_string();
+    let certificates = Certificates::new();
+    let path = |name: &str| certificates.path(name).display().to_string();
     let config = json!({
         "storage": { "inmem": {} },
         "disable_mlock": true,
@@ -584,7 +556,7 @@ fn what_is_wrong_is_named(program: &Path) {
             } },
         ],
     });
-    std::fs::write(dir.path().join("server.json"), config.to_string()).unwrap();
+    std::fs::write(path("server.json"), config.to_string()).unwrap();
     let arguments = [format!("-config={}", path("server.json"))];
     let process = Process::start(program, tempfile::tempdir().unwrap(), &arguments);
     let mut server = plain(port, "none-yet");
@@ -600,8 +572,13 @@ fn what_is_wrong_is_named(program: &Path) {
     });
 
     let over_tls = |address: &str, ca: Option<&str>, code: i32, parts: &[&str]| {
-        let mut command =
-            command(dir.path(), address, &server.token, &file, &["-duration=1s", "-cleanup"]);
+        let mut command = command(
+            &certificates.path(""),
+            address,
+            &server.token,
+            &file,
+            &["-duration=1s", "-cleanup"],
+        );
         if let Some(ca) = ca {
             command.arg(format!("-ca_pem_file={}", path(ca)));
         }

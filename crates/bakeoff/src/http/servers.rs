@@ -36,16 +36,20 @@ pub(crate) struct TlsOptions {
 impl TlsOptions {
     /// The client's side of TLS, with `protocol` as the one to agree on.
     pub(crate) fn config(&self, protocol: Protocol) -> Result<Arc<ClientConfig>, Failure> {
+        self.offering(match protocol {
+            Protocol::One => &[b"http/1.1"],
+            Protocol::Two => &[H2],
+        })
+    }
+
+    /// The client's side of TLS, offering the protocols `alpn`.
+    pub(crate) fn offering(&self, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, Failure> {
         let text = |path: &PathBuf| path.display().to_string();
         let options = Tls {
             ca: self.ca.as_ref().map(text),
             cert: self.cert.as_ref().map(|(cert, _)| text(cert)),
             key: self.cert.as_ref().map(|(_, key)| text(key)),
             insecure: self.insecure,
-        };
-        let alpn: &[&[u8]] = match protocol {
-            Protocol::One => &[b"http/1.1"],
-            Protocol::Two => &[H2],
         };
         tls::client_config(Some(&options), tls::Trust::Machine, alpn)
     }

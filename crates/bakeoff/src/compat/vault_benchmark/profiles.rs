@@ -42,7 +42,7 @@ impl Profiles {
             for prefix in ["VAULT", "BAO"] {
                 command.env(format!("{prefix}_ADDR"), address);
                 command.env(format!("{prefix}_TOKEN"), options.token.reveal());
-                if let Some(ca) = &tls.ca {
+                if let Some(ca) = &tls.options.ca {
                     command.env(format!("{prefix}_CACERT"), ca);
                 }
             }

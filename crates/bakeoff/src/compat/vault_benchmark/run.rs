@@ -116,7 +116,7 @@ fn show_identity(
         })
     });
     let files = [certificate?, key?];
-    tls.cert = Some((files[0].path().to_owned(), files[1].path().to_owned()));
+    tls.options.cert = Some((files[0].path().to_owned(), files[1].path().to_owned()));
     Ok(Some(files))
 }
 

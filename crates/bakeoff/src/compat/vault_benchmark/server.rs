@@ -12,14 +12,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bakeoff_core::study::Tls;
 use rustls::{ClientConfig, ClientConnection};
 
 use super::trouble::{Kind, Trouble};
 use crate::engine::transport::{Target, TlsTarget};
 use crate::failure::Failure;
-use crate::http::{Url, tls_target};
-use crate::tls::{self, Trust};
+use crate::http::{TlsOptions, Url, tls_target};
 
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -30,11 +28,7 @@ const HTTP_1: &[u8] = b"http/1.1";
 /// Whom to trust and what to show, over TLS.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TlsSettings {
-    /// Authorities, in a PEM file; without it the machine's own.
-    pub(super) ca: Option<PathBuf>,
-    /// The client's certificate and key, PEM files.
-    pub(super) cert: Option<(PathBuf, PathBuf)>,
-    pub(super) insecure: bool,
+    pub(super) options: TlsOptions,
     /// The name in the server's certificate, where it is not that of the address.
     pub(super) name: Option<String>,
 }
@@ -78,18 +72,8 @@ impl TlsSettings {
             }
         };
         let ca = ca.or_else(|| get("CACERT").map(PathBuf::from));
-        Ok(Self { ca, cert, insecure, name: get("TLS_SERVER_NAME") })
-    }
-
-    fn config(&self, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, Failure> {
-        let text = |path: &PathBuf| path.display().to_string();
-        let options = Tls {
-            ca: self.ca.as_ref().map(text),
-            cert: self.cert.as_ref().map(|(cert, _)| text(cert)),
-            key: self.cert.as_ref().map(|(_, key)| text(key)),
-            insecure: self.insecure,
-        };
-        tls::client_config(Some(&options), Trust::Machine, alpn)
+        let options = TlsOptions { ca, cert, insecure };
+        Ok(Self { options, name: get("TLS_SERVER_NAME") })
     }
 }
 
@@ -117,7 +101,9 @@ impl Server {
             )
         })?;
         let configs = match url.tls {
-            true => Some((tls.config(&[HTTP_1])?, tls.config(&[HTTP_2, HTTP_1])?)),
+            true => {
+                Some((tls.options.offering(&[HTTP_1])?, tls.options.offering(&[HTTP_2, HTTP_1])?))
+            }
             false => None,
         };
         Ok(Self::reach(address, &url, tls, configs)?)
