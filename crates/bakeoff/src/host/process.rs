@@ -288,6 +288,8 @@ impl Process {
         command.stdout(log.try_clone().map_err(log_error)?);
         command.stderr(Stdio::from(log.try_clone().map_err(log_error)?));
 
+        let unguarded = |e| launch_error(format!("nobody would stop it with bakeoff: {e}"));
+        launcher::guard().map_err(unguarded)?;
         let mut child = launcher::spawn(command).map_err(|e| launch_error(e.to_string()))?;
         let pid = child.id() as i32;
         // Not reaped yet, so it is there to be read, whatever has become of it.

@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn the_environment_says_whom_to_trust() {
         let both = settings(&[("VAULT_CACERT", "a"), ("BAO_CACERT", "b")]).unwrap();
-        assert_eq!(both.ca, Some("b".into()));
-        assert!(settings(&[("VAULT_SKIP_VERIFY", "true")]).unwrap().insecure);
-        assert!(!settings(&[("VAULT_SKIP_VERIFY", "0")]).unwrap().insecure);
+        assert_eq!(both.options.ca, Some("b".into()));
+        assert!(settings(&[("VAULT_SKIP_VERIFY", "true")]).unwrap().options.insecure);
+        assert!(!settings(&[("VAULT_SKIP_VERIFY", "0")]).unwrap().options.insecure);
         for (set, expected) in [
             ([("VAULT_SKIP_VERIFY", "yes")], "truth value"),
             ([("VAULT_CLIENT_CERT", "x")], "only one is set"),
