@@ -711,7 +711,7 @@ fn mistakes_are_told(_: &Path) {
         "numkv",
         "test.hcl:8:5",
     ]);
-    run(&server, &one("totp_read", ""), &[]).ends_with(2).complains(&["totp_read", "test.hcl:1:6"]);
+    run(&server, &one("kube_auth", ""), &[]).ends_with(2).complains(&["kube_auth", "test.hcl:1:6"]);
     let weight = one("kvv1_read", "").replace("100", "99");
     run(&server, &weight, &[]).ends_with(2).complains(&["99", "100", "test.hcl:"]);
     run(&server, &one("health", ""), &["-worker=1"]).ends_with(2).complains(&["worker"]);
