@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bakeoff_core::record::{PartRecord, SystemRecord};
+use bakeoff_core::record::{PartRecord, Promises, SystemRecord};
 use bakeoff_core::study::{self, Stands, Study};
 
 use crate::cluster;
-use crate::composition::{self, compose};
+use crate::composition::{self, Member, compose};
 use crate::failure::Failure;
 use crate::host::ports::Allocator;
 use crate::install::{self, Cache, Installed, VersionRequest};
@@ -55,28 +55,8 @@ fn contender<'a>(
     stop: &AtomicBool,
 ) -> Result<Contender<'a>, Failure> {
     let system = kind_of(asked);
-    let mut record = SystemRecord {
-        name: asked.name.clone(),
-        kind: asked.kind.clone(),
-        already_running: !asked.is_started(),
-        nodes: asked.nodes,
-        promises: system.promises(asked),
-        authentication: system.authentication().map(str::to_owned),
-        ..SystemRecord::default()
-    };
-    if record.already_running {
-        let endpoints: Vec<String> =
-            asked.endpoints.iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
-        let endpoints = endpoints.join(", ");
-        messages.step(&format!("{}: asking {endpoints}", asked.name));
-        let cluster = cluster::attach(system, asked)?.ready(stop)?;
-        record.tls_version = talk::tls_version(cluster.first());
-        record.version = cluster.view.version;
-        record.source = Some(endpoints);
-        // Somebody else configured it.
-        record.promises.acknowledged_in = None;
-        let found = with_version(asked, record.version.clone());
-        return Ok(Contender { asked, found, system, ingredients: Vec::new(), record });
+    if !asked.is_started() {
+        return running(asked, system, messages, stop);
     }
     let mut ingredients = vec![ingredient(WHOLE, None, asked, messages, stop)?];
     for (role, part) in &asked.parts {
@@ -86,29 +66,70 @@ fn contender<'a>(
     }
     ingredients.sort_by_key(|one| composition::order(one.stands));
     // Described once for their settings; ports and folders differ from trial to trial.
-    for member in compose(&ingredients, run_dir, 0, &mut Allocator::new(None))? {
-        let settings = member.description.settings;
-        if member.of.role == WHOLE {
-            record.settings = settings;
-            record.tls_version = member.description.tls.map(|_| "TLS".to_owned());
-            note_program(&mut record, member.of.program.as_ref());
-            continue;
+    let members = compose(&ingredients, run_dir, 0, &mut Allocator::new(None))?;
+    let mut record = SystemRecord::default();
+    let mut parts = Vec::new();
+    for member in members {
+        let role = member.of.role;
+        let one = started(member);
+        match role {
+            WHOLE => record = one,
+            role => parts.push(PartRecord { role: role.to_owned(), part: one }),
         }
-        let asked = member.of.asked;
-        let mut part = SystemRecord {
-            name: asked.name.clone(),
-            kind: asked.kind.clone(),
-            nodes: asked.nodes,
-            promises: member.of.system.promises(asked),
-            settings,
-            ..SystemRecord::default()
-        };
-        note_program(&mut part, member.of.program.as_ref());
-        record.parts.push(PartRecord { role: member.of.role.to_owned(), part });
     }
+    record.parts = parts;
     let found = with_version(asked, record.version.clone());
-    record.promises = system.promises(&found);
     Ok(Contender { asked, found, system, ingredients, record })
+}
+
+/// A system that runs already.
+fn running<'a>(
+    asked: &'a study::System,
+    system: &'static dyn System,
+    messages: &mut Messages,
+    stop: &AtomicBool,
+) -> Result<Contender<'a>, Failure> {
+    let endpoints: Vec<String> =
+        asked.endpoints.iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
+    let endpoints = endpoints.join(", ");
+    messages.step(&format!("{}: asking {endpoints}", asked.name));
+    let cluster = cluster::attach(system, asked)?.ready(stop)?;
+    let version = cluster.view.version.clone();
+    let record = SystemRecord {
+        already_running: true,
+        tls_version: talk::tls_version(cluster.first()),
+        source: Some(endpoints),
+        // Somebody else configured it.
+        promises: Promises { acknowledged_in: None, ..system.promises(asked) },
+        version: version.clone(),
+        ..named(asked, system)
+    };
+    let found = with_version(asked, version);
+    Ok(Contender { asked, found, system, ingredients: Vec::new(), record })
+}
+
+/// What the study says of a system or a part.
+fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
+    SystemRecord {
+        name: asked.name.clone(),
+        kind: asked.kind.clone(),
+        nodes: asked.nodes,
+        authentication: system.authentication().map(str::to_owned),
+        ..SystemRecord::default()
+    }
+}
+
+/// A system or a part that is to be started, with the program that it is.
+fn started(member: Member<'_>) -> SystemRecord {
+    let Ingredient { asked, system, program, .. } = member.of;
+    let mut record = SystemRecord {
+        settings: member.description.settings,
+        tls_version: member.description.tls.map(|_| "TLS".to_owned()),
+        ..named(asked, *system)
+    };
+    note_program(&mut record, program.as_ref());
+    record.promises = system.promises(&with_version(asked, record.version.clone()));
+    record
 }
 
 /// A system with this version, where its study names none.

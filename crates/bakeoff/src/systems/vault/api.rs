@@ -44,47 +44,26 @@ impl SecretApi {
 
 impl Mapping for SecretApi {
     fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
-        let Prepared { versioned, .. } = *self.0;
         let number = request.number;
-        let mut say = |start: &str| out.extend_from_slice(start.as_bytes());
-        match (request.operation, versioned) {
-            (Operation::Put, _) => say("POST /v1/"),
-            (Operation::Get | Operation::List, _) => say("GET /v1/"),
-            (Operation::Delete, _) => say("DELETE /v1/"),
-            _ => {}
-        }
-        match (request.operation, versioned) {
-            (Operation::Put | Operation::Get | Operation::Delete | Operation::List, _) => {
-                say(KV);
-                say(match (request.operation, versioned) {
-                    (_, false) => "/",
-                    (Operation::List, true) => "/metadata/",
-                    (_, true) => "/data/",
-                });
-                out.extend_from_slice(request.key); // of our own making: nothing needs escaping
-                if request.operation == Operation::List {
-                    out.extend_from_slice(b"?list=true");
-                }
-                return;
-            }
-            (Operation::LookupToken, _) => return say("GET /v1/auth/token/lookup-self"),
-            _ => {}
-        }
-        let target = match request.operation {
+        // Writing to memory cannot fail.
+        let _ = match request.operation {
+            Operation::Put => return self.write_key("POST", request, out),
+            Operation::Get | Operation::List => return self.write_key("GET", request, out),
+            Operation::Delete => return self.write_key("DELETE", request, out),
             Operation::LoginUserpass => {
-                format!("POST /v1/auth/{USERPASS}/login/{}", user_name(number))
+                write!(out, "POST /v1/auth/{USERPASS}/login/{}", user_name(number))
             }
-            Operation::LoginApprole => format!("POST /v1/auth/{APPROLE}/login"),
-            Operation::Encrypt => format!("POST /v1/{TRANSIT}/encrypt/encryption"),
-            Operation::Decrypt => format!("POST /v1/{TRANSIT}/decrypt/encryption"),
-            Operation::Sign => format!("POST /v1/{TRANSIT}/sign/signing"),
-            Operation::IssueCertificate => format!("POST /v1/{PKI}/issue/{ROLE}"),
-            Operation::SignCertificate => format!("POST /v1/{PKI}/sign/{ROLE}"),
-            Operation::IssueCredentials => format!("GET /v1/{DATABASE}/creds/{ROLE}"),
-            Operation::ReadPolicy => format!("GET /v1/sys/policies/acl/{POLICY}-{number}"),
-            _ => format!("GET /v1/sys/mounts/{KV}"),
+            Operation::LoginApprole => write!(out, "POST /v1/auth/{APPROLE}/login"),
+            Operation::LookupToken => write!(out, "GET /v1/auth/token/lookup-self"),
+            Operation::Encrypt => write!(out, "POST /v1/{TRANSIT}/encrypt/encryption"),
+            Operation::Decrypt => write!(out, "POST /v1/{TRANSIT}/decrypt/encryption"),
+            Operation::Sign => write!(out, "POST /v1/{TRANSIT}/sign/signing"),
+            Operation::IssueCertificate => write!(out, "POST /v1/{PKI}/issue/{ROLE}"),
+            Operation::SignCertificate => write!(out, "POST /v1/{PKI}/sign/{ROLE}"),
+            Operation::IssueCredentials => write!(out, "GET /v1/{DATABASE}/creds/{ROLE}"),
+            Operation::ReadPolicy => write!(out, "GET /v1/sys/policies/acl/{POLICY}-{number}"),
+            Operation::ReadMount => write!(out, "GET /v1/sys/mounts/{KV}"),
         };
-        out.extend_from_slice(target.as_bytes());
     }
 
     fn write_headers(&self, out: &mut Vec<u8>) {
@@ -101,9 +80,6 @@ impl Mapping for SecretApi {
             out.extend_from_slice(value);
             out.extend_from_slice(end.as_bytes());
         };
-        let nth = |bodies: &[String]| {
-            bodies.get(request.number as usize).map_or("", String::as_str).as_bytes().to_vec()
-        };
         match request.operation {
             Operation::Put if prepared.versioned => {
                 wrap("{\"data\":{\"value\":\"", request.value, "\"}}");
@@ -112,11 +88,11 @@ impl Mapping for SecretApi {
             Operation::LoginUserpass => {
                 wrap("{\"password\":\"", prepared.password.as_bytes(), "\"}");
             }
-            Operation::LoginApprole => wrap("", &nth(&prepared.approles), ""),
+            Operation::LoginApprole => wrap("", nth(&prepared.approles, request.number), ""),
             Operation::Encrypt => {
                 wrap("{\"plaintext\":\"", STANDARD.encode(request.value).as_bytes(), "\"}");
             }
-            Operation::Decrypt => wrap("", &nth(&prepared.ciphertexts), ""),
+            Operation::Decrypt => wrap("", nth(&prepared.ciphertexts, request.number), ""),
             Operation::Sign => {
                 wrap("{\"input\":\"", STANDARD.encode(request.value).as_bytes(), "\"}");
             }
@@ -158,7 +134,27 @@ impl Mapping for SecretApi {
     }
 }
 
+/// The body that was prepared for a number.
+fn nth(bodies: &[String], number: u64) -> &[u8] {
+    bodies.get(number as usize).map_or(b"", |body| body.as_bytes())
+}
+
 impl SecretApi {
+    /// Method and target of an operation on a key, or on a directory of keys.
+    fn write_key(&self, method: &str, request: &Request<'_>, out: &mut Vec<u8>) {
+        let list = request.operation == Operation::List;
+        let part = match (self.0.versioned, list) {
+            (false, _) => "",
+            (true, true) => "metadata/",
+            (true, false) => "data/",
+        };
+        let _ = write!(out, "{method} /v1/{KV}/{part}");
+        out.extend_from_slice(request.key); // of our own making: nothing needs escaping
+        if list {
+            out.extend_from_slice(b"?list=true");
+        }
+    }
+
     fn value(&self, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         let value = if self.0.versioned {
             serde_json::from_slice::<Wrapped<Wrapped<Secret<'_>>>>(body).map(|said| said.data.data)

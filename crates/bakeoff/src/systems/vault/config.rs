@@ -121,9 +121,10 @@ pub(in crate::systems) fn describe(
     for name in asked.node_names() {
         nodes.push((name, ports.take()?, ports.take()?));
     }
-    let authority = match option(asked.system, "tls") {
-        Some("on") => Some(authority(&asked.system.name)?),
-        _ => None,
+    let name = &asked.system.name;
+    let authority = match is_on(asked.system, "tls") {
+        true => Some(Authority::new().map_err(unmade(name))?),
+        false => None,
     };
     let scheme = if authority.is_some() { "https" } else { "http" };
     let api: Vec<String> =
@@ -136,7 +137,7 @@ pub(in crate::systems) fn describe(
         description.memory.keep(Database(database.nodes[0].clone()));
     }
     if let Some(authority) = &authority {
-        let config = authority.client_config(super::ALPN).map_err(unmade(&asked.system.name))?;
+        let config = authority.client_config(super::ALPN).map_err(unmade(name))?;
         description.tls = Some(config);
     }
     for (index, (name, client, cluster)) in nodes.into_iter().enumerate() {
@@ -168,7 +169,7 @@ pub(in crate::systems) fn describe(
         if product == Product::Vault {
             config["disable_mlock"] = json!(true);
         }
-        if product == Product::OpenBao && option(asked.system, STANDBY_READS) == Some("off") {
+        if asked.option(STANDBY_READS) == Some("off") {
             config["disable_standby_reads"] = json!(true);
         }
         // Private, for a storage's password may be among it.
@@ -187,10 +188,6 @@ pub(in crate::systems) fn describe(
 
 fn file(name: &str, contents: String, mode: FileMode) -> NodeFile {
     NodeFile { path: name.into(), contents: contents.into_bytes(), mode }
-}
-
-fn authority(node: &str) -> Result<Authority, HostError> {
-    Authority::new().map_err(unmade(node))
 }
 
 fn unmade(node: &str) -> impl Fn(crate::failure::Failure) -> HostError {
