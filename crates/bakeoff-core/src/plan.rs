@@ -39,8 +39,12 @@ pub fn plan(study: &Study, seed: u64) -> Vec<Trial> {
         for workload in &study.workloads {
             for load in workload.loads.iter() {
                 let shared_seed = rand::RngExt::random(&mut rng);
-                let mut systems: Vec<&str> =
-                    study.systems.iter().map(|system| system.name.as_str()).collect();
+                let mut systems: Vec<&str> = study
+                    .systems
+                    .iter()
+                    .filter(|system| workload.is_done_by(system))
+                    .map(|system| system.name.as_str())
+                    .collect();
                 systems.shuffle(&mut rng);
                 trials.extend(systems.into_iter().map(|system| Trial {
                     number: 0,

@@ -117,6 +117,7 @@ pub(crate) fn plain(kind: &str) -> study::System {
         endpoints: Vec::new(),
         tls: None,
         parts: Default::default(),
+        process: None,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::composition::{self, Member};
 use crate::engine::transport::{Target, TlsTarget};
 use crate::failure::Failure;
 use crate::host::{self, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
+use crate::systems::talk::{self, Ungreeted};
 use crate::systems::{Access, Memory, System, Unready, View};
 use crate::tls;
 
@@ -153,13 +154,29 @@ fn resolve(
     Ok(Target { address, tls })
 }
 
+/// Asks the system, once its nodes are known to speak TLS as they are spoken to.
+fn look(system: &dyn System, nodes: &[Access]) -> Result<View, Unready> {
+    for node in nodes.iter().filter(|node| node.target.tls.is_some()) {
+        talk::greet(node).map_err(|why| match why {
+            Ungreeted::NotThere(seen) => Unready::NotYet(seen),
+            Ungreeted::Refused(seen) => Unready::Never {
+                seen,
+                hint: "its certificate has to be signed by the `ca` of the study's `tls`, for the \
+                       name that the endpoint has"
+                    .to_owned(),
+            },
+        })?;
+    }
+    system.look(nodes)
+}
+
 impl Launched {
     /// Waits for a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<Ready, Failure> {
         let Self { name, within, system, processes, nodes } = self;
         let mut view = View::default();
         let mut seen = String::new();
-        let looked = host::await_ready(&processes, within, stop, || match system.look(&nodes) {
+        let looked = host::await_ready(&processes, within, stop, || match look(system, &nodes) {
             Ok(now) => {
                 view = now;
                 Probe::Ready

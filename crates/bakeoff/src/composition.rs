@@ -43,7 +43,8 @@ pub(crate) fn compose<'a>(
     for of in ingredients {
         let neighbours = neighbours(&members);
         let program = of.program.as_ref();
-        let asked = Asked { system: of.asked, program, dir, seed, neighbours: &neighbours };
+        let (system, role) = (of.asked, of.role);
+        let asked = Asked { system, role, program, dir, seed, neighbours: &neighbours };
         let description = of.system.describe(&asked, ports)?;
         let nodes = description.accesses();
         members.push(Member { of, description, nodes });

@@ -59,10 +59,11 @@ fn contender<'a>(
         return running(asked, system, messages, stop);
     }
     let mut ingredients = vec![ingredient(WHOLE, None, asked, messages, stop)?];
-    for (role, part) in &asked.parts {
-        let roles = system.kind().roles;
-        let stands = roles.iter().find(|known| known.name == role).map(|role| role.stands);
-        ingredients.push(ingredient(role, stands, part, messages, stop)?);
+    // In the order in which the kind names its roles: a later one may need an earlier.
+    for role in system.kind().roles {
+        if let Some(part) = asked.parts.get(role.name) {
+            ingredients.push(ingredient(role.name, Some(role.stands), part, messages, stop)?);
+        }
     }
     ingredients.sort_by_key(|one| composition::order(one.stands));
     // Described once for their settings; ports and folders differ from trial to trial.
@@ -97,7 +98,7 @@ fn running<'a>(
     let version = cluster.view.version.clone();
     let record = SystemRecord {
         already_running: true,
-        tls_version: talk::tls_version(cluster.first()),
+        tls_version: talk::greet(cluster.first()).ok().flatten(),
         source: Some(endpoints),
         // Somebody else configured it.
         promises: Promises { acknowledged_in: None, ..system.promises(asked) },

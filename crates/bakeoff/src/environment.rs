@@ -54,6 +54,17 @@ pub(crate) fn utc_folder() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%d-%H%M%S").to_string()
 }
 
+/// A value as a study writes it, which for `$NAME` is what bakeoff's own environment holds; an error
+/// says that it holds none. What comes back may be secret.
+pub(crate) fn expanded(value: &str) -> Result<String, String> {
+    match value.strip_prefix('$') {
+        None => Ok(value.to_owned()),
+        Some(name) => std::env::var(name).map_err(|_| {
+            format!("the study asks for `${name}`, which is not set in bakeoff's environment")
+        }),
+    }
+}
+
 /// CPUs that this process may run on.
 pub(crate) fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)

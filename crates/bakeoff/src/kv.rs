@@ -38,7 +38,7 @@ pub(crate) struct Request<'a> {
     pub(crate) number: u64,
     /// The key; for a `list` the directory, which ends in `/`.
     pub(crate) key: &'a [u8],
-    /// What to `put`, `encrypt` or `sign`; empty otherwise.
+    /// What to `put`, `insert`, `encrypt` or `sign`; empty otherwise.
     pub(crate) value: &'a [u8],
     /// How fresh a `get` or `list` must be.
     pub(crate) reads: ReadConsistency,
@@ -305,8 +305,8 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         let mut history = ledger.history(key);
         let mut began = ReadBegan::default();
         match operation {
-            Operation::Put | Operation::Delete => {
-                let put = operation == Operation::Put;
+            Operation::Put | Operation::Insert | Operation::Delete => {
+                let put = operation != Operation::Delete;
                 let write = if put { Write::Put } else { Write::Delete };
                 let sequence = match &mut history {
                     Some(history) => u64::from(history.begin(write)),
@@ -387,7 +387,7 @@ impl<S, C> KvWork<S, C> {
         let failure = |kind, what| Err(Failure::new(kind, what));
         let result = match (pending.operation, answer) {
             (_, Answer::Failed(kind, what)) => failure(kind, what),
-            (Operation::Put, Answer::Done)
+            (Operation::Put | Operation::Insert, Answer::Done)
             | (Operation::Delete, Answer::Done | Answer::Missing) => Ok(Success::default()),
             (Operation::Get, Answer::Value(value)) => self.judge_value(pending, value),
             (Operation::Decrypt, Answer::Value(value)) => {

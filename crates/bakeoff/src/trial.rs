@@ -30,6 +30,7 @@ use crate::kv::{Ages, Keyed, Reading, Source};
 use crate::messages::Messages;
 use crate::split::{self, Split};
 use crate::systems::{Access, KvLoad};
+use crate::tls;
 
 const FILL_CLIENTS_MAX: u32 = 64;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -260,7 +261,10 @@ impl Attempt<'_, '_> {
         };
         let keyed = Arc::new(Keyed::new(workload, self.trial.seed, ages));
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::Failed)?;
-        let nodes = Routes::of(&cluster, workload, load).map_err(Ended::Failed)?;
+        let mut nodes = Routes::of(&cluster, workload, load).map_err(Ended::Failed)?;
+        if !load.tls_resumption {
+            nodes.each_visit_first();
+        }
         self.record.targets = nodes.names();
         if workload.fill {
             self.phase("filling");
@@ -408,6 +412,17 @@ impl Routes {
             return Ok(Self::Apart { writes: targets(true)?, reads: targets(false)? });
         }
         targets(workload.writes()).map(Self::Same)
+    }
+
+    /// From here on no connection takes up a TLS session that another one had.
+    fn each_visit_first(&mut self) {
+        let nodes = match self {
+            Self::Same(nodes) => nodes.iter_mut().chain([].iter_mut()),
+            Self::Apart { writes, reads } => writes.iter_mut().chain(reads.iter_mut()),
+        };
+        for tls in nodes.filter_map(|node| node.target.tls.as_mut()) {
+            tls.config = tls::without_resumption(&tls.config);
+        }
     }
 
     /// Each once, in the order in which a measurement tells of them.

@@ -5,6 +5,10 @@
 //!
 //! Not here: what fields mean together (`parse`), how the schema looks (`schema`).
 
+mod service;
+
+pub(super) use service::{EXPECT, PROCESS, REQUEST};
+
 use super::{Clusters, Metric, Operation, ReadConsistency, Targets};
 use crate::workload::{KEY_SIZE_MIN, VALUE_SIZE_MIN};
 
@@ -58,6 +62,8 @@ pub(super) enum Form {
     Duration { zero: bool, max: &'static str },
     /// Operations per unit of time, more than none.
     Rate,
+    /// A whole number of percent: `10%`.
+    Percent,
     /// One value or a list of them.
     OneOrMany(&'static Form),
     /// A list.
@@ -237,6 +243,12 @@ pub(super) static SYSTEM: Table = Table {
         ),
         maybe("tls", Form::Table(&TLS), "{ca: ca.pem}", "How `https://` endpoints are verified."),
         maybe(
+            "process",
+            Form::Table(&PROCESS),
+            "{command: [./gateway, --listen, \"127.0.0.1:{port}\"]}",
+            "The command that a system of kind `process` is.",
+        ),
+        maybe(
             "parts",
             Form::Open(&Form::Table(&PART)),
             "{storage: {kind: consul, nodes: 3}}",
@@ -261,6 +273,12 @@ pub(super) static PART: Table = Table {
             "Settings that its kind knows.",
         ),
         maybe("limits", Form::Table(&LIMITS), "{cpu: 0.5}", "What each node may use."),
+        maybe(
+            "process",
+            Form::Table(&PROCESS),
+            "{command: [./backend, \"{port}\"]}",
+            "The command that a part of kind `process` is.",
+        ),
     ],
 };
 
@@ -280,6 +298,13 @@ pub(super) static LIMITS: Table = Table {
             Form::Size { min: 1 << 20, max: 1 << 50 },
             "1GiB",
             "In bytes, or with a unit.",
+        ),
+        maybe(
+            "cpus",
+            Form::OneOrMany(&Form::Whole { min: 0, max: 4095 }),
+            "0",
+            "The CPUs that it may run on, by their numbers. Where every node has some, the load \
+             generator keeps to the others.",
         ),
     ],
 };
@@ -303,9 +328,15 @@ pub(super) static WORKLOAD: Table = Table {
     fields: &[
         always(
             "mix",
-            Form::Keyed(Operation::NAMES, &WEIGHT),
+            Form::Keyed(Operation::NAMES, &Form::Either(&[WEIGHT, Form::Percent])),
             "{get: 90, put: 10}",
-            "Operations and their weights, which need not add up to 100.",
+            "Operations and their weights, which need not add up to 100; `10%` is 10.",
+        ),
+        maybe(
+            "request",
+            Form::Table(&REQUEST),
+            "{path: /, expect: {status: 200, body-size: 43}}",
+            "What a `request` asks for over HTTP, and what must come back.",
         ),
         maybe(
             "keys",
@@ -337,6 +368,12 @@ pub(super) static WORKLOAD: Table = Table {
             Form::List(&Form::Text),
             "[steady]",
             "Names of the loads it is put under; all by default.",
+        ),
+        maybe(
+            "systems",
+            Form::List(&Form::Text),
+            "[etcd]",
+            "Names of the systems that are put to this work; all by default.",
         ),
     ],
 };
@@ -462,10 +499,37 @@ pub(super) static LOAD: Table = Table {
             "Whether clients keep their connections; with `off` each operation begins with a new one, \
              which its times include.",
         ),
+        default(
+            "tls-resumption",
+            Form::Word(KEEP_ALIVE),
+            "on",
+            "Whether a client that connects again takes up its TLS session; with `off` each \
+             connection is a first visit.",
+        ),
+        maybe(
+            "find",
+            Form::Table(&FIND),
+            "{objective: p99 < 50ms}",
+            "Look for the highest rate that keeps an objective, beginning at `rate`: one rate after \
+             the other on the same cluster, each for the load's time.",
+        ),
     ],
 };
 
-/// Whether connections are kept.
+pub(super) static FIND: Table = Table {
+    name: "find",
+    meaning: "Which rate is looked for.",
+    one_of: &[],
+    fields: &[always(
+        "objective",
+        Form::OneOrMany(&Form::Text),
+        "p99 < 50ms",
+        "What has to hold, all of it, as `bakeoff load --slo` takes it; any error breaks it unless it \
+         speaks of errors.",
+    )],
+};
+
+/// Whether connections are kept, and TLS sessions taken up.
 pub(super) const KEEP_ALIVE: &[&str] = &["on", "off"];
 
 pub(super) static TARGETS: Table = Table {
@@ -549,14 +613,18 @@ pub(super) static TABLES: &[&Table] = &[
     &STUDY,
     &SYSTEM,
     &PART,
+    &PROCESS,
     &LIMITS,
     &TLS,
     &WORKLOAD,
+    &REQUEST,
+    &EXPECT,
     &KEYS,
     &ZIPFIAN,
     &VALUES,
     &LOAD,
     &TARGETS,
+    &FIND,
     &STOP,
     &PUBLICATION,
     &PUBLISHED,

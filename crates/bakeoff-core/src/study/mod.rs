@@ -124,6 +124,31 @@ pub struct System {
     /// part's name is the system's and the role, `on-consul-storage`; parts have no parts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, System>,
+    /// The command that it is, for a kind that runs whatever it is told to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+}
+
+/// A command that serves, and how to tell that it does.
+///
+/// In its words, its environment and its files `{port}` stands for the port that clients connect to,
+/// `{port:NAME}` for another one of its own, `{dir}` for the folder of its data, `{node}` for its
+/// name and `{ROLE}` for the address of a part, `127.0.0.1:8080`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// What its environment holds beyond `PATH` and the like; `$NAME` is what bakeoff's own holds,
+    /// so that a record has no secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Files that are written before it starts, by their paths in its folder.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// The path that answers with a success once it can serve; without one, that it takes a
+    /// connection is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
 }
 
 impl System {
@@ -175,6 +200,9 @@ pub struct Limits {
     /// In bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<units::ByteCount>,
+    /// The CPUs that it may run on, by their numbers; all when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
 }
 
 /// What the clients do.
@@ -194,13 +222,65 @@ pub struct Workload {
     pub with: BTreeMap<String, String>,
     /// How fresh a `get` or `list` must be.
     pub reads: ReadConsistency,
+    /// What a `request` asks for over HTTP, and what its answer must be.
+    #[serde(default, skip_serializing_if = "HttpRequest::is_plain")]
+    pub request: HttpRequest,
     /// Whether all keys are written before the load begins, unmeasured.
     pub fill: bool,
     /// Names of the loads that this workload is put under; all loads of the study by default.
     pub loads: Vec<String>,
+    /// Names of the systems that are put to this work; none: all of the study.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<String>,
 }
 
-/// An operation: those of a key-value store first, then those of a secret store.
+/// A request over HTTP, and what must come back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpRequest {
+    /// `GET`.
+    pub method: String,
+    /// Path and query; `{key}` in it is the number of the key.
+    pub path: String,
+    /// Headers beyond `Host` and those of the body; `$NAME` is what bakeoff's environment holds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// What is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The status of a right answer.
+    pub status: u16,
+    /// How long the body of a right answer is, in bytes; any length when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_size: Option<u64>,
+    /// What the body of a right answer holds; anything when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contains: Option<String>,
+}
+
+impl Default for HttpRequest {
+    /// `GET /`, to be answered 200.
+    fn default() -> Self {
+        Self {
+            method: "GET".to_owned(),
+            path: "/".to_owned(),
+            headers: BTreeMap::new(),
+            body: None,
+            status: 200,
+            body_size: None,
+            contains: None,
+        }
+    }
+}
+
+impl HttpRequest {
+    /// Whether it is the one of a workload that says nothing of it.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// An operation: those of a key-value store first, then those of a secret store, then those of a
+/// gateway and what it asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -234,12 +314,27 @@ pub enum Operation {
     ReadPolicy,
     /// Read the settings of a mount.
     ReadMount,
+    /// Create one key that is not there yet.
+    Insert,
+    /// Ask for a sign of life.
+    Ping,
+    /// Ask whether a session may have a resource, which it may.
+    CheckAccess,
+    /// Ask for what the workload's `request` says, over HTTP.
+    Request,
+    /// Ask for what one may not have; a refusal alone is right.
+    Denied,
 }
 
 impl Workload {
     /// Whether clients write, so that there is something to audit.
     pub fn writes(&self) -> bool {
         self.mix.keys().any(|operation| operation.writes())
+    }
+
+    /// Whether a system is put to this work.
+    pub fn is_done_by(&self, system: &System) -> bool {
+        self.systems.is_empty() || self.systems.contains(&system.name)
     }
 
     /// Whether clients read.
@@ -251,7 +346,7 @@ impl Workload {
 impl Operation {
     /// Whether it changes what is stored under a key.
     pub fn writes(self) -> bool {
-        matches!(self, Self::Put | Self::Delete)
+        matches!(self, Self::Put | Self::Insert | Self::Delete)
     }
 
     /// Whether it works on a text that its clients send or are sent.
@@ -339,6 +434,21 @@ pub struct Load {
     /// Whether clients keep their connections; else each operation has one of its own.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub keep_alive: bool,
+    /// Whether a client that connects again takes up its TLS session; else each connection is a
+    /// first visit.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub tls_resumption: bool,
+    /// What the rate is looked for that keeps it; `arrivals` has the rate to begin with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find: Option<Find>,
+}
+
+/// A search for the highest rate that keeps an objective: an open load at one rate after the other,
+/// each for the load's time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Find {
+    /// What has to hold, all of it, each readable as a [`crate::condition::Condition`]: `p99 < 50ms`.
+    pub objective: Vec<String>,
 }
 
 fn yes() -> bool {
@@ -520,6 +630,8 @@ pub struct Kind {
     pub in_flight_max: u32,
     /// Whether an operation can have a connection of its own, as with `keep-alive: off`.
     pub connection_each: bool,
+    /// Whether it is whatever its `process` says, which must then be given, and must not otherwise.
+    pub is_process: bool,
 }
 
 impl Kind {
@@ -538,6 +650,7 @@ impl Kind {
             value_size_max: u64::MAX,
             in_flight_max: 1,
             connection_each: true,
+            is_process: false,
         }
     }
 

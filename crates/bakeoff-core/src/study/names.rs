@@ -44,11 +44,35 @@ named!(Operation:
     IssueCredentials = "issue-credentials",
     ReadPolicy = "read-policy",
     ReadMount = "read-mount",
+    Insert = "insert",
+    Ping = "ping",
+    CheckAccess = "check-access",
+    Request = "request",
+    Denied = "denied",
 );
 
 impl Operation {
     /// Those of a key-value store.
     pub const KEY_VALUE: &'static [Operation] = &[Self::Put, Self::Get, Self::Delete, Self::List];
+
+    /// Those of a secret store.
+    pub const SECRETS: &'static [Operation] = &[
+        Self::Put,
+        Self::Get,
+        Self::Delete,
+        Self::List,
+        Self::LoginUserpass,
+        Self::LoginApprole,
+        Self::LookupToken,
+        Self::Encrypt,
+        Self::Decrypt,
+        Self::Sign,
+        Self::IssueCertificate,
+        Self::SignCertificate,
+        Self::IssueCredentials,
+        Self::ReadPolicy,
+        Self::ReadMount,
+    ];
 }
 
 named!(ReadConsistency: Linearizable = "linearizable", Default = "default", Stale = "stale");

@@ -8,7 +8,7 @@ const fn option(name: &'static str, form: OptionForm) -> KindOption {
 
 /// etcd, ZooKeeper, Consul and the canary, much as the binary knows them.
 pub(crate) fn kinds() -> Vec<Kind> {
-    use OptionForm::{Duration, Number, Share, Size, Word};
+    use OptionForm::{Duration, Number, Share, Size, Text, Word};
     let sync = Word(&["each", "none"]);
     let leak = |options: Vec<KindOption>| -> &'static [KindOption] { options.leak() };
     let kind = |name, reads, options, value_size_max, in_flight_max| Kind {
@@ -39,7 +39,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         1 << 20,
         100,
     );
-    vault.operations = Operation::ALL;
+    vault.operations = Operation::SECRETS;
     vault.parameters = leak(vec![
         option("kv", Word(&["v1", "v2"])),
         option("certificate-key", Word(&["rsa-2048"])),
@@ -111,6 +111,27 @@ pub(crate) fn kinds() -> Vec<Kind> {
         Kind {
             options: leak(vec![option("to", Word(&["all", "leader"]))]),
             ..Kind::new("haproxy")
+        },
+        Kind {
+            operations: &[Operation::Request, Operation::Denied],
+            options: leak(vec![
+                option("connector", Word(&["pooled", "own"])),
+                option("connector.path", Text),
+                option("connector.module", Text),
+            ]),
+            roles: &[Role {
+                name: "backend",
+                kinds: &["process"],
+                stands: Stands::Behind,
+                meaning: "",
+            }],
+            ..Kind::new("gate")
+        },
+        Kind {
+            operations: &[Operation::Request, Operation::Denied],
+            is_process: true,
+            nodes_max: 3,
+            ..Kind::new("process")
         },
     ]
 }

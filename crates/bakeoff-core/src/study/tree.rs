@@ -42,6 +42,11 @@ impl Node {
         let value = Value::Scalar { text: text.to_owned(), plain: true };
         Node { at: 0..0, value, weight: 0, height: 0 }
     }
+
+    /// The same place, read as holding something else.
+    pub(super) fn holding(&self, value: Value) -> Node {
+        Node { at: self.at.clone(), value, weight: self.weight, height: self.height }
+    }
 }
 
 /// What a node holds.

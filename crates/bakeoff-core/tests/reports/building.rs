@@ -15,8 +15,8 @@ use bakeoff_core::record::{
     Usage,
 };
 use bakeoff_core::study::{
-    Arrivals, Clusters, KeyOrder, Keys, Load, Operation, ReadConsistency, Routing, Stop, Study,
-    System, Targets, Workload,
+    Arrivals, Clusters, HttpRequest, KeyOrder, Keys, Load, Operation, ReadConsistency, Routing,
+    Stop, Study, System, Targets, Workload,
 };
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
@@ -34,6 +34,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         endpoints: Vec::new(),
         tls: None,
         parts: BTreeMap::new(),
+        process: None,
     };
     Study {
         name: "made-up".to_owned(),
@@ -60,8 +61,10 @@ pub(crate) fn workload(name: &str, mix: &[(Operation, u32)], load: &str) -> Work
         value_size: 1024,
         with: BTreeMap::new(),
         reads: ReadConsistency::Linearizable,
+        request: HttpRequest::default(),
         fill: false,
         loads: vec![load.to_owned()],
+        systems: Vec::new(),
     }
 }
 
@@ -77,6 +80,8 @@ pub(crate) fn closed(name: &str, clients: &[u32], stop: Stop) -> Load {
         timeout: Duration::from_secs(10),
         targets: Routing::Same(Targets::All),
         keep_alive: true,
+        tls_resumption: true,
+        find: None,
     }
 }
 

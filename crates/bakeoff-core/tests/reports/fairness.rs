@@ -231,7 +231,8 @@ fn tls_against_plain_tcp_decides() {
 #[test]
 fn limits_on_one_side_decide_and_so_do_those_that_were_not_applied() {
     let held = |record: &mut Record| {
-        asked(record).limits = Some(Limits { cpu: Some(0.5), memory: Some(ByteCount(1 << 30)) });
+        asked(record).limits =
+            Some(Limits { cpu: Some(0.5), memory: Some(ByteCount(1 << 30)), cpus: Vec::new() });
     };
     let what = "CPU and memory limits";
     check(
@@ -248,7 +249,7 @@ fn limits_on_one_side_decide_and_so_do_those_that_were_not_applied() {
     check(
         |record| {
             for system in &mut record.header.study.systems {
-                system.limits = Some(Limits { cpu: Some(1.0), memory: None });
+                system.limits = Some(Limits { cpu: Some(1.0), memory: None, cpus: Vec::new() });
             }
             let theirs = record.trials.iter_mut().filter(|one| one.trial.system == "zookeeper");
             let last = theirs.last().unwrap();

@@ -202,7 +202,12 @@ impl Confine for Cgroups {
     fn confine(&self, spec: &NodeSpec) -> Confinement {
         let asked = spec.limits.as_ref().is_some_and(|l| l.cpu.is_some() || l.memory.is_some());
         if !asked {
-            let limits = LimitsApplied::NotAsked;
+            // A node is pinned or does not start (`shim`).
+            let pinned = spec.limits.as_ref().is_some_and(|limits| !limits.cpus.is_empty());
+            let limits = match pinned {
+                true => LimitsApplied::Applied { by: "CPU affinity".to_owned() },
+                false => LimitsApplied::NotAsked,
+            };
             return Confinement { enter: Vec::new(), limits, group: None };
         }
         match self.apply(spec) {

@@ -63,8 +63,6 @@ pub(crate) struct NodeSpec {
     pub(crate) ports: Vec<(String, u16)>,
     /// What it may use.
     pub(crate) limits: Option<Limits>,
-    /// The CPUs that it may run on; all when `None`.
-    pub(crate) cpus: Option<Vec<usize>>,
     /// What to run to its end before the first start, one after the other; not at a restart.
     pub(crate) before: Vec<Before>,
     /// Whether it refuses to run as root: then it and what runs before it are somebody else, to
@@ -111,7 +109,6 @@ impl NodeSpec {
             dir,
             ports: Vec::new(),
             limits: None,
-            cpus: None,
             before: Vec::new(),
             never_root: false,
             stop_signal: None,

@@ -444,6 +444,7 @@ fn disk_space(dir: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use bakeoff_core::study;
     use tempfile::TempDir;
 
     use super::super::tests::{launch, sh, wait_for};
@@ -531,7 +532,7 @@ mod tests {
         // Two that burn on one CPU wait for it half of the time.
         let burn = "while :; do :; done";
         let mut spec = sh(&dir, &format!("sh -c '{burn}' & {burn}"));
-        spec.cpus = Some(vec![0]);
+        spec.limits = Some(study::Limits { cpu: None, memory: None, cpus: vec![0] });
         let process = launch(spec).unwrap();
         let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
         sampler.watch([Watched::node(&process)]);

@@ -267,8 +267,9 @@ impl Process {
         let log_error = |e| HostError::io("write a log", &self.log, e);
         let mut command = launcher::ourselves();
         command.args([shim::COMMAND, "--parent", &std::process::id().to_string()]);
-        if let Some(cpus) = &spec.cpus {
-            let cpus = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let cpus = spec.limits.as_ref().map_or(&[][..], |limits| &limits.cpus);
+        if !cpus.is_empty() {
+            let cpus = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
             command.args(["--cpus", &cpus]);
         }
         for file in enter {

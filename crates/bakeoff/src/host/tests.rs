@@ -281,11 +281,11 @@ fn a_stopped_node_can_still_be_killed() {
 fn a_node_runs_on_the_cpus_it_was_given_or_not_at_all() {
     let dir = TempDir::new().unwrap();
     let mut spec = sh(&dir, "grep Cpus_allowed_list /proc/self/status; exec sleep 60");
-    spec.cpus = Some(vec![0]);
+    spec.limits = Some(Limits { cpu: None, memory: None, cpus: vec![0] });
     let process = launch(spec).unwrap();
     wait_for("the list", || log_has(&process, "Cpus_allowed_list: 0"));
     let mut spec = sh(&dir, "");
-    spec.cpus = Some(vec![1023]);
+    spec.limits = Some(Limits { cpu: None, memory: None, cpus: vec![1023] });
     let error = launch(spec).err().expect("must fail").to_string();
     assert!(error.contains("it cannot be pinned to CPUs 1023"), "{error}");
 }

@@ -16,7 +16,9 @@ pub(crate) mod dynamodb_emulator;
 pub(crate) mod etcd;
 pub(crate) mod gcs_emulator;
 pub(crate) mod haproxy;
-mod http;
+pub(crate) mod http;
+mod http_requests;
+mod http_session;
 pub(crate) mod openbao;
 pub(crate) mod postgresql;
 #[cfg(test)]
@@ -61,6 +63,7 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
         &gcs_emulator::GcsEmulator,
         &dynamodb_emulator::DynamoDbEmulator,
         &haproxy::HaProxy,
+        &http::Http,
     ]
 }
 
@@ -170,6 +173,9 @@ pub(crate) struct Health {
 pub(crate) struct Asked<'a> {
     /// The study's words.
     pub(crate) system: &'a study::System,
+    /// What it is in the whole: `storage`, or [`WHOLE`].
+    #[allow(dead_code, reason = "no kind is two things yet")]
+    pub(crate) role: &'a str,
     /// Its program; `None` for a system that is part of bakeoff.
     pub(crate) program: Option<&'a Installed>,
     /// Where each node gets a directory of its own.

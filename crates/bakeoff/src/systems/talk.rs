@@ -83,20 +83,37 @@ fn converse(
     }
 }
 
-/// The TLS version that a node agrees to, as `TLS 1.3`; `None` for one that is spoken to without,
-/// or that does not agree now.
-pub(crate) fn tls_version(node: &Access) -> Option<String> {
-    let tls = node.target.tls.as_ref()?;
-    let mut socket = TcpStream::connect_timeout(&node.target.address, PATIENCE).ok()?;
-    socket.set_read_timeout(Some(PATIENCE)).ok()?;
-    socket.set_write_timeout(Some(PATIENCE)).ok()?;
-    let mut session = rustls::ClientConnection::new(tls.config.clone(), tls.name.clone()).ok()?;
+/// Why a node could not be greeted.
+pub(crate) enum Ungreeted {
+    /// It took no connection, or broke it off.
+    NotThere(String),
+    /// One side will not speak TLS with the other, which no waiting changes.
+    Refused(String),
+}
+
+/// Connects to a node and agrees with it on TLS, where it is spoken to so. Returns the version, as
+/// `TLS 1.3`; `None` without TLS. An error is ready to stand after the node's name.
+pub(crate) fn greet(node: &Access) -> Result<Option<String>, Ungreeted> {
+    let at = |error: io::Error| format!("`{}` at {}: {error}", node.name, node.authority);
+    let not_there = |error| Ungreeted::NotThere(at(say_timeout(error)));
+    let mut socket =
+        TcpStream::connect_timeout(&node.target.address, PATIENCE).map_err(not_there)?;
+    let Some(tls) = &node.target.tls else { return Ok(None) };
+    socket.set_read_timeout(Some(PATIENCE)).map_err(not_there)?;
+    socket.set_write_timeout(Some(PATIENCE)).map_err(not_there)?;
+    let mut session = rustls::ClientConnection::new(tls.config.clone(), tls.name.clone())
+        .map_err(|error| Ungreeted::Refused(at(io::Error::other(error))))?;
     while session.is_handshaking() {
-        session.complete_io(&mut socket).ok()?;
+        // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
+        session.complete_io(&mut socket).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => Ungreeted::Refused(at(error)),
+            _ => not_there(error),
+        })?;
     }
     // `TLSv1_3`: rustls has these names, and no others that it would agree to.
-    let version = session.protocol_version()?.as_str()?.strip_prefix("TLSv")?.replace('_', ".");
-    Some(format!("TLS {version}"))
+    let version = session.protocol_version().and_then(|version| version.as_str());
+    let version = version.and_then(|version| version.strip_prefix("TLSv"));
+    Ok(version.map(|version| format!("TLS {}", version.replace('_', "."))))
 }
 
 trait Stream: Read + Write {}

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bakeoff_core::study::Tls;
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
@@ -82,6 +83,13 @@ pub(crate) fn client_config(
     };
     config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(Arc::new(config))
+}
+
+/// The same side, each of whose connections is a first visit.
+pub(crate) fn without_resumption(config: &ClientConfig) -> Arc<ClientConfig> {
+    let mut config = config.clone();
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
 }
 
 /// What all clients have in common.

@@ -19,7 +19,7 @@ pub(super) fn check(
 ) {
     for read in workloads {
         for system in systems {
-            if let Some(kind) = system.kind {
+            if let Some(kind) = system.kind.filter(|_| read.is_done_by(system)) {
                 can_do(mistaken, read, &system.name, kind);
             }
         }
@@ -40,7 +40,10 @@ pub(super) fn check(
             mistaken.hint(&read.at, what, hint);
         }
         let Some(load) = &read.load else { continue };
-        for system in systems {
+        let meets = |system: &&ReadSystem<'_>| {
+            workloads.iter().any(|work| work.loads.contains(&read.name) && work.is_done_by(system))
+        };
+        for system in systems.iter().filter(meets) {
             bearable(mistaken, read, load, system);
         }
     }

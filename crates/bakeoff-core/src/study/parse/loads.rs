@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::systems::ReadSystem;
+use crate::condition::Condition;
 use crate::study::fields::{self, CLIENTS, STAGES_MAX};
-use crate::study::reading::{Fields, suggest, whole, word};
+use crate::study::reading::{Fields, suggest, text, whole, word};
 use crate::study::tree::{At, Entry, Mistaken, Node, Value};
-use crate::study::{Arrivals, Load, Routing, Stop, Targets};
+use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets};
 use crate::units::shown;
 
 /// The longest load, in seconds.
@@ -92,6 +93,8 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
         let hint = "each operation has a connection of its own; leave `in-flight` out";
         mistaken.hint(&read.in_flight_at, what, hint);
     }
+    let tls_resumption = fields.word(mistaken, "tls-resumption", &[true, false]);
+    let find = find(mistaken, &fields, arrivals, stop);
     read.load = (|| {
         Some(Load {
             name,
@@ -104,9 +107,43 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
             timeout: timeout?,
             targets: targets?,
             keep_alive: keep_alive?,
+            tls_resumption: tls_resumption?,
+            find: find?,
         })
     })();
     read
+}
+
+/// What rate is looked for, if any; `None` when that is mistaken.
+fn find(
+    mistaken: &mut Mistaken<'_>,
+    load: &Fields<'_>,
+    arrivals: Option<Arrivals>,
+    stop: Option<Stop>,
+) -> Option<Option<Find>> {
+    if load.node("find").is_none() {
+        return Some(None);
+    }
+    let find = load.table(mistaken, "find")?;
+    if arrivals == Some(Arrivals::Closed) {
+        let what = format!("{} looks for a rate and has none to begin with", load.what);
+        mistaken.hint(&find.at, what, "add `rate: 100/s`, the rate that is tried first");
+    }
+    if let Some(Stop::Operations(_)) = stop {
+        let what = format!("{} looks for a rate and ends by a count", load.what);
+        let hint = "each rate is tried for a time: write `stop: {after: 10s}`";
+        mistaken.hint(load.value_at("stop"), what, hint);
+    }
+    let items = find.list(mistaken, "objective")?;
+    let mut objective = Vec::new();
+    for item in items {
+        let Some(written) = text(mistaken, "objective", item) else { continue };
+        match written.parse::<Condition>() {
+            Ok(_) => objective.push(written),
+            Err(why) => mistaken.add(&item.at, format!("`objective`: {why}")),
+        }
+    }
+    (objective.len() == items.len()).then_some(Some(Find { objective }))
 }
 
 /// Which nodes are asked: one word for all operations, or one each for writes and reads.

@@ -50,7 +50,7 @@ fn study(mistaken: &mut Mistaken<'_>, name: &str, root: &Node, kinds: &[Kind]) -
     let description = top.text(mistaken, "description");
     let systems = systems::read(mistaken, &top, kinds);
     let loads = loads::read(mistaken, &top, &systems);
-    let workloads = workloads::read(mistaken, &top, &loads);
+    let workloads = workloads::read(mistaken, &top, &systems, &loads);
     combine::check(mistaken, &systems, &workloads, &loads);
     let trials = top.whole(mistaken, "trials");
     let audit_keys = top.whole(mistaken, "audit-keys");

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use crate::study::fields;
-use crate::study::reading::{self, Fields, as_written, list, suggest, unit};
-use crate::study::tree::{At, Entry, Mistaken, Node};
-use crate::study::{Endpoint, Kind, Limits, OptionForm, System, Tls};
+use crate::study::reading::{self, Fields, as_written, list, suggest, unit, whole};
+use crate::study::tree::{At, Entry, Mistaken, Node, Value};
+use crate::study::{Endpoint, Kind, Limits, OptionForm, Process, System, Tls};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
 /// A system as far as it could be read, and its places.
@@ -80,6 +80,26 @@ fn started(
     let program = fields.text(mistaken, "program");
     let options = options(mistaken, fields, kind);
     let limits = limits(mistaken, fields);
+    let process = process(mistaken, fields);
+    let given = fields.node("process").is_some();
+    if let Some(kind) = kind.filter(|kind| kind.is_process != given) {
+        let (at, what, hint) = match given {
+            true => (
+                fields.key_at("process"),
+                format!("{} has a `process` and is of kind `{}`", fields.what, kind.name),
+                "bakeoff knows how that is started; leave `process` out, or write `kind: process`",
+            ),
+            false => (
+                &fields.at,
+                format!("{} does not say which command it is", fields.what),
+                "add `process: {command: [./gateway, --listen, \"127.0.0.1:{port}\"]}`",
+            ),
+        };
+        // One that runs already is of another kind, which `sound` says.
+        if given || fields.node("endpoints").is_none() {
+            mistaken.hint(at, what, hint);
+        }
+    }
     let nodes = fields.whole(mistaken, "nodes").and_then(|nodes| u32::try_from(nodes).ok());
     let nodes = match (nodes, kind) {
         (Some(nodes), Some(kind)) if nodes > kind.nodes_max => {
@@ -103,6 +123,7 @@ fn started(
         endpoints: Vec::new(),
         tls: None,
         parts: BTreeMap::new(),
+        process,
     });
     Started { nodes, system }
 }
@@ -237,18 +258,102 @@ fn options(
     }
     let entries = fields.entries(mistaken, "options")?;
     let kind = kind?;
-    for entry in entries {
-        let Some(option) = kind.options.iter().find(|option| option.name == entry.key) else {
-            let what = format!("kind `{}` has no option `{}`", kind.name, shown(&entry.key));
+    let mut sound = true;
+    let mut one = |mistaken: &mut Mistaken<'_>, name: &str, entry: &Entry| {
+        let Some(option) = kind.options.iter().find(|option| option.name == name) else {
+            let what = format!("kind `{}` has no option `{}`", kind.name, shown(name));
             let names = kind.options.iter().map(|option| option.name);
-            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "its options:"));
-            continue;
+            mistaken.hint(&entry.key_at, what, suggest(name, names, "its options:"));
+            sound = false;
+            return;
         };
-        if let Some(value) = option_value(mistaken, option.name, &option.form, &entry.node) {
-            options.insert(entry.key.clone(), value);
+        match option_value(mistaken, option.name, &option.form, &entry.node) {
+            Some(value) => drop(options.insert(name.to_owned(), value)),
+            None => sound = false,
+        }
+    };
+    for entry in entries {
+        let below = format!("{}.", entry.key);
+        match &entry.node.value {
+            // `connector: {path: …, module: …}` gives the options `connector.path` and `connector.module`.
+            Value::Map(own) if kind.options.iter().any(|one| one.name.starts_with(&below)) => {
+                for entry in own {
+                    one(mistaken, &format!("{below}{}", entry.key), entry);
+                }
+            }
+            _ => one(mistaken, &entry.key, entry),
         }
     }
-    (options.len() == entries.len()).then_some(options)
+    sound.then_some(options)
+}
+
+/// The command that a system is, if it is one.
+fn process(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Process> {
+    let process = fields.table(mistaken, "process")?;
+    let words = process.list(mistaken, "command")?;
+    let command: Option<Vec<String>> =
+        words.iter().map(|word| as_written(mistaken, "command", word)).collect();
+    let environment = texts(mistaken, &process, "environment")?;
+    for entry in process.node("environment").map(entries_of).unwrap_or_default() {
+        secret(mistaken, entry, environment.get(&entry.key), "PASSWORD SECRET TOKEN CREDENTIAL");
+    }
+    let files = texts(mistaken, &process, "files")?;
+    for entry in process.node("files").map(entries_of).unwrap_or_default() {
+        let inside = |part| matches!(part, std::path::Component::Normal(_));
+        if !std::path::Path::new(&entry.key).components().all(inside) || entry.key.is_empty() {
+            let what = format!("file `{}` is not in the folder of the process", shown(&entry.key));
+            mistaken.hint(&entry.key_at, what, "write a relative path without `..`: `conf/a.conf`");
+        }
+    }
+    let ready = process.text(mistaken, "ready");
+    if let Some(path) = &ready
+        && !path.starts_with('/')
+    {
+        let what = format!("`ready` is a path and begins with `/`, unlike `{}`", shown(path));
+        mistaken.hint(process.value_at("ready"), what, "write `ready: /health`");
+    }
+    Some(Process { command: command?, environment, files, ready })
+}
+
+fn entries_of(node: &Node) -> &[Entry] {
+    match &node.value {
+        Value::Map(entries) => entries,
+        _ => &[],
+    }
+}
+
+/// A mapping from names of the author's choice to texts; empty when it is left out.
+pub(super) fn texts(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    name: &str,
+) -> Option<BTreeMap<String, String>> {
+    if fields.node(name).is_none() {
+        return Some(BTreeMap::new());
+    }
+    let entries = fields.entries(mistaken, name)?;
+    let one = |entry: &Entry| {
+        as_written(mistaken, &entry.key, &entry.node).map(|text| (entry.key.clone(), text))
+    };
+    entries.iter().map(one).collect()
+}
+
+/// Refuses what looks like a secret and stands in the study, from where it would get into records.
+pub(super) fn secret(
+    mistaken: &mut Mistaken<'_>,
+    entry: &Entry,
+    value: Option<&String>,
+    words: &str,
+) {
+    let name = entry.key.to_ascii_uppercase();
+    let looks = words.split(' ').any(|word| name.contains(word));
+    if looks && value.is_some_and(|value| !value.is_empty() && !value.starts_with('$')) {
+        let what = format!("`{}` looks like a secret, and a record keeps the study", shown(&name));
+        let variable = name.replace('-', "_");
+        let hint =
+            format!("write `{}: ${variable}` and set it in bakeoff's environment", entry.key);
+        mistaken.hint(&entry.node.at, what, hint);
+    }
 }
 
 /// The value of an option, as it is written, once it is known to have its form.
@@ -277,7 +382,7 @@ pub(super) fn option_value(
 
 fn limits(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Limits> {
     let limits = fields.table(mistaken, "limits")?;
-    if limits.node("cpu").is_none() && limits.node("memory").is_none() {
+    if ["cpu", "memory", "cpus"].iter().all(|name| limits.node(name).is_none()) {
         let what = format!("{} limits nothing", limits.what);
         mistaken.hint(
             &limits.at,
@@ -287,7 +392,19 @@ fn limits(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Limits> {
     }
     let cpu = limits.number(mistaken, "cpu");
     let memory = limits.size(mistaken, "memory").map(ByteCount);
-    Some(Limits { cpu, memory })
+    let cpus = cpus(mistaken, &limits);
+    Some(Limits { cpu, memory, cpus })
+}
+
+/// The CPUs of a node, in order.
+fn cpus(mistaken: &mut Mistaken<'_>, limits: &Fields<'_>) -> Vec<u32> {
+    let Some(items) = limits.node("cpus").and_then(|_| limits.list(mistaken, "cpus")) else {
+        return Vec::new();
+    };
+    let form = fields::Form::Whole { min: 0, max: 4095 };
+    let one = |item| whole(mistaken, "cpus", &form, item).and_then(|cpu| u32::try_from(cpu).ok());
+    let cpus: BTreeSet<u32> = items.iter().filter_map(one).collect();
+    cpus.into_iter().collect()
 }
 
 /// The endpoints, none when there are no such; `None` when some are mistaken.
@@ -295,7 +412,7 @@ fn endpoints(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<End
     if fields.node("endpoints").is_none() {
         return Some(Vec::new());
     }
-    for name in ["nodes", "version", "program", "limits"] {
+    for name in ["nodes", "version", "program", "limits", "process"] {
         if fields.node(name).is_some() {
             let what = format!("{} has both `endpoints` and `{name}`", fields.what);
             let hint = format!(

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::loads::ReadLoad;
+use super::systems::{ReadSystem, secret, texts};
 use crate::study::fields::{self, ORDERS, WEIGHT};
 use crate::study::reading::{Fields, as_written, suggest, text, whole, word};
-use crate::study::tree::{At, Entry, Mistaken, Value};
-use crate::study::{KeyOrder, Keys, Operation, ReadConsistency, Workload};
+use crate::study::tree::{At, Entry, Mistaken, Node, Value};
+use crate::study::{HttpRequest, KeyOrder, Keys, Operation, ReadConsistency, Workload};
 use crate::units::shown;
 use crate::workload::{DIRECTORY_SIZE, KEY_SIZE_MIN};
 
@@ -26,22 +27,37 @@ pub(super) struct ReadWorkload {
     pub(super) order_at: At,
     /// What stands in its `with`.
     pub(super) with: Vec<Entry>,
+    /// Names of the systems that it names; none: all.
+    pub(super) systems: Vec<String>,
     /// Names of the loads that could be found.
     pub(super) loads: Vec<String>,
     /// None when something in it is mistaken.
     pub(super) workload: Option<Workload>,
 }
 
+impl ReadWorkload {
+    /// Whether a system is put to this work.
+    pub(super) fn is_done_by(&self, system: &ReadSystem<'_>) -> bool {
+        self.systems.is_empty() || self.systems.contains(&system.name)
+    }
+}
+
 pub(super) fn read(
     mistaken: &mut Mistaken<'_>,
     top: &Fields<'_>,
+    systems: &[ReadSystem<'_>],
     loads: &[ReadLoad],
 ) -> Vec<ReadWorkload> {
     let entries = top.named(mistaken, "workloads", "workload");
-    entries.into_iter().map(|entry| workload(mistaken, entry, loads)).collect()
+    entries.into_iter().map(|entry| workload(mistaken, entry, systems, loads)).collect()
 }
 
-fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> ReadWorkload {
+fn workload(
+    mistaken: &mut Mistaken<'_>,
+    entry: &Entry,
+    systems: &[ReadSystem<'_>],
+    loads: &[ReadLoad],
+) -> ReadWorkload {
     let name = entry.key.clone();
     let what = format!("workload `{}`", shown(&name));
     let at = entry.key_at.clone();
@@ -54,6 +70,7 @@ fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> R
         value_size_at: at.clone(),
         order_at: at,
         with: Vec::new(),
+        systems: Vec::new(),
         loads: loads.iter().map(|load| load.name.clone()).collect(),
         workload: None,
     };
@@ -93,10 +110,23 @@ fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> R
             mistaken.hint(fields.value_at("fill"), what, hint);
         }
     }
-    let named = self::loads(mistaken, &fields, loads);
+    let request = request(mistaken, &fields, mix.as_ref());
+    let known = loads.iter().map(|load| load.name.as_str());
+    let named = match fields.node("loads") {
+        None => Some(known.map(str::to_owned).collect()),
+        Some(_) => chosen(mistaken, &fields, "load", known),
+    };
     if let Some(named) = &named {
         read.loads.clone_from(named);
     }
+    let systems = match fields.node("systems") {
+        None => Some(Vec::new()),
+        Some(_) => {
+            let known = systems.iter().map(|system| system.name.as_str());
+            chosen(mistaken, &fields, "system", known)
+        }
+    };
+    read.systems = systems.clone().unwrap_or_default();
     read.workload = (|| {
         Some(Workload {
             name,
@@ -104,9 +134,11 @@ fn workload(mistaken: &mut Mistaken<'_>, entry: &Entry, loads: &[ReadLoad]) -> R
             keys: keys?,
             value_size: value_size?,
             with: with?,
+            request: request?,
             reads: reads?,
             fill: fill?,
             loads: named?,
+            systems: systems?,
         })
     })();
     read
@@ -161,7 +193,7 @@ fn mix(
             let names = Operation::NAMES.iter().copied();
             mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "known operations:"));
         }
-        let weight = whole(mistaken, &shown(&entry.key), &WEIGHT, &entry.node);
+        let weight = weight(mistaken, entry);
         match (found, weight.and_then(|weight| u32::try_from(weight).ok())) {
             (Some(operation), Some(weight)) => {
                 if weight > 0 {
@@ -178,6 +210,18 @@ fn mix(
         sound = false;
     }
     sound.then_some(mix)
+}
+
+/// `90`, or `90%` for the same.
+fn weight(mistaken: &mut Mistaken<'_>, entry: &Entry) -> Option<u64> {
+    let name = shown(&entry.key);
+    if let Value::Scalar { text, plain } = &entry.node.value
+        && let Some(number) = text.strip_suffix('%')
+    {
+        let value = Value::Scalar { text: number.trim().to_owned(), plain: *plain };
+        return whole(mistaken, &name, &WEIGHT, &entry.node.holding(value));
+    }
+    whole(mistaken, &name, &WEIGHT, &entry.node)
 }
 
 fn keys(
@@ -244,24 +288,95 @@ fn value_size(
     values.size(mistaken, "size")
 }
 
-fn loads(
+/// What a `request` is; the plain one where nothing is said of it.
+fn request(
     mistaken: &mut Mistaken<'_>,
     fields: &Fields<'_>,
-    loads: &[ReadLoad],
-) -> Option<Vec<String>> {
-    if fields.node("loads").is_none() {
-        return Some(loads.iter().map(|load| load.name.clone()).collect());
+    mix: Option<&BTreeMap<Operation, u32>>,
+) -> Option<HttpRequest> {
+    if fields.node("request").is_none() {
+        return Some(HttpRequest::default());
     }
-    let items = fields.list(mistaken, "loads")?;
+    let asks = |mix: &BTreeMap<Operation, u32>| {
+        mix.contains_key(&Operation::Request) || mix.contains_key(&Operation::Denied)
+    };
+    if mix.is_some_and(|mix| !asks(mix)) {
+        let what = format!("{} has a `request` and none in its mix", fields.what);
+        mistaken.hint(fields.key_at("request"), what, "write `mix: {request: 1}`");
+    }
+    let request = fields.table(mistaken, "request")?;
+    let method = request.text(mistaken, "method");
+    let token = |text: &String| text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    if let Some(written) = method.as_ref().filter(|text| !token(text)) {
+        let what = format!("`{}` is not a method", shown(written));
+        mistaken.hint(request.value_at("method"), what, "write it in capitals: `GET`");
+    }
+    let path = request.text(mistaken, "path");
+    let plain = |text: &String| {
+        text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+    };
+    if let Some(written) = path.as_ref().filter(|text| !plain(text)) {
+        let what = format!("`{}` is not a path", shown(written));
+        let hint = "a path begins with `/`, and what is no ASCII letter in it is written as `%20`";
+        mistaken.hint(request.value_at("path"), what, hint);
+    }
+    let headers = texts(mistaken, &request, "headers")?;
+    if let Some(Node { value: Value::Map(entries), .. }) = request.node("headers") {
+        for entry in entries {
+            header(mistaken, entry, headers.get(&entry.key));
+        }
+    }
+    let body = request.text(mistaken, "body");
+    let expect = match request.node("expect") {
+        None => Fields::absent(&fields::EXPECT),
+        Some(_) => request.table(mistaken, "expect")?,
+    };
+    let status = expect.whole(mistaken, "status").and_then(|status| u16::try_from(status).ok());
+    let body_size = expect.whole(mistaken, "body-size");
+    let contains = expect.text(mistaken, "contains");
+    let (method, path, status) = (method?, path?, status?);
+    Some(HttpRequest { method, path, headers, body, status, body_size, contains })
+}
+
+fn header(mistaken: &mut Mistaken<'_>, entry: &Entry, value: Option<&String>) {
+    let name = entry.key.as_str();
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        let what = format!("`{}` cannot be the name of a header", shown(name));
+        mistaken.hint(&entry.key_at, what, "write letters, digits and hyphens: `x-request-id`");
+    }
+    let ours = ["host", "content-length", "transfer-encoding", "connection"];
+    if ours.iter().any(|one| name.eq_ignore_ascii_case(one)) {
+        let what = format!("header `{}` is bakeoff's own to write", shown(name));
+        mistaken.hint(&entry.key_at, what, "leave it out");
+    }
+    if value.is_some_and(|value| value.bytes().any(|byte| byte < 0x20 || byte == 0x7f)) {
+        mistaken.add(
+            &entry.node.at,
+            format!("header `{}` holds a line break or the like", shown(name)),
+        );
+    }
+    secret(mistaken, entry, value, "AUTHORIZATION TOKEN SECRET API-KEY");
+}
+
+/// The names that a list chooses of those that the study has.
+fn chosen<'n>(
+    mistaken: &mut Mistaken<'_>,
+    fields: &Fields<'_>,
+    noun: &str,
+    known: impl Iterator<Item = &'n str> + Clone,
+) -> Option<Vec<String>> {
+    let field = format!("{noun}s");
+    let items = fields.list(mistaken, &field)?;
     let mut named: Vec<String> = Vec::new();
     for item in items {
-        let Some(name) = text(mistaken, "loads", item) else { continue };
-        if !loads.iter().any(|load| load.name == name) {
-            let what = format!("unknown load `{}` in {}", shown(&name), fields.what);
-            let names = loads.iter().map(|load| load.name.as_str());
-            mistaken.hint(&item.at, what, suggest(&name, names, "known loads:"));
+        let Some(name) = text(mistaken, &field, item) else { continue };
+        if !known.clone().any(|one| one == name) {
+            let what = format!("unknown {noun} `{}` in {}", shown(&name), fields.what);
+            let otherwise = format!("known {noun}s:");
+            mistaken.hint(&item.at, what, suggest(&name, known.clone(), &otherwise));
         } else if named.contains(&name) {
-            mistaken.add(&item.at, format!("load `{}` is listed twice", shown(&name)));
+            mistaken.add(&item.at, format!("{noun} `{}` is listed twice", shown(&name)));
         } else {
             named.push(name);
         }

@@ -173,7 +173,7 @@ impl Tree for Kernel {
 
 fn node(name: &str, cpu: Option<f64>, memory: Option<u64>) -> NodeSpec {
     let dir = TempDir::new().unwrap();
-    let limits = Some(Limits { cpu, memory: memory.map(ByteCount) });
+    let limits = Some(Limits { cpu, memory: memory.map(ByteCount), cpus: Vec::new() });
     NodeSpec { name: name.into(), limits, ..sh(&dir, "") }
 }
 
@@ -361,7 +361,7 @@ fn share(process: &Process, dir: &TempDir, seconds: u64) -> (f64, Series) {
 #[test]
 fn a_cpu_limit_holds_as_seen_from_outside() {
     let dir = TempDir::new().unwrap();
-    let limits = Some(Limits { cpu: Some(0.2), memory: None });
+    let limits = Some(Limits { cpu: Some(0.2), memory: None, cpus: Vec::new() });
     let burn = "while :; do :; done";
     let spec = NodeSpec { name: "limited-1".into(), limits, ..sh(&dir, burn) };
     let process = Host::new(dir.path()).unwrap().launch(spec.clone()).unwrap();

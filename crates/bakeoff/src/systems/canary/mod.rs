@@ -10,7 +10,7 @@ use bakeoff_core::record::{Acknowledged, Freshness, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
 
-use super::http::{HttpSession, Mapping, ask};
+use super::http_session::{HttpSession, Mapping, ask};
 use super::{ASKED, Access, Asked, Description, KvLoad, System, Unready, View, setting};
 use crate::canary::COMMAND;
 use crate::engine::EngineError;

@@ -13,7 +13,7 @@ use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadCon
 use bakeoff_core::workload::KEY_PREFIX;
 use rustix::process::{Resource, getrlimit};
 
-use super::http::{HttpSession, Mapping, ask};
+use super::http_session::{HttpSession, Mapping, ask};
 use super::{
     ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, setting,
     synced_by,

@@ -15,7 +15,7 @@ use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind};
 use serde_json::json;
 
-use super::http::{Question, ask, question};
+use super::http_session::{Question, ask, question};
 use super::{Access, Asked, Description, System, Unready, View, distant, setting};
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};

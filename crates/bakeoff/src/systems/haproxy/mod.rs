@@ -20,7 +20,7 @@ use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use rustix::process::{Resource, getrlimit};
 
-use super::http::ask;
+use super::http_session::ask;
 use super::{ASKED, Access, Asked, Description, Memory, System, Unready, View, WHOLE, setting};
 use crate::engine::transport::Target;
 use crate::host::ports::Allocator;

@@ -118,6 +118,7 @@ fn describe(
     let whole = Neighbour { role: WHOLE.into(), system: &Small, nodes: nodes.access.clone() };
     let asked = Asked {
         system: &asked("haproxy", 1, options),
+        role: "balancer",
         program: Some(program),
         dir: dir.path(),
         seed: 0,

@@ -24,7 +24,7 @@ use super::prepare::{
 };
 use crate::engine::EngineError;
 use crate::kv::{Answer, Request};
-use crate::systems::http::{HttpSession, Mapping};
+use crate::systems::http_session::{HttpSession, Mapping};
 use crate::systems::{Access, KvLoad, http_status_text};
 
 /// Drives a load over sessions of this API.
@@ -63,6 +63,7 @@ impl Mapping for SecretApi {
             Operation::IssueCredentials => write!(out, "GET /v1/{DATABASE}/creds/{ROLE}"),
             Operation::ReadPolicy => write!(out, "GET /v1/sys/policies/acl/{POLICY}-{number}"),
             Operation::ReadMount => write!(out, "GET /v1/sys/mounts/{KV}"),
+            operation => super::super::never_planned(operation),
         };
     }
 

@@ -134,7 +134,7 @@ pub(super) const BALANCER: Role = Role {
 /// What both can do.
 pub(super) const fn kind(name: &'static str) -> Kind {
     Kind {
-        operations: Operation::ALL,
+        operations: Operation::SECRETS,
         parameters: prepare::PARAMETERS,
         reads: &[ReadConsistency::Default],
         nodes_max: 9,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::systems::http::{Question, question};
+use crate::systems::http_session::{Question, question};
 use crate::systems::{Access, Unready, View};
 
 /// How long a node may take to initialise or unseal itself.

@@ -20,7 +20,7 @@ use super::open::token;
 use crate::engine::clock;
 use crate::kv::{Answer, Keyed, Request};
 use crate::systems::Access;
-use crate::systems::http::{Question, question, try_mapping};
+use crate::systems::http_session::{Question, question, try_mapping};
 use crate::systems::postgresql::Credentials;
 
 /// What every mount and policy of ours begins with.

@@ -4,6 +4,7 @@ mod fields;
 mod hostile;
 mod loads;
 mod parts;
+mod services;
 mod systems;
 mod text;
 mod workloads;
@@ -148,11 +149,15 @@ fn the_published_tables_of_secret_stores_are_whole() {
 #[test]
 fn every_field_is_read() {
     let study = read(EVERY_FIELD);
-    let [one, safe, near, far] = study.systems.as_slice() else { panic!("four systems") };
+    let [one, safe, near, far, web, gated] = study.systems.as_slice() else {
+        panic!("six systems")
+    };
     assert_eq!((one.version.as_deref(), one.program.as_deref()), (Some("3.10"), Some("/opt/etcd")));
     assert_eq!(one.options["snapshot-count"], "10000");
     let limits = one.limits.as_ref().expect("limits");
     assert_eq!((limits.cpu, limits.memory), (Some(0.5), Some(ByteCount(1 << 30))));
+    assert_eq!(limits.cpus, [0, 2]);
+    assert!(web.process.is_some() && gated.parts["backend"].process.is_some());
     let parts: Vec<_> = safe.parts.iter().map(|(role, part)| (role.as_str(), part)).collect();
     let [("balancer", balancer), ("storage", storage)] = parts.as_slice() else { panic!("parts") };
     assert_eq!((balancer.name.as_str(), balancer.nodes), ("safe-balancer", 1));
@@ -165,7 +170,11 @@ fn every_field_is_read() {
     let tls = far.tls.as_ref().expect("tls");
     assert_eq!(tls.cert.as_deref(), Some("client.pem"));
     assert!(near.tls.as_ref().is_some_and(|tls| tls.insecure));
-    let [mixed, listed] = study.workloads.as_slice() else { panic!("two workloads") };
+    let [mixed, listed, pages] = study.workloads.as_slice() else { panic!("three workloads") };
+    assert_eq!(
+        (pages.request.status, pages.systems.as_slice()),
+        (201, &["web", "gated"].map(String::from)[..])
+    );
     let weights: Vec<_> = mixed.mix.iter().map(|(op, weight)| (*op, *weight)).collect();
     assert_eq!(weights, [(Operation::Put, 10), (Operation::Get, 90)]);
     assert_eq!(mixed.keys.order, KeyOrder::Zipfian { exponent: 1.2 });
@@ -175,7 +184,8 @@ fn every_field_is_read() {
     assert!(!mixed.fill && listed.fill);
     assert_eq!(listed.keys.per_directory, 100);
     assert_eq!(listed.loads, ["sweep", "open"]);
-    let [sweep, open] = study.loads.as_slice() else { panic!("two loads") };
+    let [sweep, open, found] = study.loads.as_slice() else { panic!("three loads") };
+    assert!(found.find.is_some() && !found.tls_resumption && open.tls_resumption);
     assert_eq!(sweep.clients_on("one"), [2, 20]);
     assert_eq!(sweep.clients_on("far"), [1, 10]);
     assert_eq!((sweep.arrivals, sweep.in_flight), (Arrivals::Closed, 2));
@@ -204,7 +214,7 @@ systems:
     program: /opt/etcd
     nodes: 3
     options: {snapshot-count: 10000}
-    limits: {cpu: 0.5, memory: 1GiB}
+    limits: {cpu: 0.5, memory: 1GiB, cpus: [2, 0]}
   safe:
     kind: vault
     nodes: 3
@@ -217,6 +227,12 @@ systems:
     kind: etcd
     endpoints: ["https://10.0.0.5:2379/", "https://[::1]:2379", etcd-3:2379]
     tls: {ca: ca.pem, cert: client.pem, key: client.key}
+  web:
+    kind: process
+    process: {command: [./web], environment: {LOG: warn}, files: {a.conf: b}, ready: /health}
+  gated:
+    kind: gate
+    parts: {backend: {kind: process, process: {command: [./web]}}}
 workloads:
   mixed:
     mix: {get: 90, put: 10, delete: 0}
@@ -226,7 +242,18 @@ workloads:
     reads: stale
     fill: false
     loads: [sweep]
-  listed: {mix: {list: 1}, keys: {count: 1000}}
+    systems: [one, safe, near, far]
+  listed: {mix: {list: 1}, keys: {count: 1000}, systems: [one, safe, near, far], loads: [sweep, open]}
+  pages:
+    mix: {request: 90%, denied: 10%}
+    request:
+      method: POST
+      path: /
+      headers: {accept: text/html}
+      body: b
+      expect: {status: 201, body-size: 43, contains: c}
+    systems: [web, gated]
+    loads: [found]
 loads:
   sweep:
     clients: [1, 10]
@@ -242,6 +269,12 @@ loads:
     timeout: 1s
     targets: {writes: leader, reads: followers}
     keep-alive: off
+  found:
+    clients: 100
+    rate: 1000/s
+    stop: {after: 30s}
+    tls-resumption: off
+    find: {objective: [p99 < 50ms]}
 trials: 5
 audit-keys: 500
 sample-every: 250ms

@@ -49,7 +49,7 @@ error: unknown operation `frob` in workload `write`
   |
 7 |     mix: {frob: 1}
   |           ^^^^
-hint: known operations: `put`, `get`, `delete`, `list`, `login-userpass`, `login-approle`, `lookup-token`, `encrypt`, `decrypt`, `sign`, `issue-certificate`, `sign-certificate`, `issue-credentials`, `read-policy` and `read-mount`
+hint: known operations: `put`, `get`, `delete`, `list`, `login-userpass`, `login-approle`, `lookup-token`, `encrypt`, `decrypt`, `sign`, `issue-certificate`, `sign-certificate`, `issue-credentials`, `read-policy`, `read-mount`, `insert`, `ping`, `check-access`, `request` and `denied`
 ",
     );
     check(

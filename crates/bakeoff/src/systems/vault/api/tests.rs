@@ -71,7 +71,10 @@ fn a_request_is_what_the_operation_asks_for() {
         assert_eq!(has_body, !body.is_empty(), "{operation}");
         format!("{} {}", String::from_utf8(target).unwrap(), String::from_utf8(body).unwrap())
     };
-    use Operation::*;
+    use Operation::{
+        Delete, Encrypt, Get, IssueCertificate, IssueCredentials, List, LoginApprole,
+        LoginUserpass, LookupToken, Put, ReadMount, ReadPolicy, Sign, SignCertificate,
+    };
     for (versioned, operation, expected) in [
         (false, Put, "POST /v1/bakeoff-kv/k {\"value\":\"v\"}"),
         (true, Put, "POST /v1/bakeoff-kv/data/k {\"data\":{\"value\":\"v\"}}"),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::transport::Target;
 use crate::install::{Installed, Program};
+use crate::systems::WHOLE;
 use crate::systems::testing::asked;
 use crate::systems::{Access, by_kind};
 
@@ -117,6 +118,7 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
         .collect();
     let asked = Asked {
         system,
+        role: WHOLE,
         program: Some(&program),
         dir: Path::new("/data"),
         seed: 0,
@@ -233,7 +235,8 @@ fn credentials_are_found_from_the_folder_of_the_user() {
     let options = [("storage", "gcs"), ("bucket", "b"), ("credentials", "./key.json")];
     let system = crate::systems::testing::asked("vault", 1, &options);
     let dir = Path::new("/nodes");
-    let asked = Asked { system: &system, program: None, dir, seed: 7, neighbours: &[] };
+    let (role, program) = (WHOLE, None);
+    let asked = Asked { system: &system, role, program, dir, seed: 7, neighbours: &[] };
     let mut env = Vec::new();
     let said = storage(&asked, 0, "vault", dir, &[], false, &mut env);
     assert_eq!(said, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));

@@ -19,9 +19,14 @@ pub(crate) trait Mapping: Send {
     /// Appends method and target: `GET /v1/kv/key?raw`.
     fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>);
 
-    /// Appends header lines of its own, each with its end.
+    /// Appends header lines of its own, each with its end; they are the same in each request.
     fn write_headers(&self, out: &mut Vec<u8>) {
         let _ = out;
+    }
+
+    /// Appends header lines of one request, each with its end.
+    fn write_headers_of(&self, request: &Request<'_>, out: &mut Vec<u8>) {
+        let _ = (request, out);
     }
 
     /// Appends the body; `false`: the request has none.
@@ -73,6 +78,7 @@ fn write_request(
     head.clear();
     mapping.write_target(request, head);
     head.extend_from_slice(rest_of_head);
+    mapping.write_headers_of(request, head);
     body.clear();
     if mapping.write_body(request, body) {
         head.extend_from_slice(b"Content-Length: ");

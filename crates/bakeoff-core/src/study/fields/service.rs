@@ -1,0 +1,84 @@
+//! The fields of services of any kind: the command that one is, and what it is asked for over HTTP.
+
+use super::{Form, Table, always, default, maybe};
+
+pub(in crate::study) static PROCESS: Table = Table {
+    name: "process",
+    meaning: "A command that serves. `{port}` stands for the port that clients connect to, `{port:NAME}` \
+              for another one of its own, `{dir}` for the folder of its data, `{node}` for its name, \
+              and `{ROLE}` for the address of a part, as `127.0.0.1:8080`.",
+    one_of: &[],
+    fields: &[
+        always(
+            "command",
+            Form::List(&Form::Text),
+            "[./gateway, --listen, \"127.0.0.1:{port}\"]",
+            "The program, from `PATH` or by its path, and its arguments. It stays in the foreground.",
+        ),
+        maybe(
+            "environment",
+            Form::Open(&Form::AsWritten),
+            "{LOG_LEVEL: warn, TOKEN: $TOKEN}",
+            "What its environment holds beyond `PATH`, `HOME`, `LANG` and `TMPDIR`; `$NAME` is what \
+             bakeoff's own holds, which is how a secret gets there.",
+        ),
+        maybe(
+            "files",
+            Form::Open(&Form::AsWritten),
+            "{gateway.conf: \"listen {port}\"}",
+            "Files that are written into its folder before it starts.",
+        ),
+        maybe(
+            "ready",
+            Form::Text,
+            "/health",
+            "The path that answers with a success once it can serve; without it, that it takes a \
+             connection is enough.",
+        ),
+    ],
+};
+
+pub(in crate::study) static REQUEST: Table = Table {
+    name: "request",
+    meaning: "A request over HTTP.",
+    one_of: &[],
+    fields: &[
+        default("method", Form::Text, "GET", "Its method."),
+        default(
+            "path",
+            Form::Text,
+            "/",
+            "Path and query; `{key}` in it is the number of a key, of which there are as many as \
+             `keys` says.",
+        ),
+        maybe(
+            "headers",
+            Form::Open(&Form::AsWritten),
+            "{accept: text/html, authorization: $TOKEN}",
+            "Headers beyond `Host` and those of the body; `$NAME` is what bakeoff's environment holds.",
+        ),
+        maybe("body", Form::Text, "name=value", "What is sent."),
+        maybe(
+            "expect",
+            Form::Table(&EXPECT),
+            "{status: 200, body-size: 43}",
+            "What the answer must be; anything else is an error.",
+        ),
+    ],
+};
+
+pub(in crate::study) static EXPECT: Table = Table {
+    name: "expect",
+    meaning: "What a right answer is.",
+    one_of: &[],
+    fields: &[
+        default("status", Form::Whole { min: 100, max: 599 }, "200", "Its status."),
+        maybe(
+            "body-size",
+            Form::Whole { min: 0, max: 1 << 30 },
+            "43",
+            "How long its body is, in bytes; any length by default.",
+        ),
+        maybe("contains", Form::Text, "welcome", "A text that its body holds."),
+    ],
+};

@@ -1,0 +1,158 @@
+//! Services of any kind: commands, requests over HTTP, who does which work, what rate is looked for.
+
+use super::*;
+use crate::study::HttpRequest;
+
+/// A study of one service, with these fields in its mapping, its workload and its load.
+fn service(system: &str, workload: &str, load: &str) -> Result<Study, String> {
+    let text = format!(
+        "title: t\nsystems:\n  web: {{{system}}}\n  gate: {{kind: gate}}\n\
+         workloads:\n  pages: {{{workload}}}\nloads:\n  steady: {{{load}}}\n"
+    );
+    parse("my", "my.yaml", &text, &kinds()).map_err(|mistakes| mistakes.to_string())
+}
+
+const WEB: &str = r#"kind: process, process: {command: [./web, "{port}"]}"#;
+const PAGES: &str = "mix: {request: 1}";
+const STEADY: &str = "clients: 4, stop: {after: 1s}";
+
+#[track_caller]
+fn refused(system: &str, workload: &str, load: &str, said: &[&str]) {
+    let mistakes = service(system, workload, load).expect_err("the study is wrong");
+    for text in said {
+        assert!(mistakes.contains(text), "no `{text}` in:\n{mistakes}");
+    }
+}
+
+#[test]
+fn a_command_is_read_with_all_that_belongs_to_it() {
+    let process = r#"kind: process, process: {command: [./web, 8, "{port}"], environment: {LOG: warn, WEB_TOKEN: $TOKEN}, files: {etc/web.conf: "listen {port}"}, ready: /health}"#;
+    let study = service(process, PAGES, STEADY).unwrap();
+    let process = study.systems[0].process.as_ref().unwrap();
+    assert_eq!(process.command, ["./web", "8", "{port}"]);
+    assert_eq!(
+        (&*process.environment["LOG"], &*process.environment["WEB_TOKEN"]),
+        ("warn", "$TOKEN")
+    );
+    assert_eq!(process.files["etc/web.conf"], "listen {port}");
+    assert_eq!(process.ready.as_deref(), Some("/health"));
+}
+
+#[test]
+fn a_command_belongs_to_its_kind_alone() {
+    refused(
+        "kind: process",
+        PAGES,
+        STEADY,
+        &["system `web` does not say which command it is", "add `process: {command:"],
+    );
+    refused(
+        "kind: gate, process: {command: [x]}",
+        PAGES,
+        STEADY,
+        &["system `web` has a `process` and is of kind `gate`", "my.yaml:3:21"],
+    );
+    let part =
+        r#"kind: gate, parts: {backend: {kind: process, process: {command: [./b, "{port}"]}}}"#;
+    let study = service(part, PAGES, STEADY).unwrap();
+    assert_eq!(study.systems[0].parts["backend"].process.as_ref().unwrap().command[0], "./b");
+}
+
+#[test]
+fn a_secret_does_not_stand_in_a_study() {
+    let with = |environment: &str| {
+        format!("kind: process, process: {{command: [x], environment: {{{environment}}}}}")
+    };
+    let said = ["`DB_PASSWORD` looks like a secret", "write `DB_PASSWORD: $DB_PASSWORD`"];
+    refused(&with("DB_PASSWORD: hunter2"), PAGES, STEADY, &said);
+    assert!(service(&with("DB_PASSWORD: $X, MODE: fast"), PAGES, STEADY).is_ok());
+    let said = ["`AUTHORIZATION` looks like a secret"];
+    let pages = "mix: {request: 1}, request: {headers: {authorization: Bearer abc}}";
+    refused(WEB, pages, STEADY, &said);
+}
+
+#[test]
+fn a_file_of_a_command_stays_in_its_folder() {
+    for path in ["../x", "/etc/passwd", "a/../../b", "\"\""] {
+        let system = format!("kind: process, process: {{command: [x], files: {{{path}: y}}}}");
+        refused(&system, PAGES, STEADY, &["is not in the folder of the process"]);
+    }
+}
+
+#[test]
+fn a_request_is_read_with_what_must_come_back() {
+    let pages = "mix: {request: 90%, denied: 10%}, keys: {count: 9}, request: {method: POST, \
+                 path: \"/a?k={key}\", headers: {accept: x}, body: b, \
+                 expect: {status: 201, body-size: 43, contains: c}}";
+    let study = service(WEB, pages, STEADY).unwrap();
+    let HttpRequest { method, path, headers, body, status, body_size, contains } =
+        &study.workloads[0].request;
+    assert_eq!((method.as_str(), path.as_str(), *status), ("POST", "/a?k={key}", 201));
+    assert_eq!((headers["accept"].as_str(), body.as_deref()), ("x", Some("b")));
+    assert_eq!((*body_size, contains.as_deref()), (Some(43), Some("c")));
+    let mix = [(Operation::Request, 90), (Operation::Denied, 10)];
+    assert_eq!(study.workloads[0].mix, mix.into());
+    let plain = service(WEB, PAGES, STEADY).unwrap();
+    assert!(plain.workloads[0].request.is_plain());
+}
+
+#[test]
+fn what_is_no_request_is_a_mistake() {
+    let check = |request: &str, said: &str| {
+        let pages = format!("mix: {{request: 1}}, request: {{{request}}}");
+        refused(WEB, &pages, STEADY, &[said]);
+    };
+    check("method: get", "`get` is not a method");
+    check("path: index.html", "`index.html` is not a path");
+    check("path: /a b", "`/a b` is not a path");
+    check("headers: {\"a b\": c}", "`a b` cannot be the name of a header");
+    check("headers: {Host: c}", "header `Host` is bakeoff's own to write");
+    check("headers: {x: \"a\\r\\nb: c\"}", "header `x` holds a line break or the like");
+    check("expect: {status: 99}", "`status` must be from 100 to 599");
+    let said = ["workload `pages` has a `request` and none in its mix"];
+    refused(WEB, "mix: {ping: 1}, request: {path: /}", STEADY, &said);
+    refused(WEB, "mix: {request: 1.5%}", STEADY, &["`request` must be a whole number"]);
+}
+
+#[test]
+fn a_workload_may_be_for_some_systems() {
+    let study = service(WEB, "mix: {request: 1}, systems: [gate]", STEADY).unwrap();
+    assert_eq!(study.workloads[0].systems, ["gate"]);
+    let planned = crate::plan::plan(&study, 1);
+    assert!(!planned.is_empty() && planned.iter().all(|trial| trial.system == "gate"));
+    refused(WEB, "mix: {request: 1}, systems: [gat]", STEADY, &["unknown system `gat`", "`gate`"]);
+    // What a system cannot do is no mistake where it is not put to it.
+    let etcd = "kind: etcd, nodes: 1";
+    assert!(service(etcd, "mix: {request: 1}, systems: [gate]", STEADY).is_ok());
+    refused(etcd, PAGES, STEADY, &["system `web` cannot `request`"]);
+}
+
+#[test]
+fn options_that_belong_together_may_stand_together() {
+    let gate = "kind: gate, options: {connector: {path: ./lua, module: resty.x}}";
+    let study = service(gate, PAGES, STEADY).unwrap();
+    let options = &study.systems[0].options;
+    assert_eq!((&*options["connector.path"], &*options["connector.module"]), ("./lua", "resty.x"));
+    let gate = "kind: gate, options: {connector: {pat: ./lua}}";
+    refused(gate, PAGES, STEADY, &["has no option `connector.pat`", "`connector.path`"]);
+}
+
+#[test]
+fn a_rate_can_be_looked_for() {
+    let load =
+        "clients: 4, rate: 100/s, stop: {after: 5s}, find: {objective: [p99 < 50ms, errors < 1%]}";
+    let study = service(WEB, PAGES, load).unwrap();
+    assert_eq!(study.loads[0].find.as_ref().unwrap().objective, ["p99 < 50ms", "errors < 1%"]);
+    let check = |load: &str, said: &str| refused(WEB, PAGES, load, &[said]);
+    check("clients: 4, stop: {after: 5s}, find: {objective: p99 < 1s}", "has none to begin with");
+    let by_count = "clients: 4, rate: 9/s, stop: {operations: 5}, find: {objective: p99 < 1s}";
+    check(by_count, "looks for a rate and ends by a count");
+    check("clients: 4, rate: 9/s, stop: {after: 1s}, find: {objective: fast}", "`objective`:");
+}
+
+#[test]
+fn a_load_may_be_of_first_visits() {
+    let study = service(WEB, PAGES, "clients: 4, stop: {after: 1s}, tls-resumption: off").unwrap();
+    assert!(!study.loads[0].tls_resumption);
+    assert!(service(WEB, PAGES, STEADY).unwrap().loads[0].tls_resumption);
+}

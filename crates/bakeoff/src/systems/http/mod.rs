@@ -1,0 +1,82 @@
+//! Any HTTP service that runs already, at the endpoints of the study.
+//!
+//! Nothing of it is started, asked or cleared: what it is asked for is what the workload says. It
+//! can be loaded once every endpoint takes a connection and, for `https://`, agrees on TLS.
+//!
+//! Not here: a service that bakeoff starts (`process`), the requests (`http_requests`).
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, Operation, Workload};
+
+use super::talk::{self, Ungreeted};
+use super::{Access, Asked, Description, KvLoad, System, Unready, View, http_requests};
+use crate::engine::EngineError;
+use crate::host::HostError;
+use crate::host::ports::Allocator;
+use crate::install::Recipe;
+use crate::kv::Keyed;
+
+/// A service of somebody else's.
+#[derive(Debug)]
+pub(crate) struct Http;
+
+impl System for Http {
+    fn kind(&self) -> Kind {
+        Kind { operations: &[Operation::Request, Operation::Denied], sound, ..Kind::new("http") }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        None
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        Promises {
+            replication: "not known".into(),
+            acknowledged: "with the status that the workload expects".into(),
+            reads: "not known".into(),
+            ..Promises::default()
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, _: &mut Allocator) -> Result<Description, HostError> {
+        Err(HostError::Spec {
+            node: asked.system.name.clone(),
+            problem: "there is nothing to start; it needs `endpoints`".into(),
+        })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+        for node in nodes {
+            talk::greet(node)
+                .map_err(|(Ungreeted::NotThere(seen) | Ungreeted::Refused(seen))| seen)?;
+        }
+        Ok(View::default())
+    }
+
+    fn prepare(
+        &self,
+        first: &Access,
+        _: &[Access],
+        workload: &Workload,
+        _: &Keyed,
+    ) -> Result<(), String> {
+        http_requests::prepare(first, workload, |_, _| {})
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        http_requests::drive(load)
+    }
+}
+
+fn sound(system: &study::System) -> Result<(), (String, String)> {
+    match system.endpoints.is_empty() {
+        false => Ok(()),
+        true => Err((
+            "it does not say where the service runs".to_owned(),
+            "add `endpoints: [\"http://127.0.0.1:8080\"]`; what bakeoff is to start is of kind \
+             `process`"
+                .to_owned(),
+        )),
+    }
+}
