@@ -9,12 +9,24 @@
 
 use std::path::Path;
 
-use bakeoff_core::study::Stands;
+use bakeoff_core::study::{self, Stands};
 
-use crate::contenders::Ingredient;
 use crate::host::HostError;
 use crate::host::ports::Allocator;
-use crate::systems::{Access, Asked, Description, Neighbour};
+use crate::install::Installed;
+use crate::systems::{Access, Asked, Description, Neighbour, System};
+
+/// A system or one of its parts, and the program that it is.
+pub(crate) struct Ingredient<'a> {
+    /// `storage`; [`crate::systems::WHOLE`] for the system itself.
+    pub(crate) role: &'a str,
+    /// Where it stands; `None` for the system itself.
+    pub(crate) stands: Option<Stands>,
+    pub(crate) asked: &'a study::System,
+    pub(crate) system: &'static dyn System,
+    /// Its program; `None` for what is part of bakeoff.
+    pub(crate) program: Option<Installed>,
+}
 
 /// The system itself or one of its parts, described.
 pub(crate) struct Member<'a> {

@@ -7,7 +7,7 @@ use bakeoff_core::record::{PartRecord, Promises, SystemRecord};
 use bakeoff_core::study::{self, Stands, Study};
 
 use crate::cluster;
-use crate::composition::{self, Member, compose};
+use crate::composition::{self, Ingredient, Member, compose};
 use crate::failure::Failure;
 use crate::host::ports::Allocator;
 use crate::install::{self, Cache, Installed, VersionRequest};
@@ -24,18 +24,6 @@ pub(crate) struct Contender<'a> {
     /// What is started for it, in that order: itself and its parts. Nothing for what runs already.
     pub(crate) ingredients: Vec<Ingredient<'a>>,
     pub(crate) record: SystemRecord,
-}
-
-/// A system or one of its parts, and the program that it is.
-pub(crate) struct Ingredient<'a> {
-    /// `storage`; [`WHOLE`] for the system itself.
-    pub(crate) role: &'a str,
-    /// Where it stands; `None` for the system itself.
-    pub(crate) stands: Option<Stands>,
-    pub(crate) asked: &'a study::System,
-    pub(crate) system: &'static dyn System,
-    /// Its program; `None` for what is part of bakeoff.
-    pub(crate) program: Option<Installed>,
 }
 
 /// Finds, and where needed fetches, the programs of all systems; asks those that run already.

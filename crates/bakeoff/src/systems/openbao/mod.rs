@@ -12,7 +12,7 @@ use bakeoff_core::record::Freshness;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Stands};
 
 use super::option;
-use super::vault::{self, Product, SecretStore, config};
+use super::vault::{self, Product, STANDBY_READS, SecretStore, config};
 
 /// OpenBao.
 pub(crate) const OPENBAO: SecretStore = SecretStore {
@@ -37,9 +37,6 @@ const OPTIONS: &[KindOption] = &[
         meaning: "whether standbys answer reads themselves, from 2.5 on; the version's default if left out",
     },
 ];
-
-/// Whether standbys answer reads.
-pub(super) const STANDBY_READS: &str = "standby-reads";
 
 const ROLES: &[Role] = &[
     Role {

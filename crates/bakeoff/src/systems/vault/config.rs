@@ -13,10 +13,9 @@ use serde_json::{Map, Value, json};
 
 use super::open::Ours;
 use super::prepare::Database;
-use super::{Product, is_on};
+use super::{Product, STANDBY_READS, is_on};
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::systems::openbao::STANDBY_READS;
 use crate::systems::{
     ASKED, Asked, Description, Memory, Neighbour, dynamodb_emulator, gcs_emulator, option,
     postgresql, setting,

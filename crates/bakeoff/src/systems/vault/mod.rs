@@ -70,6 +70,9 @@ pub(super) const fn storage(words: &'static [&'static str]) -> KindOption {
     }
 }
 
+/// The option of OpenBao that says whether standbys answer reads.
+pub(super) const STANDBY_READS: &str = "standby-reads";
+
 pub(super) const TLS: KindOption = KindOption {
     name: "tls",
     form: OptionForm::Word(&["on", "off"]),
