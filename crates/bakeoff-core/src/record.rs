@@ -157,6 +157,9 @@ pub struct SystemRecord {
     /// How its clients say who they are, beyond what TLS does: `a token with each request`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<String>,
+    /// How what it is made of speaks to each other, where it says so: `mTLS, TLS 1.3`, `plain HTTP`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<String>,
     /// Nodes.
     pub nodes: u32,
     /// What it promises.

@@ -58,8 +58,10 @@ fn contender<'a>(
     let members = compose(&ingredients, run_dir, 0, &mut Allocator::new(None))?;
     let mut record = SystemRecord::default();
     let mut parts = Vec::new();
+    let mut between: Vec<&str> = Vec::new();
     for member in members {
         let role = member.of.role;
+        between.extend(member.description.between.filter(|said| !between.contains(said)));
         let one = started(member);
         match role {
             WHOLE => record = one,
@@ -67,6 +69,7 @@ fn contender<'a>(
         }
     }
     record.parts = parts;
+    record.between = (!between.is_empty()).then(|| between.join("; "));
     let found = with_version(asked, record.version.clone());
     Ok(Contender { asked, found, system, ingredients, record })
 }

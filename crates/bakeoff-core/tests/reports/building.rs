@@ -149,6 +149,7 @@ fn described(name: &str) -> SystemRecord {
         date: None,
         already_running: false,
         tls_version: None,
+        between: None,
         nodes: 3,
         promises: Promises {
             replication: "to a majority of 3 nodes".to_owned(),

@@ -70,6 +70,11 @@ pub(crate) struct NodeSpec {
     pub(crate) never_root: bool,
     /// The signal that asks it to end; `SIGTERM` when `None`.
     pub(crate) stop_signal: Option<Signal>,
+    /// Files that it writes its errors into besides its output, relative to its directory; they
+    /// need not be there. What they say while a load runs is in the record, as is what its output
+    /// says.
+    #[allow(dead_code, reason = "a seam: it is read next")]
+    pub(crate) logs: Vec<PathBuf>,
 }
 
 /// A command that makes what a server needs: a database's directory, a copy of another's.
@@ -112,6 +117,7 @@ impl NodeSpec {
             before: Vec::new(),
             never_root: false,
             stop_signal: None,
+            logs: Vec::new(),
         }
     }
 

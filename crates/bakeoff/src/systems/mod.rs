@@ -286,6 +286,9 @@ pub(crate) struct Description {
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     /// What it knows from the start, such as the passwords that its nodes are given.
     pub(crate) memory: Memory,
+    /// How this member and those beside it speak to each other: `plain HTTP`, `mTLS, TLS 1.3`.
+    /// What has `TLS` in it counts as encrypted, all else as not. Any member of a system may say it.
+    pub(crate) between: Option<&'static str>,
 }
 
 impl Description {

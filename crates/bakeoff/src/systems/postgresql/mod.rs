@@ -164,6 +164,7 @@ impl System for PostgreSql {
                 stop_signal: Some(Signal::INT),
                 dir,
                 name: name.clone(),
+                ..NodeSpec::default()
             });
         }
         memory.keep(credentials);
