@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::Measurement;
-use crate::units::{figure_text, latency_text};
+use crate::units::{count_text, figure_text, latency_text, plural};
 
 pub mod machine;
 
@@ -82,14 +82,34 @@ impl Verdict {
     }
 }
 
-/// What reading back acknowledged writes found.
+/// What an audit is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Audited {
+    /// Keys that were acknowledged, and are read back.
+    #[default]
+    Writes,
+    /// Requests that somebody granted, and that were let through: never more than were granted.
+    Passages,
+}
+
+impl Audited {
+    fn is_writes(&self) -> bool {
+        *self == Self::Writes
+    }
+}
+
+/// What reading back acknowledged writes found, or counting what was let through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
     /// When: `after the load`, `after kill -9 and restart of all nodes`.
     pub when: String,
-    /// Keys with an acknowledged write.
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Audited::is_writes")]
+    pub of: Audited,
+    /// Keys with an acknowledged write; of passages, requests that were granted.
     pub acknowledged: u64,
-    /// How many of them were read back.
+    /// How many of them were read back; of passages, requests that were let through.
     pub read: u64,
     /// How many were gone.
     pub lost: u64,
@@ -108,6 +128,7 @@ impl Audit {
     pub fn of(when: &str, verdict: Verdict) -> Self {
         Self {
             when: when.to_owned(),
+            of: Audited::Writes,
             acknowledged: 0,
             read: 0,
             lost: 0,
@@ -115,6 +136,38 @@ impl Audit {
             unreadable: 0,
             examples: Vec::new(),
             verdict,
+        }
+    }
+}
+
+/// Requests that were granted and that were let through, each by the word of who did it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passages {
+    /// By whom rights are known.
+    pub granted: u64,
+    /// To what is protected.
+    pub passed: u64,
+}
+
+impl Passages {
+    /// What follows for a gate: that nothing passed unchecked. A grant that was not made use of, since
+    /// the client had left, is no fault.
+    pub fn audit(self, when: &str) -> Audit {
+        let Self { granted, passed } = self;
+        let verdict = match passed.saturating_sub(granted) {
+            0 => Verdict::Passed,
+            unchecked => Verdict::Failed(format!(
+                "{} passed unchecked: {} in all, with {} granted",
+                plural(unchecked, "request"),
+                count_text(passed),
+                count_text(granted),
+            )),
+        };
+        Audit {
+            of: Audited::Passages,
+            acknowledged: granted,
+            read: passed,
+            ..Audit::of(when, verdict)
         }
     }
 }
@@ -164,5 +217,17 @@ mod tests {
         check(&measured(0.1, 1_100, 2_000), &["could not keep the schedule"]);
         check(&measured(0.1, 1_100, 20_000), &[]);
         check(&measured(0.95, 5_000, 20_000), &["95.0 %", "could not keep the schedule"]);
+    }
+
+    #[test]
+    fn more_that_passed_than_was_granted_passed_unchecked() {
+        let audit = |granted, passed| Passages { granted, passed }.audit("during the load");
+        assert!(audit(0, 0).verdict.passed());
+        assert!(audit(10_000, 9_999).verdict.passed());
+        assert!(audit(10_000, 10_000).verdict.passed());
+        let Verdict::Failed(why) = audit(10_000, 12_001).verdict else { panic!("it passed") };
+        assert_eq!(why, "2,001 requests passed unchecked: 12,001 in all, with 10,000 granted");
+        let one = audit(1, 0);
+        assert_eq!((one.acknowledged, one.read, one.of), (1, 0, Audited::Passages));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::check::{Audit, Verdict};
+use crate::check::{Audit, Audited, Verdict};
 use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::record::{Environment, PartRecord, Setting, SystemRecord};
@@ -362,8 +362,9 @@ fn until_then(trial: &TrialFigures) -> Option<String> {
     Some(format!(" ({verified} operations verified in {seconds} s by then)"))
 }
 
-/// Keys read back, keys acknowledged, and the trials whose audit held.
-type Held = (u64, u64, usize);
+/// What it is about, keys read back, keys acknowledged, and the trials whose audit held; of passages,
+/// requests let through, and granted.
+type Held = (Audited, u64, u64, usize);
 
 /// What auditing found, for each system and moment.
 pub(super) fn audits(of: &Comparison) -> Vec<String> {
@@ -390,8 +391,12 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
                 audits().map(|(_, audit)| audit).filter(|audit| audit.verdict.passed()).collect();
             if !passed.is_empty() {
                 let sum = |count: fn(&Audit) -> u64| passed.iter().map(|audit| count(audit)).sum();
-                let found =
-                    (sum(|audit| audit.read), sum(|audit| audit.acknowledged), passed.len());
+                let found = (
+                    passed[0].of,
+                    sum(|audit| audit.read),
+                    sum(|audit| audit.acknowledged),
+                    passed.len(),
+                );
                 match held.iter_mut().find(|(same, _)| *same == found) {
                     Some((_, moments)) => moments.push(when),
                     None => held.push((found, vec![when])),
@@ -403,11 +408,19 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
                 }
             }
         }
-        lines.extend(held.into_iter().map(|((read, all, trials), moments)| {
+        lines.extend(held.into_iter().map(|((about, read, all, trials), moments)| {
             let sample = if read < all { "a sample of " } else { "" };
             let (read, all, of) = (count_text(read), count_text(all), trials_text(trials));
             let when = and(&moments);
-            format!("{name}: {sample}{read} of {all} acknowledged keys read back {when} ({of})")
+            match about {
+                Audited::Writes => format!(
+                    "{name}: {sample}{read} of {all} acknowledged keys read back {when} ({of})"
+                ),
+                Audited::Passages => format!(
+                    "{name}: nothing passed unchecked {when}: {read} requests passed, {all} were \
+                     granted ({of})"
+                ),
+            }
         }));
         lines.extend(failed);
         let missing = |trial: &&TrialFigures| trial.audits.is_empty() && !trial.figures.is_empty();

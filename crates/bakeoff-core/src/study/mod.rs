@@ -618,6 +618,8 @@ pub struct Kind {
     /// Whether a system of this kind, otherwise well read, can be run; what is wrong with it, and
     /// what to write instead.
     pub sound: fn(&System) -> Result<(), (String, String)>,
+    /// Why a system of this kind, as it is set up, cannot do what its kind can.
+    pub lacks: fn(&System, Operation) -> Option<String>,
     /// How its reads can be had.
     pub reads: &'static [ReadConsistency],
     /// Its options: name, how a value is to look, what it means.
@@ -644,6 +646,7 @@ impl Kind {
             roles: &[],
             emulates: None,
             sound: |_| Ok(()),
+            lacks: |_, _| None,
             reads: &[],
             options: &[],
             nodes_max: 1,

@@ -20,7 +20,7 @@ pub(super) fn check(
     for read in workloads {
         for system in systems {
             if let Some(kind) = system.kind.filter(|_| read.is_done_by(system)) {
-                can_do(mistaken, read, &system.name, kind);
+                can_do(mistaken, read, system, kind);
             }
         }
         if let Some(workload) = &read.workload {
@@ -50,11 +50,16 @@ pub(super) fn check(
 }
 
 /// Whether the kind of system has what the workload asks for.
-fn can_do(mistaken: &mut Mistaken<'_>, read: &ReadWorkload, system: &str, kind: &Kind) {
+fn can_do(mistaken: &mut Mistaken<'_>, read: &ReadWorkload, of: &ReadSystem<'_>, kind: &Kind) {
+    let system = &of.name;
     for (operation, at) in &read.mix_at {
         if !kind.operations.contains(operation) {
             let what = format!("system `{system}` cannot `{operation}`");
             mistaken.hint(at, what, abilities(kind));
+        } else if let Some(why) = of.system.as_ref().and_then(|one| (kind.lacks)(one, *operation)) {
+            let what = format!("system `{system}` cannot `{operation}`: {why}");
+            let hint = "name those that can in the workload's `systems`";
+            mistaken.hint(at, what, hint);
         }
     }
     for entry in &read.with {
