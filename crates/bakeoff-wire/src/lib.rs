@@ -32,6 +32,8 @@ pub mod hpack;
 mod hpack_tables;
 pub mod http1;
 pub mod http2;
+pub mod iproto;
+pub mod msgpack;
 pub mod postgres;
 pub mod protobuf;
 mod scram;

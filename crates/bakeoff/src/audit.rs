@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::record::Acknowledged;
 use bakeoff_core::study::ReadConsistency;
 use bakeoff_core::units::count_text;
 use rand::SeedableRng as _;
@@ -55,6 +56,8 @@ pub(crate) fn judge(
         audit.verdict = Verdict::Failed("no node is left to read from".into());
         return audit;
     }
+    // What does not arrive is found missing below.
+    let unsettled = system.settle(&nodes).err();
     let drive = Drive::once(asked, CLIENTS_MAX, 1, TIMEOUT);
     let driven = system.drive(KvLoad {
         nodes: &nodes,
@@ -84,6 +87,7 @@ pub(crate) fn judge(
     audit.wrong = findings.wrong;
     audit.unreadable = asked.saturating_sub(findings.read);
     audit.examples = findings.examples;
+    audit.examples.extend(unsettled);
     if measurement.interrupted {
         audit.verdict = Verdict::NotChecked("interrupted".into());
     } else if audit.lost + audit.wrong > 0 {
@@ -104,4 +108,49 @@ pub(crate) fn judge(
         ));
     }
     audit
+}
+
+/// The audit after a kill, of a system that promises a write to be there, at the least, when it is
+/// acknowledged. Where that is memory alone, what a kill takes is no broken promise, and nothing was
+/// shown to be kept either.
+pub(crate) fn after_a_kill(audit: Audit, promised: Option<Acknowledged>) -> Audit {
+    let in_memory = matches!(promised, Some(Acknowledged::Memory | Acknowledged::MajorityMemory));
+    if !in_memory || audit.lost == 0 || audit.wrong + audit.unreadable > 0 {
+        return audit;
+    }
+    let verdict = Verdict::NotChecked(format!(
+        "{} of {} acknowledged keys are gone, which is no broken promise: a write is acknowledged \
+         once it is in memory",
+        count_text(audit.lost),
+        count_text(audit.read),
+    ));
+    Audit { verdict, ..audit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kill_takes_from_memory_is_neither_kept_nor_a_broken_promise() {
+        let found = |lost, wrong, unreadable| Audit {
+            read: 9,
+            lost,
+            wrong,
+            unreadable,
+            ..Audit::of("after a kill", Verdict::Failed("gone".into()))
+        };
+        let verdict = |found, promised| after_a_kill(found, promised).verdict;
+        let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(Acknowledged::Memory)) else {
+            panic!("it was memory alone");
+        };
+        assert!(why.starts_with("7 of 9 acknowledged keys are gone"), "{why}");
+        for promised in [None, Some(Acknowledged::PageCache), Some(Acknowledged::Disk)] {
+            assert!(verdict(found(7, 0, 0), promised).failed(), "{promised:?}");
+        }
+        // What is there has to be right all the same.
+        assert!(verdict(found(7, 1, 0), Some(Acknowledged::Memory)).failed());
+        assert!(verdict(found(7, 0, 1), Some(Acknowledged::Memory)).failed());
+        assert!(verdict(found(0, 0, 0), Some(Acknowledged::Memory)).failed());
+    }
 }

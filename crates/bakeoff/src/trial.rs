@@ -389,7 +389,8 @@ impl Attempt<'_, '_> {
         self.phase("killing and restarting");
         let cluster = cluster.crash_and_restart(interrupted)?;
         self.phase("reading back");
-        self.record.audits.push(judge(&cluster, when));
+        let promised = self.contender.record.promises.acknowledged_in;
+        self.record.audits.push(audit::after_a_kill(judge(&cluster, when), promised));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
 }
@@ -489,6 +490,7 @@ fn fill(
             count_text(count)
         )));
     }
+    contender.system.settle(&cluster.nodes).map_err(Ended::Failed)?;
     Ok(count)
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Not here: what they answered (`../../transcripts`) and what is made of it (`main.rs`).
 
+use bakeoff_wire::iproto::{self, IteratorType};
+use bakeoff_wire::msgpack::Value;
 use bakeoff_wire::postgres;
 use bakeoff_wire::protobuf::{bytes_len, put_bytes, put_message_header, put_uint};
 use bakeoff_wire::zookeeper::{CreateMode, Request};
@@ -153,4 +155,52 @@ pub(crate) fn postgres_turns(mut said: &[u8]) -> Vec<&[u8]> {
     }
     turns.push(said);
     turns
+}
+
+/// A session of Tarantool, before its greeting.
+pub(crate) fn iproto() -> iproto::Session {
+    iproto::Session::new("bench", "pencil")
+}
+
+/// What Tarantool says before anything can be asked: its greeting and the answer to the proof.
+pub(crate) fn iproto_begins(said: &[u8]) -> usize {
+    let length = said.get(iproto::GREETING_SIZE + 1..).and_then(|rest| rest.first_chunk());
+    let answer = length.map_or(usize::MAX, |length| u32::from_be_bytes(*length) as usize);
+    said.len().min(answer.saturating_add(iproto::GREETING_SIZE + 5))
+}
+
+const ONE: &[Value<'static>] = &[Value::Unsigned(1)];
+const NINE: &[Value<'static>] = &[Value::Unsigned(9)];
+const SEVEN_A_NIL: &[Value<'static>] = &[Value::Unsigned(7), Value::Text(b"a"), Value::Nil];
+const ONE_A: &[Value<'static>] = &[Value::Unsigned(1), Value::Text(b"a")];
+const ONE_B: &[Value<'static>] = &[Value::Unsigned(1), Value::Bytes(b"b")];
+const TWO_C: &[Value<'static>] = &[Value::Unsigned(2), Value::Text(b"c")];
+
+/// Requests of Tarantool, all sent at once. The first is answered last.
+pub(crate) fn iproto_asks() -> Vec<iproto::Request<'static>> {
+    use iproto::Request::{Call, Delete, Eval, Insert, Ping, Replace, Select};
+    let (space, index) = (512, 0);
+    let select = |iterator, limit, key| Select { space, index, iterator, offset: 0, limit, key };
+    let eval = |expression| Eval { expression, arguments: &[] };
+    vec![
+        eval("require('fiber').sleep(0.2) return 'late'"),
+        Ping,
+        Eval { expression: "return ...", arguments: SEVEN_A_NIL },
+        Insert { space, tuple: ONE_A },
+        Insert { space, tuple: ONE_B },
+        Replace { space, tuple: ONE_B },
+        Replace { space, tuple: TWO_C },
+        select(IteratorType::Equal, 10, ONE),
+        select(IteratorType::GreaterOrEqual, 10, ONE),
+        select(IteratorType::GreaterOrEqual, 1, ONE),
+        select(IteratorType::Less, 10, ONE),
+        Delete { space, index, key: ONE },
+        Delete { space, index, key: ONE },
+        select(IteratorType::All, 10, &[]),
+        Insert { space: 599, tuple: NINE },
+        Call { function: "nothing", arguments: &[] },
+        eval("error('no')"),
+        eval("box.session.push(1) return 2.5, -3, {a = {true, false}}, {}"),
+        eval("return string.rep('x', 20000)"),
+    ]
 }

@@ -9,7 +9,7 @@ mod asked;
 
 use bakeoff_wire::protobuf::{Fields, Value};
 use bakeoff_wire::zookeeper::{self, Event, Reply, Resumption, Session};
-use bakeoff_wire::{grpc, http1, http2, postgres};
+use bakeoff_wire::{grpc, http1, http2, iproto, msgpack, postgres};
 use proptest::prelude::*;
 
 fn transcript(name: &str) -> Vec<u8> {
@@ -341,6 +341,7 @@ fn every_transcript_is_replayed() {
     replayed.extend(["etcd-3.4.23", "etcd-3.6.16", "http2-nginx-1.22.1"].map(str::to_owned));
     replayed.extend(["expired", "resumed", "session"].map(|n| format!("zookeeper-3.9.3-{n}")));
     replayed.extend(["refused", "session", "trusted"].map(|n| format!("postgresql-15.18-{n}")));
+    replayed.extend(["refused", "session"].map(|n| format!("tarantool-2.6.0-{n}")));
     replayed.sort_unstable();
     assert_eq!(names, replayed);
 }
@@ -427,4 +428,98 @@ fn postgresql_lets_in_whom_it_trusts() {
 fn postgresql_says_that_a_password_is_wrong() {
     let says = ["password authentication failed for user \"bench\" (28P01)"];
     check("postgresql-15.18-refused", replay_postgres, &says);
+}
+
+fn iproto_value(value: msgpack::Value<'_>) -> String {
+    use msgpack::Value;
+    match value {
+        Value::Nil => "nil".into(),
+        Value::Bool(yes) => yes.to_string(),
+        Value::Unsigned(number) => number.to_string(),
+        Value::Signed(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Text(text) if text.len() > 99 => format!("{} bytes of text", text.len()),
+        Value::Text(text) => format!("'{}'", String::from_utf8_lossy(text)),
+        Value::Bytes(bytes) => format!("bytes {}", bytes.escape_ascii()),
+        Value::Array(values) => iproto_values(values),
+        Value::Map(entries) => {
+            let entry = |(key, value)| format!("{}: {}", iproto_value(key), iproto_value(value));
+            format!("{{{}}}", entries.map(entry).collect::<Vec<_>>().join(", "))
+        }
+        Value::Extension(kind, bytes) => format!("extension {kind} of {}", bytes.len()),
+    }
+}
+
+fn iproto_values(values: msgpack::Array<'_>) -> String {
+    format!("[{}]", values.map(iproto_value).collect::<Vec<_>>().join(", "))
+}
+
+/// Asks everything as soon as it may; answers are told by their requests, in the order they came.
+fn replay_iproto(pieces: &[&[u8]]) -> Vec<String> {
+    let mut session = asked::iproto();
+    let mut out = Vec::new();
+    let mut seen = Vec::new();
+    let mut syncs: Vec<iproto::SyncId> = Vec::new();
+    let bytes = pieces.concat();
+    let begins = asked::iproto_begins(&bytes);
+    let mut at = 0;
+    for piece in pieces {
+        // What can be asked once the beginning is there is asked before the rest is looked at.
+        let (before, after) = piece.split_at(begins.saturating_sub(at).min(piece.len()));
+        at += piece.len();
+        for piece in [before, after] {
+            let mut on = |event: iproto::Event<'_>| {
+                seen.push(match event {
+                    iproto::Event::Ready { version } => format!("ready {version}"),
+                    iproto::Event::Refused(error) => format!("refused: {error}"),
+                    iproto::Event::Answer { sync, result } => {
+                        let place = syncs.iter().position(|&one| one == sync).unwrap();
+                        match result {
+                            Ok(data) => format!("{place} {}", iproto_values(data)),
+                            Err(error) => format!("{place} {error}"),
+                        }
+                    }
+                });
+            };
+            session.receive(piece, &mut out, &mut on).unwrap();
+            if syncs.is_empty() && session.capacity() > 0 {
+                let asks = asked::iproto_asks();
+                syncs.extend(asks.iter().map(|&ask| session.request(ask, &mut out).unwrap()));
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_tarantool_session_is_understood_in_the_order_in_which_it_is_answered() {
+    let expected = [
+        "ready 2.6.0",
+        "1 []",
+        "2 [7, 'a', nil]",
+        "3 [[1, 'a']]",
+        "4 Duplicate key exists in unique index 'primary' in space 'bakeoff' (ER_TUPLE_FOUND, 3)",
+        "5 [[1, bytes b]]",
+        "6 [[2, 'c']]",
+        "7 [[1, bytes b]]",
+        "8 [[1, bytes b], [2, 'c']]",
+        "9 [[1, bytes b]]",
+        "10 []",
+        "11 [[1, bytes b]]",
+        "12 []",
+        "13 [[2, 'c']]",
+        "14 Space '599' does not exist (ER_NO_SUCH_SPACE, 36)",
+        "15 Procedure 'nothing' is not defined (ER_NO_SUCH_PROC, 33)",
+        "16 eval:1: no (ER_PROC_LUA, 32)",
+        "17 [2.5, -3, {'a': [true, false]}, []]",
+        "18 [20000 bytes of text]",
+        "0 ['late']",
+    ];
+    check("tarantool-2.6.0-session", replay_iproto, &expected);
+}
+
+#[test]
+fn tarantool_says_that_a_password_is_wrong() {
+    let says = ["refused: Incorrect password supplied for user 'bench' (ER_PASSWORD_MISMATCH, 47)"];
+    check("tarantool-2.6.0-refused", replay_iproto, &says);
 }

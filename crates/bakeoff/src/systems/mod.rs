@@ -24,6 +24,7 @@ pub(crate) mod postgresql;
 #[cfg(test)]
 mod table;
 pub(crate) mod talk;
+pub(crate) mod tarantool;
 #[cfg(test)]
 mod testing;
 pub(crate) mod vault;
@@ -64,6 +65,7 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
         &dynamodb_emulator::DynamoDbEmulator,
         &haproxy::HaProxy,
         &http::Http,
+        &tarantool::Tarantool,
     ]
 }
 
@@ -143,6 +145,14 @@ pub(crate) trait System: fmt::Debug + Sync {
         keyed: &Keyed,
     ) -> Result<(), String> {
         let _ = (first, nodes, workload, keyed);
+        Ok(())
+    }
+
+    /// Waits until what was acknowledged is on all nodes, for a system that hands it on after it has
+    /// acknowledged it and has no leader to ask; an error tells which nodes lack what. Called once
+    /// all keys are written, and before what was acknowledged is read back.
+    fn settle(&self, nodes: &[Access]) -> Result<(), String> {
+        let _ = nodes;
         Ok(())
     }
 

@@ -69,7 +69,13 @@ impl Case {
 
     /// Whether how fresh its reads are is not for a study to say.
     pub(crate) fn has_one_kind_of_read(&self) -> bool {
-        matches!(self.kind, "vault" | "openbao")
+        matches!(self.kind, "vault" | "openbao" | "tarantool")
+    }
+
+    /// Whether all of its nodes are masters, and none leads: of two writes of a key at two nodes at
+    /// once each may keep another one.
+    pub(crate) fn has_masters(&self) -> bool {
+        self.kind == "tarantool" && self.nodes > 1
     }
 
     /// `etcd: {kind: etcd, version: "3.6", nodes: 3}`

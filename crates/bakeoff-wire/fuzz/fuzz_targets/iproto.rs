@@ -1,0 +1,74 @@
+//! What a Tarantool server says to the requests of the transcripts, whole and in pieces, and what
+//! any bytes are in MessagePack. The requests are sent when the greeting and one more packet are there.
+#![no_main]
+
+#[path = "../../tests/transcripts/asked.rs"]
+#[allow(dead_code)]
+mod asked;
+mod cuts;
+
+use bakeoff_wire::iproto::{Event, Request};
+use bakeoff_wire::msgpack;
+use libfuzzer_sys::fuzz_target;
+
+fn outcome<'a>(first: &[u8], pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
+    let mut session = asked::iproto();
+    let mut out = Vec::new();
+    let mut seen = Vec::new();
+    let mut on = |event: Event<'_>| {
+        seen.push(match event {
+            Event::Answer { sync, result: Ok(data) } => {
+                assert_eq!(data.len(), data.clone().count());
+                format!("{sync:?} {:?}", data.collect::<Vec<_>>())
+            }
+            event => format!("{event:?}"),
+        });
+    };
+    if session.receive(first, &mut out, &mut on).is_err() {
+        return (seen, false);
+    }
+    for (place, request) in asked::iproto_asks().into_iter().enumerate() {
+        if let Ok(sync) = session.request(request, &mut out)
+            && place % 5 == 4
+        {
+            session.give_up(sync);
+        }
+    }
+    for piece in pieces {
+        if session.receive(piece, &mut out, &mut on).is_err() {
+            assert!(session.receive(b"", &mut out, &mut |_| {}).is_err());
+            assert!(session.request(Request::Ping, &mut out).is_err());
+            return (seen, false);
+        }
+    }
+    (seen, true)
+}
+
+/// Goes through all of a value: what was taken for one has to be whole.
+fn walk(value: msgpack::Value<'_>) {
+    match value {
+        msgpack::Value::Array(values) => {
+            assert_eq!(values.len(), values.clone().count());
+            values.for_each(walk);
+        }
+        msgpack::Value::Map(entries) => {
+            assert_eq!(entries.len(), entries.clone().count());
+            entries.for_each(|(key, value)| {
+                walk(key);
+                walk(value);
+            });
+        }
+        _ => {}
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let (first, rest) = input.split_at(asked::iproto_begins(input));
+    assert_eq!(outcome(first, [rest].into_iter()), outcome(first, cuts::cuts(rest)));
+    if let Ok((value, rest)) = msgpack::read(input) {
+        let mut again = Vec::new();
+        msgpack::put(&value, &mut again);
+        assert!(again.len() <= input.len() - rest.len() + 4);
+        walk(value);
+    }
+});

@@ -1,0 +1,590 @@
+//! MessagePack: values in, bytes out, and back.
+//!
+//! "MessagePack specification" (<https://github.com/msgpack/msgpack/blob/master/spec.md>). What is
+//! read lies where it was received: nothing is copied and nothing is set aside for what a length
+//! only claims. Lists and maps are known to be whole, and no deeper than [`DEPTH_MAX`], before
+//! anybody goes through them.
+//!
+//! Not here: what the values mean (`iproto`), and what extensions hold.
+
+use std::fmt;
+
+/// How many lists and maps may stand in each other.
+pub const DEPTH_MAX: u32 = 32;
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value<'a> {
+    /// Nothing.
+    Nil,
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number, not negative.
+    Unsigned(u64),
+    /// A negative whole number; one that is not is written and read as [`Value::Unsigned`].
+    Signed(i64),
+    /// Another number.
+    Float(f64),
+    /// Text, which nobody has looked at whether it is UTF-8.
+    Text(&'a [u8]),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// A list.
+    Array(Array<'a>),
+    /// Keys and their values.
+    Map(Map<'a>),
+    /// Something of the type given, for those who know it.
+    Extension(i8, &'a [u8]),
+}
+
+impl<'a> Value<'a> {
+    /// What a text or bytes hold.
+    pub fn bytes(&self) -> Option<&'a [u8]> {
+        match *self {
+            Self::Text(bytes) | Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// A whole number that is not negative.
+    pub fn unsigned(&self) -> Option<u64> {
+        match *self {
+            Self::Unsigned(number) => Some(number),
+            _ => None,
+        }
+    }
+}
+
+/// The values of a list, in its order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Array<'a> {
+    rest: &'a [u8],
+    left: u32,
+}
+
+impl<'a> Iterator for Array<'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        let left = self.left.checked_sub(1)?;
+        let (value, rest) = read(self.rest).ok()?;
+        (self.left, self.rest) = (left, rest);
+        Some(value)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for Array<'_> {}
+
+/// The entries of a map, in its order. A key may be there twice.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Map<'a> {
+    rest: &'a [u8],
+    left: u32,
+}
+
+impl<'a> Iterator for Map<'a> {
+    type Item = (Value<'a>, Value<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let left = self.left.checked_sub(1)?;
+        let (key, rest) = read(self.rest).ok()?;
+        let (value, rest) = read(rest).ok()?;
+        (self.left, self.rest) = (left, rest);
+        Some((key, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for Map<'_> {}
+
+/// Why bytes are no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Malformed {
+    /// They end before the value does.
+    Truncated,
+    /// No value begins with this byte.
+    Reserved,
+    /// More than [`DEPTH_MAX`] lists and maps stand in each other.
+    TooDeep,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Truncated => "a truncated value",
+            Self::Reserved => "a byte that begins no value",
+            Self::TooDeep => "values that are nested too deep",
+        })
+    }
+}
+
+/// Reads the first value, and returns what follows it.
+///
+/// # Errors
+/// When the bytes do not begin with a whole value.
+pub fn read(input: &[u8]) -> Result<(Value<'_>, &[u8]), Malformed> {
+    let (head, rest) = head(input)?;
+    Ok(match head {
+        Head::Value(value) => (value, rest),
+        Head::Array(left) => {
+            let (content, rest) = whole(rest, u64::from(left))?;
+            (Value::Array(Array { rest: content, left }), rest)
+        }
+        Head::Map(left) => {
+            let (content, rest) = whole(rest, 2 * u64::from(left))?;
+            (Value::Map(Map { rest: content, left }), rest)
+        }
+    })
+}
+
+/// What a value begins with: all of it, unless it holds others.
+enum Head<'a> {
+    Value(Value<'a>),
+    Array(u32),
+    Map(u32),
+}
+
+fn head(input: &[u8]) -> Result<(Head<'_>, &[u8]), Malformed> {
+    let (&first, rest) = input.split_first().ok_or(Malformed::Truncated)?;
+    let value = |(value, rest)| Ok((Head::Value(value), rest));
+    match first {
+        0x00..=0x7f => value((Value::Unsigned(first.into()), rest)),
+        0x80..=0x8f => Ok((Head::Map((first & 0x0f).into()), rest)),
+        0x90..=0x9f => Ok((Head::Array((first & 0x0f).into()), rest)),
+        0xa0..=0xbf => {
+            let (text, rest) = split(rest, (first & 0x1f).into())?;
+            value((Value::Text(text), rest))
+        }
+        0xc0 => value((Value::Nil, rest)),
+        0xc1 => Err(Malformed::Reserved),
+        0xc2 | 0xc3 => value((Value::Bool(first == 0xc3), rest)),
+        0xc4..=0xc6 => {
+            let (length, rest) = unsigned(rest, 1 << (first - 0xc4))?;
+            let (bytes, rest) = split(rest, length)?;
+            value((Value::Bytes(bytes), rest))
+        }
+        0xc7..=0xc9 => {
+            let (length, rest) = unsigned(rest, 1 << (first - 0xc7))?;
+            value(extension(rest, length)?)
+        }
+        0xca => {
+            let (bits, rest) = array(rest)?;
+            value((Value::Float(f32::from_be_bytes(bits).into()), rest))
+        }
+        0xcb => {
+            let (bits, rest) = array(rest)?;
+            value((Value::Float(f64::from_be_bytes(bits)), rest))
+        }
+        0xcc..=0xcf => {
+            let (number, rest) = unsigned(rest, 1 << (first - 0xcc))?;
+            value((Value::Unsigned(number), rest))
+        }
+        0xd0..=0xd3 => {
+            let width = 1 << (first - 0xd0);
+            let (number, rest) = unsigned(rest, width)?;
+            let unused = 64 - 8 * width as u32;
+            value((whole_number((number << unused) as i64 >> unused), rest))
+        }
+        0xd4..=0xd8 => value(extension(rest, 1 << (first - 0xd4))?),
+        0xd9..=0xdb => {
+            let (length, rest) = unsigned(rest, 1 << (first - 0xd9))?;
+            let (text, rest) = split(rest, length)?;
+            value((Value::Text(text), rest))
+        }
+        0xdc..=0xdf => {
+            let (count, rest) = unsigned(rest, if first & 1 == 0 { 2 } else { 4 })?;
+            let count = count as u32; // of at most four bytes
+            Ok((if first < 0xde { Head::Array(count) } else { Head::Map(count) }, rest))
+        }
+        0xe0..=0xff => value((Value::Signed((first as i8).into()), rest)),
+    }
+}
+
+fn whole_number(number: i64) -> Value<'static> {
+    u64::try_from(number).map_or(Value::Signed(number), Value::Unsigned)
+}
+
+/// Splits off so many values, which may hold others.
+fn whole(input: &[u8], count: u64) -> Result<(&[u8], &[u8]), Malformed> {
+    // How many values are still due at each depth; the first list or map is one already.
+    let mut due = [0_u64; DEPTH_MAX as usize];
+    due[0] = count;
+    let (mut depth, mut rest) = (0, input);
+    loop {
+        if due[depth] == 0 {
+            if depth == 0 {
+                return Ok(input.split_at(input.len() - rest.len()));
+            }
+            depth -= 1;
+            continue;
+        }
+        due[depth] -= 1;
+        let (head, after) = head(rest)?;
+        rest = after;
+        let inside = match head {
+            Head::Value(_) => continue,
+            Head::Array(count) => u64::from(count),
+            Head::Map(count) => 2 * u64::from(count),
+        };
+        depth += 1;
+        *due.get_mut(depth).ok_or(Malformed::TooDeep)? = inside;
+    }
+}
+
+fn split(input: &[u8], length: u64) -> Result<(&[u8], &[u8]), Malformed> {
+    let length = usize::try_from(length).map_err(|_| Malformed::Truncated)?;
+    input.split_at_checked(length).ok_or(Malformed::Truncated)
+}
+
+fn array<const N: usize>(input: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
+    let (taken, rest) = input.split_first_chunk().ok_or(Malformed::Truncated)?;
+    Ok((*taken, rest))
+}
+
+/// A big-endian number of 1, 2, 4 or 8 bytes.
+fn unsigned(input: &[u8], width: usize) -> Result<(u64, &[u8]), Malformed> {
+    let (bytes, rest) = input.split_at_checked(width).ok_or(Malformed::Truncated)?;
+    Ok((bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
+}
+
+fn extension(input: &[u8], length: u64) -> Result<(Value<'_>, &[u8]), Malformed> {
+    let ([kind], rest) = array(input)?;
+    let (bytes, rest) = split(rest, length)?;
+    Ok((Value::Extension(kind as i8, bytes), rest))
+}
+
+/// Appends a value, as short as it can be written.
+pub fn put(value: &Value<'_>, out: &mut Vec<u8>) {
+    match value {
+        Value::Nil => out.push(0xc0),
+        Value::Bool(yes) => out.push(0xc2 + u8::from(*yes)),
+        Value::Unsigned(number) => put_unsigned(*number, out),
+        Value::Signed(number) => put_signed(*number, out),
+        Value::Float(number) => {
+            out.push(0xcb);
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        Value::Text(text) => put_text(text, out),
+        Value::Bytes(bytes) => put_bytes(bytes, out),
+        Value::Array(array) => {
+            put_array(array.left, out);
+            out.extend_from_slice(array.rest);
+        }
+        Value::Map(map) => {
+            put_map(map.left, out);
+            out.extend_from_slice(map.rest);
+        }
+        Value::Extension(kind, bytes) => {
+            match bytes.len() {
+                1 => out.push(0xd4),
+                2 => out.push(0xd5),
+                4 => out.push(0xd6),
+                8 => out.push(0xd7),
+                16 => out.push(0xd8),
+                length => put_length(length as u64, [0xc7, 0xc8, 0xc9], out),
+            }
+            out.push(*kind as u8);
+            out.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// Appends a whole number that is not negative.
+pub fn put_unsigned(number: u64, out: &mut Vec<u8>) {
+    match number {
+        0..=0x7f => out.push(number as u8),
+        0x80..=0xff => out.extend_from_slice(&[0xcc, number as u8]),
+        0x100..=0xffff => {
+            out.push(0xcd);
+            out.extend_from_slice(&(number as u16).to_be_bytes());
+        }
+        0x1_0000..=0xffff_ffff => {
+            out.push(0xce);
+            out.extend_from_slice(&(number as u32).to_be_bytes());
+        }
+        _ => {
+            out.push(0xcf);
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+    }
+}
+
+fn put_signed(number: i64, out: &mut Vec<u8>) {
+    if let Ok(number) = u64::try_from(number) {
+        put_unsigned(number, out);
+    } else if (-32..0).contains(&number) {
+        out.push(number as u8);
+    } else if let Ok(number) = i8::try_from(number) {
+        out.extend_from_slice(&[0xd0, number as u8]);
+    } else if let Ok(number) = i16::try_from(number) {
+        out.push(0xd1);
+        out.extend_from_slice(&number.to_be_bytes());
+    } else if let Ok(number) = i32::try_from(number) {
+        out.push(0xd2);
+        out.extend_from_slice(&number.to_be_bytes());
+    } else {
+        out.push(0xd3);
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// Appends text.
+pub fn put_text(text: &[u8], out: &mut Vec<u8>) {
+    match text.len() {
+        0..32 => out.push(0xa0 | text.len() as u8),
+        length => put_length(length as u64, [0xd9, 0xda, 0xdb], out),
+    }
+    out.extend_from_slice(text);
+}
+
+/// Appends bytes.
+pub fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    put_length(bytes.len() as u64, [0xc4, 0xc5, 0xc6], out);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a length after the first byte for one, two or four bytes of it. What is of 4 GiB or
+/// more cannot be said in MessagePack; its length is cut.
+fn put_length(length: u64, [one, two, four]: [u8; 3], out: &mut Vec<u8>) {
+    match length {
+        0..=0xff => out.extend_from_slice(&[one, length as u8]),
+        0x100..=0xffff => {
+            out.push(two);
+            out.extend_from_slice(&(length as u16).to_be_bytes());
+        }
+        _ => {
+            out.push(four);
+            out.extend_from_slice(&(length as u32).to_be_bytes());
+        }
+    }
+}
+
+/// Begins a list; so many values have to follow.
+pub fn put_array(count: u32, out: &mut Vec<u8>) {
+    put_count(count, 0x90, 0xdc, out);
+}
+
+/// Begins a map; so many keys, each with a value, have to follow.
+pub fn put_map(count: u32, out: &mut Vec<u8>) {
+    put_count(count, 0x80, 0xde, out);
+}
+
+fn put_count(count: u32, short: u8, long: u8, out: &mut Vec<u8>) {
+    match count {
+        0..16 => out.push(short | count as u8),
+        16..=0xffff => {
+            out.push(long);
+            out.extend_from_slice(&(count as u16).to_be_bytes());
+        }
+        _ => {
+            out.push(long + 1);
+            out.extend_from_slice(&count.to_be_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> =
+            hex.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+        digits.chunks(2).map(|digits| digits[0] << 4 | digits[1]).collect()
+    }
+
+    fn check(hex: &str, expected: Result<Value<'_>, Malformed>) {
+        let input = bytes(hex);
+        let read = read(&input).map(|(value, rest)| {
+            assert!(rest.is_empty(), "{hex}: {} bytes are left", rest.len());
+            value
+        });
+        assert_eq!(read, expected, "{hex}");
+    }
+
+    #[test]
+    fn every_form_of_the_specification_is_read() {
+        use Value::{Bool, Bytes, Extension, Float, Nil, Signed, Text, Unsigned};
+        check("c0", Ok(Nil));
+        check("c2", Ok(Bool(false)));
+        check("c3", Ok(Bool(true)));
+        check("7f", Ok(Unsigned(127)));
+        check("cc ff", Ok(Unsigned(255)));
+        check("cd ffff", Ok(Unsigned(65_535)));
+        check("ce ffffffff", Ok(Unsigned(u32::MAX.into())));
+        check("cf ffffffffffffffff", Ok(Unsigned(u64::MAX)));
+        check("e0", Ok(Signed(-32)));
+        check("ff", Ok(Signed(-1)));
+        check("d0 80", Ok(Signed(-128)));
+        check("d0 7f", Ok(Unsigned(127)));
+        check("d1 8000", Ok(Signed(-32_768)));
+        check("d2 80000000", Ok(Signed(i32::MIN.into())));
+        check("d3 8000000000000000", Ok(Signed(i64::MIN)));
+        check("ca 3fc00000", Ok(Float(1.5)));
+        check("cb 3ff8000000000000", Ok(Float(1.5)));
+        check("a2 6162", Ok(Text(b"ab")));
+        check("d9 02 6162", Ok(Text(b"ab")));
+        check("da 0002 6162", Ok(Text(b"ab")));
+        check("db 00000002 6162", Ok(Text(b"ab")));
+        check("c4 02 6162", Ok(Bytes(b"ab")));
+        check("c5 0002 6162", Ok(Bytes(b"ab")));
+        check("c6 00000002 6162", Ok(Bytes(b"ab")));
+        check("d4 fe 61", Ok(Extension(-2, b"a")));
+        check("d6 01 61626364", Ok(Extension(1, b"abcd")));
+        check("c7 03 01 616263", Ok(Extension(1, b"abc")));
+        check("c8 0003 01 616263", Ok(Extension(1, b"abc")));
+        check("c9 00000003 01 616263", Ok(Extension(1, b"abc")));
+    }
+
+    #[test]
+    fn lists_and_maps_are_gone_through_without_a_copy() {
+        for hex in ["92 01 92 02 a1 61", "dc 0002 01 92 02 a1 61", "dd 00000002 01 92 02 a1 61"] {
+            let input = bytes(hex);
+            let (Value::Array(mut list), b"") = read(&input).unwrap() else { panic!("{hex}") };
+            assert_eq!(list.len(), 2);
+            assert_eq!(list.next(), Some(Value::Unsigned(1)));
+            let Some(Value::Array(inner)) = list.next() else { panic!("{hex}") };
+            assert_eq!(inner.collect::<Vec<_>>(), [Value::Unsigned(2), Value::Text(b"a")]);
+            assert_eq!(list.next(), None);
+        }
+        for hex in ["81 01 c0", "de 0001 01 c0", "df 00000001 01 c0"] {
+            let input = bytes(hex);
+            let (Value::Map(map), b"") = read(&input).unwrap() else { panic!("{hex}") };
+            assert_eq!(map.collect::<Vec<_>>(), [(Value::Unsigned(1), Value::Nil)]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_said_to_be_none() {
+        check("", Err(Malformed::Truncated));
+        check("c1", Err(Malformed::Reserved));
+        check("92 01", Err(Malformed::Truncated));
+        check("92 01 c1", Err(Malformed::Reserved));
+        check("81 01", Err(Malformed::Truncated));
+        check("cd ff", Err(Malformed::Truncated));
+        check("a3 6162", Err(Malformed::Truncated));
+        check("d4 01", Err(Malformed::Truncated));
+        // Lengths that are claimed cost nothing.
+        check("dd ffffffff", Err(Malformed::Truncated));
+        check("df ffffffff 01", Err(Malformed::Truncated));
+        check("c6 ffffffff", Err(Malformed::Truncated));
+    }
+
+    #[test]
+    fn nesting_has_a_limit() {
+        let nested = |depth: usize| [vec![0x91; depth], vec![0xc0]].concat();
+        assert!(read(&nested(DEPTH_MAX as usize)).is_ok());
+        assert_eq!(read(&nested(DEPTH_MAX as usize + 1)), Err(Malformed::TooDeep));
+        assert_eq!(read(&nested(1_000_000)), Err(Malformed::TooDeep));
+    }
+
+    /// A value to write, which owns what it holds.
+    #[derive(Debug, Clone)]
+    enum Owned {
+        Plain(i128),
+        Float(f64),
+        Text(Vec<u8>),
+        Bytes(Vec<u8>),
+        Extension(i8, Vec<u8>),
+        Array(Vec<Owned>),
+        Map(Vec<(Owned, Owned)>),
+    }
+
+    fn owned() -> impl Strategy<Value = Owned> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..300);
+        let leaf = prop_oneof![
+            any::<u64>().prop_map(|number| Owned::Plain(number.into())),
+            any::<i64>().prop_map(|number| Owned::Plain(number.into())),
+            (-200_i128..70_000).prop_map(Owned::Plain),
+            any::<f64>().prop_filter("is itself", |n| !n.is_nan()).prop_map(Owned::Float),
+            bytes().prop_map(Owned::Text),
+            bytes().prop_map(Owned::Bytes),
+            (any::<i8>(), bytes()).prop_map(|(kind, bytes)| Owned::Extension(kind, bytes)),
+        ];
+        leaf.prop_recursive(4, 64, 20, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..20).prop_map(Owned::Array),
+                proptest::collection::vec((inner.clone(), inner), 0..20).prop_map(Owned::Map),
+            ]
+        })
+    }
+
+    fn written(value: &Owned, out: &mut Vec<u8>) {
+        match value {
+            Owned::Plain(number) => match u64::try_from(*number) {
+                Ok(number) => put(&Value::Unsigned(number), out),
+                Err(_) => put(&Value::Signed(*number as i64), out),
+            },
+            Owned::Float(number) => put(&Value::Float(*number), out),
+            Owned::Text(text) => put(&Value::Text(text), out),
+            Owned::Bytes(bytes) => put(&Value::Bytes(bytes), out),
+            Owned::Extension(kind, bytes) => put(&Value::Extension(*kind, bytes), out),
+            Owned::Array(values) => {
+                put_array(values.len() as u32, out);
+                values.iter().for_each(|value| written(value, out));
+            }
+            Owned::Map(entries) => {
+                put_map(entries.len() as u32, out);
+                entries.iter().for_each(|(key, value)| {
+                    written(key, out);
+                    written(value, out);
+                });
+            }
+        }
+    }
+
+    fn is(value: &Value<'_>, expected: &Owned) -> bool {
+        match (value, expected) {
+            (Value::Unsigned(number), Owned::Plain(other)) => i128::from(*number) == *other,
+            (Value::Signed(number), Owned::Plain(other)) => i128::from(*number) == *other,
+            (Value::Float(number), Owned::Float(other)) => number == other,
+            (Value::Text(bytes), Owned::Text(other)) => bytes == other,
+            (Value::Bytes(bytes), Owned::Bytes(other)) => bytes == other,
+            (Value::Extension(kind, bytes), Owned::Extension(other, others)) => {
+                kind == other && bytes == others
+            }
+            (Value::Array(values), Owned::Array(others)) => {
+                values.len() == others.len()
+                    && values.clone().zip(others).all(|(value, other)| is(&value, other))
+            }
+            (Value::Map(entries), Owned::Map(others)) => {
+                entries.len() == others.len()
+                    && entries.clone().zip(others).all(|((key, value), (other, others))| {
+                        is(&key, other) && is(&value, others)
+                    })
+            }
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(value in owned()) {
+            let mut out = Vec::new();
+            written(&value, &mut out);
+            let (seen, rest) = read(&out).unwrap();
+            prop_assert!(rest.is_empty() && is(&seen, &value), "{:?}", seen);
+            let mut again = Vec::new();
+            put(&seen, &mut again);
+            prop_assert_eq!(again, out);
+        }
+
+        #[test]
+        fn any_bytes_are_a_value_or_an_error(input: Vec<u8>) {
+            if let Ok((value, rest)) = read(&input) {
+                let mut again = Vec::new();
+                put(&value, &mut again);
+                prop_assert!(again.len() <= input.len() - rest.len() + 4, "a float may grow");
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Runs Tarantool, one node or two to three that are all masters, and opens sessions to it.
+//!
+//! Nodes of a cluster replicate what each of them acknowledged to the others, after it was
+//! acknowledged; none leads and all can be written to. Nothing resolves conflicts, as Tarantool
+//! has nothing that does by default: of two writes of a key at two nodes at once each node may keep
+//! another one.
+//!
+//! It is a store of keys and what an access gateway asks too: `check_access` says whether a session
+//! may have a resource, and counts its answers (`rights`).
+//!
+//! `wal_mode` is Tarantool's default unless the study says otherwise: `write`, which hands each
+//! write to the kernel before it is acknowledged, and does not sync it.
+//!
+//! Not here: the wire format (`bakeoff_wire::iproto`), what nodes execute (`node.lua`), timing
+//! (`engine`).
+
+mod ask;
+pub(crate) mod recipe;
+mod rights;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
+use bakeoff_core::study::{
+    self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
+};
+
+use self::ask::{Look, call};
+use self::session::TarantoolSession;
+use super::talk::PATIENCE;
+use super::{
+    ASKED, Access, Asked, Description, KvLoad, Memory, System, Unready, View, plain_value, setting,
+};
+use crate::engine::{EngineError, clock};
+use crate::host::ports::Allocator;
+use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
+use crate::install::Recipe;
+use crate::kv::Keyed;
+#[cfg_attr(not(test), allow(unused_imports, reason = "what stands before it asks"))]
+pub(crate) use rights::{Counts, granted};
+pub(crate) use rights::{fill_sessions, session_name, stranger_name};
+
+/// Tarantool.
+#[derive(Debug)]
+pub(crate) struct Tarantool;
+
+/// Who may use what bakeoff made in a cluster that was started here. It has no `Debug`, so that
+/// nothing prints it.
+pub(crate) struct Credentials {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+const MEMTX_MEMORY: &str = "memtx-memory";
+const WAL_MODE: &str = "wal-mode";
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: MEMTX_MEMORY,
+        form: OptionForm::Size,
+        meaning: "how much memory it sets aside for what is stored; 256MiB when absent",
+    },
+    KindOption {
+        name: WAL_MODE,
+        form: OptionForm::Word(&["none", "write", "fsync"]),
+        meaning: "whether a write is logged before it is acknowledged, and the log synced; write when absent",
+    },
+];
+
+/// The number of the space that keys are in: the first that is not Tarantool's own.
+const KV_SPACE: u32 = 512;
+/// Number of the index by which a key is looked up.
+const PRIMARY: u32 = 0;
+
+/// What every node executes.
+const NODE: &str = include_str!("node.lua");
+
+/// How long nodes may take to hand on to each other what was acknowledged.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+
+impl System for Tarantool {
+    fn kind(&self) -> Kind {
+        Kind {
+            operations: &[
+                Operation::Put,
+                Operation::Get,
+                Operation::Delete,
+                Operation::List,
+                Operation::Insert,
+                Operation::Ping,
+                Operation::CheckAccess,
+                Operation::Denied,
+            ],
+            reads: &[ReadConsistency::Default],
+            options: OPTIONS,
+            sound,
+            nodes_max: 3,
+            value_size_max: 1_000_000, // memtx_max_tuple_size is 1 MiB and holds the key too
+            in_flight_max: 1000,
+            ..Kind::new("tarantool")
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, asked: &study::System) -> Promises {
+        let alone = asked.nodes <= 1;
+        let (acknowledged, acknowledged_in) = match super::option(asked, WAL_MODE) {
+            Some("none") => {
+                ("once it is in memory (`wal_mode` none): nothing is kept", Acknowledged::Memory)
+            }
+            Some("fsync") if alone => ("after it is synced to disk", Acknowledged::Disk),
+            Some("fsync") => ("after the node asked has synced it to disk", Acknowledged::Disk),
+            _ if alone => (
+                "once the kernel has it (`wal_mode` write): a crash of the program loses nothing, \
+                 a power cut may",
+                Acknowledged::PageCache,
+            ),
+            _ => (
+                "once the kernel of the node asked has it (`wal_mode` write), before any other node",
+                Acknowledged::PageCache,
+            ),
+        };
+        let (replication, reads) = match alone {
+            true => (
+                "none: one node has the data, in memory",
+                "from memory: the newest write, though it may not be logged yet",
+            ),
+            false => (
+                "asynchronous, master-master: each node is written to and hands that on to all \
+                 others; nothing resolves conflicts",
+                "from the memory of the node asked, which may be old",
+            ),
+        };
+        Promises {
+            replication: replication.into(),
+            acknowledged: acknowledged.into(),
+            reads: reads.into(),
+            acknowledged_in: Some(acknowledged_in),
+            freshness: super::freshness(self, asked),
+        }
+    }
+
+    fn authentication(&self) -> Option<&'static str> {
+        Some("user and password (chap-sha1), once a connection")
+    }
+
+    fn freshness(&self, asked: &study::System, _: ReadConsistency) -> Freshness {
+        match asked.nodes {
+            0 | 1 => Freshness::Linearizable,
+            _ => Freshness::NodeAsked,
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let credentials = Credentials {
+            user: "bakeoff".into(),
+            password: format!("{:032x}", rand::random::<u128>()),
+        };
+        let nodes = asked.node_names().map(|name| Ok((name, ports.take()?)));
+        let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
+        let all: Vec<u16> = nodes.iter().map(|&(_, port)| port).collect();
+        let command = installed.command();
+        let (program, leading) = command.split_first().expect("a command has a program");
+        let specs = (1..).zip(nodes).map(|(number, (name, port))| {
+            let config = config(asked, number, &all, &credentials);
+            let file = |path: &str, contents: &str, mode| NodeFile {
+                path: path.into(),
+                contents: contents.into(),
+                mode,
+            };
+            NodeSpec {
+                program: program.into(),
+                args: leading.iter().cloned().chain(["node.lua".into()]).collect(),
+                env: installed.env(),
+                files: vec![
+                    file("node.lua", NODE, FileMode::Readable),
+                    file("config.lua", &config, FileMode::Private),
+                ],
+                dir: asked.dir.join(&name),
+                ports: vec![("client".into(), port)],
+                limits: asked.system.limits.clone(),
+                name,
+                ..NodeSpec::default()
+            }
+        });
+        let nodes = specs.collect();
+        let memory = Memory::default();
+        memory.keep(credentials);
+        Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+        let mut version = None;
+        for node in nodes {
+            let Look { version: said, status, both, trouble, .. } = ask::look(node)?;
+            let name = &node.name;
+            if status != "running" {
+                return Err(format!("`{name}` is {status}").into());
+            }
+            if both + 1 < nodes.len() as u64 {
+                let others = nodes.len() - 1;
+                let seen = format!("`{name}` replicates with {both} of {others} others");
+                return Err(match trouble.is_empty() {
+                    true => seen.into(),
+                    false => format!("{seen}: {trouble}").into(),
+                });
+            }
+            version = version.or(said.split('-').next().map(str::to_owned));
+        }
+        let leader = (nodes.len() == 1).then_some(0);
+        Ok(View { leader, version })
+    }
+
+    fn settle(&self, nodes: &[Access]) -> Result<(), String> {
+        if nodes.len() < 2 {
+            return Ok(());
+        }
+        let deadline = clock::now() + SETTLED_WITHIN;
+        loop {
+            let came = nodes.iter().map(|node| Ok(ask::look(node)?.came));
+            let came = came.collect::<Result<Vec<_>, String>>()?;
+            if came.iter().all(|one| *one == came[0]) {
+                return Ok(());
+            }
+            if clock::now() > deadline {
+                let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+                return Err(format!(
+                    "{} do not have each other's writes after {SETTLED_WITHIN:?}",
+                    names.join(" and ")
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn prepare(
+        &self,
+        _: &Access,
+        nodes: &[Access],
+        workload: &Workload,
+        _: &Keyed,
+    ) -> Result<(), String> {
+        match workload.mix.contains_key(&Operation::CheckAccess) {
+            true => fill_sessions(nodes, workload.keys.count),
+            false => Ok(()),
+        }
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        call(node, PATIENCE, "bakeoff.clear", &[], |_| Some(()))
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(TarantoolSession::new)
+    }
+}
+
+fn sound(system: &study::System) -> Result<(), (String, String)> {
+    let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
+    if !system.endpoints.is_empty() {
+        return wrong(
+            "bakeoff loads only a Tarantool that it has started: its spaces and functions are its own",
+            "leave `endpoints` out",
+        );
+    }
+    if system.nodes > 1 && super::option(system, WAL_MODE) == Some("none") {
+        return wrong(
+            "nodes replicate what is in their logs, and without a log there is nothing to replicate",
+            "write `nodes: 1`, or another `wal-mode`",
+        );
+    }
+    Ok(())
+}
+
+/// A node's `config.lua`. What is not in its `box` is Tarantool's default.
+fn config(asked: &Asked<'_>, number: u16, ports: &[u16], credentials: &Credentials) -> String {
+    let Credentials { user, password } = credentials;
+    let mut text = String::from("return {\n");
+    let mut line = |words: std::fmt::Arguments<'_>| {
+        let _ = writeln!(text, "    {words}");
+    };
+    line(format_args!("user = '{user}', password = '{password}',"));
+    line(format_args!("nodes = {}, first = {}, kv = {KV_SPACE},", ports.len(), number == 1));
+    line(format_args!("box = {{"));
+    line(format_args!("    listen = '127.0.0.1:{}',", ports[usize::from(number) - 1]));
+    line(format_args!("    feedback_enabled = false,"));
+    if let Some(size) = asked.option(MEMTX_MEMORY) {
+        line(format_args!("    memtx_memory = {},", plain_value(&OptionForm::Size, size)));
+    }
+    if let Some(mode) = asked.option(WAL_MODE) {
+        line(format_args!("    wal_mode = '{mode}',"));
+    }
+    if ports.len() > 1 {
+        // Of those that have nothing yet the one with the smallest identity begins.
+        line(format_args!("    instance_uuid = '00000000-0000-4000-8000-{number:012}',"));
+        line(format_args!("    replication = {{"));
+        for port in ports {
+            line(format_args!("        '{user}:{password}@127.0.0.1:{port}',"));
+        }
+        line(format_args!("    }},"));
+    }
+    line(format_args!("}},"));
+    text.push_str("}\n");
+    text
+}
+
+fn settings(asked: &Asked<'_>) -> Vec<Setting> {
+    let mut settings = vec![setting(
+        "feedback_enabled",
+        false,
+        "it would tell its makers of itself, at an address outside this machine",
+    )];
+    for (name, option) in [("memtx_memory", MEMTX_MEMORY), ("wal_mode", WAL_MODE)] {
+        if let Some(value) = asked.option(option) {
+            settings.push(setting(name, value, ASKED));
+        }
+    }
+    if asked.system.nodes > 1 {
+        settings.push(setting(
+            "replication",
+            "all nodes, of each node",
+            "each node is a master of the others: `nodes` above 1 means that",
+        ));
+        settings.push(setting(
+            "instance_uuid",
+            "ascending with the node's number",
+            "the first node is the one that makes the cluster, as chance would have it otherwise",
+        ));
+    }
+    settings
+}

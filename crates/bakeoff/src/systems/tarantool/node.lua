@@ -1,0 +1,123 @@
+-- What each node runs: the functions that clients call, its settings (config.lua, beside it), and on
+-- the first node, once, the spaces and the user.
+--
+-- Whatever follows the first start must stand here as well: a restart runs this file again.
+
+local fiber = require('fiber')
+local config = dofile('config.lua')
+
+-- Checks since this process began, which is what tells counts of one life from those of another.
+-- They are in its memory: to write them down would cost more than a check does.
+local counts = {granted = 0, refused = 0, since = fiber.time64()}
+
+-- Whether a session may have a resource. What is no text has no session and may have nothing.
+local function may(session, resource)
+    if type(session) ~= 'string' or type(resource) ~= 'string' then
+        return false
+    end
+    local found = box.space.sessions:get(session)
+    return found ~= nil and resource:sub(1, #found[2]) == found[2]
+end
+
+-- What a gate asks before each request. Nothing between the answer and its count yields.
+function check_access(session, resource)
+    local granted = may(session, resource)
+    if granted then
+        counts.granted = counts.granted + 1
+    else
+        counts.refused = counts.refused + 1
+    end
+    return granted
+end
+
+bakeoff = {}
+
+function bakeoff.counts()
+    return counts.granted, counts.refused, counts.since
+end
+
+-- Allows the sessions from one number to before another all resources that begin so.
+function bakeoff.make_sessions(from, to, resources)
+    box.begin()
+    for number = from, to - 1 do
+        box.space.sessions:replace({string.format('session-%d', number), resources})
+    end
+    box.commit()
+end
+
+function bakeoff.forget_sessions()
+    box.space.sessions:truncate()
+end
+
+-- The keys of a directory, whose name ends in `/`.
+function bakeoff.names(directory)
+    local names = {}
+    for _, tuple in box.space.kv:pairs({directory}, {iterator = 'GE'}) do
+        local key = tuple[1]
+        if key:sub(1, #directory) ~= directory then
+            break
+        end
+        names[#names + 1] = key
+    end
+    return names
+end
+
+function bakeoff.clear()
+    box.space.kv:truncate()
+    box.space.sessions:truncate()
+end
+
+-- Its version, what state it is in, how many others it follows and is followed by, what it says
+-- of those that it does not, and how far it has come with what each of them wrote.
+function bakeoff.look()
+    local info = box.info
+    local both, trouble, came = 0, '', {}
+    for id = 1, config.nodes do
+        came[id] = info.vclock[id] or 0
+    end
+    for id, other in pairs(info.replication) do
+        if id ~= info.id then
+            local from, to = other.upstream or {}, other.downstream or {}
+            if from.status == 'follow' and to.status == 'follow' then
+                both = both + 1
+            else
+                trouble = string.format('it is %s from node %d and %s to it; %s',
+                    from.status or 'not yet copied', id, to.status or 'not yet copied',
+                    from.message or to.message or '')
+            end
+        end
+    end
+    return info.version, info.status, both, trouble, came
+end
+
+box.cfg(config.box)
+
+local last = 'bakeoff.look'
+
+if config.first and not box.schema.func.exists(last) then
+    local user, once = config.user, {if_not_exists = true}
+    box.schema.user.create(user, {password = config.password, if_not_exists = true})
+    box.schema.user.grant(user, 'replication', nil, nil, once)
+    -- Its number is the one that clients go by.
+    local kv = box.schema.space.create('kv', {id = config.kv, if_not_exists = true})
+    kv:create_index('primary', {parts = {{1, 'string'}}, if_not_exists = true})
+    box.schema.user.grant(user, 'read,write', 'space', 'kv', once)
+    local sessions = box.schema.space.create('sessions', {if_not_exists = true})
+    sessions:create_index('primary', {parts = {{1, 'string'}}, type = 'hash', if_not_exists = true})
+    box.schema.user.grant(user, 'read', 'space', 'sessions', once)
+    box.schema.func.create('check_access', once)
+    box.schema.user.grant(user, 'execute', 'function', 'check_access', once)
+    -- These are done with the rights of who made them.
+    local names = {}
+    for name in pairs(bakeoff) do
+        if 'bakeoff.' .. name ~= last then
+            table.insert(names, 'bakeoff.' .. name)
+        end
+    end
+    -- A node that can be asked how it is has all the others.
+    table.insert(names, last)
+    for _, name in ipairs(names) do
+        box.schema.func.create(name, {setuid = true, if_not_exists = true})
+        box.schema.user.grant(user, 'execute', 'function', name, once)
+    end
+end
