@@ -105,10 +105,21 @@ pub(super) fn said_version(text: &str) -> Option<String> {
         if dotted && numeric(parts.next()) && numeric(parts.next()) {
             // HAProxy of a distribution says the distribution's version.
             let packaged = ["+deb", "ubuntu"].iter().any(|mark| bare.contains(mark));
-            return Some(if packaged { upstream(bare) } else { bare }.to_owned());
+            let said = if packaged { upstream(bare) } else { bare };
+            return Some(released(said).to_owned());
         }
     }
     None
+}
+
+/// What git calls the commit of a release, `2.6.0-0-g47aa4e01e`, is that release; other commits are
+/// none.
+fn released(said: &str) -> &str {
+    let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match said.split_once("-0-g") {
+        Some((release, hash)) if is_hash(hash) => release,
+        _ => said,
+    }
 }
 
 /// The first date (`2024-10-29`) in what a program printed: when it says that it was built.
@@ -205,6 +216,9 @@ mod tests {
             ("HAProxy version 2.8.5-1ubuntu3.4 2025/10/02\n", Some("2.8.5")),
             ("postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)\n", Some("15.20")),
             ("Vault v1.21.0 (818ca8b3), built 2025-10-21T14:00:00Z\n", Some("1.21.0")),
+            ("Tarantool 2.6.0-0-g47aa4e01e\nTarget: Linux-x86_64\n", Some("2.6.0")),
+            ("Tarantool 2.6.0-14-g47aa4e01e\n", Some("2.6.0-14-g47aa4e01e")),
+            ("x 2.6.0-0-git\n", Some("2.6.0-0-git")),
             ("no number", None),
             ("Git SHA: 12ab", None),
             ("", None),

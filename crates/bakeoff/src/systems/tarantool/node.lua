@@ -95,18 +95,24 @@ box.cfg(config.box)
 local last = 'bakeoff.look'
 
 if config.first and not box.schema.func.exists(last) then
-    local user, once = config.user, {if_not_exists = true}
-    box.schema.user.create(user, {password = config.password, if_not_exists = true})
-    box.schema.user.grant(user, 'replication', nil, nil, once)
-    -- Its number is the one that clients go by.
-    local kv = box.schema.space.create('kv', {id = config.kv, if_not_exists = true})
-    kv:create_index('primary', {parts = {{1, 'string'}}, if_not_exists = true})
-    box.schema.user.grant(user, 'read,write', 'space', 'kv', once)
-    local sessions = box.schema.space.create('sessions', {if_not_exists = true})
-    sessions:create_index('primary', {parts = {{1, 'string'}}, type = 'hash', if_not_exists = true})
-    box.schema.user.grant(user, 'read', 'space', 'sessions', once)
-    box.schema.func.create('check_access', once)
-    box.schema.user.grant(user, 'execute', 'function', 'check_access', once)
+    local user = config.user
+    -- A table anew each time, for Tarantool writes into it.
+    local function once(options)
+        options = options or {}
+        options.if_not_exists = true
+        return options
+    end
+    box.schema.user.create(user, once({password = config.password}))
+    box.schema.user.grant(user, 'replication', nil, nil, once())
+    -- Its number is the one that clients go by. Tarantool would number the next one the same.
+    local kv = box.schema.space.create('kv', once({id = config.kv}))
+    kv:create_index('primary', once({parts = {{1, 'string'}}}))
+    box.schema.user.grant(user, 'read,write', 'space', 'kv', once())
+    local sessions = box.schema.space.create('sessions', once({id = config.kv + 1}))
+    sessions:create_index('primary', once({parts = {{1, 'string'}}, type = 'hash'}))
+    box.schema.user.grant(user, 'read', 'space', 'sessions', once())
+    box.schema.func.create('check_access', once())
+    box.schema.user.grant(user, 'execute', 'function', 'check_access', once())
     -- These are done with the rights of who made them.
     local names = {}
     for name in pairs(bakeoff) do
@@ -117,7 +123,7 @@ if config.first and not box.schema.func.exists(last) then
     -- A node that can be asked how it is has all the others.
     table.insert(names, last)
     for _, name in ipairs(names) do
-        box.schema.func.create(name, {setuid = true, if_not_exists = true})
-        box.schema.user.grant(user, 'execute', 'function', name, once)
+        box.schema.func.create(name, once({setuid = true}))
+        box.schema.user.grant(user, 'execute', 'function', name, once())
     end
 end
