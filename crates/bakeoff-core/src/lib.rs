@@ -6,6 +6,7 @@
 pub mod check;
 pub mod condition;
 pub mod divide;
+pub mod gist;
 pub mod histogram;
 pub mod ledger;
 pub mod measurement;
@@ -13,6 +14,7 @@ pub mod observed;
 pub mod plan;
 pub mod record;
 pub mod report;
+pub mod said;
 pub mod schedule;
 pub mod staleness;
 pub mod stats;

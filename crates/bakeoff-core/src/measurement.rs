@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::gist::gist_of_answer;
 use crate::histogram::{Latencies, PackedLatencies};
 use crate::staleness::Staleness;
 use crate::units;
@@ -53,6 +54,11 @@ impl ErrorKind {
         Self::Unsent,
     ];
 
+    /// Whether errors of this kind differ in what was seen of them, so that it is counted.
+    pub fn is_told_by_its_text(self) -> bool {
+        !matches!(self, Self::Refused | Self::Timeout | Self::Unsent)
+    }
+
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -70,6 +76,9 @@ impl ErrorKind {
 
 /// How many examples of each kind of error are kept.
 pub const EXAMPLES_MAX: usize = 3;
+
+/// How many texts of each kind of error are told apart; errors with further texts are only counted.
+pub const TEXTS_MAX: usize = 16;
 
 /// Shorter times without a success are not told: a slow sync is no stall.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
@@ -124,6 +133,78 @@ pub struct Errors {
     pub count: u64,
     /// The first of them.
     pub examples: Vec<Example>,
+    /// What they said, without what varies from one to the next, and how many said it; at most
+    /// [`TEXTS_MAX`], the most frequent first. Empty for kinds whose name says all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<ErrorText>,
+}
+
+/// Errors that said the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorText {
+    /// What they said: `503: no leader`.
+    pub text: String,
+    /// How many.
+    pub count: u64,
+}
+
+impl Errors {
+    /// Counts what an error said.
+    fn count_text(&mut self, what: &str) {
+        // Most say the same each time, and then the text itself is what it says.
+        if let Some(same) = self.texts.iter_mut().find(|one| one.text == what) {
+            same.count += 1;
+            return;
+        }
+        self.add_text(&gist_of_answer(what), 1);
+    }
+
+    fn add_text(&mut self, text: &str, count: u64) {
+        let room = self.texts.len() < TEXTS_MAX;
+        match self.texts.iter_mut().find(|one| one.text == text) {
+            Some(same) => same.count += count,
+            None if room => {
+                self.texts.push(ErrorText { text: text.to_owned(), count });
+            }
+            None => {}
+        }
+    }
+
+    /// Adds all of `other`: counts exactly, texts as far as there is room for them.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.examples.extend(other.examples.iter().cloned());
+        self.examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
+        self.examples.truncate(EXAMPLES_MAX);
+        other.texts.iter().for_each(|one| self.add_text(&one.text, one.count));
+        self.texts.sort_by(|a, b| b.count.cmp(&a.count).then(a.text.cmp(&b.text)));
+    }
+}
+
+/// TLS handshakes of the clients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// With certificates and a key exchange of their own.
+    pub full: u64,
+    /// That took up the session of an earlier connection.
+    pub resumed: u64,
+}
+
+impl Handshakes {
+    /// All of them.
+    pub fn all(&self) -> u64 {
+        self.full + self.resumed
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.full += other.full;
+        self.resumed += other.resumed;
+    }
+
+    fn is_none(&self) -> bool {
+        self.all() == 0
+    }
 }
 
 /// One error, as it was seen.
@@ -164,12 +245,20 @@ impl OperationFigures {
         self.errors.values().map(|errors| errors.count).sum()
     }
 
-    /// Counts a failure and keeps it as an example if it is among the first.
+    /// Counts a failure with what it said, and keeps it as an example if it is among the first.
     pub fn count_error(&mut self, kind: ErrorKind, example: impl FnOnce() -> Example) {
         let errors = self.errors.entry(kind).or_default();
         errors.count += 1;
-        if errors.examples.len() < EXAMPLES_MAX {
-            errors.examples.push(example());
+        let first = errors.examples.len() < EXAMPLES_MAX;
+        if !first && !kind.is_told_by_its_text() {
+            return;
+        }
+        let example = example();
+        if kind.is_told_by_its_text() {
+            errors.count_text(&example.what);
+        }
+        if first {
+            errors.examples.push(example);
         }
     }
 
@@ -182,11 +271,7 @@ impl OperationFigures {
         self.service.merge(&other.service);
         self.failed.merge(&other.failed);
         for (&kind, theirs) in &other.errors {
-            let ours = self.errors.entry(kind).or_default();
-            ours.count += theirs.count;
-            ours.examples.extend(theirs.examples.iter().cloned());
-            ours.examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
-            ours.examples.truncate(EXAMPLES_MAX);
+            self.errors.entry(kind).or_default().merge(theirs);
         }
     }
 
@@ -246,6 +331,9 @@ pub struct Measurement {
     pub disconnected: Duration,
     /// Connections that were lost or could not be had again, by what was seen.
     pub connection_errors: Errors,
+    /// TLS handshakes of the clients, those before the load began and of its warm-up among them.
+    #[serde(default, skip_serializing_if = "Handshakes::is_none")]
+    pub handshakes: Handshakes,
     /// From due to sent, for operations that did not have to wait for a free client or a
     /// connection: the generator's own lateness. Empty for a closed load.
     pub slip: Latencies,
@@ -390,6 +478,7 @@ impl Measurement {
             self.operations.entry(name.clone()).or_default().merge(figures);
         }
         self.warmup_operations += other.warmup_operations;
+        self.handshakes.merge(&other.handshakes);
         self.disconnected += other.disconnected;
         self.connection_errors.count += other.connection_errors.count;
         self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());
@@ -476,6 +565,43 @@ mod tests {
         let mut whole = stage(1, 20);
         whole.append(&stage(300, 4000));
         assert_eq!((whole.bytes_sent, whole.bytes_received), (301, 4020));
+    }
+
+    #[test]
+    fn handshakes_of_stages_and_of_what_was_measured_beside_add_up() {
+        let of = |full, resumed| Measurement {
+            handshakes: Handshakes { full, resumed },
+            ..Measurement::default()
+        };
+        let mut whole = of(1, 20);
+        whole.append(&of(300, 0));
+        whole.add_beside(&of(0, 4000));
+        assert_eq!(whole.handshakes, Handshakes { full: 301, resumed: 4020 });
+        let text = serde_json::to_string(&Measurement::default()).unwrap();
+        assert!(!text.contains("handshakes"), "{text}");
+    }
+
+    #[test]
+    fn errors_are_counted_by_what_they_said_and_few_texts_are_kept() {
+        let example = |what: String| Example { what, ..Example::default() };
+        let mut figures = OperationFigures::default();
+        for number in 0..40 {
+            figures.count_error(ErrorKind::Status, || example("500".to_owned()));
+            figures.count_error(ErrorKind::Status, || example(format!("503: took {number} ms")));
+            figures.count_error(ErrorKind::Timeout, || example("no answer".to_owned()));
+        }
+        let mut other = OperationFigures::default();
+        for word in "abcdefghijklmnopqrstuvwxyz".chars() {
+            other.count_error(ErrorKind::Status, || example(format!("500: {word}")));
+        }
+        other.count_error(ErrorKind::Status, || example("500".to_owned()));
+        figures.merge(&other);
+        let status = &figures.errors[&ErrorKind::Status];
+        assert_eq!((status.count, status.texts.len()), (107, TEXTS_MAX));
+        let text = |text: &str, count| ErrorText { text: text.to_owned(), count };
+        // The other had no room left for its last.
+        assert_eq!(status.texts[..2], [text("500", 40), text("503: took N ms", 40)]);
+        assert!(figures.errors[&ErrorKind::Timeout].texts.is_empty());
     }
 
     #[test]

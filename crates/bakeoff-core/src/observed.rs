@@ -66,6 +66,10 @@ pub enum Column {
     CpuWait,
     /// Counter, seconds that a cgroup's CPU limit held its threads back.
     CpuThrottled,
+    /// Counter: periods of a cgroup's CPU limit in which it ran.
+    CpuPeriods,
+    /// Counter: those of them in which the limit held it back.
+    CpuPeriodsThrottled,
     /// Gauge, bytes of resident memory.
     Resident,
     /// Gauge, bytes that the node's cgroup is charged with, page cache among them.

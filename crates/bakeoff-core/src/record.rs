@@ -18,6 +18,7 @@ use crate::check::{Audit, Verdict};
 use crate::measurement::Measurement;
 use crate::observed::Observed;
 use crate::plan::Trial;
+use crate::said::NodeLog;
 use crate::study::{ReadConsistency, Study};
 use crate::units;
 
@@ -272,6 +273,14 @@ pub struct TrialRecord {
     /// What was sampled from its beginning to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
+    /// What the nodes complained of in their own logs while the load ran; nodes that complained of
+    /// nothing are absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<NodeLog>,
+    /// The CPUs that the load generator was kept to, away from those that the nodes are pinned to;
+    /// empty where it was not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generator_cpus: Vec<u32>,
 }
 
 /// How a trial ended.
@@ -314,6 +323,13 @@ pub struct Usage {
     /// Time that a CPU limit held its threads back; `None` where nothing limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<f64>,
+    /// Periods of its CPU limit in which it ran; `None` where nothing limits it, or where they were
+    /// not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<u64>,
+    /// In how many of them its limit held it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods_throttled: Option<u64>,
     /// Most threads.
     #[serde(default)]
     pub threads_max: u64,

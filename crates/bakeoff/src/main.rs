@@ -2,6 +2,7 @@
 //!
 //! Parse, run, print, exit. Not here: everything else; `docs/architecture.md` is the map.
 
+mod apart;
 mod audit;
 mod canary;
 mod catalogue;

@@ -139,6 +139,8 @@ mod tests {
             checks: Vec::new(),
             outcome: Outcome::Completed,
             observed: None,
+            said: Vec::new(),
+            generator_cpus: Vec::new(),
         }
     }
 

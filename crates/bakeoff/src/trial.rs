@@ -16,6 +16,7 @@ use bakeoff_core::study::{Clusters, Load, Operation, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 
+use crate::apart::Apart;
 use crate::audit;
 use crate::cluster::{self, Ready};
 use crate::composition::compose;
@@ -96,7 +97,10 @@ pub(crate) fn run(
         checks: Vec::new(),
         outcome: Outcome::Completed,
         observed: None,
+        said: Vec::new(),
+        generator_cpus: Vec::new(),
     };
+    let mut marks = logs::Marks::default();
     let name =
         format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
     let own = stand.run_dir.join("trials").join(name);
@@ -113,6 +117,7 @@ pub(crate) fn run(
         record: &mut record,
         began,
         sampler: &mut sampler,
+        marks: &mut marks,
         messages,
     }
     .run();
@@ -137,6 +142,7 @@ pub(crate) fn run(
     }
     check("clock", check::machine::clock(wall, lasted));
     record.observed = Some(observed);
+    record.said = marks.complaints();
     match ended {
         Ok(()) => {}
         Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,
@@ -185,6 +191,8 @@ struct Attempt<'a, 'b> {
     record: &'a mut TrialRecord,
     began: Instant,
     sampler: &'a mut Sampler,
+    /// Where the load is in the nodes' logs.
+    marks: &'a mut logs::Marks,
     messages: &'a mut Messages,
 }
 
@@ -271,8 +279,13 @@ impl Attempt<'_, '_> {
             self.record.filled = fill(self.stand, self.contender, &cluster, &keyed, workload)?;
         }
 
+        let apart = self.keep_apart(&cluster);
+        *self.marks = logs::Marks::begin(cluster.processes());
         self.sampler.phase(LOAD);
-        self.record.stages = self.stages(workload, load, &nodes, &keyed)?;
+        let driven = self.stages(workload, load, &nodes, &keyed);
+        self.marks.end();
+        drop(apart);
+        self.record.stages = driven?;
         self.record.checks.extend(servers_check(&cluster));
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
@@ -286,6 +299,20 @@ impl Attempt<'_, '_> {
             cluster.stop();
         }
         Ok(())
+    }
+
+    /// Where all nodes are pinned, the generator leaves their CPUs to them.
+    fn keep_apart(&mut self, cluster: &Ready) -> Option<Apart> {
+        let apart = Apart::from(cluster.processes().map(Process::cpus))?;
+        let verdict = match &apart {
+            Ok(apart) => {
+                self.record.generator_cpus = apart.cpus().to_vec();
+                Verdict::Passed
+            }
+            Err(why) => Verdict::NotChecked(why.clone()),
+        };
+        self.record.checks.push(Check { name: "generator apart".into(), verdict });
+        apart.ok()
     }
 
     /// Drives the load, stage by stage, on the same cluster.

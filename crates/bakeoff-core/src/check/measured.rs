@@ -2,7 +2,7 @@
 //!
 //! Not here: what was sampled of the machine, and audits.
 
-use crate::measurement::{ErrorKind, Measurement};
+use crate::measurement::{ErrorKind, Handshakes, Measurement};
 use crate::observed::{Column, Observed, Series};
 use crate::plan;
 use crate::record::{Check, StageRecord};
@@ -48,7 +48,26 @@ pub fn measured(load: &Load, stages: &[StageRecord], observed: Option<&Observed>
         ),
         Check { name: "stationary".to_owned(), verdict: stationary(load, open, stages) },
     ]);
+    if !load.tls_resumption {
+        checks.push(Check { name: "handshakes".to_owned(), verdict: each_visit_first(stages) });
+    }
     checks
+}
+
+/// Whether no connection took up another one's TLS session, where none should.
+fn each_visit_first(stages: &[StageRecord]) -> Verdict {
+    let mut handshakes = Handshakes::default();
+    stages.iter().for_each(|stage| handshakes.merge(&stage.measurement.handshakes));
+    let (all, resumed) = (handshakes.all(), handshakes.resumed);
+    match (all, resumed) {
+        (0, _) => Verdict::NotChecked("no connection came to speak TLS".to_owned()),
+        (_, 0) => Verdict::Passed,
+        _ => Verdict::Failed(format!(
+            "{} of {} connections took up a TLS session that an earlier one had, and none should",
+            count_text(resumed),
+            count_text(all)
+        )),
+    }
 }
 
 /// Answers that were wrong or too old.
@@ -122,7 +141,7 @@ mod tests {
     use crate::measurement::{Errors, OperationFigures};
 
     fn stage(verified: u64, kind: ErrorKind, count: u64) -> StageRecord {
-        let errors = [(kind, Errors { count, examples: Vec::new() })].into();
+        let errors = [(kind, Errors { count, ..Errors::default() })].into();
         let figures = OperationFigures { verified, errors, ..OperationFigures::default() };
         let measurement = Measurement {
             window: Duration::from_secs(10),
@@ -131,6 +150,20 @@ mod tests {
             ..Measurement::default()
         };
         StageRecord { clients: 1, began: 0.0, measurement }
+    }
+
+    #[test]
+    fn a_session_that_is_taken_up_though_none_should_be_fails_the_trial() {
+        let with = |full, resumed| {
+            let mut one = stage(9, ErrorKind::Status, 0);
+            one.measurement.handshakes = Handshakes { full, resumed };
+            one
+        };
+        let why =
+            "1 of 2,012 connections took up a TLS session that an earlier one had, and none should";
+        assert_eq!(each_visit_first(&[with(11, 0), with(2000, 1)]), Verdict::Failed(why.into()));
+        assert_eq!(each_visit_first(&[with(1, 0), with(2, 0)]), Verdict::Passed);
+        assert!(matches!(each_visit_first(&[with(0, 0)]), Verdict::NotChecked(_)));
     }
 
     #[test]

@@ -8,20 +8,23 @@
 use std::collections::BTreeMap;
 
 use crate::check::{Audit, Verdict};
-use crate::measurement::{ErrorKind, Example, Measurement};
+use crate::measurement::{ErrorKind, ErrorText, Example, Measurement};
 use crate::plan;
 use crate::record::{Check, Outcome, Record, TrialRecord};
+use crate::said::NodeLog;
 use crate::staleness::Staleness;
 use crate::stats::{self, Figure, Summary};
-use crate::study::{Load, Operation, Workload};
-use crate::units::{latency_text, share_text, trials_text};
+use crate::study::{Load, Operation, System, Workload};
+use crate::units::{share_text, trials_text};
 use crate::workload::mix64;
 
 use super::drawn::Drawn;
 use super::figures::{self, Combined, Figures, Quantity};
 use super::floor::Limits;
 use super::judgement::Judgement;
-use super::noticed::{self, SlowNode, Stall};
+use super::nodes::{self, NodeFigures};
+use super::noticed::{self, Lasted, SlowNode, Stall, TwoHumps};
+use super::said;
 
 /// More errors than this share of all operations must be said wherever a rate is praised.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
@@ -83,6 +86,16 @@ pub(super) struct TrialFigures {
     pub(super) stall: Option<Stall>,
     /// Nodes that answered much later than the others.
     pub(super) slow_nodes: Vec<SlowNode>,
+    /// Latencies of one kind of operation that have two humps.
+    pub(super) two_humps: Option<TwoHumps>,
+    /// Failures that lasted alike.
+    pub(super) lasted: Option<Lasted>,
+    /// What errors said, kind by kind, the most frequent of each first.
+    pub(super) error_texts: Vec<(ErrorKind, ErrorText)>,
+    /// What each node used.
+    pub(super) nodes: Vec<NodeFigures>,
+    /// What the nodes complained of in their logs.
+    pub(super) said: Vec<NodeLog>,
     /// How old what reads returned was, by node; empty where that was not measured.
     pub(super) staleness: Vec<Staleness>,
     /// What its charts show.
@@ -90,8 +103,9 @@ pub(super) struct TrialFigures {
 }
 
 impl TrialFigures {
-    fn new(record: &TrialRecord, load: &Load) -> Self {
+    fn new(record: &TrialRecord, load: &Load, system: Option<&System>) -> Self {
         let whole = record.measurement();
+        let total = whole.as_ref().map(Measurement::total);
         let mut invalid_because = record.invalid_because();
         if whole.is_none() && invalid_because.is_empty() {
             invalid_because.push("nothing was measured".to_owned());
@@ -124,6 +138,16 @@ impl TrialFigures {
                 .as_ref()
                 .filter(|_| !load.targets.is_split())
                 .map_or_else(Vec::new, |whole| noticed::slow_nodes(record, whole)),
+            two_humps: noticed::two_humps(record),
+            lasted: total.as_ref().and_then(|total| noticed::lasted(&total.failed)),
+            error_texts: total.as_ref().map_or_else(Vec::new, |total| {
+                let texts = |(&kind, errors): (&ErrorKind, &crate::measurement::Errors)| {
+                    errors.texts.iter().map(|text| (kind, text.clone())).collect::<Vec<_>>()
+                };
+                total.errors.iter().flat_map(texts).collect()
+            }),
+            nodes: nodes::of_trial(record, whole.as_ref(), system),
+            said: record.said.clone(),
             staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
             drawn: Drawn::new(record, load.warmup, whole.as_ref()),
         }
@@ -315,44 +339,10 @@ impl Contender {
                 "{name} used up the workload's unique keys under {place} before its time was over"
             ));
         }
-        findings.extend(self.stalls(place));
-        findings.extend(self.slow_nodes(place));
+        findings.extend(noticed::findings(self, place));
+        findings.extend(nodes::findings(self, place));
+        findings.extend(said::finding(self, place));
         findings
-    }
-
-    /// Its longest stall.
-    fn stalls(&self, place: &str) -> Option<String> {
-        let stalls = || self.trials.iter().filter_map(|trial| Some((trial, trial.stall?)));
-        let (trial, longest) = stalls().max_by_key(|(_, stall)| stall.length)?;
-        let (count, run) = (stalls().count(), trials_text(self.trials.len()));
-        let (name, text, number) = (&self.system, longest.text(), trial.number);
-        let longest = if count > 1 { ", the longest" } else { "" };
-        Some(format!(
-            "{name} stalled in {count} of {run} under {place}: {text} (trial {number}{longest})"
-        ))
-    }
-
-    /// Each of its nodes that was slow in more than half of its trials, as it was in the first.
-    fn slow_nodes(&self, place: &str) -> Vec<String> {
-        let mut nodes: BTreeMap<&str, Vec<(u32, &SlowNode)>> = BTreeMap::new();
-        for trial in &self.trials {
-            for slow in &trial.slow_nodes {
-                nodes.entry(&slow.node).or_default().push((trial.number, slow));
-            }
-        }
-        nodes.retain(|_, slow| slow.len() * 2 > self.trials.len());
-        let said = nodes.into_iter().map(|(node, slow)| {
-            let (count, run) = (slow.len(), trials_text(self.trials.len()));
-            let (number, first) = slow[0];
-            let (its, others) = (latency_text(first.its), latency_text(first.others));
-            format!(
-                "{node} of {} answered {} under {place} in {count} of {run}: service time p50 {its} \
-                 against {others} (trial {number})",
-                self.system,
-                first.times_text()
-            )
-        });
-        said.collect()
     }
 }
 
@@ -476,7 +466,10 @@ fn contender(record: &Record, system: &str, workload: &Workload, load: &Load) ->
             .trials
             .iter()
             .filter(|record| here(&record.trial))
-            .map(|record| TrialFigures::new(record, load))
+            .map(|trial| {
+                let asked = record.header.study.systems.iter().find(|one| one.name == system);
+                TrialFigures::new(trial, load, asked)
+            })
             .collect(),
         published: published()
             .filter(|one| one.operation.is_none())

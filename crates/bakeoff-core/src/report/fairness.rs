@@ -11,7 +11,6 @@
 
 use serde::Serialize;
 
-use crate::check::Verdict;
 use crate::measurement::{ErrorKind, Measurement};
 use crate::record::{Acknowledged, Freshness, Record, SystemRecord, TrialRecord};
 use crate::stats::and;
@@ -20,7 +19,9 @@ use crate::units::{ByteCount, count_text, figure_text, share_text};
 
 use super::comparison::Comparison;
 
+mod limits;
 mod parts;
+mod transport;
 
 /// Errors on one side alone, from this share of its operations on, decide.
 const ERRORS_DECIDE: f64 = 0.01;
@@ -121,7 +122,9 @@ pub(super) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     for asked in reads_asked(study) {
         add(reads(asked, &sides));
     }
-    add(transport(&sides));
+    add(transport::row(&sides));
+    transport::between(&sides).into_iter().for_each(&mut add);
+    transport::handshakes(&sides).into_iter().for_each(&mut add);
     add(plain("authentication", &sides, Weight::Matters, |side| {
         let certificate = side.asked.tls.as_ref().is_some_and(|tls| tls.cert.is_some());
         let shown = certificate && side.asked.endpoints.iter().any(|endpoint| endpoint.tls);
@@ -130,9 +133,9 @@ pub(super) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
             certificate.into_iter().chain(side.is.authentication.clone()).collect();
         if ways.is_empty() { "none".to_owned() } else { ways.join(" and ") }
     }));
-    add(limits(&sides));
+    add(limits::row(&sides));
     let shared = record.header.environment.shared_with_servers;
-    add(plain("load generator", &sides, Weight::Decides, |side| generator(side, shared)));
+    add(plain("load generator", &sides, Weight::Decides, |side| limits::generator(side, shared)));
     add(plain("version", &sides, Weight::Matters, |side| {
         format!("{} {}", side.is.kind, side.is.version.as_deref().unwrap_or("of unknown version"))
     }));
@@ -419,101 +422,6 @@ fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
         names(false)
     );
     (row, Some(finding))
-}
-
-fn transport(sides: &[Side<'_>]) -> (Row, Option<String>) {
-    let encrypted = |side: &Side<'_>| {
-        if !side.is.already_running {
-            return side.is.tls_version.is_some().then_some(true);
-        }
-        let tls = side.asked.endpoints.iter().filter(|endpoint| endpoint.tls).count();
-        (tls > 0).then_some(tls == side.asked.endpoints.len())
-    };
-    let (mut row, _) = plain("transport", sides, Weight::Matters, |side| {
-        let version = side.is.tls_version.as_deref().unwrap_or("TLS of unknown version");
-        match encrypted(side) {
-            None => "plain TCP".to_owned(),
-            Some(true) => version.to_owned(),
-            Some(false) => format!("{version} to some of its endpoints, plain TCP to others"),
-        }
-    });
-    if !alike(sides.iter().map(encrypted)) {
-        row.weight = Weight::Decides;
-    }
-    let spoken: Vec<String> = by_group(sides, encrypted)
-        .into_iter()
-        .map(|(tls, names)| match tls {
-            None => format!("{names} over plain TCP"),
-            Some(true) => format!("{names} over TLS"),
-            Some(false) => format!("{names} over TLS in part"),
-        })
-        .collect();
-    let finding = format!("not all contenders are spoken to alike: {}", spoken.join(", "));
-    (row, Some(finding))
-}
-
-/// What a system was to be held to; `None` for no limits.
-fn limits_asked(side: &Side<'_>) -> Option<String> {
-    let limits = side.asked.limits.as_ref()?;
-    let cpu =
-        limits.cpu.map(|cpu| if cpu == 1.0 { "1 CPU".to_owned() } else { format!("{cpu} CPUs") });
-    let memory = limits.memory.map(|memory| format!("{memory} memory"));
-    let parts: Vec<String> = cpu.into_iter().chain(memory).collect();
-    (!parts.is_empty()).then(|| format!("{} a node", parts.join(" and ")))
-}
-
-/// Why they were not applied in some trial.
-fn limits_not_applied(side: &Side<'_>) -> Option<String> {
-    limits_asked(side)?;
-    let checks = side.trials.iter().flat_map(|trial| &trial.checks);
-    checks.filter(|check| check.name == "limits").find_map(|check| match &check.verdict {
-        Verdict::Passed => None,
-        Verdict::Failed(why) | Verdict::NotChecked(why) => Some(why.clone()),
-    })
-}
-
-fn limits(sides: &[Side<'_>]) -> (Row, Option<String>) {
-    let (mut row, _) = plain("CPU and memory limits", sides, Weight::Decides, |side| {
-        let checked =
-            side.trials.iter().any(|trial| trial.checks.iter().any(|check| check.name == "limits"));
-        match (limits_asked(side), limits_not_applied(side)) {
-            (None, _) if side.is.already_running => "none by bakeoff".to_owned(),
-            (None, _) => "none".to_owned(),
-            (Some(asked), Some(_)) => format!("{asked}, asked for and not applied"),
-            (Some(asked), None) if checked => format!("{asked}, applied"),
-            (Some(asked), None) => format!("{asked}, whether applied is {UNKNOWN}"),
-        }
-    });
-    let unapplied: Vec<String> = sides
-        .iter()
-        .filter_map(|side| Some((limits_asked(side)?, limits_not_applied(side)?, side.name)))
-        .map(|(asked, why, name)| format!("{name} ({asked}): {why}"))
-        .collect();
-    if !unapplied.is_empty() {
-        row.weight = Weight::Decides;
-        let finding = format!("limits were asked for and not applied to {}", unapplied.join("; "));
-        return (row, Some(finding));
-    }
-    let held: Vec<String> = by_group(sides, limits_asked)
-        .into_iter()
-        .map(|(limits, names)| match limits {
-            None => format!("{names} to nothing"),
-            Some(limits) => format!("{names} to {limits}"),
-        })
-        .collect();
-    (row, Some(format!("the contenders are not held to the same limits: {}", held.join(", "))))
-}
-
-fn generator(side: &Side<'_>, shared: bool) -> String {
-    let local = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
-    match side.is.already_running {
-        false if shared => "on the servers' machine, sharing its CPUs".to_owned(),
-        false => "on the servers' machine".to_owned(),
-        true if side.asked.endpoints.iter().all(|endpoint| local(&endpoint.host)) => {
-            "on the machine of its endpoints".to_owned()
-        }
-        true => "on another machine, as far as its endpoints tell".to_owned(),
-    }
 }
 
 fn settings(side: &Side<'_>) -> String {

@@ -17,8 +17,10 @@ use crate::stats::Figure;
 use crate::study::Metric;
 use crate::units::{ByteCount, count_text, figure_text, latency_text, share_text};
 
+use super::nodes;
+
 /// What the record calls the load generator among the processes that were watched.
-const GENERATOR: &str = "generator";
+pub(super) const GENERATOR: &str = "generator";
 
 /// The part of the measured time that whole seconds must hold for their extremes to be shown.
 const WHOLE_SECONDS: f64 = 0.8;
@@ -156,6 +158,13 @@ pub(super) enum Quantity {
     WrittenSum,
     /// The generator's mean CPU.
     GeneratorCpu,
+    /// In which share of its CPU limit's periods a node was held back, 0 to 1; of several nodes that
+    /// which was held back most.
+    Throttled,
+    /// Full TLS handshakes of the clients.
+    HandshakesFull,
+    /// TLS handshakes that took up an earlier connection's session.
+    HandshakesResumed,
 }
 
 /// What a value counts.
@@ -211,6 +220,9 @@ impl Quantity {
             Self::MemoryPublished => "memory max, as published",
             Self::WrittenSum => "written to disk, nodes' sum",
             Self::GeneratorCpu => "generator CPU mean",
+            Self::Throttled => "throttled, of periods, one node",
+            Self::HandshakesFull => "TLS handshakes, full",
+            Self::HandshakesResumed => "TLS handshakes, resumed",
         };
         fixed.to_owned()
     }
@@ -247,6 +259,9 @@ impl Quantity {
             Self::MemoryPublished => "server_memory_max_as_published_bytes",
             Self::WrittenSum => "server_written_sum_of_nodes_bytes",
             Self::GeneratorCpu => "generator_cpu_mean_percent",
+            Self::Throttled => "server_throttled_share_of_one_node",
+            Self::HandshakesFull => "tls_handshakes_full",
+            Self::HandshakesResumed => "tls_handshakes_resumed",
         };
         fixed.to_owned()
     }
@@ -308,7 +323,9 @@ impl Quantity {
                 Quantity::Response(Point::Mean).text(Figure::Value(value * 1e3))
             }
             _ if self == Self::Disconnected => "0 s".to_owned(),
-            _ if matches!(self, Self::ErrorShare | Self::StaleShare) => share_text(value),
+            _ if matches!(self, Self::ErrorShare | Self::StaleShare | Self::Throttled) => {
+                share_text(value)
+            }
             Unit::Percent => format!("{} %", count_text(value.round() as u64)),
             Unit::Count | Unit::PerSecond if whole => count_text(value as u64),
             Unit::Seconds if value >= 99.95 => format!("{value:.1}"),
@@ -451,8 +468,7 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     let add = |a, b| a + b;
     let generator = trial.usage.iter().find(|usage| usage.name == GENERATOR);
     let cpu_mean = over_nodes(|usage| usage.cpu_mean_percent, add).value();
-    // Percent of a core by operations per second: hundredths of a second for each.
-    let per_operation = |rate: f64| Some(cpu_mean? * 10.0 / rate);
+    let per_operation = |rate: f64| Some(cpu_ms(cpu_mean?, rate));
     let rate = whole.throughput().filter(|&rate| rate > 0.0);
     figures.extend([
         (Quantity::CpuNodeMax, over_nodes(cpu, f64::max)),
@@ -464,5 +480,19 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::MemorySum, over_nodes(memory, add)),
         (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),
     ]);
+    let throttled = nodes.iter().filter_map(|usage| nodes::throttled(usage)).reduce(f64::max);
+    figures.extend(throttled.map(|share| (Quantity::Throttled, Figure::Value(share))));
+    if whole.handshakes.all() > 0 {
+        figures.extend([
+            (Quantity::HandshakesFull, count(whole.handshakes.full)),
+            (Quantity::HandshakesResumed, count(whole.handshakes.resumed)),
+        ]);
+    }
     figures
+}
+
+/// Milliseconds of CPU for each operation. Percent of a core by operations per second are hundredths
+/// of a second for each.
+pub(super) fn cpu_ms(cpu_percent: f64, per_second: f64) -> f64 {
+    cpu_percent * 10.0 / per_second
 }

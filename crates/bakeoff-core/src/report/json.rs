@@ -12,7 +12,7 @@ use crate::stats::Figure;
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use super::figures::{Combined, Figures, Quantity};
 use super::judgement::{JudgedAs, Judgement};
-use super::{Report, floor, stale, words};
+use super::{Report, floor, said, stale, words};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
 pub const FORMAT: u32 = 1;
@@ -100,6 +100,7 @@ fn contender(of: &Contender) -> Value {
         "published_notes": of.notes,
         "not_checked": not_checked,
         "staleness": stale::json(&stale::nodes(of)),
+        "servers_said": said::complaints(of),
         "trials": of.trials.iter().map(trial).collect::<Vec<_>>(),
     })
 }
@@ -174,6 +175,17 @@ fn trial(of: &TrialFigures) -> Value {
         "staleness": stale::json(&of.staleness),
         "stages": stages,
         "first_errors": errors,
+        "errors_said": of.error_texts.iter().map(|(kind, one)| json!({
+            "kind": kind.name(), "text": one.text, "count": one.count,
+        })).collect::<Vec<_>>(),
+        "two_humps": of.two_humps.as_ref().map(|found| json!({
+            "operation": found.operation,
+            "clients": found.clients,
+            "with_failures": found.with_failures,
+            "words": found.humps.text(),
+        })),
+        "failures_lasted": of.lasted.map(|lasted| lasted.text()),
+        "nodes": of.nodes,
         "audits": of.audits.iter().map(audit).collect::<Vec<_>>(),
         "checks": of.checks,
     })

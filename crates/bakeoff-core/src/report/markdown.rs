@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::tables::{self, Table};
-use super::{Report, floor, stale, words};
+use super::{Report, floor, nodes, said, stale, words};
 
 /// The whole report as GitHub-flavoured Markdown, ending in a newline.
 pub fn markdown(report: &Report) -> String {
@@ -47,6 +47,7 @@ pub fn markdown(report: &Report) -> String {
         }
         let audits = words::audits(comparison).into_iter().map(|line| format!("audit: {line}"));
         let errors = words::errors(comparison).into_iter().map(|line| format!("error: {line}"));
+        let said = said::lines(comparison).into_iter().map(|line| format!("server said: {line}"));
         let notes: Vec<String> = floor::lines(comparison)
             .into_iter()
             .chain(words::published(report, comparison))
@@ -57,12 +58,14 @@ pub fn markdown(report: &Report) -> String {
             .chain(words::unchecked(comparison))
             .chain(stale::lines(comparison))
             .chain(errors)
+            .chain(said)
             .map(|line| escape(&line))
             .collect();
         if !notes.is_empty() {
             paragraph(&list(notes));
         }
-        let more = [tables::stages(comparison), tables::operations(comparison)];
+        let more =
+            [nodes::table(comparison), tables::stages(comparison), tables::operations(comparison)];
         for grid in more.into_iter().chain([stale::table(comparison)]).flatten() {
             if let Some(title) = &grid.title {
                 paragraph(&format!("### {}", escape(title)));

@@ -19,7 +19,7 @@ use super::judgement::Judgement;
 /// What stands in every cell of a system without a valid trial.
 const NOT_VALID: &str = "not valid";
 /// What stands where there is nothing to show.
-const NOTHING: &str = "–";
+pub(super) const NOTHING: &str = "–";
 /// Whether systems need this many seconds to be ready, or fewer, is no difference.
 const READY_SOON: f64 = 1.0;
 
@@ -233,10 +233,13 @@ fn rows(of: &Comparison) -> Vec<Row> {
         Quantity::CpuSum,
         Quantity::CpuPublished,
         Quantity::CpuPerOperation,
+        Quantity::Throttled,
         Quantity::MemoryNodeMax,
         Quantity::MemorySum,
         Quantity::MemoryPublished,
         Quantity::GeneratorCpu,
+        Quantity::HandshakesFull,
+        Quantity::HandshakesResumed,
     ] {
         if known(quantity) || published(quantity) {
             rows.push(Row::Of(quantity));

@@ -10,7 +10,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table as Grid};
 
 use super::fairness::Weight;
 use super::tables::{self, Column, Table};
-use super::{Report, Style, floor, stale, words};
+use super::{Report, Style, floor, nodes, said, stale, words};
 use crate::units::harmless;
 
 pub(super) const BOLD: &str = "1";
@@ -82,10 +82,14 @@ pub fn terminal(report: &Report, style: &Style) -> String {
         for line in words::errors(comparison) {
             page.item(Some(DIM), "error: ", &line);
         }
+        for line in said::lines(comparison) {
+            page.item(Some(DIM), "server said: ", &line);
+        }
         for line in stale::lines(comparison) {
             page.item(None, "", &line);
         }
-        let more = [tables::stages(comparison), tables::operations(comparison)];
+        let more =
+            [nodes::table(comparison), tables::stages(comparison), tables::operations(comparison)];
         for table in more.into_iter().chain([stale::table(comparison)]).flatten() {
             page.gap();
             page.table(&table);

@@ -20,6 +20,8 @@ use super::fairness::{Row, Sheet};
 use super::figures::Quantity;
 use super::judgement::{JudgedAs, Judgement};
 
+/// How many texts of errors are shown for each system.
+const TEXTS_SHOWN: usize = 5;
 /// How many digits of a SHA-256 are shown to people.
 const SHA_SHOWN: usize = 12;
 
@@ -467,10 +469,35 @@ pub(super) fn unchecked(of: &Comparison) -> Vec<String> {
     lines
 }
 
-/// The first error of each kind, for each system.
+/// What errors of a system said, in all its trials, the most frequent first: kind, text, count, and
+/// whether there are others of the kind.
+pub(super) fn error_texts(of: &Contender) -> Vec<(ErrorKind, String, u64, bool)> {
+    let mut texts: Vec<(ErrorKind, String, u64, bool)> = Vec::new();
+    for (kind, one) in of.trials.iter().flat_map(|trial| &trial.error_texts) {
+        match texts.iter_mut().find(|(k, text, ..)| k == kind && *text == one.text) {
+            Some((_, _, count, _)) => *count += one.count,
+            None => texts.push((*kind, one.text.clone(), one.count, false)),
+        }
+    }
+    texts.sort_by_key(|(_, _, count, _)| std::cmp::Reverse(*count));
+    let kinds: Vec<ErrorKind> = texts.iter().map(|(kind, ..)| *kind).collect();
+    for (kind, _, _, others) in &mut texts {
+        *others = kinds.iter().filter(|one| *one == kind).count() > 1;
+    }
+    texts
+}
+
+/// The first error of each kind, for each system; before them what errors said, and how often.
 pub(super) fn errors(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for contender in &of.contenders {
+        for (kind, text, count, others) in error_texts(contender).into_iter().take(TEXTS_SHOWN) {
+            // Where one text is all there is, the first error says it.
+            if others {
+                let (name, count) = (&contender.system, count_text(count));
+                lines.push(format!("{name}: {count} × `{}`: {text}", kind.name()));
+            }
+        }
         let mut seen: Vec<Option<ErrorKind>> = Vec::new();
         for (kind, example) in contender.trials.iter().flat_map(|trial| &trial.examples) {
             if seen.contains(kind) {

@@ -198,6 +198,8 @@ pub(crate) trait Trials: AsRecord {
             checks: vec![Check { name: "limits".to_owned(), verdict: Verdict::Passed }],
             outcome: Outcome::Completed,
             observed: None,
+            said: Vec::new(),
+            generator_cpus: Vec::new(),
         });
         record.trials.last_mut().expect("it was just pushed")
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bakeoff_core::check::Verdict;
-use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::measurement::{ErrorKind, Handshakes};
 use bakeoff_core::record::{Acknowledged, Freshness, PartRecord, Record, Setting, SystemRecord};
 use bakeoff_core::report::fairness::{Row, Weight};
 use bakeoff_core::report::{self, Report};
@@ -259,10 +259,129 @@ fn limits_on_one_side_decide_and_so_do_those_that_were_not_applied() {
         Weight::Decides,
         cells,
         Some(
-            "limits were asked for and not applied to zookeeper (1 CPU a node): there are no \
-             cgroups",
+            "limits were asked for and not applied to zookeeper (1 CPU a node) in 1 of 3 trials: \
+             there are no cgroups; without them a program takes what it can get, so that these \
+             figures say little of what it does within its limits, and little of how it compares \
+             there",
         ),
     );
+}
+
+#[test]
+fn limits_are_told_with_cpus_and_of_parts_too() {
+    let limits =
+        |cpu: Option<f64>, cpus: &[u32]| Some(Limits { cpu, memory: None, cpus: cpus.to_vec() });
+    let pinned = |theirs: &'static [u32]| {
+        move |record: &mut Record| {
+            record.header.study.systems[0].limits = limits(None, &[0]);
+            asked(record).limits = limits(Some(0.5), theirs);
+        }
+    };
+    let what = "CPU and memory limits";
+    check(
+        pinned(&[0, 1]),
+        what,
+        Weight::Decides,
+        ["CPU 0 alone, applied", "0.5 CPUs a node, on CPUs 0 and 1 alone, applied"],
+        Some(
+            "the contenders are not held to the same limits: etcd to CPU 0 alone, zookeeper to 0.5 \
+             CPUs a node, on CPUs 0 and 1 alone",
+        ),
+    );
+    let parts = |record: &mut Record| {
+        for (place, cpu) in [(0, 2.0), (1, 0.1)] {
+            let system = &mut record.header.study.systems[place];
+            let part = System { limits: limits(Some(cpu), &[]), ..system.clone() };
+            system.parts = BTreeMap::from([("gateway".to_owned(), part)]);
+        }
+    };
+    check(
+        parts,
+        what,
+        Weight::Decides,
+        ["gateway: 2 CPUs a node, applied", "gateway: 0.1 CPUs a node, applied"],
+        Some(
+            "the contenders are not held to the same limits: etcd to gateway: 2 CPUs a node, \
+             zookeeper to gateway: 0.1 CPUs a node",
+        ),
+    );
+}
+
+#[test]
+fn a_generator_with_cpus_of_its_own_is_told_so() {
+    let apart = |record: &mut Record| {
+        for trial in &mut record.trials {
+            if trial.trial.system == "zookeeper" {
+                trial.generator_cpus = vec![2, 3];
+            }
+        }
+    };
+    let cells = [
+        "on the servers' machine, sharing its CPUs",
+        "on the servers' machine, on CPUs 2 and 3 of its own",
+    ];
+    check(apart, "load generator", Weight::Decides, cells, None);
+}
+
+#[test]
+fn tls_between_the_parts_of_one_and_not_of_the_other_decides() {
+    let between = |ours: Option<&'static str>, theirs: Option<&'static str>| {
+        move |record: &mut Record| {
+            for (place, said) in [(0, ours), (1, theirs)] {
+                let system = &mut record.header.systems[place];
+                system.between = said.map(str::to_owned);
+                let part = SystemRecord { kind: "envoy".into(), nodes: 1, ..Default::default() };
+                system.parts = vec![PartRecord { role: "gateway".into(), part }];
+            }
+        }
+    };
+    let what = "between its parts";
+    check(
+        between(Some("mTLS, TLS 1.3"), Some("plain HTTP")),
+        what,
+        Weight::Decides,
+        ["mTLS, TLS 1.3", "plain HTTP"],
+        Some(
+            "not all contenders encrypt what their parts say to each other: those of etcd speak \
+             TLS, those of zookeeper do not",
+        ),
+    );
+    let both = between(Some("mTLS, TLS 1.3"), Some("mTLS, TLS 1.2"));
+    check(both, what, Weight::Matters, ["mTLS, TLS 1.3", "mTLS, TLS 1.2"], None);
+    let unsaid = between(Some("mTLS, TLS 1.3"), None);
+    check(unsaid, what, Weight::Matters, ["mTLS, TLS 1.3", "not said"], None);
+    let same = between(Some("plain HTTP"), Some("plain HTTP"));
+    check(same, what, Weight::Same, ["plain HTTP", "plain HTTP"], None);
+    let report = Report::new(&repeated());
+    assert!(report.fairness().rows.iter().all(|row| row.what != what), "nobody says so");
+}
+
+#[test]
+fn full_handshakes_on_one_side_alone_decide() {
+    let shaken = |ours: (u64, u64), theirs: (u64, u64)| {
+        move |record: &mut Record| {
+            for trial in &mut record.trials {
+                let ours_too = trial.trial.system == "etcd";
+                let (full, resumed) = if ours_too { ours } else { theirs };
+                let measurement = &mut trial.stages[0].measurement;
+                let requests = measurement.verified();
+                let of = |percent: u64| requests * percent / 100;
+                measurement.handshakes = Handshakes { full: of(full), resumed: of(resumed) };
+            }
+        }
+    };
+    let what = "TLS handshakes";
+    let ours = "full for 0.97 % of requests, resumed for 99.0 %";
+    let theirs = "full for 100 % of requests, resumed for 0.00 %";
+    let said = format!(
+        "the contenders do not pay for as many TLS handshakes: etcd {ours}; zookeeper {theirs}"
+    );
+    check(shaken((1, 99), (100, 0)), what, Weight::Decides, [ours, theirs], Some(&said));
+    check(shaken((1, 99), (1, 99)), what, Weight::Same, [ours, ours], None);
+    let few = "full for 0.94 % of requests, resumed for 3.9 %";
+    check(shaken((1, 99), (1, 4)), what, Weight::Matters, [ours, few], None);
+    let report = Report::new(&repeated());
+    assert!(report.fairness().rows.iter().all(|row| row.what != what), "nobody spoke TLS");
 }
 
 #[test]

@@ -32,8 +32,12 @@ pub(crate) struct Faults {
     pub(crate) old: Duration,
     /// Of all: the connection is closed in place of an answer.
     pub(crate) refuse: f64,
-    /// Of all: 500 at once, nothing done.
+    /// Of all: 500, nothing done.
     pub(crate) error: f64,
+    /// How long such an answer waits.
+    pub(crate) error_after: Duration,
+    /// Of those that are answered so: which share it writes an error about into its log.
+    pub(crate) complain: f64,
     /// Of all: bytes that are no HTTP, nothing done.
     pub(crate) garbage: f64,
     /// How long after it could have gone out an answer goes out.
@@ -151,6 +155,7 @@ pub(super) struct Dice {
     read: Vec<(Fate, f64)>,
     write: Vec<(Fate, f64)>,
     delay_share: f64,
+    complain: f64,
 }
 
 impl Dice {
@@ -170,6 +175,7 @@ impl Dice {
             read: ends(Kind::Read),
             write: ends(Kind::Write),
             delay_share: if faults.delay.is_zero() { 0.0 } else { faults.delay_share },
+            complain: faults.complain,
         }
     }
 
@@ -187,6 +193,10 @@ impl Dice {
 
     pub(super) fn delays(&mut self) -> bool {
         self.delay_share > 0.0 && self.random.random::<f64>() < self.delay_share
+    }
+
+    pub(super) fn complains(&mut self) -> bool {
+        self.complain > 0.0 && self.random.random::<f64>() < self.complain
     }
 
     /// Changes one byte of a value that is not empty.

@@ -82,6 +82,8 @@ impl Options {
                 "--old" => set(&mut faults.old, duration(text)),
                 "--refuse" => set(&mut faults.refuse, share(text)),
                 "--error" => set(&mut faults.error, share(text)),
+                "--error-after" => set(&mut faults.error_after, duration(text)),
+                "--complain" => set(&mut faults.complain, share(text)),
                 "--garbage" => set(&mut faults.garbage, share(text)),
                 "--delay" => set(&mut faults.delay, duration(text)),
                 "--delay-share" => set(&mut faults.delay_share, share(text)),

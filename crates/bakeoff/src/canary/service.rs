@@ -189,7 +189,14 @@ impl Service {
             }
             Fate::Error => {
                 tally.errors += 1;
-                return whole(out, Status::InternalError, b"", head);
+                let number = tally.errors;
+                if self.dice.complains() {
+                    let key = String::from_utf8_lossy(&key);
+                    say(format_args!("[error] request {number} for \"{key}\" came to nothing"));
+                }
+                let answer = whole(out, Status::InternalError, b"", head);
+                let wait = self.faults.error_after;
+                return if wait.is_zero() { answer } else { Answer::Delayed(wait) };
             }
             _ => {}
         }

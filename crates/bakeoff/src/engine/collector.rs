@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
-    EXAMPLES_MAX, Errors, Measurement, OperationFigures, SILENCE_MIN, Second, SecondFigures,
-    Silence, TargetFigures, longest,
+    EXAMPLES_MAX, Errors, Handshakes, Measurement, OperationFigures, SILENCE_MIN, Second,
+    SecondFigures, Silence, TargetFigures, longest,
 };
 use bakeoff_core::staleness::Staleness;
 
+use super::transport::Agreed;
 use super::{Seconds, Window};
 
 /// What one worker measured in one second.
@@ -31,6 +32,7 @@ pub(super) struct Slice {
     pub(super) staleness: Vec<Staleness>,
     /// From when to when nothing succeeded though something was due.
     pub(super) silences: Vec<Span>,
+    pub(super) handshakes: Handshakes,
     pub(super) slip: Latencies,
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
@@ -55,6 +57,7 @@ impl Slice {
             targets: vec![TargetFigures::default(); targets],
             staleness: vec![Staleness::default(); aged],
             silences: Vec::new(),
+            handshakes: Handshakes::default(),
             slip: Latencies::default(),
             connection_errors: Errors::default(),
             disconnected: Duration::ZERO,
@@ -74,6 +77,7 @@ impl Slice {
         self.targets.iter_mut().for_each(TargetFigures::clear);
         self.staleness.iter_mut().for_each(Staleness::clear);
         self.silences.clear();
+        self.handshakes = Handshakes::default();
         self.slip.clear();
         self.connection_errors = Errors::default();
         self.disconnected = Duration::ZERO;
@@ -82,6 +86,14 @@ impl Slice {
         self.last_end = None;
         self.interrupted = false;
         self.keys_exhausted = false;
+    }
+
+    /// A connection has come to speak TLS.
+    pub(super) fn count_handshake(&mut self, agreed: Agreed) {
+        match agreed {
+            Agreed::Anew => self.handshakes.full += 1,
+            Agreed::Resumed => self.handshakes.resumed += 1,
+        }
     }
 }
 
@@ -177,6 +189,7 @@ impl Collector {
             ours.merge(theirs);
         }
         self.silences[worker].append(&mut slice.silences);
+        measurement.handshakes.merge(&slice.handshakes);
         measurement.slip.merge(&slice.slip);
         measurement.connection_errors.count += slice.connection_errors.count;
         measurement.connection_errors.examples.extend(slice.connection_errors.examples.clone());

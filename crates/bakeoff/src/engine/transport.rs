@@ -14,7 +14,7 @@ use mio::net::TcpStream;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 
 /// Where a client connects to.
 #[derive(Debug, Clone)]
@@ -41,6 +41,19 @@ pub(crate) struct Link {
     sent: usize,
     /// Bytes of it that were handed on since somebody took this count; under TLS before encryption.
     pub(crate) handed_on: u64,
+    /// How TLS was agreed on, from the moment on at which it was until somebody takes it.
+    pub(crate) agreed: Option<Agreed>,
+    /// Whether TLS is to be agreed on yet.
+    to_agree: bool,
+}
+
+/// How two sides came to speak TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Agreed {
+    /// By a full handshake.
+    Anew,
+    /// By taking up the session of an earlier connection.
+    Resumed,
 }
 
 impl Link {
@@ -53,7 +66,8 @@ impl Link {
             )),
         };
         let stream = TcpStream::connect(target.address)?;
-        Ok(Self { stream, tls, out: Vec::new(), sent: 0, handed_on: 0 })
+        let to_agree = tls.is_some();
+        Ok(Self { stream, tls, out: Vec::new(), sent: 0, handed_on: 0, agreed: None, to_agree })
     }
 
     /// Whether the connection came about; an error says why it did not.
@@ -134,6 +148,9 @@ impl Link {
                                 self.flush().ok(); // tell the peer why, if it can be told
                                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                             }
+                            if self.to_agree {
+                                self.note_agreement();
+                            }
                             self.flush()?;
                             continue;
                         }
@@ -148,6 +165,17 @@ impl Link {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => Err(error),
             };
+        }
+    }
+
+    fn note_agreement(&mut self) {
+        let done = self.tls.as_ref().filter(|tls| !tls.is_handshaking());
+        if let Some(kind) = done.and_then(|tls| tls.handshake_kind()) {
+            self.to_agree = false;
+            self.agreed = Some(match kind {
+                HandshakeKind::Resumed => Agreed::Resumed,
+                HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => Agreed::Anew,
+            });
         }
     }
 

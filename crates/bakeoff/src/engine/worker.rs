@@ -190,7 +190,10 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Works until the load is over and nothing is under way.
     pub(super) fn run(mut self, window: Window) -> Result<(), EngineError> {
+        // The connections that the load begins with are its own; all else that came before is not.
+        let handshakes = self.slice.handshakes;
         self.slice.clear();
+        self.slice.handshakes = handshakes;
         self.window = window;
         self.second_ends = window.measure + Duration::from_secs(1);
         self.last_success = window.start;
@@ -373,7 +376,11 @@ impl<'a, W: Work> Worker<'a, W> {
             else {
                 return read_at;
             };
-            let count = match link.read(&mut self.buffer) {
+            let read = link.read(&mut self.buffer);
+            if let Some(agreed) = link.agreed.take() {
+                self.slice.count_handshake(agreed);
+            }
+            let count = match read {
                 Ok(Some(count)) => count,
                 Ok(None) => return read_at,
                 Err(error) => {

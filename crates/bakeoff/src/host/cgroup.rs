@@ -260,15 +260,18 @@ impl Group {
         [&self.cpu, &self.memory].into_iter().flatten().map(|(_, dir)| dir.as_path()).collect()
     }
 
-    /// Seconds in which its CPU limit held it back, since it was made.
-    pub(super) fn throttled(&self) -> Option<f64> {
+    /// Since it was made: seconds in which its CPU limit held it back, periods of the limit in which
+    /// it ran, and how many of them the limit held it back in. Each CPU's queue that waited counts
+    /// its own time, so that seconds may be more than have passed.
+    pub(super) fn throttled(&self) -> Option<[f64; 3]> {
         let (version, dir) = self.cpu.as_ref()?;
         let text = std::fs::read_to_string(dir.join("cpu.stat")).ok()?;
         let of = |name| word_after(&text, name).map(|number| number as f64);
-        match version {
+        let seconds = match version {
             Version::One => of("throttled_time").map(|ns| ns / 1e9),
             Version::Two => of("throttled_usec").map(|us| us / 1e6),
-        }
+        };
+        Some([seconds?, of("nr_periods")?, of("nr_throttled")?])
     }
 
     /// Bytes that it is charged with now, page cache among them.

@@ -73,7 +73,6 @@ pub(crate) struct NodeSpec {
     /// Files that it writes its errors into besides its output, relative to its directory; they
     /// need not be there. What they say while a load runs is in the record, as is what its output
     /// says.
-    #[allow(dead_code, reason = "a seam: it is read next")]
     pub(crate) logs: Vec<PathBuf>,
 }
 

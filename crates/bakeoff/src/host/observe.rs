@@ -36,17 +36,18 @@ pub(crate) struct Watched {
     ports: Vec<u16>,
     dir: Option<PathBuf>,
     group: Option<Group>,
-    throttled: Throttled,
+    /// One for each of [`Group::throttled`]'s counters.
+    throttled: [Continued; 3],
 }
 
-/// Throttled time over restarts: a node's group goes with it and is made anew.
+/// A counter of a node's group over restarts: the group goes with the node and is made anew.
 #[derive(Debug, Clone, Copy, Default)]
-struct Throttled {
+struct Continued {
     before: f64,
     last: f64,
 }
 
-impl Throttled {
+impl Continued {
     /// `seen`: of the group that is there now.
     fn take(&mut self, seen: f64) -> f64 {
         if seen < self.last {
@@ -66,7 +67,7 @@ impl Watched {
             ports: process.ports().collect(),
             dir: Some(process.dir().to_owned()),
             group: process.group(),
-            throttled: Throttled::default(),
+            throttled: Default::default(),
         }
     }
 
@@ -80,7 +81,7 @@ impl Watched {
             ports: Vec::new(),
             dir: None,
             group: None,
-            throttled: Throttled::default(),
+            throttled: Default::default(),
         }
     }
 }
@@ -296,8 +297,11 @@ impl Looker {
             let Watched { family, group, throttled, .. } = &mut node.watched;
             let mut row = family.look(thoroughly);
             if let Some(group) = group {
-                let seconds = group.throttled().map(|seconds| throttled.take(seconds));
-                row.extend(seconds.map(|seconds| (Column::CpuThrottled, seconds)));
+                let columns =
+                    [Column::CpuThrottled, Column::CpuPeriods, Column::CpuPeriodsThrottled];
+                let seen = group.throttled().into_iter().flatten();
+                let seen = seen.zip(throttled.iter_mut()).map(|(seen, of)| of.take(seen));
+                row.extend(columns.into_iter().zip(seen));
                 row.extend(group.memory().map(|bytes| (Column::CgroupMemory, bytes)));
             }
             push(&mut node.series, at, row);
@@ -578,7 +582,7 @@ mod tests {
 
     #[test]
     fn throttled_time_goes_on_over_restarts() {
-        let mut throttled = Throttled::default();
+        let mut throttled = Continued::default();
         let seen = [0.0, 1.5, 2.0, 0.5, 3.0, 0.0].map(|seen| throttled.take(seen));
         assert_eq!(seen, [0.0, 1.5, 2.0, 2.5, 5.0, 5.0]);
     }

@@ -105,6 +105,17 @@ impl Process {
         self.spec.ports.iter().map(|&(_, port)| port)
     }
 
+    /// The files that it complains in, which need not be there: its output, and further ones.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = PathBuf> {
+        let further = self.spec.logs.iter().map(|path| self.spec.dir.join(path));
+        std::iter::once(self.log.clone()).chain(further)
+    }
+
+    /// The CPUs that it is pinned to; none when it may run on all.
+    pub(crate) fn cpus(&self) -> &[u32] {
+        self.spec.limits.as_ref().map_or(&[], |limits| &limits.cpus)
+    }
+
     /// Its own directory.
     pub(crate) fn dir(&self) -> &Path {
         &self.spec.dir

@@ -17,7 +17,7 @@ pub(crate) fn of(observed: &Observed, from: f64, to: f64) -> Vec<Usage> {
 
 fn of_node(node: &Series, from: f64, to: f64) -> Option<Usage> {
     let growth = |column| node.growth(column, from, to);
-    let bytes = |column| growth(column).map(|bytes| bytes.max(0.0) as u64);
+    let whole = |column| growth(column).map(|grown| grown.max(0.0).round() as u64);
     let most = |column| node.most(column, from, to).map(|most| most.max(0.0) as u64);
     let (mean, highest) = cpu_percent(node, from, to)?;
     Some(Usage {
@@ -25,13 +25,15 @@ fn of_node(node: &Series, from: f64, to: f64) -> Option<Usage> {
         cpu_mean_percent: mean,
         cpu_max_percent: highest,
         rss_max_bytes: most(Column::Resident)?,
-        written_bytes: bytes(Column::DiskWritten).unwrap_or(0),
+        written_bytes: whole(Column::DiskWritten).unwrap_or(0),
         throttled_seconds: growth(Column::CpuThrottled),
+        periods: whole(Column::CpuPeriods),
+        periods_throttled: whole(Column::CpuPeriodsThrottled),
         threads_max: most(Column::Threads)?,
         open_files_max: most(Column::OpenFiles),
-        read_bytes: bytes(Column::DiskRead),
-        sent_bytes: bytes(Column::SocketSent),
-        received_bytes: bytes(Column::SocketReceived),
+        read_bytes: whole(Column::DiskRead),
+        sent_bytes: whole(Column::SocketSent),
+        received_bytes: whole(Column::SocketReceived),
         data_bytes: most(Column::DataDirectory),
     })
 }

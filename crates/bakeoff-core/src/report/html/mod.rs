@@ -12,6 +12,7 @@ mod data;
 mod fair;
 mod judged;
 mod machine;
+mod nodes;
 mod page;
 mod percentiles;
 mod scale;
@@ -55,6 +56,11 @@ pub fn html(report: &Report, record: &Record) -> String {
         Section { id: "trials", heading: "Trials", body: trials::section(report) },
         Section { id: "machine", heading: "Set-up", body: machine::section(report) },
     ];
+    let body = nodes::section(report);
+    if !body.is_empty() {
+        let place = sections.iter().position(|one| one.id == "trials").unwrap_or(sections.len());
+        sections.insert(place, Section { id: "nodes", heading: "Nodes", body });
+    }
     let body = stale::section(report);
     if !body.is_empty() {
         sections.insert(3, Section { id: "staleness", heading: "Staleness", body });

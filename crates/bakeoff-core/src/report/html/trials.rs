@@ -7,7 +7,7 @@ use crate::measurement::ErrorKind;
 use crate::report::comparison::{Comparison, TrialFigures};
 use crate::report::figures::{Point, Quantity};
 use crate::report::{Report, words};
-use crate::units::share_text;
+use crate::units::{count_text, share_text};
 
 use super::page::{grid, list, paragraph};
 use super::{place, was_run};
@@ -151,5 +151,26 @@ fn errors(report: &Report) -> String {
     let head =
         ["system", "workload and load", "kind", "count", "of all", "the first of them", "where"];
     let caption = "Errors by kind, in all trials, valid or not";
-    format!("<h3>Errors</h3>{}", grid(caption, &head.map(str::to_owned), &rows))
+    let errors = grid(caption, &head.map(str::to_owned), &rows);
+    format!("<h3>Errors</h3>{errors}{}", error_texts(report))
+}
+
+/// What errors said, by how often; nothing where there is one text of each kind.
+fn error_texts(report: &Report) -> String {
+    let mut rows = Vec::new();
+    let mut any_others = false;
+    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+        for one in &comparison.contenders {
+            for (kind, text, count, others) in words::error_texts(one) {
+                any_others |= others;
+                let (name, count) = (one.system.clone(), count_text(count));
+                rows.push(vec![name, place(comparison), kind.name().to_owned(), count, text]);
+            }
+        }
+    }
+    if !any_others {
+        return String::new();
+    }
+    let head = ["system", "workload and load", "kind", "count", "what"].map(str::to_owned);
+    grid("Errors by what they said, in all trials, without what varies", &head, &rows)
 }

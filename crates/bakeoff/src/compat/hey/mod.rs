@@ -354,7 +354,7 @@ mod tests {
                 node: String::new(),
                 what: what.to_owned(),
             });
-            let errors = Errors { count: 9, examples: examples.collect() };
+            let errors = Errors { count: 9, examples: examples.collect(), ..Errors::default() };
             assert_eq!(said(kind, &errors), expected);
         };
         check(ErrorKind::Status, &["status 503", "status 503"], "status 503");

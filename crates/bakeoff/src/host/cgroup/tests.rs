@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bakeoff_core::observed::{Column, Series};
+use bakeoff_core::observed::{Column, Observed, Series};
 use bakeoff_core::study::Limits;
 use bakeoff_core::units::ByteCount;
 use tempfile::TempDir;
 
 use super::super::observe::{INTERVAL_MIN, Sampler, Watched};
 use super::super::tests::sh;
-use super::super::{Host, Process};
+use super::super::{Host, Process, usage};
 use super::*;
 use crate::engine::clock;
 
@@ -380,6 +380,11 @@ fn a_cpu_limit_holds_as_seen_from_outside() {
         if share > 0.2 * 0.95 {
             let throttled = node.growth(Column::CpuThrottled, node.at[0], f64::MAX);
             assert!(throttled > Some(0.5), "it wanted five times as much: {throttled:?}");
+            let usage = usage::of(&Observed { nodes: vec![node], ..Observed::default() }, 0.0, 1e9);
+            let [Some(all), Some(held)] = [usage[0].periods, usage[0].periods_throttled] else {
+                panic!("{usage:?}");
+            };
+            assert!(held <= all && held * 10 > all * 8, "of {all} periods {held} were cut short");
             break;
         }
         assert!(seen.len() < 10, "{seen:?}");

@@ -1,0 +1,225 @@
+//! What a run leads its reader to: humps, failures that waited, what servers wrote into their logs,
+//! handshakes, CPUs of the generator's own, throttling.
+
+#![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
+use support::certificates::Certificates;
+use support::{Bench, Run, array, text};
+
+/// One trial of a canary with these fields under reads and writes.
+fn canary(fields: &str, load: &str) -> Run {
+    let run = Bench::new(&format!(
+        "title: A canary that leads somewhere\n\
+         systems: {{gate: {{kind: canary{fields}}}}}\n\
+         workloads: {{both: {{mix: {{get: 1, put: 1}}, keys: {{count: 50}}, fill: false}}}}\n\
+         loads: {{load: {load}}}\n\
+         trials: 1\n"
+    ))
+    .run();
+    support::nothing_runs_in(run.bench.path());
+    run
+}
+
+fn findings(run: &Run) -> Vec<&str> {
+    array(&run.report["findings"]).iter().map(text).collect()
+}
+
+#[track_caller]
+fn finds(run: &Run, parts: &[&str]) {
+    let found = findings(run);
+    let is_it = |finding: &&&str| parts.iter().all(|part| finding.contains(part));
+    assert!(found.iter().any(|finding| is_it(&finding)), "{parts:?} is not in {found:#?}");
+}
+
+/// The trial's line of the record.
+fn trial(run: &Run) -> Value {
+    run.record().into_iter().find(|line| line["line"] == "trial").expect("there was a trial")
+}
+
+fn verdict(run: &Run, name: &str) -> Value {
+    let trial = trial(run);
+    let check = array(&trial["checks"]).iter().find(|check| check["name"] == name).cloned();
+    check.map_or(Value::Null, |check| check["verdict"].clone())
+}
+
+#[test]
+fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
+    let fields = ", options: {error: 45%, error-after: 300ms, complain: 50%}";
+    let run = canary(fields, "{clients: 16, stop: {after: 4s}}");
+    finds(&run, &["two humps", " of the slow ones failed", "took 300 ms to 3"]);
+    let failed = run.figure("errors_status");
+    assert!(failed > 100.0, "{}", run.trial());
+    let said = format!("{failed} failures lasted 300 ms to 3");
+    let timeout = "as long as a timeout of 300ms somewhere behind the server would make them";
+    finds(&run, &[&said, timeout, &format!("they were {failed} × `status`: 500")]);
+    finds(&run, &["gate's servers wrote ", "on gate-1: request N for \"…\" came to nothing"]);
+
+    let trial = trial(&run);
+    let [log] = array(&trial["said"]) else { panic!("{}", trial["said"]) };
+    let [kind] = array(&log["kinds"]) else { panic!("{log}") };
+    assert_eq!((text(&log["node"]), text(&kind["level"])), ("gate-1", "error"));
+    let (lines, count) = (log["lines"].as_f64().unwrap(), kind["count"].as_f64().unwrap());
+    assert_eq!(lines, count);
+    assert!((count - failed / 2.0).abs() < failed / 4.0, "{count} lines of {failed} failures");
+    assert!(text(&kind["example"]).contains("[error] request "), "{kind}");
+}
+
+#[test]
+fn an_honest_server_has_one_hump_and_complains_of_nothing() {
+    let run = canary("", "{clients: 8, stop: {after: 2s}}");
+    let found = findings(&run);
+    assert!(!found.iter().any(|one| one.contains("humps") || one.contains("lasted")), "{found:?}");
+    assert_eq!(trial(&run)["said"], Value::Null);
+    assert_eq!(verdict(&run, "generator apart"), Value::Null);
+}
+
+#[test]
+fn what_a_server_complains_of_outside_of_the_load_does_not_count() {
+    // Filling fails, and so there is no load.
+    let run = Bench::new(
+        "title: A canary\n\
+         systems: {gate: {kind: canary, options: {error: 45%, complain: 1}}}\n\
+         workloads: {read: {mix: {get: 1}, keys: {count: 50}}}\n\
+         loads: {load: {clients: 2, stop: {operations: 10}}}\n\
+         trials: 1\n",
+    )
+    .run();
+    let trial = trial(&run);
+    assert!(text(&trial["outcome"]["why"]).contains("could be written"), "{}", trial["outcome"]);
+    assert_eq!(trial["said"], Value::Null);
+}
+
+#[test]
+fn the_generator_leaves_the_cpus_to_nodes_that_are_pinned() {
+    let cpus: usize = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let load = "{clients: 2, stop: {operations: 200}}";
+    if cpus < 2 {
+        println!("skipped: one CPU leaves none");
+    } else {
+        let run = canary(", limits: {cpus: [0]}", load);
+        let own = array(&trial(&run)["generator_cpus"]).to_vec();
+        assert!(!own.is_empty() && !own.contains(&Value::from(0)), "{own:?}");
+        assert_eq!(text(&verdict(&run, "generator apart")["verdict"]), "passed");
+        let rows = array(&run.report["fairness"]["rows"]);
+        let row = rows.iter().find(|row| row["what"] == "load generator").expect("a row");
+        assert!(text(&row["cells"][0]).ends_with(" of its own"), "{row}");
+    }
+    let all: Vec<String> = (0..cpus).map(|cpu| cpu.to_string()).collect();
+    let run = canary(&format!(", limits: {{cpus: [{}]}}", all.join(", ")), load);
+    let verdict = verdict(&run, "generator apart");
+    assert_eq!(text(&verdict["verdict"]), "not-checked", "{verdict}");
+    assert!(text(&verdict["why"]).contains("may run on no others"), "{verdict}");
+}
+
+#[test]
+fn a_server_that_is_held_to_a_twentieth_of_a_cpu_is_said_to_go_at_its_limits_pace() {
+    let run = canary(", limits: {cpu: 0.05}", "{clients: 16, stop: {after: 3s}}");
+    let limits = verdict(&run, "limits");
+    if text(&limits["verdict"]) == "not-checked" {
+        // The sheet says then why the figures mean little.
+        finds(&run, &["limits were asked for and not applied to gate", "say little of"]);
+        return println!("skipped: {limits}");
+    }
+    finds(
+        &run,
+        &[
+            "gate-1 of gate was throttled in ",
+            "its limit of 0.05 CPU, not the program, set the pace",
+        ],
+    );
+    let used = run.report["comparisons"][0]["systems"][0]["trials"][0]["nodes"][0].clone();
+    assert!(used["throttled_share"].as_f64() > Some(0.5), "{used}");
+    let cpu = used["cpu_mean_percent"].as_f64().unwrap();
+    assert!((2.0..5.25).contains(&cpu), "{used}");
+}
+
+/// Answers `hello` over TLS, one request a connection or as many as come.
+fn tls_server(certificates: &Certificates) -> SocketAddr {
+    let chain = CertificateDer::pem_file_iter(certificates.path("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(certificates.path("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain.map(Result::unwrap).collect(), key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let config = config.clone();
+            std::thread::spawn(move || {
+                greet(StreamOwned::new(ServerConnection::new(config).unwrap(), socket));
+            });
+        }
+    });
+    address
+}
+
+fn greet(mut stream: StreamOwned<ServerConnection, TcpStream>) {
+    let mut received = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        received.extend_from_slice(&buffer[..count]);
+        if received.ends_with(b"\r\n\r\n") {
+            received.clear();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Full and resumed handshakes of 40 requests by four clients.
+fn handshakes(load: &str) -> (Run, u64, u64) {
+    let certificates = Certificates::new();
+    let address = tls_server(&certificates);
+    let run = Bench::new(&format!(
+        "title: Handshakes\n\
+         systems: {{web: {{kind: http, endpoints: [\"https://{address}\"], tls: {{ca: \"{}\"}}}}}}\n\
+         workloads: {{pages: {{mix: {{request: 1}}}}}}\n\
+         loads: {{load: {{clients: 4, stop: {{operations: 40}}{load}}}}}\n\
+         trials: 1\n",
+        certificates.path("ca.pem").display()
+    ))
+    .run()
+    .ended_well();
+    let seen = trial(&run)["stages"][0]["measurement"]["handshakes"].clone();
+    let number = |name: &str| seen[name].as_u64().unwrap_or_else(|| panic!("{seen}"));
+    let (full, resumed) = (number("full"), number("resumed"));
+    assert_eq!(run.figure("tls_handshakes_full"), full as f64);
+    (run, full, resumed)
+}
+
+#[test]
+fn handshakes_are_counted_full_and_resumed() {
+    let (_, full, resumed) = handshakes("");
+    assert_eq!(full + resumed, 4, "one for each client, before the load begins");
+    let (run, full, resumed) = handshakes(", keep-alive: off");
+    assert_eq!(full + resumed, 40, "one for each request");
+    assert!((1..=8).contains(&full) && resumed >= 32, "{full} full, {resumed} resumed");
+    let rows = array(&run.report["fairness"]["rows"]);
+    let row = rows.iter().find(|row| row["what"] == "TLS handshakes").expect("a row");
+    assert!(text(&row["cells"][0]).contains("resumed for "), "{row}");
+    assert_eq!(verdict(&run, "handshakes"), Value::Null);
+}
+
+#[test]
+fn each_connection_is_a_first_visit_where_sessions_are_not_to_be_resumed() {
+    let (run, full, resumed) = handshakes(", keep-alive: off, tls-resumption: off");
+    assert_eq!((full, resumed), (40, 0));
+    assert_eq!(text(&verdict(&run, "handshakes")["verdict"]), "passed");
+}
