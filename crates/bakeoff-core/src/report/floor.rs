@@ -83,7 +83,8 @@ impl Limits {
         let bytes = work.keys.size + work.value_size;
         let alike = bytes <= floor_bytes.saturating_mul(SIZE_ALIKE)
             && floor_bytes <= bytes.saturating_mul(SIZE_ALIKE);
-        let only_writes = !work.reads_any();
+        // What stores nothing (a ping, a check) is no matter of the disk.
+        let only_writes = work.mix.keys().all(|operation| operation.writes());
         let started = record.header.systems.iter().filter(|system| !system.already_running);
         Some(Self {
             appends: if alike && only_writes { floor.appends.clone() } else { Vec::new() },
@@ -154,7 +155,8 @@ impl Limits {
             under_way,
             throughput,
             disk: share(self.disk(under_way).filter(|_| here), quicker),
-            loopback: share(self.loopback(under_way), false),
+            // Operations of one connection share round trips, and none were measured so.
+            loopback: share(self.loopback(under_way).filter(|_| load.in_flight == 1), false),
         }
     }
 }

@@ -527,20 +527,26 @@ fn what_was_reached_of_the_floor_is_said_and_no_more_than_follows() {
              64 clients and a server that does nothing (80,000 round trips/s)",
         ]
     );
-    // Values of another size, reads, an open load, a system that runs elsewhere: the disk is no
-    // floor for them.
+    // Values of another size, reads, checks, an open load, a system that runs elsewhere: the disk is
+    // no floor for them.
     let mut large = repeated();
     large.header.study.workloads[0].value_size = 100_000;
     let mut mixed = repeated();
     mixed.header.study.workloads[0].mix.insert(Operation::Get, 1);
+    let mut checks = repeated();
+    checks.header.study.workloads[0].mix = [(Operation::CheckAccess, 1)].into();
     let mut elsewhere = repeated();
     for system in &mut elsewhere.header.systems {
         system.already_running = true;
     }
-    for record in [&large, &mixed, &elsewhere] {
+    for record in [&large, &mixed, &checks, &elsewhere] {
         let lines = floor_lines(record);
         assert!(lines.len() == 1 && shares(&lines).contains("loopback"), "{lines:?}");
     }
+    // Of operations that share a connection several share each round trip.
+    let mut deep = repeated();
+    deep.header.study.loads[0].in_flight = 64;
+    assert!(floor_lines(&deep).iter().all(|line| !line.contains("loopback")));
     let mut open = repeated();
     open.header.study.loads[0].arrivals = Arrivals::Poisson { rate: 500.0 };
     assert!(floor_lines(&open).is_empty());
