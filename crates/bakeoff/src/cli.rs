@@ -55,6 +55,8 @@ pub(crate) enum Command {
         #[arg(required = true, value_name = "SYSTEM[@VERSION]")]
         systems: Vec<String>,
     },
+    /// Write what a study of gateways needs on a Kubernetes cluster of yours, and the study to go with it
+    Manifests(ManifestsArgs),
     /// Say what is missing for which study, and the command that mends it
     Doctor {
         /// Look at these studies only: names of those that ship, or files
@@ -136,6 +138,19 @@ pub(crate) struct ReportArgs {
     /// The same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
+}
+
+/// `bakeoff manifests`.
+#[derive(Debug, Args)]
+pub(crate) struct ManifestsArgs {
+    /// A study of ingress gateways: its file, or the name of one that ships
+    pub(crate) study: String,
+    /// The folder to write to; it must not be there yet, or be empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// The name or address of a node of the cluster, by which its node ports are reached
+    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
+    pub(crate) node: String,
 }
 
 /// The forms of a comparison of two runs.

@@ -21,8 +21,6 @@ use crate::systems::talk::{self, Ungreeted};
 use crate::systems::{Access, Memory, System, Unready, View};
 use crate::tls;
 
-/// How long a fresh cluster may take to elect a leader.
-const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long a cluster may take that first reads back what it had written before it was killed.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
 /// How long a system that runs already may take to answer.
@@ -82,7 +80,7 @@ pub(crate) fn start(
         let host = Host::new(trial_dir)?;
         let mut launched = Launched {
             name: of.asked.name.clone(),
-            within: READY_WITHIN,
+            within: of.system.ready_within(),
             system: of.system,
             processes: Vec::new(),
             nodes,
@@ -91,7 +89,7 @@ pub(crate) fn start(
             launched.processes.push(host.launch(spec)?);
         }
         watch(&launched.processes);
-        let ready = launched.ready(stop)?;
+        let ready = launched.ready(stop).map_err(|failure| with_logs_of(&behind, failure))?;
         match (&mut whole, of.stands) {
             (_, Some(Stands::Behind)) => behind.push(ready),
             (Some(whole), _) => {
@@ -107,6 +105,22 @@ pub(crate) fn start(
     }
     Ok(whole.expect("a system is one of its own members"))
 }
+
+/// What became of a member that did not get ready, with what those before it said last: it may be
+/// theirs to have it ready.
+fn with_logs_of(behind: &[Ready], failure: Failure) -> Failure {
+    match failure {
+        Failure::Host(HostError::NotReady { nodes, within, seen, limits, mut logs }) => {
+            let processes = behind.iter().flat_map(|part| &part.processes);
+            logs.extend(processes.map(|process| process.log_tail(LAST_WORDS)));
+            Failure::Host(HostError::NotReady { nodes, within, seen, limits, logs })
+        }
+        other => other,
+    }
+}
+
+/// How many lines of the log of each of them.
+const LAST_WORDS: usize = 3;
 
 /// A system that runs already.
 pub(crate) fn attach(
@@ -306,7 +320,8 @@ impl Ready {
 
     /// The same servers, for another trial.
     pub(crate) fn again(self, stop: &AtomicBool) -> Result<Self, Failure> {
-        self.each_again(READY_WITHIN, stop, &|_| Ok(()))
+        let within = self.system.ready_within();
+        self.each_again(within, stop, &|_| Ok(()))
     }
 
     /// Waits for each member anew, once `before` was done to its processes.

@@ -52,11 +52,13 @@ pub(crate) fn compose<'a>(
     ports: &mut Allocator,
 ) -> Result<Vec<Member<'a>>, HostError> {
     let mut members: Vec<Member<'a>> = Vec::new();
+    let whole = ingredients.iter().find(|of| of.stands.is_none());
     for of in ingredients {
         let neighbours = neighbours(&members);
         let program = of.program.as_ref();
         let (system, role) = (of.asked, of.role);
-        let asked = Asked { system, role, program, dir, seed, neighbours: &neighbours };
+        let whole = whole.map_or(system, |whole| whole.asked);
+        let asked = Asked { system, role, whole, program, dir, seed, neighbours: &neighbours };
         let description = of.system.describe(&asked, ports)?;
         let nodes = description.accesses();
         members.push(Member { of, description, nodes });

@@ -23,6 +23,7 @@ mod http;
 mod install;
 mod kv;
 mod load;
+mod manifests;
 mod messages;
 mod progress;
 mod rendering;
@@ -79,6 +80,7 @@ fn obey(
         Command::Compare(args) => return compare::run(args, messages),
         Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
         Command::Systems => catalogue::systems(messages)?,
+        Command::Manifests(args) => manifests::write(args, messages)?,
         Command::Install { systems } => catalogue::install(systems, messages, interrupted)?,
         Command::Hey { args } => return compat::hey::run(args, messages, interrupted),
         Command::Wrk { args } => return compat::wrk::run(args, messages, interrupted),

@@ -267,12 +267,27 @@ fn study_for(study: &str, args: &RunArgs) -> Result<Study, Failure> {
 
 /// Reads a study by path, or one of those that ship by its name.
 pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
-    let kinds = systems::kinds();
+    let StudyText { name, file, text } = study_text(asked)?;
+    Ok(study::parse(&name, &file, &text, &systems::kinds())?)
+}
+
+/// A study as it is written.
+pub(crate) struct StudyText {
+    /// `ingress`.
+    pub(crate) name: String,
+    /// As it is called in messages: `studies/ingress.yaml`.
+    pub(crate) file: String,
+    pub(crate) text: String,
+}
+
+/// The text of a study by path, or of one of those that ship by its name.
+pub(crate) fn study_text(asked: &str) -> Result<StudyText, Failure> {
     let path = PathBuf::from(asked);
     if let Some((name, text)) = shipped::shipped().iter().find(|(name, _)| *name == asked)
         && !path.is_file()
     {
-        return Ok(study::parse(name, &format!("studies/{name}.yaml"), text, &kinds)?);
+        let (name, file) = ((*name).to_owned(), format!("studies/{name}.yaml"));
+        return Ok(StudyText { name, file, text: (*text).to_owned() });
     }
     let bytes = std::fs::read(&path).map_err(|error| {
         let names: Vec<&str> = shipped::shipped().iter().map(|(name, _)| *name).collect();
@@ -287,7 +302,7 @@ pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
         )
     })?;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study");
-    Ok(study::parse(stem, asked, &text, &kinds)?)
+    Ok(StudyText { name: stem.to_owned(), file: asked.to_owned(), text })
 }
 
 /// The most clients of any stage of any load.

@@ -11,5 +11,6 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("kv-stores", include_str!("../../../../studies/kv-stores.yaml")),
         ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),
         ("openbao-read-scaling", include_str!("../../../../studies/openbao-read-scaling.yaml")),
+        ("ingress", include_str!("../../../../studies/ingress.yaml")),
     ]
 }

@@ -16,6 +16,9 @@
 //! | `GET /stats` | 200 and counters as JSON, injected faults among them |
 //! | `GET /truth`, `GET /truth/…` | 200 after a delay of a known distribution (`--truth`), else 404 |
 //!
+//! With `--answer SIZE` any other path is answered 200 with so many bytes: an application for gateways to
+//! stand in front of, which `--delay` makes slow.
+//!
 //! A key is percent-decoded and holds no control characters. Faults touch `/kv` and `/list` alone,
 //! so that readiness and counters can be trusted; a stall stops everything.
 //!

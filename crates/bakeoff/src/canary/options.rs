@@ -27,7 +27,12 @@ pub(crate) struct Options {
     pub(crate) faults: Faults,
     /// What `/truth` does, if there is one.
     pub(crate) truth: Option<Truth>,
+    /// How many bytes it answers whatever else is asked for with, if it does.
+    pub(crate) answer: Option<usize>,
 }
+
+/// The longest such answer.
+const ANSWER_MAX: usize = 1 << 20;
 
 /// Short enough to cost little, long enough for most machines to wake up in.
 const SPIN: Duration = Duration::from_micros(100);
@@ -44,7 +49,7 @@ pub(crate) enum Durability {
 impl Options {
     pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let (mut listen, mut data, mut durability) = (None, None, Durability::SyncEachWrite);
-        let mut first = None;
+        let (mut first, mut answer) = (None, None);
         let mut faults = Faults { delay_share: 1.0, ..Faults::default() };
         let (mut shape, mut order, mut spin) = (None, None, None);
         let mut args = args;
@@ -92,6 +97,10 @@ impl Options {
                 "--slow-start" => set(&mut faults.slow_start, duration(text)),
                 "--warm-up" => set(&mut faults.warm_up, duration(text)),
                 "--die-after" => set(&mut faults.die_after, duration(text).map(Some)),
+                "--answer" => match text.parse() {
+                    Ok(size) if size <= ANSWER_MAX => set(&mut answer, Ok(Some(size))),
+                    _ => Err(format!("is no number of bytes up to {ANSWER_MAX}")),
+                },
                 "--truth" => set(&mut shape, Shape::parse(text).map(Some)),
                 "--truth-order" => match text {
                     "random" => set(&mut order, Ok(Some(Order::Random))),
@@ -113,7 +122,7 @@ impl Options {
         if truth.is_none() && (order.is_some() || spin.is_some()) {
             return Err("`--truth-order` and `--truth-spin` need `--truth`".into());
         }
-        let options = Self { listen, first, data, durability, faults, truth };
+        let options = Self { listen, first, data, durability, faults, truth, answer };
         options.check()?;
         Ok(options)
     }
@@ -202,6 +211,8 @@ mod tests {
         fails("--truth normal:5ms", "`--truth`: `normal:5ms` is no distribution");
         fails("--truth constant:5ms --truth-order up", "is neither `random` nor `cycle`");
         fails("--truth-order cycle", "need `--truth`");
+        fails("--answer -1", "`--answer`: `-1` is no number of bytes");
+        fails("--answer 1048577", "is no number of bytes up to 1048576");
         assert!(parse("--data d").unwrap_err().contains("`--listen` is missing"));
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Service {
     faults: Faults,
     dice: Dice,
     teller: Option<Teller>,
+    /// What whatever else is asked for is answered with.
+    fixed: Option<Vec<u8>>,
     /// How long before something is due not to sleep any more.
     spin: Duration,
     counters: Counters,
@@ -65,7 +67,7 @@ struct Counters {
 
 impl Service {
     pub(super) fn open(options: Options, began: Instant) -> io::Result<Self> {
-        let Options { data, durability, faults, truth, .. } = options;
+        let Options { data, durability, faults, truth, answer, .. } = options;
         let (store, found) = Store::open(&data, durability, faults.stale > 0.0, faults.old)?;
         say(format_args!("{} records replayed, {} keys", found.records, store.len()));
         if found.torn_bytes > 0 {
@@ -80,6 +82,7 @@ impl Service {
             faults,
             dice,
             teller,
+            fixed: answer.map(filler),
             spin,
             counters,
             ready_at,
@@ -154,6 +157,12 @@ impl Service {
             (false, name)
         } else if let Some(name) = head.path.strip_prefix("/list/") {
             (true, name)
+        } else if let Some(fixed) = self.fixed.as_deref().filter(|_| head.path != "/health") {
+            if head.method != "GET" {
+                return whole(out, Status::MethodNotAllowed, b"", head);
+            }
+            http::answer(out, Status::Ok, fixed, head.keep_alive);
+            return self.delayed();
         } else {
             let status = match (head.path, head.method) {
                 ("/health", "GET") => Status::Ok,
@@ -204,7 +213,12 @@ impl Service {
             Kind::Write => self.write(head, &key, body, fate, out),
             Kind::Read => self.read(head, &key, list, fate, out),
         };
-        if answer == Answer::Whole && self.dice.delays() {
+        if answer == Answer::Whole { self.delayed() } else { answer }
+    }
+
+    /// A whole answer, delayed where that is its fate.
+    fn delayed(&mut self) -> Answer {
+        if self.dice.delays() {
             let now = clock::now();
             let since = now.saturating_duration_since(*self.first_asked.get_or_insert(now));
             let delay = self.faults.delay_after(since);
@@ -213,7 +227,7 @@ impl Service {
                 return Answer::Delayed(delay);
             }
         }
-        answer
+        Answer::Whole
     }
 
     fn write(
@@ -294,6 +308,12 @@ impl Service {
             _ => Answer::Whole,
         }
     }
+}
+
+/// A text of so many bytes.
+fn filler(size: usize) -> Vec<u8> {
+    let words = b"bakeoff's test application answers this, whatever it is asked for. ";
+    words.iter().copied().cycle().take(size).collect()
 }
 
 fn whole(out: &mut Vec<u8>, status: Status, body: &[u8], head: &Head<'_>) -> Answer {

@@ -274,6 +274,27 @@ impl Group {
         Some([seconds?, of("nr_periods")?, of("nr_throttled")?])
     }
 
+    /// In which share of the periods in which it had something to do its CPU limit held it back, since
+    /// it was made.
+    pub(super) fn share_throttled(&self) -> Option<f64> {
+        let (_, dir) = self.cpu.as_ref()?;
+        let text = std::fs::read_to_string(dir.join("cpu.stat")).ok()?;
+        let of = |name| word_after(&text, name).map(|number| number as f64);
+        let (all, held) = (of("nr_periods")?, of("nr_throttled")?);
+        (all > 0.0).then(|| held / all)
+    }
+
+    /// Whether a process of it was killed for want of memory.
+    pub(super) fn killed_for_memory(&self) -> bool {
+        let Some((version, dir)) = &self.memory else { return false };
+        let file = match version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = std::fs::read_to_string(dir.join(file)).unwrap_or_default();
+        word_after(&text, "oom_kill").is_some_and(|count| count > 0)
+    }
+
     /// Bytes that it is charged with now, page cache among them.
     pub(super) fn memory(&self) -> Option<f64> {
         let (version, dir) = self.memory.as_ref()?;

@@ -58,8 +58,10 @@ pub(crate) enum HostError {
         after: Duration,
         /// How it ended.
         exit: Exit,
+        /// What its limits have to do with it, in words; `None` when nothing.
+        limits: Option<String>,
         /// Where its log is, and its last lines.
-        log: LogTail,
+        log: Box<LogTail>,
     },
     /// It was not ready in time.
     NotReady {
@@ -69,6 +71,8 @@ pub(crate) enum HostError {
         within: Duration,
         /// What the last probe saw.
         seen: String,
+        /// What limits of nodes have to do with it, in words.
+        limits: Vec<String>,
         /// The nodes' logs.
         logs: Vec<LogTail>,
     },
@@ -138,22 +142,33 @@ impl fmt::Display for HostError {
             Self::Before { node, program, how, log } => {
                 write!(f, "cannot prepare `{node}`: `{}` {how}\n{log}", program.display())
             }
-            Self::Died { node, after, exit, log } => {
+            Self::Died { node, after, exit, limits: Some(limits), log } => {
+                write!(
+                    f,
+                    "`{node}` {exit} after {after:.1?}, before it was ready: {limits}\n{log}"
+                )?;
+                write!(f, "\nhint: give it more in its `limits`")
+            }
+            Self::Died { node, after, exit, limits: None, log } => {
                 write!(f, "`{node}` {exit} after {after:.1?}, before it was ready\n{log}")?;
                 if log.speaks_of_a_port() {
                     return write!(f, "\n{PORT_HINT}");
                 }
                 write!(f, "\nhint: the end of its log often says why")
             }
-            Self::NotReady { nodes, within, seen, logs } => {
+            Self::NotReady { nodes, within, seen, limits, logs } => {
                 let names = nodes.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
                 let verb = if nodes.len() == 1 { "was" } else { "were" };
-                write!(f, "{names} {verb} not ready after {within:?}\n  probe: {seen}")?;
+                let held = limits.iter().map(|limit| format!(": {limit}")).collect::<String>();
+                write!(f, "{names} {verb} not ready after {within:?}{held}\n  probe: {seen}")?;
                 for log in logs {
                     write!(f, "\n{log}")?;
                 }
                 if logs.iter().any(LogTail::speaks_of_a_port) {
                     return write!(f, "\n{PORT_HINT}");
+                }
+                if !limits.is_empty() {
+                    write!(f, "\nhint: give it more in its `limits`")?;
                 }
                 Ok(())
             }

@@ -46,6 +46,9 @@ enum State {
     Ended(Option<Exit>),
 }
 
+/// From which share of its time on it is worth a word that its CPU limit held a process back.
+const THROTTLED_MATTERS: f64 = 0.5;
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -147,6 +150,23 @@ impl Process {
     /// Its cgroup, which is made anew at the same place when it restarts.
     pub(super) fn group(&self) -> Option<Group> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// What its limits have done to it since it was started, in words; `None` when that was
+    /// nothing that matters.
+    pub(super) fn held_by_limits(&self) -> Option<String> {
+        let (group, limits) = (self.group()?, self.spec.limits.as_ref()?);
+        if let Some(memory) = limits.memory.filter(|_| group.killed_for_memory()) {
+            return Some(format!("its limit of {memory} of memory is too low for it"));
+        }
+        let (cpu, share) = (limits.cpu?, group.share_throttled()?);
+        let held = || {
+            format!(
+                "it was throttled for {:.0} % of the time by its limit of {cpu} CPUs",
+                share * 100.0
+            )
+        };
+        (share >= THROTTLED_MATTERS).then(held)
     }
 
     /// Whether the server itself still runs.

@@ -50,7 +50,8 @@ pub(crate) fn await_ready(
                 node: dead.name().to_owned(),
                 after: began.elapsed(),
                 exit,
-                log: dead.log_tail(LogTail::LINES),
+                limits: dead.held_by_limits(),
+                log: Box::new(dead.log_tail(LogTail::LINES)),
             });
         }
         let seen = match answer {
@@ -71,6 +72,7 @@ pub(crate) fn await_ready(
                 nodes: processes.iter().map(|p| p.name().to_owned()).collect(),
                 within,
                 seen,
+                limits: processes.iter().filter_map(|p| p.held_by_limits()).collect(),
                 logs: processes.iter().map(|p| p.log_tail(LogTail::LINES)).collect(),
             });
         }

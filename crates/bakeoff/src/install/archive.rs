@@ -279,6 +279,19 @@ fn from_tar_gz(archive: File, wanted: &Wanted, into: &Path) -> Result<Vec<String
     Ok(names)
 }
 
+/// Takes one file out of an archive and gives it this name; `false` when the archive has none of it.
+pub(super) fn file_of_zip(
+    archive: &Path,
+    path: &str,
+    name: &str,
+    into: &Path,
+) -> Result<bool, String> {
+    let failed = |e: io::Error| format!("`{}` cannot be read: {e}", archive.display());
+    let wanted = Wanted::File { path: path.to_owned(), name: name.to_owned() };
+    let names = from_zip(File::open(archive).map_err(failed)?, &wanted, into)?;
+    Ok(!names.is_empty())
+}
+
 fn from_zip(
     archive: impl Read + Seek,
     wanted: &Wanted,

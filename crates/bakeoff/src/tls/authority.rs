@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, SanType,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
@@ -67,6 +67,25 @@ impl Authority {
             params.extended_key_usages =
                 vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
             params.distinguished_name.push(DnType::CommonName, first);
+            let certificate = params.signed_by(&key, &self.issuer)?;
+            Ok(Identity { cert_pem: certificate.pem(), key_pem: key.serialize_pem() })
+        });
+        made.map_err(unmade)
+    }
+
+    /// A certificate for a workload of a mesh, which is known by a URI:
+    /// `spiffe://cluster.local/ns/default/sa/gateway`. It is good for both sides.
+    pub(crate) fn workload(&self, uri: &str) -> Result<Identity, Failure> {
+        let made = rcgen::string::Ia5String::try_from(uri).and_then(|uri| {
+            let key = KeyPair::generate()?;
+            let mut params = CertificateParams::new(Vec::new())?;
+            params.subject_alt_names = vec![SanType::URI(uri)];
+            params.use_authority_key_identifier_extension = true;
+            params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            params.extended_key_usages =
+                vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+            // A certificate without a subject has to mark its names as critical; this has a subject.
+            params.distinguished_name.push(DnType::CommonName, "a workload of bakeoff's");
             let certificate = params.signed_by(&key, &self.issuer)?;
             Ok(Identity { cert_pem: certificate.pem(), key_pem: key.serialize_pem() })
         });

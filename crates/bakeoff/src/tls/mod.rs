@@ -6,7 +6,6 @@
 //!
 //! Not here: certificates for servers that are started (`authority`).
 
-#[cfg_attr(not(test), allow(dead_code, reason = "no system is started under TLS yet"))]
 mod authority;
 
 use std::path::Path;

@@ -108,6 +108,9 @@ impl Case {
 
 fn install(what: &str) -> Result<(), String> {
     let ran = Ran::of(bakeoff().args(["install", what]));
+    if ran.code == Some(0) && ran.stdout.contains("is part of bakeoff") {
+        return Ok(());
+    }
     if ran.code == Some(0) {
         assert!(ran.stdout.contains("SHA-256 "), "{}", ran.stdout);
         return Ok(());

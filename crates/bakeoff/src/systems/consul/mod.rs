@@ -1,10 +1,12 @@
-//! Runs a cluster of Consul servers and opens sessions to its key-value store.
+//! Runs a cluster of Consul servers and opens sessions to its key-value store; or has one be the control
+//! plane of a service mesh.
 //!
 //! Consul syncs its Raft log before it acknowledges a write. We leave that on, and its Raft timing
 //! as it comes, unless the study says otherwise.
 //!
 //! Not here: the wire format (`bakeoff_wire::http1`), timing (`engine`).
 
+mod mesh;
 pub(crate) mod recipe;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
@@ -14,9 +16,10 @@ use bakeoff_core::workload::KEY_PREFIX;
 use rustix::process::{Resource, getrlimit};
 
 use super::http_session::{HttpSession, Mapping, ask};
+use super::mesh::CONTROL_PLANE;
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, setting,
-    synced_by,
+    ASKED, Access, Asked, Description, KvLoad, Memory, System, Unready, View, majority_disks,
+    setting, synced_by,
 };
 use crate::engine::EngineError;
 use crate::host::ports::Allocator;
@@ -82,6 +85,11 @@ impl System for Consul {
         for name in asked.node_names() {
             nodes.push((name, ports.take()?, ports.take()?, ports.take()?, ports.take()?));
         }
+        let memory = Memory::default();
+        let mesh = match asked.role {
+            CONTROL_PLANE => Some(mesh::Plan::of(asked, ports)?),
+            _ => None,
+        };
         let joins: Vec<String> =
             nodes.iter().map(|(_, _, serf, _, _)| format!("127.0.0.1:{serf}")).collect();
         let connections = connections_max();
@@ -106,10 +114,15 @@ impl System for Consul {
                 multiplier.parse().unwrap_or(serde_json::Value::Null),
             );
         }
+        if let (Some(mesh), Some((.., grpc))) = (&mesh, nodes.first()) {
+            settings.extend(mesh::settings());
+            memory.keep(mesh.mesh(*grpc));
+        }
         let count = nodes.len();
+        let first = nodes.first().map(|(name, ..)| name.clone());
         let specs = nodes.into_iter().map(|(name, client, serf, server, grpc)| {
             let dir = asked.dir.join(&name);
-            let config = serde_json::json!({
+            let mut config = serde_json::json!({
                 "node_name": name,
                 "server": true,
                 "bootstrap_expect": count,
@@ -126,6 +139,9 @@ impl System for Consul {
                 "limits": {"http_max_conns_per_client": connections},
                 "performance": performance,
             });
+            if let Some(mesh) = &mesh {
+                mesh.add_to(&mut config, first.as_ref() == Some(&name));
+            }
             NodeSpec {
                 program: (&program[0]).into(),
                 args: vec!["agent".into(), "-config-file".into(), dir.join("consul.json").into()],
@@ -147,7 +163,7 @@ impl System for Consul {
                 ..NodeSpec::default()
             }
         });
-        Ok(Description { nodes: specs.collect(), settings, ..Description::default() })
+        Ok(Description { nodes: specs.collect(), settings, memory, ..Description::default() })
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, Unready> {

@@ -116,9 +116,11 @@ fn describe(
     dir: &tempfile::TempDir,
 ) -> Result<Description, HostError> {
     let whole = Neighbour { role: WHOLE.into(), system: &Small, nodes: nodes.access.clone() };
+    let balancer = asked("haproxy", 1, options);
     let asked = Asked {
-        system: &asked("haproxy", 1, options),
+        system: &balancer,
         role: "balancer",
+        whole: &balancer,
         program: Some(program),
         dir: dir.path(),
         seed: 0,

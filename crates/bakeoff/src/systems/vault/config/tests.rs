@@ -119,6 +119,7 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
     let asked = Asked {
         system,
         role: WHOLE,
+        whole: system,
         program: Some(&program),
         dir: Path::new("/data"),
         seed: 0,
@@ -236,7 +237,8 @@ fn credentials_are_found_from_the_folder_of_the_user() {
     let system = crate::systems::testing::asked("vault", 1, &options);
     let dir = Path::new("/nodes");
     let (role, program) = (WHOLE, None);
-    let asked = Asked { system: &system, role, program, dir, seed: 7, neighbours: &[] };
+    let whole = &system;
+    let asked = Asked { system: whole, role, whole, program, dir, seed: 7, neighbours: &[] };
     let mut env = Vec::new();
     let said = storage(&asked, 0, "vault", dir, &[], false, &mut env);
     assert_eq!(said, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));

@@ -1,0 +1,375 @@
+//! The resources of Kubernetes, Consul and Istio, from the systems of a study.
+//!
+//! Each system has a namespace with an application of its own, so that no other's requests reach it.
+
+use bakeoff_core::study::{Limits, System};
+use serde_json::{Value, json};
+
+/// Where everything listens inside the cluster.
+const PORT: u16 = 8080;
+/// The first of the node ports, one a system; from Kubernetes' own range.
+const NODE_PORT: u16 = 30_800;
+/// What a container asks for at most, as the charts of both products have it: limits above it are what it
+/// may use, not what has to be free.
+const REQUEST_CPU_MAX: f64 = 0.1;
+const REQUEST_MEMORY_MAX: u64 = 128 << 20;
+/// An application whose answer is the text that it is started with.
+const IMAGE: &str = "hashicorp/http-echo:1.0";
+/// The bytes in an answer where a study says nothing, as kind `application` has it.
+const SIZE: usize = 255;
+
+/// Whose mesh a system is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plane {
+    Consul,
+    Istio,
+}
+
+/// A system of the study.
+pub(super) struct Contender<'a> {
+    pub(super) name: &'a str,
+    /// `None` for the application without a mesh.
+    pub(super) plane: Option<Plane>,
+    number: u16,
+    gateway: Option<&'a Limits>,
+    sidecar: Option<&'a Limits>,
+    application: Option<&'a Limits>,
+    size: usize,
+}
+
+impl<'a> Contender<'a> {
+    /// The system with this number; `None` when it is none of a kind that can be had.
+    pub(super) fn of(system: &'a System, number: u16) -> Option<Self> {
+        let part = |role: &str| system.parts.get(role);
+        let (application, plane) = match system.kind.as_str() {
+            "application" => (system, None),
+            "ingress-gateway" => {
+                let plane = match part("control-plane")?.kind.as_str() {
+                    "consul" => Plane::Consul,
+                    "istio" => Plane::Istio,
+                    _ => return None,
+                };
+                (part("application")?, Some(plane))
+            }
+            _ => return None,
+        };
+        let size = application.options.get("size").and_then(|size| size.parse().ok());
+        Some(Self {
+            name: &system.name,
+            plane,
+            number,
+            gateway: plane.and(system.limits.as_ref()),
+            sidecar: part("sidecar").and_then(|sidecar| sidecar.limits.as_ref()),
+            application: application.limits.as_ref(),
+            size: size.unwrap_or(SIZE),
+        })
+    }
+
+    pub(super) fn node_port(&self) -> u16 {
+        NODE_PORT + self.number
+    }
+
+    pub(super) fn namespace(&self) -> String {
+        format!("bakeoff-{}", self.name)
+    }
+
+    pub(super) fn gateway_name(&self) -> String {
+        format!("{}-gateway", self.name)
+    }
+
+    fn application_name(&self) -> String {
+        format!("{}-application", self.name)
+    }
+
+    fn metadata(&self, name: &str) -> Value {
+        json!({"name": name, "namespace": self.namespace()})
+    }
+
+    /// What the gateway may use, in words.
+    pub(super) fn gateway_limits(&self) -> String {
+        let said = |limits: &Limits| {
+            let cpu = limits.cpu.map(|cpu| format!("CPU {}", cpu_text(cpu)));
+            let memory = limits.memory.map(|memory| format!("memory {}", memory_text(memory.0)));
+            [cpu, memory].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        };
+        self.gateway.map_or_else(|| "none".to_owned(), said)
+    }
+}
+
+fn of_plane<'a>(
+    contenders: &'a [Contender<'a>],
+    plane: Plane,
+) -> impl Iterator<Item = &'a Contender<'a>> {
+    contenders.iter().filter(move |one| one.plane == Some(plane))
+}
+
+/// Cores as Kubernetes writes them: `100m`, `2`.
+fn cpu_text(cores: f64) -> String {
+    let thousandths = (cores * 1000.0).round() as u64;
+    match thousandths % 1000 {
+        0 => (thousandths / 1000).to_string(),
+        _ => format!("{thousandths}m"),
+    }
+}
+
+/// Bytes as Kubernetes writes them: `100Mi`, `1Gi`.
+fn memory_text(bytes: u64) -> String {
+    for (unit, name) in [(1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")] {
+        if bytes > 0 && bytes.is_multiple_of(unit) {
+            return format!("{}{name}", bytes / unit);
+        }
+    }
+    bytes.to_string()
+}
+
+/// `resources` of a container; `None` without limits.
+fn resources(limits: Option<&Limits>) -> Option<Value> {
+    let limits = limits.filter(|limits| limits.cpu.is_some() || limits.memory.is_some())?;
+    let mut resources = json!({"limits": {}, "requests": {}});
+    if let Some(cpu) = limits.cpu {
+        resources["limits"]["cpu"] = cpu_text(cpu).into();
+        resources["requests"]["cpu"] = cpu_text(cpu.min(REQUEST_CPU_MAX)).into();
+    }
+    if let Some(memory) = limits.memory {
+        resources["limits"]["memory"] = memory_text(memory.0).into();
+        resources["requests"]["memory"] = memory_text(memory.0.min(REQUEST_MEMORY_MAX)).into();
+    }
+    Some(resources)
+}
+
+/// The marks by which a mesh adds a sidecar to a pod, and what that sidecar may use.
+fn sidecar_marks(one: &Contender<'_>) -> Value {
+    let mut marks = json!({});
+    let mut mark = |name: &str, value: String| marks[name] = value.into();
+    let names = match one.plane {
+        None => return marks,
+        Some(Plane::Consul) => {
+            mark("consul.hashicorp.com/connect-inject", "true".into());
+            mark("consul.hashicorp.com/connect-service", one.application_name());
+            mark("consul.hashicorp.com/connect-service-port", PORT.to_string());
+            [
+                "consul.hashicorp.com/sidecar-proxy-cpu-limit",
+                "consul.hashicorp.com/sidecar-proxy-cpu-request",
+                "consul.hashicorp.com/sidecar-proxy-memory-limit",
+                "consul.hashicorp.com/sidecar-proxy-memory-request",
+            ]
+        }
+        Some(Plane::Istio) => {
+            mark("sidecar.istio.io/inject", "true".into());
+            [
+                "sidecar.istio.io/proxyCPULimit",
+                "sidecar.istio.io/proxyCPU",
+                "sidecar.istio.io/proxyMemoryLimit",
+                "sidecar.istio.io/proxyMemory",
+            ]
+        }
+    };
+    let values = resources(one.sidecar).unwrap_or_default();
+    let paths = ["/limits/cpu", "/requests/cpu", "/limits/memory", "/requests/memory"];
+    for (name, path) in names.into_iter().zip(paths) {
+        if let Some(value) = values.pointer(path).and_then(Value::as_str) {
+            mark(name, value.to_owned());
+        }
+    }
+    marks
+}
+
+/// A namespace for each system.
+pub(super) fn namespaces(contenders: &[Contender<'_>]) -> Vec<Value> {
+    let one = |one: &Contender<'_>| {
+        let mut labels = json!({"app.kubernetes.io/part-of": "bakeoff"});
+        if one.plane == Some(Plane::Istio) {
+            labels["istio-injection"] = "enabled".into();
+        }
+        json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": one.namespace(), "labels": labels},
+        })
+    };
+    contenders.iter().map(one).collect()
+}
+
+/// The application of each system.
+pub(super) fn applications(contenders: &[Contender<'_>]) -> Vec<Value> {
+    contenders.iter().flat_map(application).collect()
+}
+
+fn application(one: &Contender<'_>) -> Vec<Value> {
+    let name = one.application_name();
+    let labels = json!({"app": name});
+    // The application ends its answer with a line break of its own.
+    let words = "bakeoff's test application answers this, whatever it is asked for. ";
+    let text: String = words.chars().cycle().take(one.size.saturating_sub(1)).collect();
+    let mut container = json!({
+        "name": "application",
+        "image": IMAGE,
+        "args": [format!("-listen=:{PORT}"), format!("-text={text}")],
+        "ports": [{"containerPort": PORT, "name": "http"}],
+    });
+    if let Some(resources) = resources(one.application) {
+        container["resources"] = resources;
+    }
+    let mut service = json!({
+        "ports": [{"name": "http", "port": PORT, "targetPort": PORT}],
+        "selector": labels,
+    });
+    if one.plane.is_none() {
+        service["type"] = "NodePort".into();
+        service["ports"][0]["nodePort"] = one.node_port().into();
+    }
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": one.metadata(&name)}),
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": one.metadata(&name), "spec": service,
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": one.metadata(&name),
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels, "annotations": sidecar_marks(one)},
+                    "spec": {"serviceAccountName": name, "containers": [container]},
+                },
+            },
+        }),
+    ]
+}
+
+/// Values for the chart that installs Consul: its gateways are part of it.
+pub(super) fn consul_values(contenders: &[Contender<'_>]) -> Value {
+    let gateway = |one: &Contender<'_>| {
+        let ports = json!([{"port": PORT, "nodePort": one.node_port()}]);
+        let mut gateway = json!({
+            "name": one.gateway_name(),
+            "replicas": 1,
+            "service": {"type": "NodePort", "ports": ports},
+        });
+        if let Some(resources) = resources(one.gateway) {
+            gateway["resources"] = resources;
+        }
+        gateway
+    };
+    let gateways: Vec<Value> = of_plane(contenders, Plane::Consul).map(gateway).collect();
+    json!({
+        "global": {"name": "consul"},
+        "server": {"replicas": 1},
+        "connectInject": {"enabled": true, "default": false},
+        "ingressGateways": {"enabled": true, "gateways": gateways},
+    })
+}
+
+/// What Consul's gateways listen for.
+pub(super) fn consul_gateways(contenders: &[Contender<'_>]) -> Vec<Value> {
+    let resource = |kind: &str, metadata: Value, spec: Value| {
+        json!({
+            "apiVersion": "consul.hashicorp.com/v1alpha1",
+            "kind": kind, "metadata": metadata, "spec": spec,
+        })
+    };
+    let one = |one: &Contender<'_>| {
+        let application = one.application_name();
+        let services = json!([{"name": application, "hosts": ["*"]}]);
+        let listeners = json!([{"port": PORT, "protocol": "http", "services": services}]);
+        [
+            resource("ServiceDefaults", one.metadata(&application), json!({"protocol": "http"})),
+            resource(
+                "IngressGateway",
+                one.metadata(&one.gateway_name()),
+                json!({"listeners": listeners}),
+            ),
+            // Where access control is on, who may call is said; where it is off this changes nothing.
+            resource(
+                "ServiceIntentions",
+                one.metadata(&application),
+                json!({
+                    "destination": {"name": application},
+                    "sources": [{"name": one.gateway_name(), "action": "allow"}],
+                }),
+            ),
+        ]
+    };
+    of_plane(contenders, Plane::Consul).flat_map(one).collect()
+}
+
+/// Istio's gateways, whose Envoy its webhook adds, and what they listen for.
+pub(super) fn istio_gateways(contenders: &[Contender<'_>]) -> Vec<Value> {
+    of_plane(contenders, Plane::Istio).flat_map(istio_gateway).collect()
+}
+
+fn istio_gateway(one: &Contender<'_>) -> Vec<Value> {
+    let name = one.gateway_name();
+    let labels = json!({"app": name, "istio": name});
+    let mut template_labels = labels.clone();
+    template_labels["sidecar.istio.io/inject"] = "true".into();
+    let mut container = json!({"name": "istio-proxy", "image": "auto"});
+    if let Some(resources) = resources(one.gateway) {
+        container["resources"] = resources;
+    }
+    let host = format!("{}.{}.svc.cluster.local", one.application_name(), one.namespace());
+    let resource = |api: &str, kind: &str, name: &str, spec: Value| json!({"apiVersion": api, "kind": kind, "metadata": one.metadata(name), "spec": spec});
+    let networking = "networking.istio.io/v1";
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": one.metadata(&name)}),
+        resource(
+            "apps/v1",
+            "Deployment",
+            &name,
+            json!({
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {
+                        "labels": template_labels,
+                        "annotations": {"inject.istio.io/templates": "gateway"},
+                    },
+                    "spec": {"serviceAccountName": name, "containers": [container]},
+                },
+            }),
+        ),
+        resource(
+            "v1",
+            "Service",
+            &name,
+            json!({
+                "type": "NodePort",
+                "selector": labels,
+                "ports": [{
+                    "name": "http", "port": PORT, "targetPort": PORT, "nodePort": one.node_port(),
+                }],
+            }),
+        ),
+        resource(
+            networking,
+            "Gateway",
+            &name,
+            json!({
+                "selector": {"istio": name},
+                "servers": [{
+                    "port": {"number": PORT, "name": "http", "protocol": "HTTP"}, "hosts": ["*"],
+                }],
+            }),
+        ),
+        resource(
+            networking,
+            "VirtualService",
+            &name,
+            json!({
+                "hosts": ["*"],
+                "gateways": [name],
+                "http": [{"route": [{"destination": {"host": host, "port": {"number": PORT}}}]}],
+            }),
+        ),
+        resource(
+            "security.istio.io/v1",
+            "PeerAuthentication",
+            "default",
+            json!({
+                "mtls": {"mode": "STRICT"},
+            }),
+        ),
+    ]
+}

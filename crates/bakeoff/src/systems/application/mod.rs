@@ -1,0 +1,113 @@
+//! A test application for gateways to stand in front of: it answers any path with a text of one length.
+//!
+//! It is bakeoff's own, so that nothing has to be fetched, and so cheap that it is not what is
+//! measured. By itself it is a contender too: what the same requests cost without any gateway.
+//!
+//! Not here: the server itself (`crate::canary`).
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Workload};
+
+use super::http_session::ask;
+use super::{
+    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, http_requests, setting,
+};
+use crate::canary::COMMAND;
+use crate::delay;
+use crate::engine::EngineError;
+use crate::host::ports::Allocator;
+use crate::host::{HostError, NodeSpec};
+use crate::install::Recipe;
+use crate::kv::Keyed;
+
+/// bakeoff's own test application.
+#[derive(Debug)]
+pub(crate) struct Application;
+
+/// The length of an answer's body, in bytes, where a study says nothing.
+const SIZE: &str = "255";
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: "size",
+        form: OptionForm::Number,
+        meaning: "bytes in the body of an answer; 255 when absent",
+    },
+    KindOption {
+        name: "delay",
+        form: OptionForm::Duration,
+        meaning: "how long each answer waits; not at all when absent",
+    },
+];
+
+impl System for Application {
+    fn kind(&self) -> Kind {
+        Kind { operations: &[Operation::Request], options: OPTIONS, ..Kind::new("application") }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        None
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        Promises {
+            replication: "none: it has no data".into(),
+            acknowledged: "nothing is written".into(),
+            reads: "the same text, always".into(),
+            ..Promises::default()
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let name = asked.node_names().next().unwrap_or_default();
+        let client = ports.take()?;
+        let dir = asked.dir.join(&name);
+        let mut args = vec![
+            COMMAND.to_owned(),
+            "--listen".into(),
+            format!("127.0.0.1:{client}"),
+            "--data".into(),
+            dir.join("data").display().to_string(),
+            "--answer".into(),
+            asked.option("size").unwrap_or(SIZE).to_owned(),
+        ];
+        if let Some(delay) = asked.option("delay") {
+            args.extend(["--delay".to_owned(), delay.to_owned()]);
+        }
+        let node = NodeSpec {
+            program: delay::program(),
+            args: args.into_iter().map(Into::into).collect(),
+            dir,
+            ports: vec![("client".into(), client)],
+            limits: asked.system.limits.clone(),
+            name,
+            ..NodeSpec::default()
+        };
+        let options = asked.system.options.iter();
+        let settings = options.map(|(name, value)| setting(name, value, ASKED)).collect();
+        Ok(Description { nodes: vec![node], settings, ..Description::default() })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+        let node = nodes.first().ok_or("it has no nodes")?;
+        match ask(node, "GET", "/health")? {
+            (200, _) => Ok(View::default()),
+            (status, said) => Err(format!("GET /health answered {status}: {}", said.trim()).into()),
+        }
+    }
+
+    fn prepare(
+        &self,
+        first: &Access,
+        _: &[Access],
+        workload: &Workload,
+        _: &Keyed,
+    ) -> Result<(), String> {
+        http_requests::prepare(first, workload, |_, _| {})
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        http_requests::drive(load)
+    }
+}

@@ -1,0 +1,116 @@
+//! Consul as the control plane of a service mesh: one gateway, and one service with a sidecar.
+//!
+//! Its certificate authority is Consul's own, as by default. Who may call whom is not restricted, as by
+//! default too where access control is off. Its gateway always speaks mutual TLS to sidecars.
+//!
+//! Not here: the cluster itself (`consul`), what its proxies are (`envoy`).
+
+use bakeoff_core::record::Setting;
+use serde_json::{Value, json};
+
+use crate::host::HostError;
+use crate::host::ports::Allocator;
+use crate::systems::mesh::{APPLICATION, At, Mesh, Proxy, Upstream, node_of};
+use crate::systems::{Asked, setting};
+
+/// The services, as Consul knows them.
+const GATEWAY: &str = "ingress";
+const SERVICE: &str = "application";
+/// How Consul calls the sidecar of a service.
+const SIDECAR: &str = "application-sidecar-proxy";
+
+/// The ports of the mesh.
+pub(super) struct Plan {
+    gateway: u16,
+    sidecar: u16,
+    application: u16,
+    /// What the gateway is registered with; nobody listens there, but it has to be another one than its
+    /// listener's.
+    registered: u16,
+}
+
+impl Plan {
+    pub(super) fn of(asked: &Asked<'_>, ports: &mut Allocator) -> Result<Self, HostError> {
+        Ok(Self {
+            gateway: ports.take()?,
+            sidecar: ports.take()?,
+            application: node_of(asked, APPLICATION)?.target.address.port(),
+            registered: ports.take()?,
+        })
+    }
+
+    /// What the servers' configuration has besides: all of it is the same for each but the services,
+    /// which belong to the first.
+    pub(super) fn add_to(&self, config: &mut Value, first: bool) {
+        let Self { gateway, sidecar, application, registered } = *self;
+        config["connect"] = json!({"enabled": true});
+        config["config_entries"] = json!({"bootstrap": [
+            {"kind": "proxy-defaults", "name": "global", "config": {"protocol": "http"}},
+            {
+                "kind": "ingress-gateway",
+                "name": GATEWAY,
+                "listeners": [{
+                    "port": gateway,
+                    "protocol": "http",
+                    "services": [{"name": SERVICE, "hosts": ["*"]}],
+                }],
+            },
+        ]});
+        if !first {
+            return;
+        }
+        config["services"] = json!([
+            {
+                "name": SERVICE,
+                "address": "127.0.0.1",
+                "port": application,
+                "connect": {"sidecar_service": {
+                    "address": "127.0.0.1",
+                    "port": sidecar,
+                    "proxy": {
+                        "local_service_port": application,
+                        "config": {"bind_address": "127.0.0.1"},
+                    },
+                    "checks": [{"name": SERVICE, "alias_service": SERVICE}],
+                }},
+            },
+            {"kind": "ingress-gateway", "name": GATEWAY, "address": "127.0.0.1", "port": registered},
+        ]);
+    }
+
+    /// What the proxies have to know; they are told the rest at `grpc`.
+    pub(super) fn mesh(&self, grpc: u16) -> Mesh {
+        let proxy = |id: &str, service: &str, port| Proxy {
+            port,
+            node: json!({
+                "id": id,
+                "cluster": service,
+                "metadata": {"namespace": "default", "partition": "default"},
+            }),
+            clusters: vec![Upstream { name: "local_agent", at: At::Port(grpc) }],
+            agent: None,
+        };
+        Mesh {
+            gateway: proxy(GATEWAY, GATEWAY, self.gateway),
+            sidecar: proxy(SIDECAR, SERVICE, self.sidecar),
+            mutual_tls: true,
+        }
+    }
+}
+
+/// What departs from Consul's defaults in this role.
+pub(super) fn settings() -> Vec<Setting> {
+    vec![
+        setting("connect.enabled", true, "its own default; it is a control plane"),
+        setting(
+            "proxy-defaults protocol",
+            "http",
+            "its default is TCP, and a mesh of HTTP is compared",
+        ),
+        setting(
+            "checks of the sidecar",
+            "that of the service",
+            "its default connects to the sidecar every 10 s, and would be waited for",
+        ),
+    ]
+}

@@ -1,0 +1,93 @@
+//! Envoy as the sidecar of a test application: what its mesh's gateway sends requests to.
+//!
+//! Ready is what listens where the control plane was to tell it to, and treats a plain request as the
+//! study has it: with mutual TLS it is refused, else it reaches the application.
+//!
+//! Not here: the gateway, which is an Envoy too (`ingress_gateway`).
+
+pub(super) mod proxy;
+pub(crate) mod recipe;
+
+use std::time::Duration;
+
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+
+use super::mesh::{Mesh, Place};
+use super::{Access, Asked, Description, System, Unready, View};
+use crate::host::HostError;
+use crate::host::ports::Allocator;
+use crate::install::Recipe;
+use proxy::Plain;
+
+/// Envoy as a part.
+#[derive(Debug)]
+pub(crate) struct Envoy;
+
+/// How many threads an Envoy has.
+pub(super) const THREADS: KindOption = KindOption {
+    name: proxy::THREADS,
+    form: OptionForm::Number,
+    meaning: "how many threads pass requests on; as many as Envoy thinks right when absent",
+};
+
+/// Whether plain requests are to be refused.
+struct Refuses(bool);
+
+impl System for Envoy {
+    fn kind(&self) -> Kind {
+        Kind { options: &[THREADS], ..Kind::new("envoy") }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        passes_on()
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let described = proxy::describe(asked, Place::Sidecar, ports)?;
+        described.memory.keep(Refuses(Mesh::beside(asked)?.mutual_tls));
+        Ok(described)
+    }
+
+    fn ready_within(&self) -> Duration {
+        proxy::READY_WITHIN
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+        let node = nodes.first().ok_or("it has no nodes")?;
+        proxy::look(node)?;
+        let refuses = node.memory.get::<Refuses>().is_some_and(|refuses| refuses.0);
+        match (refuses, proxy::plain(node)?) {
+            (true, Plain::Refused) => Ok(View::default()),
+            (false, Plain::Answered(said)) if said.contains(" 200") => Ok(View::default()),
+            (false, Plain::Answered(said)) => {
+                Err(format!("`{}` answered a plain request {said}", node.name).into())
+            }
+            (false, Plain::Refused) => {
+                Err(format!("`{}` refuses plain requests", node.name).into())
+            }
+            (true, Plain::Answered(said)) => Err(Unready::Never {
+                seen: format!(
+                    "`{}` answered a plain request {said}: there is no mutual TLS in force",
+                    node.name
+                ),
+                hint: "the control plane does not do what the study asks for; its log may say why"
+                    .to_owned(),
+            }),
+        }
+    }
+}
+
+/// What every proxy promises.
+pub(super) fn passes_on() -> Promises {
+    Promises {
+        replication: "none: it has no data".into(),
+        acknowledged: "when what stands behind it does".into(),
+        reads: "what stands behind it answers".into(),
+        ..Promises::default()
+    }
+}

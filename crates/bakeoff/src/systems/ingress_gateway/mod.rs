@@ -1,0 +1,175 @@
+//! The ingress gateway of a service mesh: what clients outside it send requests to.
+//!
+//! An Envoy that a control plane programs, in front of the sidecar of a test application. The control
+//! plane is what is compared; the proxies are the same program for all. The limits of a system of this
+//! kind are its gateway's; parts have limits of their own.
+//!
+//! Gateway and sidecar speak mutual TLS unless a study says otherwise. The sidecar is not ready before it
+//! is known to refuse plain requests (`envoy`), and the gateway not before a request through it was
+//! answered by the application: so what passed was encrypted.
+//!
+//! Not here: a gateway that runs already, whose kind is `http`.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands, Workload};
+
+use super::envoy::{self, proxy};
+use super::http_session::ask;
+use super::mesh::{self, Mesh, Place};
+use super::{
+    Access, Asked, Description, KvLoad, System, Unready, View, http_requests, http_status_text,
+    option, setting,
+};
+use crate::engine::EngineError;
+use crate::host::HostError;
+use crate::host::ports::Allocator;
+use crate::install::Recipe;
+use crate::kv::Keyed;
+
+/// A mesh's gateway.
+#[derive(Debug)]
+pub(crate) struct IngressGateway;
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: mesh::MUTUAL_TLS,
+        form: OptionForm::Word(&["on", "off"]),
+        meaning: "whether gateway and sidecar speak mutual TLS; they do when absent",
+    },
+    envoy::THREADS,
+];
+
+const ROLES: &[Role] = &[
+    Role {
+        name: mesh::APPLICATION,
+        kinds: &["application"],
+        stands: Stands::Behind,
+        meaning: "what answers requests in the end",
+    },
+    Role {
+        name: mesh::CONTROL_PLANE,
+        kinds: &["consul", "istio"],
+        stands: Stands::Behind,
+        meaning: "what tells gateway and sidecar what to do",
+    },
+    Role {
+        name: mesh::SIDECAR,
+        kinds: &["envoy"],
+        stands: Stands::Behind,
+        meaning: "the proxy beside the application",
+    },
+];
+
+/// What Envoy says of a certificate that it does not trust, or of one of its own that is not trusted.
+const UNTRUSTED: &[&str] = &[
+    "CERTIFICATE_VERIFY_FAILED",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "ALERT_BAD_CERTIFICATE",
+];
+
+impl System for IngressGateway {
+    fn kind(&self) -> Kind {
+        Kind {
+            operations: &[Operation::Request],
+            options: OPTIONS,
+            roles: ROLES,
+            sound,
+            ..Kind::new("ingress-gateway")
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&envoy::recipe::RECIPE)
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        envoy::passes_on()
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let mut described = proxy::describe(asked, Place::Gateway, ports)?;
+        let (value, reason) = match Mesh::beside(asked)?.mutual_tls {
+            true => {
+                ("on", "as both products have it: the sidecar is seen to refuse plain requests")
+            }
+            false => ("off", super::ASKED),
+        };
+        described.settings.push(setting("mutual TLS to the sidecar", value, reason));
+        Ok(described)
+    }
+
+    fn ready_within(&self) -> Duration {
+        proxy::READY_WITHIN
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+        let node = nodes.first().ok_or("it has no nodes")?;
+        proxy::look(node)?;
+        match ask(node, "GET", "/")? {
+            (200, _) => Ok(View::default()),
+            (status, said) => {
+                let untrusted = UNTRUSTED.iter().any(|sign| said.contains(sign));
+                let said = http_status_text(status, said.as_bytes());
+                let seen = format!("`{}` answered `GET /` with {said}", node.name);
+                match untrusted {
+                    false => Err(seen.into()),
+                    true => Err(Unready::Never {
+                        seen,
+                        hint: "gateway and sidecar do not trust each other's certificates, which waiting \
+                               does not change"
+                            .to_owned(),
+                    }),
+                }
+            }
+        }
+    }
+
+    fn prepare(
+        &self,
+        first: &Access,
+        _: &[Access],
+        workload: &Workload,
+        _: &Keyed,
+    ) -> Result<(), String> {
+        http_requests::prepare(first, workload, |_, _| {})
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        http_requests::drive(load)
+    }
+}
+
+/// What form does not show: that it has all its parts, and that TLS can be switched off.
+fn sound(system: &study::System) -> Result<(), (String, String)> {
+    let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
+    if !system.is_started() {
+        return wrong(
+            "one that runs already is like any other service",
+            "write `kind: http` with these `endpoints`; `bakeoff manifests ingress` writes a study of them",
+        );
+    }
+    for role in ROLES {
+        if !system.parts.contains_key(role.name) {
+            return Err((
+                format!("it has no part `{}`: {}", role.name, role.meaning),
+                format!("add `{}: {{kind: {}}}` to its `parts`", role.name, role.kinds[0]),
+            ));
+        }
+    }
+    let plane = &system.parts[mesh::CONTROL_PLANE];
+    if option(system, mesh::MUTUAL_TLS) == Some("off") && plane.kind == "consul" {
+        return wrong(
+            "Consul's gateway always speaks mutual TLS to sidecars: its permissive mode only lets others \
+             reach them without",
+            "leave `mtls: off` out, here and for what it is compared with",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! What Istio is told in files: the mesh, and what a Kubernetes would know of it.
+//!
+//! JSON, which is YAML too: the files are read as one document a resource.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{APPLICATION, APPLICATION_IP, GATEWAY, NAMESPACE, TRUST_DOMAIN};
+
+/// The ports of the mesh, and what is encrypted.
+pub(super) struct Plan {
+    pub(super) gateway: u16,
+    pub(super) sidecar: u16,
+    pub(super) application: u16,
+    pub(super) mutual_tls: bool,
+}
+
+/// The settings of the mesh, whose resources are in `folder`.
+pub(super) fn mesh(folder: &Path) -> String {
+    json!({
+        "trustDomain": TRUST_DOMAIN,
+        "configSources": [{"address": format!("fs://{}", folder.display())}],
+        // Without Istio's own filters there is nobody to measure.
+        "defaultProviders": {},
+    })
+    .to_string()
+}
+
+impl Plan {
+    /// The resources, one after the other.
+    pub(super) fn resources(&self) -> String {
+        let texts: Vec<String> = self.each().iter().map(Value::to_string).collect();
+        texts.join("\n---\n") + "\n"
+    }
+
+    fn each(&self) -> Vec<Value> {
+        let Self { gateway, sidecar, application, mutual_tls } = *self;
+        let host = format!("{APPLICATION}.{NAMESPACE}.svc.{TRUST_DOMAIN}");
+        let selector = json!({"labels": {"app": APPLICATION}});
+        let port = json!({"number": sidecar, "name": "http", "protocol": "HTTP"});
+        let mut labels = json!({"app": APPLICATION});
+        if mutual_tls {
+            // The mark by which a gateway knows that a workload takes mutual TLS.
+            labels["security.istio.io/tlsMode"] = "istio".into();
+        }
+        vec![
+            resource(
+                "networking",
+                "Gateway",
+                GATEWAY,
+                json!({
+                    "selector": {"app": GATEWAY},
+                    "servers": [{
+                        "port": {"number": gateway, "name": "http", "protocol": "HTTP"},
+                        "bind": "127.0.0.1",
+                        "hosts": ["*"],
+                    }],
+                }),
+            ),
+            resource(
+                "networking",
+                "VirtualService",
+                GATEWAY,
+                json!({
+                    "hosts": ["*"],
+                    "gateways": [GATEWAY],
+                    "http": [{"route": [{"destination": {
+                        "host": host, "port": {"number": sidecar},
+                    }}]}],
+                }),
+            ),
+            resource(
+                "networking",
+                "ServiceEntry",
+                APPLICATION,
+                json!({
+                    "hosts": [host],
+                    "location": "MESH_INTERNAL",
+                    "resolution": "STATIC",
+                    "ports": [port],
+                    "workloadSelector": selector,
+                }),
+            ),
+            resource(
+                "networking",
+                "WorkloadEntry",
+                APPLICATION,
+                json!({
+                    "address": APPLICATION_IP,
+                    "ports": {"http": sidecar},
+                    "labels": labels,
+                    "serviceAccount": APPLICATION,
+                }),
+            ),
+            resource(
+                "networking",
+                "Sidecar",
+                APPLICATION,
+                json!({
+                    "workloadSelector": selector,
+                    "ingress": [{
+                        "port": port,
+                        "bind": "127.0.0.1",
+                        "captureMode": "NONE",
+                        "defaultEndpoint": format!("127.0.0.1:{application}"),
+                    }],
+                    // It calls nobody.
+                    "egress": [{"hosts": ["~/*"]}],
+                }),
+            ),
+            resource(
+                "security",
+                "PeerAuthentication",
+                "default",
+                json!({"mtls": {"mode": if mutual_tls { "STRICT" } else { "DISABLE" }}}),
+            ),
+        ]
+    }
+}
+
+fn resource(group: &str, kind: &str, name: &str, spec: Value) -> Value {
+    json!({
+        "apiVersion": format!("{group}.istio.io/v1"),
+        "kind": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": spec,
+    })
+}

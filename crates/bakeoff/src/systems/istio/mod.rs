@@ -1,0 +1,202 @@
+//! Istio's control plane as a part, without Kubernetes: it reads its configuration from files.
+//!
+//! What a cluster would tell it (which workloads there are, and where) stands in these files as
+//! `ServiceEntry` and `WorkloadEntry`; all else is what a mesh in Kubernetes has too. Nobody signs
+//! certificates for workloads here, so they come with bakeoff's own authority, by the names that Istio
+//! gives them (SPIFFE), and Istio's agent serves them to Envoy as it does any certificate that is
+//! mounted. The proxies are a stock Envoy: the filters of Istio's own build, for its metrics, are
+//! switched off, and so is what they would cost.
+//!
+//! Not here: starting a proxy (`agent`), what Envoy is (`envoy`).
+
+pub(crate) mod agent;
+mod config;
+pub(crate) mod recipe;
+
+use bakeoff_core::record::Promises;
+use bakeoff_core::study::{self, Kind};
+use serde_json::json;
+
+use super::http_session::ask;
+use super::mesh::{self, At, Mesh, Proxy, Upstream};
+use super::{Access, Asked, Description, Memory, System, Unready, View, setting};
+use crate::host::ports::Allocator;
+use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
+use crate::install::Recipe;
+use crate::tls::Authority;
+use agent::Agent;
+
+/// Istio's control plane.
+#[derive(Debug)]
+pub(crate) struct Istio;
+
+/// Where all of the mesh lives.
+const NAMESPACE: &str = "default";
+/// Whose certificates are trusted: Istio's default.
+const TRUST_DOMAIN: &str = "cluster.local";
+/// The pods, and their service accounts.
+const GATEWAY: &str = "gateway";
+const APPLICATION: &str = "application";
+/// The addresses in proxies' names: by them a sidecar is found to be the application's.
+const GATEWAY_IP: &str = "127.0.0.2";
+const APPLICATION_IP: &str = "127.0.0.1";
+
+/// What is switched off, since a stock Envoy has no such filters, or since there is no Kubernetes.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("PILOT_ENABLE_METADATA_EXCHANGE", "false"),
+    ("PILOT_ENABLE_ALPN_FILTER", "false"),
+    ("ENABLE_CA_SERVER", "false"),
+    ("PILOT_CERT_PROVIDER", "none"),
+    ("ENABLE_LEADER_ELECTION", "false"),
+    ("POD_NAME", "istiod"),
+    ("POD_NAMESPACE", "istio-system"),
+];
+
+impl System for Istio {
+    fn kind(&self) -> Kind {
+        Kind::new("istio")
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        Some(&recipe::RECIPE)
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        Promises {
+            replication: "none: its configuration is in files".into(),
+            acknowledged: "nothing is written".into(),
+            reads: "what the files say".into(),
+            ..Promises::default()
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let name = asked.node_names().next().unwrap_or_default();
+        let unsound = |problem: String| HostError::Spec { node: name.clone(), problem };
+        let agent = installed.beside("pilot-agent").ok_or_else(|| {
+            unsound("there is no `pilot-agent` beside its program `pilot-discovery`".into())
+        })?;
+        let application = mesh::node_of(asked, mesh::APPLICATION)?.target.address.port();
+        let mutual_tls = mesh::has_mutual_tls(asked.whole);
+        let (client, grpc, monitoring) = (ports.take()?, ports.take()?, ports.take()?);
+        let plan = config::Plan {
+            gateway: ports.take()?,
+            sidecar: ports.take()?,
+            application,
+            mutual_tls,
+        };
+        let dir = asked.dir.join(&name);
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        let authority = Authority::new().map_err(|error| unsound(error.to_string()))?;
+        let proxy = |kind, pod, ip, port| -> Result<Proxy, HostError> {
+            let uri = format!("spiffe://{TRUST_DOMAIN}/ns/{NAMESPACE}/sa/{pod}");
+            let identity = authority.workload(&uri).map_err(|error| unsound(error.to_string()))?;
+            Ok(Proxy {
+                port,
+                node: node(kind, pod, ip, &installed.version),
+                clusters: vec![
+                    Upstream { name: "xds-grpc", at: At::Pipe(agent::XDS) },
+                    Upstream { name: "sds-grpc", at: At::Pipe(agent::SDS) },
+                ],
+                agent: Some(Agent {
+                    program: agent.clone(),
+                    kind,
+                    pod,
+                    ip,
+                    discovery: grpc,
+                    identity,
+                    ca_pem: authority.ca_pem(),
+                }),
+            })
+        };
+        let memory = Memory::default();
+        memory.keep(Mesh {
+            gateway: proxy("router", GATEWAY, GATEWAY_IP, plan.gateway)?,
+            sidecar: proxy("sidecar", APPLICATION, APPLICATION_IP, plan.sidecar)?,
+            mutual_tls,
+        });
+        let at = |port: u16| format!("127.0.0.1:{port}");
+        let args = [
+            "discovery".to_owned(),
+            "--registries=".to_owned(),
+            format!("--meshConfig={}", dir.join("mesh.yaml").display()),
+            "--networksConfig=/dev/null".to_owned(),
+            format!("--httpAddr={}", at(client)),
+            format!("--grpcAddr={}", at(grpc)),
+            "--httpsAddr=".to_owned(),
+            "--secureGRPCAddr=".to_owned(),
+            format!("--monitoringAddr={}", at(monitoring)),
+            "--ctrlz_port=0".to_owned(),
+        ];
+        let file = |path: &str, text: String| NodeFile {
+            path: path.into(),
+            contents: text.into_bytes(),
+            mode: FileMode::Readable,
+        };
+        let node = NodeSpec {
+            program: (&installed.command()[0]).into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: ENVIRONMENT.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+            files: vec![
+                file("mesh.yaml", config::mesh(&dir.join("config"))),
+                file("config/mesh.yaml", plan.resources()),
+            ],
+            dir,
+            ports: vec![
+                ("client".into(), client),
+                ("grpc".into(), grpc),
+                ("monitoring".into(), monitoring),
+            ],
+            limits: asked.system.limits.clone(),
+            name,
+            ..NodeSpec::default()
+        };
+        let settings = vec![
+            setting(
+                "registries",
+                "none",
+                "it runs without Kubernetes, on files of the same meaning",
+            ),
+            setting(
+                "PILOT_ENABLE_METADATA_EXCHANGE, PILOT_ENABLE_ALPN_FILTER",
+                false,
+                "the proxies are a stock Envoy, which lacks these filters of Istio's own build",
+            ),
+            setting(
+                "ENABLE_CA_SERVER",
+                false,
+                "workloads have certificates of bakeoff's authority; it signs with an account's token",
+            ),
+        ];
+        Ok(Description { nodes: vec![node], settings, memory, ..Description::default() })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+        let node = nodes.first().ok_or("it has no nodes")?;
+        // `/ready` stays 503 without a cluster to be ready for.
+        match ask(node, "GET", "/debug/syncz")? {
+            (200, _) => Ok(View::default()),
+            (status, said) => {
+                Err(format!("`{}` answered {status}: {}", node.name, said.trim()).into())
+            }
+        }
+    }
+}
+
+/// How a proxy makes itself known.
+fn node(kind: &str, pod: &str, ip: &str, version: &str) -> serde_json::Value {
+    json!({
+        "id": format!("{kind}~{ip}~{pod}.{NAMESPACE}~{NAMESPACE}.svc.{TRUST_DOMAIN}"),
+        "cluster": format!("{pod}.{NAMESPACE}"),
+        "metadata": {
+            "INTERCEPTION_MODE": "NONE",
+            "ISTIO_VERSION": version,
+            "LABELS": {"app": pod},
+            "NAMESPACE": NAMESPACE,
+            "NAME": pod,
+            "SERVICE_ACCOUNT": pod,
+            "WORKLOAD_NAME": pod,
+        },
+    })
+}

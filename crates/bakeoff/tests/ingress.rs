@@ -1,0 +1,287 @@
+//! Ingress gateways as users run them: both meshes under load, limits that hold and show, and what
+//! cannot start.
+//!
+//! Not here: what the proxies do with certificates (the tests of `systems/ingress_gateway`).
+
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+#![allow(clippy::disallowed_macros, reason = "a skipped test must not pass in silence")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Arguments;
+use serde_json::Value;
+
+use support::case::{Case, Part, Skipped, case, conclude, part, with};
+use support::{Bench, Ran, Run, array, bakeoff, figure, text};
+
+const PYPI: &[&str] = &["python3"];
+const ISTIO: Part = Part { needs: &["go"], ..part("control-plane", "istio") };
+const CONSUL: Part = Part { needs: &["go"], ..part("control-plane", "consul") };
+const BOTH: Case = Case { needs: PYPI, parts: &[CONSUL, ISTIO], ..case("ingress-gateway", "", 1) };
+const WITH_CONSUL: Case = Case { what: "of Consul's", parts: &[CONSUL], ..BOTH };
+/// A control plane of the test's own is given by path.
+const ALONE: Case = Case { what: "by itself", parts: &[], ..BOTH };
+
+fn main() -> ExitCode {
+    type Test = fn(&Case);
+    let tests: [(&str, Case, Test); 6] = [
+        ("a_control_plane_that_never_programs_its_proxy_is_told", ALONE, never_programmed),
+        ("too_little_cpu_to_start_is_told_as_such", WITH_CONSUL, too_little_cpu),
+        ("both_are_loaded_and_verified_beside_the_application_alone", BOTH, both),
+        ("cpu_limits_hold_as_seen_from_outside_and_throttling_shows", WITH_CONSUL, cpu_limits),
+        ("too_little_memory_to_start_is_told_as_such", WITH_CONSUL, too_little_memory),
+        ("an_application_that_is_slow_is_slow_through_the_gateway", WITH_CONSUL, slow),
+    ];
+    let skipped = Skipped::default();
+    let tests = tests.map(|(name, case, test)| with(name, case, &skipped, test));
+    conclude(Arguments::from_args(), tests.into(), &skipped)
+}
+
+/// A gateway with this control plane and limits.
+fn gateway(name: &str, plane: &str, limits: &str) -> String {
+    let plane = match plane {
+        "consul" => "{kind: consul, options: {raft-multiplier: 1}}",
+        "istio" => "{kind: istio}",
+        other => other,
+    };
+    format!(
+        "  {name}: {{kind: ingress-gateway{limits}, parts: {{application: {{kind: application}}, \
+         control-plane: {plane}, sidecar: {{kind: envoy}}}}}}\n"
+    )
+}
+
+fn bench(systems: &str, load: &str) -> Bench {
+    Bench::new(&format!(
+        "title: Gateways\nsystems:\n{systems}workloads:\n  requests: {{mix: {{request: 1}}, \
+         request: {{expect: {{status: 200, body-size: 255}}}}}}\nloads:\n  load: {{{load}}}\ntrials: 1\n"
+    ))
+}
+
+/// The usage of the nodes in a trial's line of the record, by the ends of their names.
+fn usage(trial: &Value) -> BTreeMap<String, Value> {
+    let nodes = array(&trial["usage"]).iter();
+    nodes.map(|one| (text(&one["name"]).to_owned(), one.clone())).collect()
+}
+
+/// The lines of the trials in a record.
+fn trials_of(run: &Run) -> Vec<Value> {
+    run.record().into_iter().filter(|line| line["line"] == "trial").collect()
+}
+
+/// What the check of a name found in a trial's line: `passed`, or why not.
+fn check(trial: &Value, name: &str) -> Value {
+    let found = array(&trial["checks"]).iter().find(|check| check["name"] == name);
+    found.map_or(Value::Null, |check| check["verdict"].clone())
+}
+
+fn both(_: &Case) {
+    let systems = [
+        gateway("with-consul", "consul", ""),
+        gateway("with-istio", "istio", ", limits: {cpu: 2, memory: 1GiB}"),
+        "  direct: {kind: application}\n".to_owned(),
+    ];
+    let run = bench(&systems.concat(), "clients: 20, stop: {operations: 2000}").run();
+    support::nothing_runs_in(run.bench.path());
+    assert_eq!(run.trials().len(), 3, "{}", run.ran.stderr);
+    for trial in run.trials() {
+        let reasons = support::reasons(trial);
+        assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{reasons:?} {trial}");
+        assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
+        assert_eq!(figure(trial, "requests_verified"), 2000.0, "{trial}");
+    }
+    let record = run.record();
+    for system in array(&record[0]["systems"]).iter().filter(|one| one["kind"] != "application") {
+        let named = |one: &&Value| one["name"] == "mutual TLS to the sidecar";
+        let setting = array(&system["settings"]).iter().find(named);
+        assert_eq!(setting.unwrap()["value"], "on", "{system}");
+        let roles: Vec<&str> =
+            array(&system["parts"]).iter().map(|one| text(&one["role"])).collect();
+        assert_eq!(roles, ["application", "control-plane", "sidecar"]);
+    }
+    for trial in trials_of(&run) {
+        let usage = usage(&trial);
+        let system = text(&trial["trial"]["system"]);
+        // What gateway and sidecar used is known apart: CPU per request follows from it.
+        let watched: &[&str] = match system {
+            "direct" => &["direct-1"],
+            _ => &["-1", "-application-1", "-control-plane-1", "-sidecar-1"],
+        };
+        for end in watched {
+            let node =
+                if system == "direct" { (*end).to_owned() } else { format!("{system}{end}") };
+            assert!(usage.contains_key(&node), "no {node}: {:?}", usage.keys());
+        }
+    }
+}
+
+/// CPU time of a process and its children so far, as the scheduler counts it.
+fn cpu_time(pids: &[String]) -> Duration {
+    let mut nanoseconds = 0;
+    for pid in pids {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            let stat = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            let on_cpu = stat.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+            nanoseconds += on_cpu.unwrap_or(0);
+        }
+    }
+    Duration::from_nanos(nanoseconds)
+}
+
+/// The processes that work in a folder of this name below another.
+fn working_in(dir: &Path, name: &str) -> Vec<String> {
+    let lines = support::processes_of(dir).into_iter();
+    let pids = lines.filter_map(|line| line.split(':').next().map(str::to_owned));
+    let there = |pid: &String| {
+        let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        cwd.ends_with(name)
+    };
+    pids.filter(there).collect()
+}
+
+/// The CPUs that a gateway had in the busiest stretch of so long, seen from outside while a study runs.
+fn busiest(bench: &Bench, node: &str, stretch: Duration) -> f64 {
+    let mut child = bench
+        .command()
+        .arg("--json")
+        .stdout(std::fs::File::create(bench.path().join("report.json")).unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut seen: Vec<(Instant, Duration)> = Vec::new();
+    let mut pids = Vec::new();
+    while child.try_wait().unwrap().is_none() {
+        if pids.is_empty() {
+            pids = working_in(bench.path(), node);
+        } else {
+            seen.push((Instant::now(), cpu_time(&pids)));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut most: f64 = 0.0;
+    for (index, (from, before)) in seen.iter().enumerate() {
+        let long_enough = |(at, _): &&(Instant, Duration)| at.duration_since(*from) >= stretch;
+        if let Some((to, after)) = seen[index..].iter().find(long_enough) {
+            let used = after.saturating_sub(*before).as_secs_f64();
+            most = most.max(used / to.duration_since(*from).as_secs_f64());
+        }
+    }
+    most
+}
+
+fn cpu_limits(_: &Case) {
+    for limit in [0.1, 0.25] {
+        let mut seen = Vec::new();
+        // More than the limit is never to be had; all of it only when others leave it so much.
+        loop {
+            let limits = format!(", limits: {{cpu: {limit}, memory: 200MiB}}");
+            let bench = bench(&gateway("gw", "consul", &limits), "clients: 50, stop: {after: 6s}");
+            let cpu = busiest(&bench, "gw-1", Duration::from_secs(4));
+            let record = bench.record();
+            let trial = record.iter().find(|line| line["line"] == "trial").unwrap();
+            let verdict = check(trial, "limits");
+            if verdict["verdict"] != "passed" {
+                // It must say so, and why; then there is nothing else to see.
+                assert_eq!(verdict["verdict"], "not-checked", "{verdict}");
+                println!("skipped: limits cannot be applied here: {verdict}");
+                return;
+            }
+            let usage = usage(trial);
+            let throttled = usage["gw-1"]["throttled_seconds"].as_f64().unwrap();
+            assert!(throttled > 1.0, "it wanted more than {limit}: {throttled}");
+            assert_eq!(usage["gw-sidecar-1"]["throttled_seconds"], Value::Null, "it has no limits");
+            support::nothing_runs_in(bench.path());
+            seen.push(cpu);
+            assert!(cpu < limit * 1.05, "{limit}: {seen:?}");
+            if cpu > limit * 0.95 {
+                break;
+            }
+            assert!(seen.len() < 4, "{limit}: {seen:?}");
+        }
+    }
+}
+
+/// Runs a study that cannot start; what was complained of.
+fn cannot_start(systems: &str) -> Ran {
+    let bench = bench(systems, "clients: 1, stop: {operations: 1}");
+    let ran = Ran::of(&mut bench.command());
+    assert_eq!(ran.code, Some(1), "{}\n{}", ran.stdout, ran.stderr);
+    support::nothing_runs_in(bench.path());
+    ran
+}
+
+fn too_little_cpu(_: &Case) {
+    let ran = cannot_start(&gateway("gw", "consul", ", limits: {cpu: 0.002}"));
+    if ran.stderr.contains("cannot be applied") {
+        return;
+    }
+    ran.complains(&[
+        "`gw-1` was not ready after 30s: it was throttled for ",
+        " % of the time by its limit of 0.002 CPUs",
+        "hint: give it more in its `limits`",
+    ]);
+}
+
+fn too_little_memory(_: &Case) {
+    let ran = cannot_start(&gateway("gw", "consul", ", limits: {memory: 12MiB}"));
+    ran.complains(&[
+        "`gw-1` was killed by SIGKILL",
+        "before it was ready: its limit of 12 MiB of memory is too low for it",
+        "hint: give it more in its `limits`",
+    ]);
+}
+
+/// Istio's control plane as far as its readiness, and no further: it listens for no proxies.
+const SILENT: &str = r#"#!/bin/sh
+if [ "$1" = version ]; then echo 'version.BuildInfo{Version:"1.26.0"}'; exit; fi
+for word; do case $word in --httpAddr=*) port=${word##*:} ;; esac; done
+mkdir -p web/debug && echo '[]' > web/debug/syncz
+echo 'this mesh has nothing to say to proxies'
+exec python3 -m http.server --bind 127.0.0.1 --directory web "$port" 2> /dev/null
+"#;
+
+fn never_programmed(_: &Case) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let program = write("pilot-discovery", SILENT);
+    // What is asked of it here is to start Envoy.
+    write(
+        "pilot-agent",
+        "#!/bin/sh\nexec \"$(echo \"$PROXY_CONFIG\" | sed 's/.*\"binaryPath\":\"\\([^\"]*\\)\".*/\\1/')\" -c envoy.json --disable-hot-restart\n",
+    );
+    let plane = format!("{{kind: istio, program: {}}}", program.display());
+    cannot_start(&gateway("gw", &plane, "")).complains(&[
+        "`gw-sidecar-1` was not ready after 30s",
+        "`gw-sidecar-1` has not been told to listen on port ",
+        "no control plane is connected, clusters were sent 0 times and listeners 0 times",
+        "gw-control-plane-1.log",
+        "| this mesh has nothing to say to proxies",
+    ]);
+}
+
+fn slow(_: &Case) {
+    let systems = gateway("gw", "consul", "")
+        .replace("{kind: application}", "{kind: application, options: {delay: 40ms}}");
+    let run = bench(&systems, "clients: 4, stop: {operations: 80}").run();
+    assert_eq!(figure(run.trial(), "errors"), 0.0, "{}", run.ran.stderr);
+    let p50 = figure(run.trial(), "latency_p50_ms");
+    assert!((40.0..120.0).contains(&p50), "{p50}");
+    let ran =
+        Ran::of(bakeoff().args(["manifests", "ingress", "--out"]).arg(run.bench.path().join("m")));
+    let ran = ran.ends_with(0);
+    assert!(ran.stdout.contains("m/README.md") && ran.stdout.contains("m/study.yaml"), "{ran:?}");
+    let again =
+        bakeoff().args(["manifests", "ingress", "--out"]).arg(run.bench.path().join("m")).output();
+    Ran::from_output(again.unwrap()).ends_with(2).complains(&["is not empty"]);
+}
