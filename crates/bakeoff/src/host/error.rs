@@ -202,7 +202,12 @@ impl LogTail {
     }
 
     fn speaks_of_a_port(&self) -> bool {
-        self.lines.iter().any(|line| line.to_ascii_lowercase().contains("address already in use"))
+        // That Istio's agent cannot have its status port is as it is meant to be.
+        let speaks = |line: &String| {
+            let line = line.to_ascii_lowercase();
+            line.contains("address already in use") && !line.contains("status port")
+        };
+        self.lines.iter().any(speaks)
     }
 }
 

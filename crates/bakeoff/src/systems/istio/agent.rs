@@ -52,7 +52,9 @@ impl Agent {
             "configPath": "./etc/istio/proxy",
             "discoveryAddress": format!("127.0.0.1:{}", self.discovery),
             "controlPlaneAuthPolicy": "NONE",
-            "statusPort": 0,
+            // For probes and metrics, which nobody asks for here. It would listen on all interfaces and has to
+            // be given, so it is a port that is taken: the agent says that it cannot have it, and goes on.
+            "statusPort": self.discovery,
             "terminationDrainDuration": "0.1s",
         });
         if let Some(threads) = threads.and_then(|threads| threads.parse::<u32>().ok()) {

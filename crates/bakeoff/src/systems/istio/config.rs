@@ -1,6 +1,6 @@
 //! What Istio is told in files: the mesh, and what a Kubernetes would know of it.
 //!
-//! JSON, which is YAML too: the files are read as one document a resource.
+//! JSON, which is YAML too, but for several documents in one file: so each resource has a file.
 
 use std::path::Path;
 
@@ -28,10 +28,13 @@ pub(super) fn mesh(folder: &Path) -> String {
 }
 
 impl Plan {
-    /// The resources, one after the other.
-    pub(super) fn resources(&self) -> String {
-        let texts: Vec<String> = self.each().iter().map(Value::to_string).collect();
-        texts.join("\n---\n") + "\n"
+    /// The resources, each with the name of its file.
+    pub(super) fn resources(&self) -> Vec<(String, String)> {
+        let file = |resource: Value| {
+            let kind = resource["kind"].as_str().unwrap_or_default().to_owned();
+            (format!("{kind}.yaml"), resource.to_string())
+        };
+        self.each().into_iter().map(file).collect()
     }
 
     fn each(&self) -> Vec<Value> {

@@ -134,14 +134,14 @@ impl System for Istio {
             contents: text.into_bytes(),
             mode: FileMode::Readable,
         };
+        let mut files = vec![file("mesh.yaml", config::mesh(&dir.join("config")))];
+        let resources = plan.resources().into_iter();
+        files.extend(resources.map(|(name, text)| file(&format!("config/{name}"), text)));
         let node = NodeSpec {
             program: (&installed.command()[0]).into(),
             args: args.into_iter().map(Into::into).collect(),
             env: ENVIRONMENT.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
-            files: vec![
-                file("mesh.yaml", config::mesh(&dir.join("config"))),
-                file("config/mesh.yaml", plan.resources()),
-            ],
+            files,
             dir,
             ports: vec![
                 ("client".into(), client),
