@@ -6,6 +6,10 @@ const fn option(name: &'static str, form: OptionForm) -> KindOption {
     KindOption { name, form, meaning: "" }
 }
 
+const fn behind(name: &'static str, kinds: &'static [&'static str]) -> Role {
+    Role { name, kinds, stands: Stands::Behind, meaning: "" }
+}
+
 /// etcd, ZooKeeper, Consul and the canary, much as the binary knows them.
 pub(crate) fn kinds() -> Vec<Kind> {
     use OptionForm::{Duration, Number, Share, Size, Text, Word};
@@ -119,14 +123,23 @@ pub(crate) fn kinds() -> Vec<Kind> {
                 option("connector.path", Text),
                 option("connector.module", Text),
             ]),
-            roles: &[Role {
-                name: "backend",
-                kinds: &["process"],
-                stands: Stands::Behind,
-                meaning: "",
-            }],
+            roles: const { &[behind("backend", &["process"])] },
             ..Kind::new("gate")
         },
+        Kind {
+            operations: &[Operation::Request],
+            roles: const {
+                &[
+                    behind("application", &["application"]),
+                    behind("control-plane", &["consul", "istio"]),
+                    behind("sidecar", &["envoy"]),
+                ]
+            },
+            ..Kind::new("ingress-gateway")
+        },
+        Kind { operations: &[Operation::Request], ..Kind::new("application") },
+        Kind::new("istio"),
+        Kind::new("envoy"),
         Kind {
             operations: &[Operation::Request, Operation::Denied],
             is_process: true,

@@ -9,8 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cluster;
-use crate::composition::{Member, compose};
-use crate::contenders::Ingredient;
+use crate::composition::{Ingredient, Member, compose};
 use crate::engine::clock;
 use crate::engine::transport::{Target, TlsTarget};
 use crate::failure::Failure;

@@ -125,8 +125,15 @@ fn a_node_is_told_what_the_study_asks_for_and_nothing_else() {
     let told = |nodes: u32, options: &[(&str, &str)], number| {
         let system = asked("tarantool", nodes, options);
         let dir = std::path::Path::new("/");
-        let of =
-            Asked { system: &system, role: "", program: installed, dir, seed: 0, neighbours: &[] };
+        let of = Asked {
+            system: &system,
+            whole: &system,
+            role: "",
+            program: installed,
+            dir,
+            seed: 0,
+            neighbours: &[],
+        };
         let credentials = Credentials { user: "u".into(), password: "p".into() };
         let ports: Vec<u16> = (7001..).take(nodes as usize).collect();
         config(&of, number, &ports, &credentials)
