@@ -17,8 +17,11 @@ use super::comparison::{Comparison, Contender, TrialFigures};
 use super::figures::{self, GENERATOR, Quantity};
 use super::tables::{Column, NOTHING, Table};
 
-/// A node whose limit held it back in this share of its periods went at the limit's pace.
+/// A node whose limit held it back in this share of its periods is said to have been throttled,
 const THROTTLED: f64 = 0.25;
+/// and to have gone at its limit's pace where it used this share of the limit. Less is had by a program
+/// that wants much at a time and has little to do in between.
+const USED_UP: f64 = 0.8;
 /// Fewer periods than this say nothing: less than a second.
 const PERIODS_MIN: u64 = 10;
 
@@ -179,14 +182,16 @@ pub(super) fn findings(of: &Contender, place: &str) -> Vec<String> {
         let share = Quantity::Throttled.text(median(of, node, |one| one.throttled_share));
         let cpu = median(of, node, |one| Some(one.cpu_mean_percent)).value().unwrap_or_default();
         let limit = median(of, node, |one| one.cpu_limit).value();
-        let limit = limit.map_or_else(
-            || "its CPU limit".to_owned(),
-            |cores| format!("its limit of {cores} CPU"),
-        );
+        let name =
+            limit.map_or("its CPU limit".to_owned(), |cores| format!("its limit of {cores} CPU"));
+        let what = match limit.map(|cores| cpu / 100.0 / cores) {
+            Some(used) if used < USED_UP => format!("{name} held it back at times"),
+            _ => format!("{name}, not the program, set the pace"),
+        };
         let (count, run) = (trials.len(), trials_text(of.trials.len()));
         found.push(format!(
             "{node} of {} was throttled in {share} of its CPU limit's periods under {place} in {count} \
-             of {run}, and used {} of a core: {limit}, not the program, set the pace",
+             of {run}, and used {} of a core: {what}",
             of.system,
             figure_text(cpu / 100.0),
         ));

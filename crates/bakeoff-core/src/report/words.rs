@@ -105,6 +105,7 @@ pub(super) fn system(of: &SystemRecord) -> (String, Vec<String>) {
     let mut lines: Vec<String> =
         promises.iter().map(|(name, text)| format!("{name}: {}", said(text))).collect();
     lines.extend(of.settings.iter().map(setting));
+    lines.extend(of.between.iter().map(|between| format!("between its parts: {between}")));
     for PartRecord { role, part } in &of.parts {
         lines.push(format!("{role}: {}", product(part)));
         lines.extend(part.settings.iter().map(|set| format!("{role}: {}", setting(set))));

@@ -173,6 +173,13 @@ fn a_node_that_its_limit_held_back_is_said_to_go_at_its_limits_pace() {
     );
     assert!(text.contains("throttled, of periods, one node"), "{text}");
     assert_eq!(Report::new(&limited([39, 4, 4])).findings(), [""; 0]);
+    let mut at_times = limited([39, 38, 30]);
+    at_times.trials.iter_mut().for_each(|trial| trial.usage[1].cpu_mean_percent = 4.0);
+    let found = Report::new(&at_times).findings().join("\n");
+    assert!(
+        found.ends_with("used 0.04 of a core: its limit of 0.1 CPU held it back at times"),
+        "{found}"
+    );
     let plain = report::terminal(&Report::new(&of_trials([plain(), plain(), plain()])), &PLAIN);
     assert!(!plain.contains("throttled"), "{plain}");
 }

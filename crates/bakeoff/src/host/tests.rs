@@ -469,3 +469,29 @@ fn a_node_is_asked_to_end_by_the_signal_that_it_wants() {
     wait_for("the trap", || log_has(&process, "set"));
     assert_eq!(process.terminate(LONG), Stopped { exit: Exit::Code(6), forced: false });
 }
+
+#[test]
+fn what_a_node_complains_of_in_further_files_is_found_where_its_description_says() {
+    let dir = TempDir::new().unwrap();
+    let script = "echo '[error] before'; while [ ! -e loaded ]; do sleep 0.01; done; \
+                  echo '[error] on its output'; mkdir -p logs; \
+                  echo '[crit] 7 in a file' > logs/error.log; touch written; sleep 60";
+    let spec = NodeSpec { logs: vec!["logs/error.log".into()], ..sh(&dir, script) };
+    let process = Host::new(dir.path()).unwrap().launch(spec).unwrap();
+    let wait_for = |holds: &dyn Fn() -> bool| {
+        let give_up = clock::now() + Duration::from_secs(20);
+        while !holds() {
+            assert!(clock::now() < give_up, "it never came to be");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    wait_for(&|| std::fs::read(process.log_path()).is_ok_and(|log| !log.is_empty()));
+    let mut marks = logs::Marks::begin([&process].into_iter());
+    std::fs::write(process.dir().join("loaded"), "").unwrap();
+    wait_for(&|| process.dir().join("written").exists());
+    marks.end();
+    let found = marks.complaints();
+    assert_eq!((found.len(), &*found[0].node, found[0].lines), (1, "node-1", 2), "{found:?}");
+    let what: Vec<&str> = found[0].kinds.iter().map(|kind| kind.what.as_str()).collect();
+    assert_eq!(what, ["N in a file", "on its output"]);
+}
