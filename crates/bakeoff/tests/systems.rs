@@ -163,6 +163,10 @@ fn main() -> ExitCode {
         let name = "reads_are_as_fresh_as_asked_for_from_leader_and_followers";
         tests.push(with(name, case, &skipped, reads_are_as_fresh_as_asked_for));
     }
+    for case in [TARANTOOL, TARANTOOL_MASTERS] {
+        let name = "sessions_are_let_pass_or_refused_and_keys_are_inserted";
+        tests.push(with(name, case, &skipped, checks_and_inserts));
+    }
     type Test = fn(&Case);
     let more: [(&str, Test); 5] = [
         ("an_open_load_keeps_its_rate", an_open_load_keeps_its_rate),
@@ -291,6 +295,32 @@ fn keeps_its_contract(case: &Case) {
     let recorded: BTreeSet<&str> =
         array(&system["parts"]).iter().map(|one| text(&one["kind"])).collect();
     assert_eq!(recorded, case.parts.iter().map(|part| part.kind).collect(), "{system}");
+}
+
+/// What a gate asks of it, many at once on each connection, and keys that are written once.
+fn checks_and_inserts(case: &Case) {
+    const OPERATIONS: u64 = 4000;
+    let mix = "{insert: 25, ping: 25, check-access: 25, denied: 25%}";
+    let keys = format!("{{count: {OPERATIONS}, order: unique}}");
+    let run = run(
+        &case.in_study(),
+        &[&format!("asked: {{mix: {mix}, keys: {keys}, reads: default}}")],
+        &[&format!("deep: {{clients: 2, in-flight: 64, stop: {{operations: {OPERATIONS}}}}}")],
+    );
+    all_is_well(&run, OPERATIONS as f64);
+    let trial = run.trial();
+    let verified = |operation: &str| {
+        let verified = trial["operations"][operation]["requests_verified"].as_f64();
+        verified.unwrap_or_else(|| panic!("no `{operation}`: {trial}"))
+    };
+    for operation in ["insert", "ping", "check-access", "denied"] {
+        assert!((800.0..1200.0).contains(&verified(operation)), "{operation}: {trial}");
+    }
+    for when in AUDITS {
+        assert_eq!(audit(trial, when), "passed", "{trial}");
+        let found = array(&trial["audits"]).iter().find(|audit| audit["when"] == when).unwrap();
+        assert_eq!(found["read"].as_f64(), Some(verified("insert")), "{found}");
+    }
 }
 
 fn reads_are_as_fresh_as_asked_for(case: &Case) {
