@@ -116,7 +116,9 @@ impl System for IngressGateway {
             (200, _) => Ok(View::default()),
             (status, said) => {
                 let untrusted = UNTRUSTED.iter().any(|sign| said.contains(sign));
-                let said = http_status_text(status, said.as_bytes());
+                // Envoy's own words begin with what anything might mean.
+                let reason = said.rsplit("transport failure reason: ").next().unwrap_or_default();
+                let said = http_status_text(status, reason.as_bytes());
                 let seen = format!("`{}` answered `GET /` with {said}", node.name);
                 match untrusted {
                     false => Err(seen.into()),
