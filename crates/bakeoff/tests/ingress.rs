@@ -193,12 +193,12 @@ fn cpu_limits(_: &Case) {
             }
             let usage = usage(trial);
             let throttled = usage["gw-1"]["throttled_seconds"].as_f64().unwrap();
-            assert!(throttled > 1.0, "it wanted more than {limit}: {throttled}");
             assert_eq!(usage["gw-sidecar-1"]["throttled_seconds"], Value::Null, "it has no limits");
             support::nothing_runs_in(bench.path());
             seen.push(cpu);
             assert!(cpu < limit * 1.05, "{limit}: {seen:?}");
             if cpu > limit * 0.95 {
+                assert!(throttled > 1.0, "it wanted more than {limit}: {throttled}");
                 break;
             }
             assert!(seen.len() < 4, "{limit}: {seen:?}");
@@ -275,7 +275,7 @@ fn slow(_: &Case) {
         .replace("{kind: application}", "{kind: application, options: {delay: 40ms}}");
     let run = bench(&systems, "clients: 4, stop: {operations: 80}").run();
     assert_eq!(figure(run.trial(), "errors"), 0.0, "{}", run.ran.stderr);
-    let p50 = figure(run.trial(), "latency_p50_ms");
+    let p50 = figure(run.trial(), "response_p50_ms");
     assert!((40.0..120.0).contains(&p50), "{p50}");
     let ran =
         Ran::of(bakeoff().args(["manifests", "ingress", "--out"]).arg(run.bench.path().join("m")));
