@@ -346,6 +346,36 @@ fn groups_go_with_their_nodes_and_those_of_a_dead_bakeoff_at_the_next_start() {
     assert!(!kernel.all().iter().any(is_ours));
 }
 
+#[test]
+fn what_limits_have_done_to_a_group_is_read_in_both_versions() {
+    let dir = TempDir::new().unwrap();
+    let of = |version, stat: &str, memory: (&str, &str)| {
+        std::fs::write(dir.path().join("cpu.stat"), stat).unwrap();
+        std::fs::write(dir.path().join(memory.0), memory.1).unwrap();
+        let at = || Some((version, dir.path().to_owned()));
+        Group { cpu: at(), memory: at() }
+    };
+    // As the kernels write them (cgroup-v1/memory.txt, cgroup-v2.rst).
+    let one = of(
+        Version::One,
+        "nr_periods 40\nnr_throttled 30\nthrottled_time 1500000000\n",
+        ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"),
+    );
+    assert_eq!(one.share_throttled(), Some(0.75));
+    assert!(one.killed_for_memory());
+    let two = of(
+        Version::Two,
+        "usage_usec 9\nnr_periods 10\nnr_throttled 1\nthrottled_usec 5\n",
+        ("memory.events", "low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\n"),
+    );
+    assert_eq!(two.share_throttled(), Some(0.1));
+    assert!(!two.killed_for_memory());
+    let idle = of(Version::Two, "nr_periods 0\nnr_throttled 0\n", ("memory.events", ""));
+    assert_eq!((idle.share_throttled(), idle.killed_for_memory()), (None, false));
+    let unlimited = Group { cpu: None, memory: None };
+    assert_eq!((unlimited.share_throttled(), unlimited.killed_for_memory()), (None, false));
+}
+
 /// CPU seconds per second that a node used between two looks at least `seconds` apart.
 fn share(process: &Process, dir: &TempDir, seconds: u64) -> (f64, Series) {
     let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());

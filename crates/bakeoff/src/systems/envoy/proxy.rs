@@ -291,3 +291,6 @@ pub(in crate::systems) fn plain(node: &Access) -> Result<Plain, String> {
         None => Plain::Refused,
     })
 }
+
+#[cfg(test)]
+mod tests;

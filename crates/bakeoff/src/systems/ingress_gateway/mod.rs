@@ -95,7 +95,9 @@ impl System for IngressGateway {
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let mut described = proxy::describe(asked, Place::Gateway, ports)?;
-        let (value, reason) = match Mesh::beside(asked)?.mutual_tls {
+        let mutual_tls = Mesh::beside(asked)?.mutual_tls;
+        described.between = Some(if mutual_tls { "mTLS to the sidecar" } else { "plain HTTP" });
+        let (value, reason) = match mutual_tls {
             true => {
                 ("on", "as both products have it: the sidecar is seen to refuse plain requests")
             }

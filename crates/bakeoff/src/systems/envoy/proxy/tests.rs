@@ -1,0 +1,51 @@
+//! What is read out of Envoy's administration, from answers of Envoy 1.36.2.
+
+use super::*;
+
+const NEVER: &str = "cluster_manager.cds.update_attempt: 1\ncluster_manager.cds.update_rejected: 0\n\
+                     cluster_manager.cds.update_success: 0\ncontrol_plane.connected_state: 0\n\
+                     listener_manager.lds.update_attempt: 0\nlistener_manager.lds.version_text: \"\"\n";
+
+#[test]
+fn counters_say_what_a_control_plane_has_sent() {
+    assert_eq!(told(NEVER), Told::default());
+    assert_eq!(
+        told(NEVER).to_string(),
+        "no control plane is connected, clusters were sent 0 times and listeners 0 times"
+    );
+    let refused = NEVER.replace("connected_state: 0", "connected_state: 1")
+        + "cluster_manager.cds.update_success: 2\nlistener_manager.lds.update_rejected: 3\n";
+    let told = Told { why: Some("too long".into()), ..told(&refused) };
+    assert_eq!(
+        told.to_string(),
+        "its control plane is connected, clusters were sent 2 times and listeners 3 times, 3 of \
+         which it refused: too long"
+    );
+    for rubbish in ["", "x", ": \n:", "control_plane.connected_state: -1"] {
+        assert_eq!(super::told(rubbish), Told::default(), "{rubbish}");
+    }
+}
+
+#[test]
+fn a_listener_is_known_by_its_port() {
+    let listeners = json!({"listener_statuses": [
+        {"name": "public", "local_address": {"pipe": {"path": "x"}}},
+        {"name": "public", "local_address": {"socket_address": {
+            "address": "127.0.0.1", "port_value": 17001,
+        }}},
+    ]});
+    assert!(listens(&listeners, 17001) && !listens(&listeners, 17002));
+    assert!(!listens(&json!({}), 17001) && !listens(&json!([1]), 1));
+}
+
+#[test]
+fn why_envoy_refused_something_is_found_wherever_it_is() {
+    let dump = json!({"configs": [{"clusters": []}, {"dynamic_listeners": [
+        {"name": "a", "active_state": {}},
+        {"name": "b", "error_state": {"details": "RE2 program size of 125 > max program size"}},
+    ]}]});
+    let found = refused(&dump.to_string());
+    assert_eq!(found.as_deref(), Some("RE2 program size of 125 > max program size"));
+    assert_eq!(refused("{\"configs\": []}"), None);
+    assert_eq!(refused("no JSON"), None);
+}
