@@ -16,6 +16,7 @@ pub mod record;
 pub mod report;
 pub mod said;
 pub mod schedule;
+pub mod search;
 pub mod staleness;
 pub mod stats;
 pub mod study;

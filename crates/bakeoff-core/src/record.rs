@@ -19,6 +19,7 @@ use crate::measurement::Measurement;
 use crate::observed::Observed;
 use crate::plan::Trial;
 use crate::said::NodeLog;
+use crate::search::{Found, Tried};
 use crate::study::{ReadConsistency, Study};
 use crate::units;
 
@@ -281,6 +282,9 @@ pub struct TrialRecord {
     /// empty where it was not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generator_cpus: Vec<u32>,
+    /// What its search for a rate came to; `None` where none was looked for, or not to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
 }
 
 /// How a trial ended.
@@ -305,6 +309,9 @@ pub struct StageRecord {
     pub began: f64,
     /// What they measured.
     pub measurement: Measurement,
+    /// The rate that was tried, of a search for one, and whether it kept the objective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
 }
 
 /// What one process used while the load ran.
@@ -378,9 +385,21 @@ pub struct RunEnd {
 }
 
 impl TrialRecord {
-    /// All stages as one; `None` when none was measured.
+    /// The stages that its figures are of: all, or of a search for a rate the try that its answer rests
+    /// on. That is the last that kept the objective; where none did, the last of all.
+    pub fn figured(&self) -> &[StageRecord] {
+        if self.stages.iter().all(|stage| stage.tried.is_none()) {
+            return &self.stages;
+        }
+        let kept = |stage: &StageRecord| stage.tried.as_ref().is_some_and(Tried::kept);
+        let last = self.stages.len().saturating_sub(1);
+        let place = self.stages.iter().rposition(kept).unwrap_or(last);
+        self.stages.get(place..=place).unwrap_or_default()
+    }
+
+    /// All stages that its figures are of as one; `None` when none was measured.
     pub fn measurement(&self) -> Option<Measurement> {
-        let (first, later) = self.stages.split_first()?;
+        let (first, later) = self.figured().split_first()?;
         let mut whole = first.measurement.clone();
         later.iter().for_each(|stage| whole.append(&stage.measurement));
         Some(whole)

@@ -55,6 +55,7 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
         let _ = writeln!(text, "  {name:13} {value}");
     };
     match system.recipe().map(|recipe| install::describe(recipe, None, None, cache)) {
+        None if matches!(kind.name, "http" | "process") => row("from", system.origin()),
         None => row("version", &format!("{}, part of bakeoff", env!("CARGO_PKG_VERSION"))),
         Some(Availability::Found(found)) => {
             row("version", &found.version);
@@ -191,10 +192,17 @@ pub(crate) fn doctor(asked: &[String], messages: &Messages) -> Result<ExitCode, 
 fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
     let mut missing = Vec::new();
     for system in study.systems.iter().filter(|system| system.is_started()) {
+        let wanted = version_request(system.version.as_deref())?;
+        if let Some(process) = &system.process {
+            if let Err(error) = install::named(&system.name, &process.command[0], wanted.as_ref()) {
+                let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
+                missing.push((system.name.clone(), reason, "correct its `command`".to_owned()));
+            }
+            continue;
+        }
         let Some(recipe) = systems::by_kind(&system.kind).and_then(System::recipe) else {
             continue;
         };
-        let wanted = version_request(system.version.as_deref())?;
         let own = system.program.as_deref().map(Path::new);
         if let Availability::Missing { reason, remedy, .. } =
             install::describe(recipe, wanted.as_ref(), own, cache)

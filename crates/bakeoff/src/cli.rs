@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bakeoff_core::report::compare::FailIf;
+use bakeoff_core::units::parse_duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::failure::EXIT_CODES;
@@ -36,6 +38,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Load a URL: closed or at a rate, or search for the highest rate that keeps an objective
     Load(Box<LoadArgs>),
+    /// Start one system of a study as a trial would, and say where other tools can load it
+    Start(StartArgs),
     /// Render a run again, from its record alone
     Report(ReportArgs),
     /// List the runs that are kept here: when, what, how it ended, what was found
@@ -122,6 +126,29 @@ pub(crate) struct RunArgs {
     /// Use ports from here on [default: free ones below the ephemeral range]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
     pub(crate) base_port: Option<u16>,
+}
+
+/// `bakeoff start`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct StartArgs {
+    /// A study's file, or the name of one that ships (`bakeoff studies`)
+    pub(crate) study: String,
+    /// Which of its systems; may be left out where it has one
+    pub(crate) system: Option<String>,
+    /// End by itself after this time: `10m` [default: at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub(crate) time: Option<Duration>,
+    /// Print one line of JSON on standard output, once it is ready
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Use ports from here on [default: free ones below the ephemeral range]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
+    pub(crate) base_port: Option<u16>,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// `bakeoff report`.

@@ -5,7 +5,7 @@
 //!
 //! Not here: how processes are run (`host`), what a system needs (`systems`).
 
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use bakeoff_core::study::{self, Endpoint, ReadConsistency, Stands, Targets};
 
 use crate::composition::{self, Member};
+use crate::engine::clock;
 use crate::engine::transport::{Target, TlsTarget};
 use crate::failure::Failure;
 use crate::host::{self, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
@@ -29,6 +30,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// gained by waiting for all that they would still do: an etcd that leads, for one, spends 7 s on
 /// handing that on to a node that is ending too.
 const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// How many lines of each log an error shows.
+const LINES: usize = 10;
+/// How long a command may listen on other ports than it was given before that counts as a mistake.
+const ELSEWHERE: Duration = Duration::from_secs(10);
+const LISTEN_HINT: &str =
+    "have it listen where the study says: `{port}` in its command, its environment or its files";
 
 /// Servers of a system, or of one of its parts, that are not known to be ready.
 pub(crate) struct Launched {
@@ -184,10 +192,41 @@ fn look(system: &dyn System, nodes: &[Access]) -> Result<View, Unready> {
     system.look(nodes)
 }
 
+/// What is wrong with where a command listens, if it listens and none of that is its own ports.
+fn elsewhere(processes: &[Process]) -> Option<String> {
+    processes.iter().find_map(|process| {
+        let at = process.listens_on();
+        let is_own = |address: &SocketAddr| process.ports().any(|port| port == address.port());
+        if at.is_empty() || at.iter().any(is_own) {
+            return None;
+        }
+        let (name, port) = (process.name(), process.port("client"));
+        Some(format!("`{name}` listens on {}, and not on 127.0.0.1:{port}", addresses_text(&at)))
+    })
+}
+
+/// What is to be said of a command that listens there, if others may reach that.
+fn reachable(name: &str, at: &[SocketAddr]) -> Option<String> {
+    let open: Vec<SocketAddr> =
+        at.iter().filter(|address| !address.ip().is_loopback()).copied().collect();
+    (!open.is_empty()).then(|| {
+        format!(
+            "`{name}` listens on {}, where other machines may reach it; have it listen on 127.0.0.1",
+            addresses_text(&open)
+        )
+    })
+}
+
+fn addresses_text(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
+}
+
 impl Launched {
     /// Waits for a leader.
     pub(crate) fn ready(self, stop: &AtomicBool) -> Result<Ready, Failure> {
         let Self { name, within, system, processes, nodes } = self;
+        let is_process = system.kind().is_process;
+        let began = clock::now();
         let mut view = View::default();
         let mut seen = String::new();
         let looked = host::await_ready(&processes, within, stop, || match look(system, &nodes) {
@@ -197,7 +236,11 @@ impl Launched {
             }
             Err(Unready::NotYet(now)) => {
                 seen.clone_from(&now);
-                Probe::NotYet(now)
+                let late = is_process && began.elapsed() > ELSEWHERE;
+                match late.then(|| elsewhere(&processes)).flatten() {
+                    Some(seen) => Probe::Never { seen, hint: LISTEN_HINT.to_owned() },
+                    None => Probe::NotYet(now),
+                }
             }
             Err(Unready::Never { seen, hint }) => Probe::Never { seen, hint },
         });
@@ -212,9 +255,13 @@ impl Launched {
                      seen: {seen}\nhint: check the endpoints with the system's own client",
                 )))
             }
-            Err(HostError::CannotServe { seen, hint }) => Err(Failure::Unreachable(format!(
-                "system `{name}` cannot be loaded: {seen}\nhint: {hint}"
-            ))),
+            Err(HostError::CannotServe { seen, hint }) => {
+                let logs = processes.iter().map(|process| format!("\n{}", process.log_tail(LINES)));
+                let logs: String = logs.collect();
+                Err(Failure::Unreachable(format!(
+                    "system `{name}` cannot be loaded: {seen}{logs}\nhint: {hint}"
+                )))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -307,6 +354,13 @@ impl Ready {
         ended.collect()
     }
 
+    /// What others can reach of commands that do not listen on loopback alone, each in words.
+    pub(crate) fn exposed(&self) -> Vec<String> {
+        let commands = self.members().filter(|member| member.system.kind().is_process);
+        let processes = commands.flat_map(|member| &member.processes);
+        processes.filter_map(|process| reachable(process.name(), &process.listens_on())).collect()
+    }
+
     /// Kills all nodes at once with SIGKILL, those of its parts too, starts them again in their
     /// order and waits for a leader.
     pub(crate) fn crash_and_restart(self, stop: &AtomicBool) -> Result<Self, Failure> {
@@ -347,5 +401,26 @@ impl Ready {
         for member in members.into_iter().rev() {
             terminate_all(&member.processes, STOP_GRACE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_on_loopback_is_told_to_be_within_reach() {
+        let at = |addresses: &[&str]| {
+            let addresses: Vec<SocketAddr> =
+                addresses.iter().map(|address| address.parse().unwrap()).collect();
+            reachable("web-1", &addresses)
+        };
+        assert_eq!(at(&["127.0.0.1:1", "127.9.9.9:2", "[::1]:3"]), None);
+        assert_eq!(at(&[]), None);
+        let said = at(&["127.0.0.1:1", "0.0.0.0:2", "[::]:3", "192.0.2.1:4"]).unwrap();
+        assert!(
+            said.starts_with("`web-1` listens on 0.0.0.0:2, [::]:3, 192.0.2.1:4, where"),
+            "{said}"
+        );
     }
 }

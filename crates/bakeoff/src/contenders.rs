@@ -142,9 +142,13 @@ fn ingredient<'a>(
     stop: &AtomicBool,
 ) -> Result<Ingredient<'a>, Failure> {
     let system = kind_of(asked);
-    let program = match system.recipe() {
-        None => None,
-        Some(recipe) => {
+    let program = match (system.recipe(), &asked.process) {
+        (None, None) => None,
+        (None, Some(process)) => {
+            let wanted = version_request(asked.version.as_deref())?;
+            Some(install::named(&asked.name, &process.command[0], wanted.as_ref())?)
+        }
+        (Some(recipe), _) => {
             let wanted = version_request(asked.version.as_deref())?;
             let own = asked.program.as_deref().map(Path::new);
             let cache = Cache::from_environment()?;
@@ -159,7 +163,8 @@ fn ingredient<'a>(
 fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
     match program {
         Some(installed) => {
-            record.version = Some(installed.version.clone());
+            // A command need not say which version it is.
+            record.version = Some(installed.version.clone()).filter(|version| !version.is_empty());
             record.source = Some(installed.source.clone());
             record.sha256 = Some(installed.sha256.clone());
             record.date.clone_from(&installed.date);

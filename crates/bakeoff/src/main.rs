@@ -30,6 +30,7 @@ mod rendering;
 mod run;
 mod run_folder;
 mod split;
+mod start;
 mod systems;
 mod tls;
 mod trial;
@@ -75,6 +76,7 @@ fn obey(
     match command {
         Command::Run(args) => return run::run(args, messages, interrupted),
         Command::Load(args) => return load::run(args, messages, interrupted),
+        Command::Start(args) => return start::run(args, messages, interrupted),
         Command::Report(args) => rendering::report(args, messages)?,
         Command::History(args) => history::history(args, messages)?,
         Command::Compare(args) => return compare::run(args, messages),

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Outcome, TrialRecord};
 use bakeoff_core::report::Style;
-use bakeoff_core::units::{count_text, latency_text};
+use bakeoff_core::search::Found;
+use bakeoff_core::units::{count_text, latency_text, rate_text};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::engine::{Live, clock};
@@ -261,7 +262,15 @@ fn figures(record: &TrialRecord) -> String {
         0 => "no errors".to_owned(),
         errors => format!("{} errors", count_text(errors)),
     };
-    format!("{}/s, p99 {p99}, {errors}", count_text(rate))
+    let found = match record.found {
+        Some(Found::Rate(rate)) => format!("the highest rate is {}: ", rate_text(rate)),
+        Some(Found::NoLimit(rate)) => format!("the highest rate is beyond {}: ", rate_text(rate)),
+        Some(Found::Nothing(rate)) => {
+            return format!("no rate kept the objective, down to {}", rate_text(rate));
+        }
+        Some(Found::Unsteady(_)) | None => String::new(),
+    };
+    format!("{found}{}/s, p99 {p99}, {errors}", count_text(rate))
 }
 
 fn short(text: &str) -> String {

@@ -10,12 +10,15 @@ use std::time::Duration;
 
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::TrialRecord;
+use bakeoff_core::search::CONFIRM_TIMES;
 use bakeoff_core::stats;
 use bakeoff_core::study::{Load, Stop, Study};
 use bakeoff_core::units::{figure_text, trials_text};
 
 /// Starting, reading back, killing, starting again and stopping, before any is known.
 const AROUND_A_LOAD: Duration = Duration::from_secs(5);
+/// How many rates a search tries before its last, as a rule.
+const TRIES: u32 = 9;
 /// What a load takes that ends by a count, before any is known.
 const COUNTED_LOAD: Duration = Duration::from_secs(10);
 
@@ -107,6 +110,9 @@ fn loaded(load: &Load, system: &str) -> Duration {
             None => COUNTED_LOAD,
         },
     };
+    if load.find.is_some() {
+        return (load.warmup + measured) * TRIES + measured * CONFIRM_TIMES;
+    }
     load.warmup * stages + measured
 }
 
@@ -133,7 +139,7 @@ mod tests {
             leader: None,
             targets: Vec::new(),
             filled: 0,
-            stages: vec![StageRecord { clients: 1, began: 0.0, measurement }],
+            stages: vec![StageRecord { clients: 1, began: 0.0, measurement, tried: None }],
             usage: Vec::new(),
             audits: Vec::new(),
             checks: Vec::new(),
@@ -141,6 +147,7 @@ mod tests {
             observed: None,
             said: Vec::new(),
             generator_cpus: Vec::new(),
+            found: None,
         }
     }
 

@@ -11,8 +11,9 @@ use bakeoff_core::divide;
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Freshness, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried};
 use bakeoff_core::staleness::Staleness;
-use bakeoff_core::study::{Clusters, Load, Operation, Study, Workload};
+use bakeoff_core::study::{Arrivals, Clusters, Find, Load, Operation, Stop, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 
@@ -35,6 +36,8 @@ use crate::tls;
 
 const FILL_CLIENTS_MAX: u32 = 64;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
+/// With fewer operations due in a try, nothing would be known of a percentile.
+const DUE_MIN: f64 = 10.0;
 /// The phase whose figures a trial is for.
 const LOAD: &str = "load";
 
@@ -72,6 +75,14 @@ impl Stand<'_> {
     }
 }
 
+/// When the try began and ended that a search's answer rests on; `None` for any other load.
+fn figured_time(study: &Study, record: &TrialRecord) -> Option<(f64, f64)> {
+    let load = by_name(&study.loads, &record.trial.load, |load| &load.name);
+    let stage = record.figured().first().filter(|stage| stage.tried.is_some())?;
+    let from = stage.began + load.warmup.as_secs_f64();
+    Some((from, from + stage.measurement.window.as_secs_f64()))
+}
+
 /// Data may be large, and the logs tell what there is to tell.
 fn throw_data_away(home: &Path) {
     std::fs::remove_dir_all(home.join("nodes")).ok();
@@ -99,6 +110,7 @@ pub(crate) fn run(
         observed: None,
         said: Vec::new(),
         generator_cpus: Vec::new(),
+        found: None,
     };
     let mut marks = logs::Marks::default();
     let name =
@@ -123,15 +135,18 @@ pub(crate) fn run(
     .run();
     let observed = sampler.stop();
     let (lasted, wall) = (began.elapsed(), wall_clock() - wall);
+    let figured = figured_time(stand.study, &record);
     let mut check = |name: &str, verdict| record.checks.push(Check { name: name.into(), verdict });
     if let Some(load) = observed.phases.iter().find(|phase| phase.name == LOAD) {
-        record.usage = usage::of(&observed, load.from, load.to);
+        let (from, to) = figured.unwrap_or((load.from, load.to));
+        record.usage = usage::of(&observed, from, to);
         let cpus = machine::cpus_online().unwrap_or(0);
         check("steal", check::machine::steal(&observed.machine, cpus, load.from, load.to));
     }
     if !record.stages.is_empty() {
         let load = by_name(&stand.study.loads, &trial.load, |load| &load.name);
-        record.checks.extend(check::measured(load, &record.stages, Some(&observed)));
+        let checks = check::measured(load, &record, Some(&observed));
+        record.checks.extend(checks);
     }
     let mut check = |name: &str, verdict| record.checks.push(Check { name: name.into(), verdict });
     if contender.asked.is_started() {
@@ -225,6 +240,9 @@ impl Attempt<'_, '_> {
         self.record.ready_after = cluster.after;
         self.record.leader = cluster.leader();
         self.record.checks.extend(limits_check(&cluster));
+        if self.trial.round == 0 {
+            cluster.exposed().iter().for_each(|exposed| self.messages.complain(exposed));
+        }
 
         if asked.is_started() {
             if was_kept {
@@ -282,10 +300,14 @@ impl Attempt<'_, '_> {
         let apart = self.keep_apart(&cluster);
         *self.marks = logs::Marks::begin(cluster.processes());
         self.sampler.phase(LOAD);
-        let driven = self.stages(workload, load, &nodes, &keyed);
+        let driven = Driven { workload, load, nodes: &nodes, keyed: &keyed };
+        let driven = match &load.find {
+            None => self.stages(&driven).map(|stages| self.record.stages = stages),
+            Some(find) => self.search(&driven, find).map(|found| self.record.found = found),
+        };
         self.marks.end();
         drop(apart);
-        self.record.stages = driven?;
+        driven?;
         self.record.checks.extend(servers_check(&cluster));
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
@@ -316,76 +338,122 @@ impl Attempt<'_, '_> {
     }
 
     /// Drives the load, stage by stage, on the same cluster.
-    fn stages(
-        &mut self,
-        workload: &Workload,
-        load: &Load,
-        nodes: &Routes,
-        keyed: &Arc<Keyed>,
-    ) -> Result<Vec<StageRecord>, Ended> {
-        let system = self.contender.system;
-        let seed = self.trial.seed;
-        let may_be_old = system.may_be_old(&self.contender.found, workload.reads);
-        let lists_are_complete = workload.fill && !workload.mix.contains_key(&Operation::Delete);
+    fn stages(&mut self, of: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
         let mut first_ticket = 0;
         let mut stages = Vec::new();
-        for stage in plan::stages(load, &self.trial.system) {
-            let drive = Drive {
-                clients: stage.clients,
-                in_flight: load.in_flight,
-                connections: match load.keep_alive {
-                    true => Connections::Kept,
-                    false => Connections::OneEach,
-                },
-                arrivals: schedule::paced(load.arrivals),
-                spin: Duration::ZERO,
-                warmup: load.warmup,
-                stop: stage.stop,
-                timeout: load.timeout,
-                seconds: Seconds::Kept,
-                threads: self.stand.threads,
-                seed: mix64(seed ^ first_ticket),
-                first_ticket,
-            };
-            let clients = stage.clients;
-            let began = self.began.elapsed().as_secs_f64();
-            self.messages.loading(clients, None);
-            let messages = &mut *self.messages;
-            let progress = &mut |live: &Live| messages.loading(clients, Some(live));
-            let interrupted = self.stand.interrupted;
-            let reading = Reading { reads: workload.reads, may_be_old, lists_are_complete };
-            let (mut measurement, next_ticket) = match nodes {
-                Routes::Apart { writes, reads } => {
-                    let threads = self.stand.threads;
-                    let halves = divide::halves(workload, &stage, load.arrivals, threads);
-                    let halves = halves.expect("only what writes and reads is driven apart");
-                    let split = Split { system, keyed, reading, drive: &drive, seed, interrupted };
-                    split::drive(&split, &halves, [writes, reads], progress)?
-                }
-                Routes::Same(nodes) => system.drive(KvLoad {
-                    nodes,
-                    keyed,
-                    source: &mut |share| {
-                        let own_seed =
-                            mix64(seed ^ mix64(first_ticket ^ u64::from(share.index) << 32));
-                        Source::mix(workload, seed, own_seed)
-                    },
-                    reading,
-                    drive: &drive,
-                    together: None,
-                    interrupted,
-                    progress,
-                })?,
-            };
-            nodes.name(&mut measurement.staleness);
-            first_ticket = next_ticket;
-            let over = measurement.interrupted || measurement.keys_exhausted;
-            stages.push(StageRecord { clients, began, measurement });
+        for stage in plan::stages(of.load, &self.trial.system) {
+            let (stage, next) = self.stage(of, &stage, of.load.arrivals, first_ticket)?;
+            first_ticket = next;
+            let over = is_over(&stage);
+            stages.push(stage);
             if over {
                 break;
             }
         }
         Ok(stages)
+    }
+
+    /// Looks for the highest rate that keeps an objective, one after the other on the same cluster. Each
+    /// try is in the record as it ends; yields what they came to, unless they were broken off.
+    fn search(&mut self, of: &Driven<'_>, find: &Find) -> Result<Option<Found>, Ended> {
+        let load = of.load;
+        let objective = find.conditions().map_err(|why| Ended::Failed(why.to_string()))?;
+        let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
+            return Err(Ended::Failed(
+                "a search begins at a rate and tries each for a time".into(),
+            ));
+        };
+        let clients = load.clients_on(&self.trial.system).first().copied().unwrap_or(1);
+        let mut search = Search::new(first).not_below(DUE_MIN / time.as_secs_f64());
+        let mut first_ticket = 0;
+        loop {
+            let (rate, confirming) = match search.next() {
+                Next::Done(found) => return Ok(Some(found)),
+                Next::Try(rate) => (rate, false),
+                Next::Confirm(rate) => (rate, true),
+            };
+            let time = if confirming { time * CONFIRM_TIMES } else { time };
+            let stage = plan::Stage { clients, stop: Stop::After(time) };
+            let arrivals = load.arrivals.at(rate);
+            let (mut stage, next) = self.stage(of, &stage, arrivals, first_ticket)?;
+            first_ticket = next;
+            let tried = Tried::judged(rate, confirming, &stage.measurement, &objective);
+            let over = is_over(&stage);
+            if !over {
+                search.take(&tried);
+                self.messages.step(&format!("      {}", tried.text()));
+            }
+            stage.tried = Some(tried);
+            self.record.stages.push(stage);
+            if over {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Drives one stage of a load; yields the number of the next operation too.
+    fn stage(
+        &mut self,
+        of: &Driven<'_>,
+        stage: &plan::Stage,
+        arrivals: Arrivals,
+        first_ticket: u64,
+    ) -> Result<(StageRecord, u64), Ended> {
+        let Driven { workload, load, nodes, keyed } = *of;
+        let system = self.contender.system;
+        let seed = self.trial.seed;
+        let reading = Reading {
+            reads: workload.reads,
+            may_be_old: system.may_be_old(&self.contender.found, workload.reads),
+            lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
+        };
+        let drive = Drive {
+            clients: stage.clients,
+            in_flight: load.in_flight,
+            connections: match load.keep_alive {
+                true => Connections::Kept,
+                false => Connections::OneEach,
+            },
+            arrivals: schedule::paced(arrivals),
+            spin: Duration::ZERO,
+            warmup: load.warmup,
+            stop: stage.stop,
+            timeout: load.timeout,
+            seconds: Seconds::Kept,
+            threads: self.stand.threads,
+            seed: mix64(seed ^ first_ticket),
+            first_ticket,
+        };
+        let clients = stage.clients;
+        let began = self.began.elapsed().as_secs_f64();
+        self.messages.loading(clients, None);
+        let messages = &mut *self.messages;
+        let progress = &mut |live: &Live| messages.loading(clients, Some(live));
+        let interrupted = self.stand.interrupted;
+        let (mut measurement, next_ticket) = match nodes {
+            Routes::Apart { writes, reads } => {
+                let threads = self.stand.threads;
+                let halves = divide::halves(workload, stage, arrivals, threads);
+                let halves = halves.expect("only what writes and reads is driven apart");
+                let split = Split { system, keyed, reading, drive: &drive, seed, interrupted };
+                split::drive(&split, &halves, [writes, reads], progress)?
+            }
+            Routes::Same(nodes) => system.drive(KvLoad {
+                nodes,
+                keyed,
+                source: &mut |share| {
+                    let own_seed = mix64(seed ^ mix64(first_ticket ^ u64::from(share.index) << 32));
+                    Source::mix(workload, seed, own_seed)
+                },
+                reading,
+                drive: &drive,
+                together: None,
+                interrupted,
+                progress,
+            })?,
+        };
+        nodes.name(&mut measurement.staleness);
+        Ok((StageRecord { clients, began, measurement, tried: None }, next_ticket))
     }
 
     /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.
@@ -420,6 +488,20 @@ impl Attempt<'_, '_> {
         self.record.audits.push(audit::after_a_kill(judge(&cluster, when), promised));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
+}
+
+/// What is the same in all stages of a load.
+#[derive(Clone, Copy)]
+struct Driven<'a> {
+    workload: &'a Workload,
+    load: &'a Load,
+    nodes: &'a Routes,
+    keyed: &'a Arc<Keyed>,
+}
+
+/// Whether no other stage can follow.
+fn is_over(stage: &StageRecord) -> bool {
+    stage.measurement.interrupted || stage.measurement.keys_exhausted
 }
 
 /// The nodes that clients connect to.

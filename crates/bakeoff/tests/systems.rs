@@ -145,8 +145,9 @@ const CONTRACT: &[Case] = &[
 /// own folder.
 const PARTS: [&str; 4] = ["postgresql", "haproxy", "gcs-emulator", "dynamodb-emulator"];
 
-/// What has no keys: its tests are in files of their own (`ingress`).
-const WITHOUT_KEYS: &[&str] = &["application", "envoy", "http", "ingress-gateway", "istio"];
+/// What has no keys: its tests are in files of their own (`ingress`, `services`).
+const WITHOUT_KEYS: &[&str] =
+    &["application", "envoy", "http", "ingress-gateway", "istio", "process"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();

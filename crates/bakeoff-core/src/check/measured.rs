@@ -1,13 +1,17 @@
 //! What a trial's own measurement says of its validity.
 //!
+//! A search for a rate overloads the system on purpose, so only what its answer rests on is held to all
+//! of this: the try that confirmed it, and the lowest rate above that broke the objective.
+//!
 //! Not here: what was sampled of the machine, and audits.
 
 use crate::measurement::{ErrorKind, Handshakes, Measurement};
 use crate::observed::{Column, Observed, Series};
 use crate::plan;
-use crate::record::{Check, StageRecord};
+use crate::record::{Check, StageRecord, TrialRecord};
+use crate::search::{Found, Tried};
 use crate::study::Load;
-use crate::units::{count_text, figure_text};
+use crate::units::{count_text, figure_text, rate_text};
 
 use super::stationary::stationary;
 use super::{Verdict, generator_busy, schedule_slipped};
@@ -20,8 +24,75 @@ const WORKED_OR_WAITED_MAX: f64 = 0.9;
 /// And at least this share of it was waiting for a CPU.
 const WAITED_MIN: f64 = 0.5;
 
-/// Everything that the stages of a load prove or disprove. `observed`: what was sampled meanwhile.
-pub fn measured(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {
+/// Everything that the stages of a trial's load prove or disprove. `observed`: what was sampled
+/// meanwhile.
+pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -> Vec<Check> {
+    match load.find {
+        Some(_) => searched(load, trial),
+        None => loaded(load, &trial.stages, observed),
+    }
+}
+
+/// What the tries of a search for a rate prove or disprove.
+fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
+    let stages = &trial.stages;
+    let tries = || stages.iter().filter_map(|stage| stage.tried.as_ref());
+    let check = |name: &str, failed: Option<String>| Check {
+        name: name.to_owned(),
+        verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
+    };
+    let bound = match trial.found {
+        Some(Found::Rate(rate)) => Tried::broken_above(tries(), rate),
+        Some(Found::Nothing(_) | Found::Unsteady(_)) => tries().next_back(),
+        _ => None,
+    };
+    let generator = bound.filter(|bound| bound.void).map(|bound| {
+        let rate = rate_text(bound.rate);
+        let why = bound.broken_by.iter().find(|why| why.contains("generator"));
+        let why = why.map_or("it was in the way", |why| why);
+        format!("the server might keep its objective at {rate} and more: {why}")
+    });
+    let search = match trial.found {
+        Some(Found::Unsteady(_)) if generator.is_some() => None,
+        Some(Found::Unsteady(rate)) => Some(format!(
+            "rates kept the objective once and not again, the last of them {}: there is no one rate",
+            rate_text(rate)
+        )),
+        None => Some("it did not come to its end".to_owned()),
+        Some(Found::Rate(_) | Found::NoLimit(_) | Found::Nothing(_)) => None,
+    };
+    let steady = match trial.found {
+        Some(Found::Rate(_)) => stationary(load, true, trial.figured()),
+        _ => Verdict::NotChecked("no rate was found that it could be checked of".to_owned()),
+    };
+    let kept: Vec<StageRecord> = match trial.found {
+        Some(Found::Rate(_) | Found::NoLimit(_)) => trial.figured().to_vec(),
+        _ => Vec::new(),
+    };
+    let mut checks = vec![check("generator", generator), check("search", search)];
+    checks.extend([
+        check("answers", untrue(stages)),
+        check("errors", failures(&kept)),
+        check("successes", no_success(stages)),
+        check("keys", keys_exhausted(stages)),
+        Check { name: "stationary".to_owned(), verdict: steady },
+    ]);
+    checks
+}
+
+fn no_success(stages: &[StageRecord]) -> Option<String> {
+    let none = stages.iter().all(|stage| stage.measurement.verified() == 0);
+    none.then(|| "no operation succeeded".to_owned())
+}
+
+fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
+    stages
+        .iter()
+        .any(|stage| stage.measurement.keys_exhausted)
+        .then(|| "the unique keys ran out before the load's end; raise `keys.count`".to_owned())
+}
+
+fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let open = plan::load_kind(load) == "open";
     let check = |name: &str, failed: Option<String>| Check {
@@ -34,18 +105,11 @@ pub fn measured(load: &Load, stages: &[StageRecord], observed: Option<&Observed>
     if open {
         checks.push(check("schedule", all().find_map(schedule_slipped)));
     }
-    let none = all().all(|stage| stage.verified() == 0);
-    let exhausted = all().any(|stage| stage.keys_exhausted);
     checks.extend([
         check("answers", untrue(stages)),
         check("errors", failures(stages)),
-        check("successes", none.then(|| "no operation succeeded".to_owned())),
-        check(
-            "keys",
-            exhausted.then(|| {
-                "the unique keys ran out before the load's end; raise `keys.count`".to_owned()
-            }),
-        ),
+        check("successes", no_success(stages)),
+        check("keys", keys_exhausted(stages)),
         Check { name: "stationary".to_owned(), verdict: stationary(load, open, stages) },
     ]);
     if !load.tls_resumption {
@@ -149,7 +213,7 @@ mod tests {
             generator_threads: 2,
             ..Measurement::default()
         };
-        StageRecord { clients: 1, began: 0.0, measurement }
+        StageRecord { clients: 1, began: 0.0, measurement, tried: None }
     }
 
     #[test]
@@ -172,6 +236,85 @@ mod tests {
         let why = failures(&[stage(89, ErrorKind::Status, 11)]).expect("11 % failed");
         assert!(why.starts_with("11.0 % of operations failed"), "{why}");
         assert_eq!(failures(&[stage(10, ErrorKind::Unsent, 990)]), None);
+    }
+
+    /// A trial of a search whose tries were at these rates, and broken by this.
+    fn searched_trial(tries: &[(f64, &[&str], bool)], found: Option<Found>) -> TrialRecord {
+        let stages = tries.iter().map(|&(rate, broken_by, void)| StageRecord {
+            tried: Some(Tried {
+                rate,
+                confirming: false,
+                broken_by: broken_by.iter().map(|&why| why.to_owned()).collect(),
+                void,
+            }),
+            ..stage(rate as u64, ErrorKind::Timeout, if broken_by.is_empty() { 0 } else { 900 })
+        });
+        let trial: TrialRecord = serde_json::from_value(serde_json::json!({
+            "trial": {"number": 0, "round": 0, "system": "s", "workload": "w", "load": "l", "seed": 1},
+            "started": "", "ready_after": 1.0, "targets": [], "stages": [], "usage": [],
+            "audits": [], "checks": [], "outcome": {"ended": "completed"}
+        }))
+        .expect("it is a trial");
+        TrialRecord { stages: stages.collect(), found, ..trial }
+    }
+
+    fn search_load() -> Load {
+        serde_json::from_value(serde_json::json!({
+            "name": "l", "clients": [4], "arrivals": {"kind": "constant", "rate": 100.0},
+            "in_flight": 1, "stop": {"after": 10.0}, "warmup": 1.0, "timeout": 1.0,
+            "targets": "all", "find": {"objective": ["p99 < 50ms"]}
+        }))
+        .expect("it is a load")
+    }
+
+    /// The checks that failed, by name.
+    fn failed(trial: &TrialRecord) -> Vec<(String, String)> {
+        let checks = measured(&search_load(), trial, None);
+        let failed = checks.into_iter().filter_map(|check| match check.verdict {
+            Verdict::Failed(why) => Some((check.name, why)),
+            _ => None,
+        });
+        failed.collect()
+    }
+
+    #[test]
+    fn a_try_that_overloads_a_system_does_not_make_a_trial_invalid() {
+        let late: &[&str] = &["p99 is 900 ms"];
+        let tries = [(100.0, &[][..], false), (200.0, late, false), (150.0, &[], false)];
+        let trial = searched_trial(&tries, Some(Found::Rate(150.0)));
+        assert_eq!(failed(&trial), []);
+        assert_eq!(
+            trial.measurement().unwrap().verified(),
+            150,
+            "its figures are of the last kept"
+        );
+        let none = searched_trial(
+            &[(100.0, late, false), (50.0, late, false)],
+            Some(Found::Nothing(50.0)),
+        );
+        assert_eq!(failed(&none), []);
+        assert_eq!(none.measurement().unwrap().verified(), 50);
+    }
+
+    #[test]
+    fn a_search_that_is_bounded_by_the_generator_or_unsteady_is_not_valid() {
+        let busy: &[&str] = &["p99 is 9 ms", "the generator's busiest thread used 97 % of its CPU"];
+        let tries = [(100.0, &[][..], false), (200.0, busy, true), (100.0, &[], false)];
+        let [(name, why)] = &failed(&searched_trial(&tries, Some(Found::Rate(100.0))))[..] else {
+            panic!("one check fails")
+        };
+        assert_eq!(name, "generator");
+        assert!(why.contains("at 200/s and more: the generator's busiest thread"), "{why}");
+        // Above a rate that the system itself did not keep, the generator does not matter.
+        let more = [(100.0, &[][..], false), (400.0, busy, true), (200.0, &["x"], false)];
+        assert_eq!(failed(&searched_trial(&more, Some(Found::Rate(100.0)))), []);
+        let spoiled = [(100.0, &[][..], false), (90.0, busy, true)];
+        let spoiled = failed(&searched_trial(&spoiled, Some(Found::Unsteady(90.0))));
+        assert!(spoiled.len() == 1 && spoiled[0].0 == "generator", "{spoiled:?}");
+        let unsteady = failed(&searched_trial(&tries, Some(Found::Unsteady(90.0))));
+        assert!(unsteady[0].0 == "search" && unsteady[0].1.contains("90/s"), "{unsteady:?}");
+        let cut = failed(&searched_trial(&tries, None));
+        assert!(cut[0].1.contains("did not come to its end"), "{cut:?}");
     }
 
     #[test]

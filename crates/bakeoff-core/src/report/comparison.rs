@@ -10,18 +10,19 @@ use std::collections::BTreeMap;
 use crate::check::{Audit, Verdict};
 use crate::measurement::{ErrorKind, ErrorText, Example, Measurement};
 use crate::plan;
-use crate::record::{Check, Outcome, Record, TrialRecord};
+use crate::record::{Check, Outcome, Record, StageRecord, TrialRecord};
 use crate::said::NodeLog;
+use crate::search::{Found, Tried};
 use crate::staleness::Staleness;
 use crate::stats::{self, Figure, Summary};
 use crate::study::{Load, Operation, System, Workload};
-use crate::units::{share_text, trials_text};
+use crate::units::{rate_text, share_text, trials_text};
 use crate::workload::mix64;
 
 use super::drawn::Drawn;
 use super::figures::{self, Combined, Figures, Quantity};
 use super::floor::Limits;
-use super::judgement::Judgement;
+use super::judgement::{Judgement, LedBy};
 use super::nodes::{self, NodeFigures};
 use super::noticed::{self, Lasted, SlowNode, Stall, TwoHumps};
 use super::said;
@@ -78,6 +79,10 @@ pub(super) struct TrialFigures {
     pub(super) operations: BTreeMap<String, Figures>,
     /// With their number of clients.
     pub(super) stages: Vec<(u32, Figures)>,
+    /// The rates that a search tried, in order.
+    pub(super) tries: Vec<(Tried, Figures)>,
+    /// What that came to.
+    pub(super) found: Option<Found>,
     pub(super) audits: Vec<Audit>,
     pub(super) checks: Vec<Check>,
     /// The first error of each kind that occurred; `None` stands for lost connections.
@@ -125,10 +130,12 @@ impl TrialFigures {
             figures: whole.as_ref().map_or_else(Figures::new, |w| figures::of_trial(record, w)),
             operations: whole.as_ref().map_or_else(BTreeMap::new, each),
             stages: record
-                .stages
+                .figured()
                 .iter()
                 .map(|stage| (stage.clients, figures::of_stage(stage)))
                 .collect(),
+            tries: record.stages.iter().filter_map(tried).collect(),
+            found: record.found,
             audits: record.audits.clone(),
             checks: record.checks.clone(),
             examples: whole.as_ref().map_or_else(Vec::new, examples),
@@ -171,6 +178,10 @@ impl TrialFigures {
         let in_time = self.number_of(Quantity::ThroughputMean) * self.number_of(Quantity::Seconds);
         in_time >= KEPT_UP * self.number_of(Quantity::Requests)
     }
+}
+
+fn tried(stage: &StageRecord) -> Option<(Tried, Figures)> {
+    Some((stage.tried.clone()?, figures::of_stage(stage)))
 }
 
 fn examples(whole: &Measurement) -> Vec<(Option<ErrorKind>, Example)> {
@@ -262,11 +273,15 @@ impl Contender {
         self.trials.iter().map(one).sum()
     }
 
-    /// What the sentence must know of it.
-    fn for_the_sentence(&self, load_is_open: bool, place: &str) -> stats::Contender {
+    /// What the sentence must know of it; `compared` is what it compares.
+    fn for_the_sentence(
+        &self,
+        compared: Quantity,
+        load_is_open: bool,
+        place: &str,
+    ) -> stats::Contender {
         let name = &self.system;
-        let rates: Vec<f64> =
-            self.valid().filter_map(|t| t.get(Quantity::ThroughputMean).value()).collect();
+        let rates: Vec<f64> = self.valid().filter_map(|t| t.get(compared).value()).collect();
         let mut caveats = Vec::new();
         if let Some(share) = self.errors_worth_saying() {
             let failed = self.failed();
@@ -285,7 +300,10 @@ impl Contender {
         };
         stats::Contender {
             name: name.clone(),
-            kept_up: load_is_open && !rates.is_empty() && self.valid().all(TrialFigures::kept_up),
+            kept_up: load_is_open
+                && compared == Quantity::ThroughputMean
+                && !rates.is_empty()
+                && self.valid().all(TrialFigures::kept_up),
             left_out: self.left_out(place, rates.is_empty()),
             rates,
             p99,
@@ -293,6 +311,7 @@ impl Contender {
         }
     }
 
+    /// Why it is not ranked, if it is not.
     fn left_out(&self, place: &str, no_rate: bool) -> Option<String> {
         let name = &self.system;
         if self.trials.is_empty() {
@@ -309,7 +328,34 @@ impl Contender {
             let failed = self.failed();
             return Some(format!("{name} is not ranked, as {share} of its operations {failed}"));
         }
+        if self.valid().all(|trial| matches!(trial.found, Some(Found::Nothing(_)))) {
+            return Some(format!("{name} kept its objective under {place} at no rate"));
+        }
         no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
+    }
+
+    /// In how many valid trials a search did not find the highest rate, in words.
+    fn searches(&self, place: &str) -> Vec<String> {
+        let (name, of) = (&self.system, trials_text(self.valid_count()));
+        let mut said = Vec::new();
+        let mut count = |what: &str, is_it: fn(Found) -> Option<f64>| {
+            let rates: Vec<f64> = self.valid().filter_map(|t| is_it(t.found?)).collect();
+            if let Some(last) = rates.last() {
+                let (count, last) = (rates.len(), rate_text(*last));
+                said.push(format!(
+                    "{name} kept its objective under {place} in {count} of {of} {what} {last}"
+                ));
+            }
+        };
+        count("at no rate, down to", |found| match found {
+            Found::Nothing(rate) => Some(rate),
+            _ => None,
+        });
+        count("at every rate that was tried, up to", |found| match found {
+            Found::NoLimit(rate) => Some(rate),
+            _ => None,
+        });
+        said
     }
 
     /// What must be known before its figures are read.
@@ -339,6 +385,7 @@ impl Contender {
                 "{name} used up the workload's unique keys under {place} before its time was over"
             ));
         }
+        findings.extend(self.searches(place));
         findings.extend(noticed::findings(self, place));
         findings.extend(nodes::findings(self, place));
         findings.extend(said::finding(self, place));
@@ -391,6 +438,14 @@ impl Comparison {
         plan::load_kind(&self.load) == "open"
     }
 
+    /// What its systems are compared by.
+    pub(super) fn compared(&self) -> Quantity {
+        match self.load.find {
+            Some(_) => Quantity::HighestRate,
+            None => Quantity::ThroughputMean,
+        }
+    }
+
     /// `puts` where clients do nothing else, or `operations`.
     fn counted(&self) -> &'static str {
         match self.workload.mix.keys().collect::<Vec<_>>().as_slice() {
@@ -408,28 +463,39 @@ impl Comparison {
             return None;
         }
         let (place, open) = (self.place(), self.is_open());
+        let compared = self.compared();
+        let contenders = self.contenders.iter();
         let contenders: Vec<_> =
-            self.contenders.iter().map(|one| one.for_the_sentence(open, &place)).collect();
+            contenders.map(|one| one.for_the_sentence(compared, open, &place)).collect();
         let judged = |a: usize, b: usize| {
             let (a, b) = (&self.contenders[a].system, &self.contenders[b].system);
-            let of_throughput =
-                self.judgements.iter().filter(|one| one.quantity == Quantity::ThroughputMean);
-            of_throughput.filter_map(|one| one.comparing(a, b)).next()
+            let of_this = self.judgements.iter().filter(|one| one.quantity == compared);
+            of_this.filter_map(|one| one.comparing(a, b)).next()
         };
-        Some(stats::sentence(self.counted(), &place, open, &contenders, &judged))
+        Some(match &self.load.find {
+            Some(find) => stats::sentence_of_rates(&find.text(), &place, &contenders, &judged),
+            None => stats::sentence(self.counted(), &place, open, &contenders, &judged),
+        })
     }
 
     /// How those that are ranked compare.
     fn judged(&self, seed: u64) -> Vec<Judgement> {
         let (place, open) = (self.place(), self.is_open());
-        let has_rate = |one: &&Contender| one.shown(Quantity::ThroughputMean) != Figure::Absent;
+        let compared = self.compared();
+        let has_rate = |one: &&Contender| one.shown(compared) != Figure::Absent;
         let ranked: Vec<&Contender> = self
             .contenders
             .iter()
             .filter(|one| has_rate(one) && one.left_out(&place, false).is_none())
             .collect();
-        let kept_up = open && ranked.iter().all(|one| one.valid().all(TrialFigures::kept_up));
-        Judgement::all(&ranked, kept_up, seed)
+        let for_what = match self.load.find {
+            Some(_) => LedBy::HighestRate,
+            None if open && ranked.iter().all(|one| one.valid().all(TrialFigures::kept_up)) => {
+                LedBy::Response
+            }
+            None => LedBy::Throughput,
+        };
+        Judgement::all(&ranked, for_what, seed)
     }
 
     pub(super) fn findings(&self) -> Vec<String> {

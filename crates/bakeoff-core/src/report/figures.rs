@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::histogram::Latencies;
 use crate::measurement::{ErrorKind, Measurement, OperationFigures};
 use crate::record::{StageRecord, TrialRecord, Usage};
+use crate::search::Found;
 use crate::staleness::{Age, Staleness};
 use crate::stats::Figure;
 use crate::study::Metric;
@@ -100,6 +101,9 @@ impl Point {
 /// What is measured. The order is that of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Quantity {
+    /// The highest rate that kept the objective of a search; 0 where none did, and the highest that
+    /// was tried where all did.
+    HighestRate,
     /// From the first launch to a cluster that could be loaded.
     ReadyAfter,
     /// The measured windows of all stages together.
@@ -191,6 +195,7 @@ impl Quantity {
     /// The label of its row.
     pub(super) fn label(self) -> String {
         let fixed = match self {
+            Self::HighestRate => "highest rate that keeps the objective /s",
             Self::ReadyAfter => "seconds to be ready",
             Self::Seconds => "total seconds",
             Self::Verified => "requests verified",
@@ -230,6 +235,7 @@ impl Quantity {
     /// Its name in JSON, which carries the unit.
     pub(super) fn name(self) -> String {
         let fixed = match self {
+            Self::HighestRate => "highest_rate_per_second",
             Self::ReadyAfter => "ready_after_seconds",
             Self::Seconds => "seconds",
             Self::Verified => "requests_verified",
@@ -282,7 +288,10 @@ impl Quantity {
     fn unit(self) -> Unit {
         match self {
             Self::ReadyAfter | Self::Seconds | Self::Disconnected => Unit::Seconds,
-            Self::ThroughputMax | Self::ThroughputMean | Self::ThroughputMin => Unit::PerSecond,
+            Self::HighestRate
+            | Self::ThroughputMax
+            | Self::ThroughputMean
+            | Self::ThroughputMin => Unit::PerSecond,
             Self::Response(_)
             | Self::Service(_)
             | Self::Slip(_)
@@ -314,6 +323,7 @@ impl Quantity {
         };
         let whole = value.fract() == 0.0;
         match self.unit() {
+            _ if self == Self::HighestRate && value == 0.0 => "none".to_owned(),
             Unit::Milliseconds => match Duration::try_from_secs_f64(value / 1e3) {
                 Ok(latency) => latency_text(latency),
                 Err(_) => "–".to_owned(),
@@ -427,7 +437,7 @@ fn stale(nodes: &[Staleness]) -> Figures {
 /// when whole seconds hold less than [`WHOLE_SECONDS`] of the measured time, as of stages shorter
 /// than a second: they would not be the extremes of what was measured.
 fn range(trial: &TrialRecord) -> Option<(f64, f64)> {
-    let measured = || trial.stages.iter().map(|stage| &stage.measurement);
+    let measured = || trial.figured().iter().map(|stage| &stage.measurement);
     let all: f64 = measured().map(|of| of.window.as_secs_f64()).sum();
     let whole: f64 = measured().map(|of| of.window.as_secs_f64().floor()).sum();
     if whole < all * WHOLE_SECONDS {
@@ -437,6 +447,16 @@ fn range(trial: &TrialRecord) -> Option<(f64, f64)> {
         .filter_map(Measurement::throughput_range)
         .map(|(min, max)| (min as f64, max as f64))
         .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+}
+
+/// The highest rate that a trial's search found; nothing where it did not search, or found none that
+/// holds.
+fn highest_rate(trial: &TrialRecord) -> Option<f64> {
+    match trial.found? {
+        Found::Rate(rate) | Found::NoLimit(rate) => Some(rate),
+        Found::Nothing(_) => Some(0.0),
+        Found::Unsteady(_) => None,
+    }
 }
 
 /// A trial's figures over all its stages; `whole` is its measurement with all stages as one.
@@ -458,6 +478,7 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     for point in Point::ALL {
         figures.insert(Quantity::Slip(point), point.of(&whole.slip));
     }
+    figures.extend(highest_rate(trial).map(|rate| (Quantity::HighestRate, Figure::Value(rate))));
     figures.extend(stale(&whole.staleness));
     let nodes: Vec<&Usage> = trial.usage.iter().filter(|usage| usage.name != GENERATOR).collect();
     let over_nodes = |value: fn(&Usage) -> f64, join: fn(f64, f64) -> f64| {

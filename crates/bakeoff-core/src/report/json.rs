@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::check::Audit;
 use crate::plan;
+use crate::search::Tried;
 use crate::stats::Figure;
 
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
@@ -174,6 +175,7 @@ fn trial(of: &TrialFigures) -> Value {
         "operations": operations,
         "staleness": stale::json(&of.staleness),
         "stages": stages,
+        "search": search(of),
         "first_errors": errors,
         "errors_said": of.error_texts.iter().map(|(kind, one)| json!({
             "kind": kind.name(), "text": one.text, "count": one.count,
@@ -189,6 +191,25 @@ fn trial(of: &TrialFigures) -> Value {
         "audits": of.audits.iter().map(audit).collect::<Vec<_>>(),
         "checks": of.checks,
     })
+}
+
+/// What a search for a rate came to, with each rate that it tried in order; null of another load.
+fn search(of: &TrialFigures) -> Value {
+    if of.tries.is_empty() {
+        return Value::Null;
+    }
+    let tried = |(tried, of): &(Tried, Figures)| {
+        json!({
+            "rate_per_second": tried.rate,
+            "confirming": tried.confirming,
+            "kept": tried.kept(),
+            "broken_by": tried.broken_by,
+            "says_nothing_of_the_system": tried.void,
+            "figures": figures(of),
+        })
+    };
+    let tries: Vec<Value> = of.tries.iter().map(tried).collect();
+    json!({"result": of.found, "tries": tries})
 }
 
 fn audit(of: &Audit) -> Value {

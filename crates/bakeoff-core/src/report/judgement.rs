@@ -1,9 +1,10 @@
 //! Whether systems differ, for each pair of them and each judged figure of a workload and load.
 //!
 //! The family is kept small: what the load was run for leads it (throughput, or the 99th percentile
-//! of response time where all that was offered was done), then come the median and the 99th
-//! percentile of response time, and what the servers used. Systems that are left out of the ranking
-//! are not in it.
+//! of response time where all that was offered was done, or the highest rate that keeps an objective),
+//! then come the median and the 99th percentile of response time, and what the servers used. Where a
+//! rate was looked for each system has figures of its own one, so response times are not compared.
+//! Systems that are left out of the ranking are not in it.
 //!
 //! Not here: the statistics (`stats::judge`), tables of it (`tables`).
 
@@ -17,13 +18,41 @@ use super::comparison::Contender;
 use super::figures::{Point, Quantity};
 
 /// What is judged, the leading one first where it leads.
-pub(super) const JUDGED: [Quantity; 5] = [
+pub(super) const JUDGED: [Quantity; 6] = [
+    Quantity::HighestRate,
     Quantity::ThroughputMean,
     Quantity::Response(Point::P50),
     Quantity::Response(Point::P99),
     Quantity::CpuPerOperation,
     Quantity::MemorySum,
 ];
+
+/// What a load was run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LedBy {
+    /// To see how much is done.
+    Throughput,
+    /// All that was offered was done, so that throughput is what was offered: to see how soon.
+    Response,
+    /// To find the highest rate.
+    HighestRate,
+}
+
+impl LedBy {
+    fn quantity(self) -> Quantity {
+        match self {
+            Self::Throughput => Quantity::ThroughputMean,
+            Self::Response => Quantity::Response(Point::P99),
+            Self::HighestRate => Quantity::HighestRate,
+        }
+    }
+
+    /// Whether a figure is compared at all.
+    fn takes(self, quantity: Quantity) -> bool {
+        let of_the_load = matches!(quantity, Quantity::ThroughputMean | Quantity::Response(_));
+        self != Self::HighestRate || !of_the_load
+    }
+}
 
 /// How one figure of two systems compares.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,14 +100,14 @@ pub(super) enum JudgedAs {
 
 impl Judgement {
     /// Every pair of those that take part, under each judged quantity that any of them has.
-    ///
-    /// `kept_up`: all that was offered was done, so that throughput is what was offered.
-    pub(super) fn all(contenders: &[&Contender], kept_up: bool, seed: u64) -> Vec<Self> {
+    pub(super) fn all(contenders: &[&Contender], led_by: LedBy, seed: u64) -> Vec<Self> {
         let mut judgements = Vec::new();
         let mut questions = Vec::new();
-        let leading = if kept_up { Quantity::Response(Point::P99) } else { JUDGED[0] };
+        let leading = led_by.quantity();
+        let kept_up = led_by == LedBy::Response;
         let known = |quantity: &Quantity| {
-            contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
+            led_by.takes(*quantity)
+                && contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
         };
         for quantity in JUDGED.into_iter().filter(known) {
             for (place, a) in contenders.iter().enumerate() {
@@ -220,6 +249,7 @@ impl Judgement {
 /// What a judged quantity is called in words.
 pub(super) fn what(quantity: Quantity) -> String {
     match quantity {
+        Quantity::HighestRate => "highest rate that keeps the objective".to_owned(),
         Quantity::ThroughputMean => "throughput".to_owned(),
         Quantity::Response(Point::P50) => "p50 response time".to_owned(),
         Quantity::Response(Point::P99) => "p99 response time".to_owned(),
@@ -239,6 +269,9 @@ fn rounds(a: &Contender, b: &Contender, quantity: Quantity) -> Result<Vec<(f64, 
             match figure {
                 Figure::Beyond => {
                     return Err(format!("{} had a trial beyond an hour", one.system));
+                }
+                Figure::Value(value) if value <= 0.0 && quantity == Quantity::HighestRate => {
+                    return Err(format!("{} had a trial in which no rate kept it", one.system));
                 }
                 Figure::Value(value) if value <= 0.0 => {
                     return Err(format!("{} had a trial with 0", one.system));

@@ -64,8 +64,12 @@ pub fn markdown(report: &Report) -> String {
         if !notes.is_empty() {
             paragraph(&list(notes));
         }
-        let more =
-            [nodes::table(comparison), tables::stages(comparison), tables::operations(comparison)];
+        let more = [
+            tables::tries(comparison),
+            nodes::table(comparison),
+            tables::stages(comparison),
+            tables::operations(comparison),
+        ];
         for grid in more.into_iter().chain([stale::table(comparison)]).flatten() {
             if let Some(title) = &grid.title {
                 paragraph(&format!("### {}", escape(title)));

@@ -75,7 +75,7 @@ impl SlowNode {
 pub(super) fn stall(trial: &TrialRecord) -> Option<Stall> {
     let mut before = 0.0;
     let mut longest: Option<Stall> = None;
-    for stage in &trial.stages {
+    for stage in trial.figured() {
         let least = stall_min(stage);
         for Silence { from, seconds } in &stage.measurement.silences {
             let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();

@@ -6,13 +6,14 @@
 use crate::check::Verdict;
 use crate::measurement::ErrorKind;
 use crate::plan;
+use crate::search::Tried;
 use crate::stats::Figure;
 use crate::study::Operation;
 use crate::units::{figure_text, share_text};
 
 use super::comparison::{Comparison, Contender};
 use super::fairness::{Row as Fact, Sheet, Weight};
-use super::figures::{Point, Quantity};
+use super::figures::{Figures, Point, Quantity};
 use super::floor::Limits;
 use super::judgement::Judgement;
 
@@ -48,6 +49,8 @@ pub(super) struct Column {
 /// One row of the main table.
 enum Row {
     Of(Quantity),
+    /// The highest rate that keeps this.
+    HighestRate(String),
     Requests,
     /// Fewest to most over the trials.
     Spread(Quantity),
@@ -59,6 +62,7 @@ impl Row {
     fn label(&self) -> String {
         match self {
             Self::Of(quantity) => quantity.label(),
+            Self::HighestRate(objective) => format!("highest rate that keeps {objective} /s"),
             Self::Requests => "requests verified, of all".to_owned(),
             Self::Spread(quantity) => format!("{}, range", quantity.label()),
             Self::Audits => "audits".to_owned(),
@@ -90,6 +94,7 @@ impl Row {
                 }
             }
             Self::Of(quantity) => quantity.text(of.shown(*quantity)),
+            Self::HighestRate(_) => Quantity::HighestRate.text(of.shown(Quantity::HighestRate)),
             Self::Requests => {
                 let text = |quantity: Quantity| quantity.text(of.shown(quantity));
                 format!("{} of {}", text(Quantity::Verified), text(Quantity::Requests))
@@ -108,6 +113,7 @@ impl Row {
         let quantity = match self {
             Self::Of(quantity) => *quantity,
             Self::Requests => Quantity::Requests,
+            Self::HighestRate(_) => Quantity::HighestRate,
             Self::Spread(_) | Self::Audits | Self::Trials => return NOTHING.to_owned(),
         };
         quantity.text(of.published.get(&quantity).copied().into())
@@ -184,6 +190,12 @@ fn rows(of: &Comparison) -> Vec<Row> {
     let slow_start = of.contenders.iter().filter_map(ready_after).any(|after| after > READY_SOON);
 
     let mut rows = Vec::new();
+    if let Some(find) = &of.load.find {
+        rows.push(Row::HighestRate(find.text()));
+        if repeated {
+            rows.push(Row::Spread(Quantity::HighestRate));
+        }
+    }
     if slow_start {
         rows.push(Row::Of(Quantity::ReadyAfter));
     }
@@ -378,6 +390,52 @@ pub(super) fn operations(of: &Comparison) -> Option<Table> {
         title: Some(format!("by operation, {} load", plan::load_kind(&of.load))),
         corner: String::new(),
         labels: rows.iter().map(|(_, _, label)| label.clone()).collect(),
+        groups: of.contenders.iter().map(group).collect(),
+    })
+}
+
+/// A table of the rates that were tried, of each system's first valid trial; `None` where none was
+/// looked for.
+pub(super) fn tries(of: &Comparison) -> Option<Table> {
+    let find = of.load.find.as_ref()?;
+    let tries =
+        |one: &Contender| one.valid().next().map_or(Vec::new(), |trial| trial.tries.clone());
+    let rows = of.contenders.iter().map(|one| tries(one).len()).max().filter(|&rows| rows > 0)?;
+    let group = |one: &Contender| {
+        let tries = tries(one);
+        let column = |head: &str, cell: &dyn Fn(&(Tried, Figures)) -> String| Column {
+            head: vec![one.system.clone(), head.to_owned()],
+            cells: (0..rows)
+                .map(|row| tries.get(row).map_or_else(|| NOTHING.to_owned(), cell))
+                .collect(),
+        };
+        let figure = |quantity: Quantity| {
+            move |(_, of): &(Tried, Figures)| {
+                quantity.text(of.get(&quantity).copied().unwrap_or(Figure::Absent))
+            }
+        };
+        let kept = |(tried, _): &(Tried, Figures)| {
+            let again = if tried.confirming { ", again" } else { "" };
+            match (tried.kept(), tried.void) {
+                (true, _) => format!("kept{again}"),
+                (false, true) => format!("not valid{again}"),
+                (false, false) => format!("broken{again}"),
+            }
+        };
+        vec![
+            column("rate /s", &|(tried, _)| figure_text(tried.rate)),
+            column("p99", &figure(Quantity::Response(Point::P99))),
+            column("errors", &figure(Quantity::Errors)),
+            column("objective", &kept),
+        ]
+    };
+    Some(Table {
+        title: Some(format!(
+            "rates tried in each system's first valid trial; to be kept: {}",
+            find.text()
+        )),
+        corner: "try".to_owned(),
+        labels: (1..=rows).map(|row| row.to_string()).collect(),
         groups: of.contenders.iter().map(group).collect(),
     })
 }

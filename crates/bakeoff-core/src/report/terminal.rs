@@ -88,8 +88,12 @@ pub fn terminal(report: &Report, style: &Style) -> String {
         for line in stale::lines(comparison) {
             page.item(None, "", &line);
         }
-        let more =
-            [nodes::table(comparison), tables::stages(comparison), tables::operations(comparison)];
+        let more = [
+            tables::tries(comparison),
+            nodes::table(comparison),
+            tables::stages(comparison),
+            tables::operations(comparison),
+        ];
         for table in more.into_iter().chain([stale::table(comparison)]).flatten() {
             page.gap();
             page.table(&table);

@@ -167,8 +167,20 @@ pub(super) fn heading(study: &Study, of: &Comparison) -> String {
 
 fn load(study: &Study, load: &Load) -> String {
     let mut parts = vec![format!("{} load", plan::load_kind(load))];
+    if let (Some(find), Some(first)) = (&load.find, load.arrivals.rate()) {
+        let (objective, first) = (find.text(), rate_text(first));
+        parts.push(format!(
+            "the highest rate looked for that keeps {objective}, beginning at {first}"
+        ));
+    }
     match load.arrivals {
         Arrivals::Closed => {}
+        Arrivals::Constant { .. } if load.find.is_some() => {
+            parts.push("at equal distances".to_owned())
+        }
+        Arrivals::Poisson { .. } if load.find.is_some() => {
+            parts.push("with Poisson arrivals".to_owned())
+        }
         Arrivals::Constant { rate } => {
             parts.push(format!("{} at equal distances", rate_text(rate)))
         }

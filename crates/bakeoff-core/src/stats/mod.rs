@@ -10,7 +10,7 @@ pub mod judge;
 mod sentence;
 mod student;
 
-pub use sentence::{Comparing, Contender, sentence};
+pub use sentence::{Comparing, Contender, sentence, sentence_of_rates};
 
 use crate::units::figure_text;
 

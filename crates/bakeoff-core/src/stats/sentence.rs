@@ -47,17 +47,60 @@ pub fn sentence(
     contenders: &[Contender],
     judged: &dyn Fn(usize, usize) -> Option<Comparing>,
 ) -> String {
+    let what = What {
+        figure: format!("{operations} per second under {place}"),
+        verb: "did",
+        unit: "",
+        as_the: "",
+    };
+    said(&what, open, contenders, judged)
+}
+
+/// The sentence about the highest rates that keep an objective (`p99 < 50ms`): `rates` of contenders
+/// are those.
+pub fn sentence_of_rates(
+    objective: &str,
+    place: &str,
+    contenders: &[Contender],
+    judged: &dyn Fn(usize, usize) -> Option<Comparing>,
+) -> String {
+    let what = What {
+        figure: format!("highest rate that keeps {objective} under {place}"),
+        verb: "had",
+        unit: "/s",
+        as_the: "as the ",
+    };
+    said(&what, false, contenders, judged)
+}
+
+/// What is compared, in words.
+struct What {
+    /// `puts per second under create/steady`.
+    figure: String,
+    /// `did`.
+    verb: &'static str,
+    /// Behind each number.
+    unit: &'static str,
+    /// Between the numbers and what they are of.
+    as_the: &'static str,
+}
+
+fn said(
+    what: &What,
+    open: bool,
+    contenders: &[Contender],
+    judged: &dyn Fn(usize, usize) -> Option<Comparing>,
+) -> String {
     let takes_part =
         |(_, one): &(usize, &Contender)| one.left_out.is_none() && !one.rates.is_empty();
     let ranked: Vec<(usize, &Contender)> =
         contenders.iter().enumerate().filter(takes_part).collect();
     let all: Vec<&Contender> = ranked.iter().map(|(_, one)| *one).collect();
-    let what = format!("{operations} per second under {place}");
     let mut clauses = match all.as_slice() {
-        [] => vec![format!("nothing can be said of {what}")],
-        [only] => vec![format!("{} did {} {what} {}", only.name, median(only), in_trials(&all))],
-        all if open && all.iter().all(|one| one.kept_up) => vec![kept_up(all, &what)],
-        _ => compared(ranked, &what, judged),
+        [] => vec![format!("nothing can be said of {}{}", what.the(), what.figure)],
+        [_] => vec![did(&all, what, true)],
+        all if open && all.iter().all(|one| one.kept_up) => vec![kept_up(all, &what.figure)],
+        _ => compared(ranked, what, judged),
     };
     let p99: Vec<String> =
         all.iter().filter_map(|one| Some(format!("{} {}", one.name, one.p99.as_ref()?))).collect();
@@ -74,6 +117,12 @@ pub fn sentence(
     clauses.join("; ")
 }
 
+impl What {
+    fn the(&self) -> &'static str {
+        self.as_the.strip_prefix("as ").unwrap_or_default()
+    }
+}
+
 fn kept_up(all: &[&Contender], what: &str) -> String {
     let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
     let rates: Vec<String> = all.iter().map(|one| median(one)).collect();
@@ -88,7 +137,7 @@ fn kept_up(all: &[&Contender], what: &str) -> String {
 /// The clauses that compare the best with each other.
 fn compared(
     mut ranked: Vec<(usize, &Contender)>,
-    what: &str,
+    what: &What,
     judged: &dyn Fn(usize, usize) -> Option<Comparing>,
 ) -> Vec<String> {
     let in_order: Vec<&Contender> = ranked.iter().map(|(_, one)| *one).collect();
@@ -97,7 +146,7 @@ fn compared(
     let others: Vec<(&Contender, Option<Comparing>)> =
         ranked[1..].iter().map(|&(place, other)| (other, judged(best_place, place))).collect();
     if others.iter().all(|(_, comparing)| comparing.is_none()) {
-        return vec![format!("{}: too few to call a difference", did(&in_order, what))];
+        return vec![format!("{}: too few to call a difference", did(&in_order, what, true))];
     }
     let higher = |comparing: &Comparing| comparing.answer.finding == Finding::Higher;
     let apart: Vec<(&Contender, Comparing)> = others
@@ -106,13 +155,15 @@ fn compared(
         .collect();
     let mut clauses: Vec<String> = sustained(best, &apart, what).into_iter().collect();
     for (other, comparing) in others {
-        let under = if clauses.is_empty() { format!(" {what}") } else { String::new() };
+        let is_first = clauses.is_empty();
         clauses.push(match comparing {
-            None => format!("{}: too few to call a difference", did(&[best, other], &under)),
+            None => {
+                format!("{}: too few to call a difference", did(&[best, other], what, is_first))
+            }
             Some(comparing) if higher(&comparing) => continue,
             Some(comparing) => {
-                let under = if under.is_empty() { under } else { format!(" in{under}") };
-                no_difference(best, other, &under, comparing)
+                let under = format!(" in {}{}", what.the(), what.figure);
+                no_difference(best, other, if is_first { &under } else { "" }, comparing)
             }
         });
     }
@@ -121,7 +172,7 @@ fn compared(
 
 /// `etcd sustained 1.74 times zookeeper's puts per second under create/steady (95 % interval 1.61 to
 /// 1.88, 7 trials each; medians 5,100 and 2,930)`.
-fn sustained(best: &Contender, apart: &[(&Contender, Comparing)], what: &str) -> Option<String> {
+fn sustained(best: &Contender, apart: &[(&Contender, Comparing)], what: &What) -> Option<String> {
     let rounds = apart.iter().map(|(_, comparing)| comparing.rounds).min()?;
     let mut all = vec![best];
     all.extend(apart.iter().map(|(other, _)| *other));
@@ -143,8 +194,8 @@ fn sustained(best: &Contender, apart: &[(&Contender, Comparing)], what: &str) ->
     };
     let medians = and(&medians);
     Some(format!(
-        "{} sustained {times} {what} ({intervals}, {trials}; medians {medians})",
-        best.name
+        "{} sustained {times} {} ({intervals}, {trials}; medians {medians})",
+        best.name, what.figure
     ))
 }
 
@@ -174,17 +225,18 @@ fn rounds_text(all: &[&Contender], rounds: usize) -> String {
     }
 }
 
-/// `etcd did 2,921 and zookeeper 3,115 puts per second under create/best in 1 trial each`.
-fn did(all: &[&Contender], what: &str) -> String {
+/// `etcd did 2,921 and zookeeper 3,115 puts per second under create/best in 1 trial each`; `whole`:
+/// what it is that they did was not said before.
+fn did(all: &[&Contender], what: &What, whole: bool) -> String {
     let each: Vec<String> = (0..)
         .zip(all)
         .map(|(place, one)| {
-            let did = if place == 0 { " did" } else { "" };
-            format!("{}{did} {}", one.name, median(one))
+            let did = if place == 0 { format!(" {}", what.verb) } else { String::new() };
+            format!("{}{did} {}{}", one.name, median(one), what.unit)
         })
         .collect();
-    let what = if what.is_empty() { String::new() } else { format!(" {}", what.trim_start()) };
-    format!("{}{what} {}", and(&each), in_trials(all))
+    let figure = if whole { format!(" {}{}", what.as_the, what.figure) } else { String::new() };
+    format!("{}{figure} {}", and(&each), in_trials(all))
 }
 
 /// `in 1 trial each`; `in 3 and 1 trials`.
@@ -265,6 +317,50 @@ mod tests {
             &[did("etcd", HIGH), did("zookeeper", &[3115.0])],
             "etcd did 5,100 and zookeeper 3,115 puts per second under create/steady in 3 and 1 \
              trials: too few to call a difference",
+        );
+    }
+
+    #[test]
+    fn highest_rates_are_compared_in_words_of_their_own() {
+        let check = |contenders: &[Contender], expected: &str| {
+            let judged = |a: usize, b: usize| {
+                let rates = contenders[a].rates.iter().copied();
+                let rounds: Vec<(f64, f64)> =
+                    rates.zip(contenders[b].rates.iter().copied()).collect();
+                let count = rounds.len();
+                let trials = Trials::ByRound(rounds);
+                let question = Question { trials, leading: true, scale: Scale::Ratio };
+                Some(Comparing { answer: judge(&[question], Correction::Steps)[0]?, rounds: count })
+            };
+            let said = sentence_of_rates("p99 < 50ms", "pages/limit", contenders, &judged);
+            assert_eq!(said, expected);
+        };
+        check(
+            &[did("old", LOW), did("new", HIGH)],
+            "new sustained 1.73 times old's highest rate that keeps p99 < 50ms under pages/limit (95 % \
+             interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950)",
+        );
+        check(
+            &[did("old", HIGH), did("new", &[5150.0, 5900.0, 5800.0])],
+            "no difference shown between new and old in the highest rate that keeps p99 < 50ms under \
+             pages/limit; a difference of more than 43 % would have been seen (3 trials each; medians \
+             5,800 and 5,100)",
+        );
+        check(
+            &[did("old", &[2921.0]), did("new", &[3115.0])],
+            "old had 2,921/s and new 3,115/s as the highest rate that keeps p99 < 50ms under pages/limit \
+             in 1 trial each: too few to call a difference",
+        );
+        check(
+            &[did("old", &[2921.0])],
+            "old had 2,921/s as the highest rate that keeps p99 < 50ms under pages/limit in 1 trial",
+        );
+        let out = "new kept its objective under pages/limit at no rate";
+        check(
+            &[Contender { left_out: Some(out.into()), ..did("new", &[0.0]) }],
+            &format!(
+                "nothing can be said of the highest rate that keeps p99 < 50ms under pages/limit; {out}"
+            ),
         );
     }
 

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::condition::{Condition, Misread};
 use crate::units;
 
 /// A study, resolved.
@@ -451,6 +452,18 @@ pub struct Find {
     pub objective: Vec<String>,
 }
 
+impl Find {
+    /// The objective, read; an error tells what is no condition. Reading a study finds none.
+    pub fn conditions(&self) -> Result<Vec<Condition>, Misread> {
+        self.objective.iter().map(|text| text.parse()).collect()
+    }
+
+    /// The objective in words: `p99 < 50ms and errors < 1%`.
+    pub fn text(&self) -> String {
+        self.objective.join(" and ")
+    }
+}
+
 fn yes() -> bool {
     true
 }
@@ -483,6 +496,15 @@ impl Arrivals {
         match self {
             Arrivals::Closed => None,
             Arrivals::Constant { rate } | Arrivals::Poisson { rate } => Some(rate),
+        }
+    }
+
+    /// The same at another rate, operations per second; a closed load has none.
+    pub fn at(self, rate: f64) -> Self {
+        match self {
+            Arrivals::Closed => Arrivals::Closed,
+            Arrivals::Constant { .. } => Arrivals::Constant { rate },
+            Arrivals::Poisson { .. } => Arrivals::Poisson { rate },
         }
     }
 }

@@ -191,7 +191,12 @@ pub(crate) trait Trials: AsRecord {
             filled: 0,
             stages: stages
                 .into_iter()
-                .map(|(clients, measurement)| StageRecord { clients, began: 0.0, measurement })
+                .map(|(clients, measurement)| StageRecord {
+                    clients,
+                    began: 0.0,
+                    measurement,
+                    tried: None,
+                })
                 .collect(),
             usage: usage(system),
             audits: vec![audit("after the load"), audit(KILLED)],
@@ -200,6 +205,7 @@ pub(crate) trait Trials: AsRecord {
             observed: None,
             said: Vec::new(),
             generator_cpus: Vec::new(),
+            found: None,
         });
         record.trials.last_mut().expect("it was just pushed")
     }

@@ -18,6 +18,7 @@ pub(crate) mod disk;
 mod error;
 mod hold;
 mod launcher;
+mod listening;
 pub(crate) mod logs;
 pub(crate) mod machine;
 pub(crate) mod observe;

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -20,7 +21,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use super::cgroup::Group;
 use super::error::LogTail;
 use super::{
-    Before, Confine, HostError, LimitsApplied, NodeSpec, before, launcher, procfs, shim,
+    Before, Confine, HostError, LimitsApplied, NodeSpec, before, launcher, listening, procfs, shim,
     unprivileged,
 };
 use crate::engine::clock;
@@ -103,6 +104,11 @@ impl Process {
         self.spec.port(purpose)
     }
 
+    /// All its ports, each with its purpose.
+    pub(crate) fn purposes(&self) -> impl Iterator<Item = (&str, u16)> {
+        self.spec.ports.iter().map(|(purpose, port)| (purpose.as_str(), *port))
+    }
+
     /// All its ports.
     pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
         self.spec.ports.iter().map(|&(_, port)| port)
@@ -117,6 +123,12 @@ impl Process {
     /// The CPUs that it is pinned to; none when it may run on all.
     pub(crate) fn cpus(&self) -> &[u32] {
         self.spec.limits.as_ref().map_or(&[], |limits| &limits.cpus)
+    }
+
+    /// The TCP addresses that it listens on, with all that descends from it; none where the kernel
+    /// does not tell.
+    pub(crate) fn listens_on(&self) -> Vec<SocketAddr> {
+        self.pid().map(listening::of).unwrap_or_default()
     }
 
     /// Its own directory.

@@ -16,6 +16,15 @@ pub(crate) enum InstallError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The program that a study's command begins with will not do.
+    Command {
+        /// The system that it is.
+        system: String,
+        /// The command's first word.
+        word: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The system needs a Java runtime and there is none that will do.
     Java {
         /// The system that needs it.
@@ -119,6 +128,10 @@ impl fmt::Display for InstallError {
             InstallError::OwnProgram { system, path, reason } => {
                 write!(f, "the program given for {system}, `{}`, {reason}", path.display())?;
                 write!(f, "\nhint: correct `program:`, or leave it out and let bakeoff find one")
+            }
+            InstallError::Command { system, word, reason } => {
+                write!(f, "the command of {system} begins with `{word}`, which {reason}")?;
+                write!(f, "\nhint: a path counts from the folder you are in, a name is looked for on `PATH`")
             }
             InstallError::Java { system, needed, seen } => {
                 write!(f, "{system} needs a Java runtime, version {needed} or newer, and none was found")?;

@@ -416,6 +416,63 @@ impl<'a> Search<'a> {
     }
 }
 
+/// The program that a command begins with: a path, or a name on `PATH`. Only where a version is asked
+/// for is it asked for its own (`--version`), and must be that one.
+pub(crate) fn named(
+    system: &str,
+    word: &str,
+    wanted: Option<&VersionRequest>,
+) -> Result<Installed, InstallError> {
+    let refuse = |reason: String| InstallError::Command {
+        system: system.to_owned(),
+        word: word.to_owned(),
+        reason,
+    };
+    let host = Host::from_environment();
+    let (path, source) = if word.contains('/') {
+        let path = std::path::absolute(word)
+            .map_err(|error| refuse(format!("cannot be found: {error}")))?;
+        if !path.exists() {
+            return Err(refuse("does not exist".to_owned()));
+        }
+        if !tool::is_executable(&path) {
+            return Err(refuse("is not an executable file".to_owned()));
+        }
+        let source = format!("command given: {}", path.display());
+        (path, source)
+    } else {
+        let path = tool::on_path(word, host.path.as_deref());
+        let path = path.ok_or_else(|| refuse("is not on `PATH`".to_owned()))?;
+        let source = format!("found on PATH: {}", path.display());
+        (path, source)
+    };
+    let said = match wanted {
+        None => Said { version: String::new(), date: None },
+        Some(wanted) => {
+            let said = tool::ask(Command::new(&path).arg("--version"), VERSION_LIMIT);
+            let said = said.map_err(|e| refuse(format!("does not say its version: {e}")))?;
+            let version = said_version(&said)
+                .ok_or_else(|| refuse("names no version when asked with `--version`".to_owned()))?;
+            if !wanted.matches(&version) {
+                let what =
+                    format!("says that it is version `{version}`, and `{wanted}` was asked for");
+                return Err(refuse(what));
+            }
+            Said { version, date: said_date(&said) }
+        }
+    };
+    let sha256 = sha256_of(&path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    Ok(Installed {
+        system: system.to_owned(),
+        version: said.version,
+        source,
+        program: Program::Binary(path),
+        library_path: Vec::new(),
+        sha256,
+        date: said.date,
+    })
+}
+
 /// The date of a file, as packages and archives give their files.
 fn file_date(path: &Path) -> Option<String> {
     let modified = path.metadata().and_then(|file| file.modified()).ok()?;

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 pub(crate) use cache::Cache;
 pub(crate) use error::{InstallError, RungError};
-pub(crate) use find::{Availability, describe};
+pub(crate) use find::{Availability, describe, named};
 pub(crate) use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 pub(crate) use version::VersionRequest;
 
@@ -55,7 +55,8 @@ use version::upstream;
 pub(crate) struct Installed {
     /// The system that it is the program of.
     pub(crate) system: String,
-    /// The version, as the program says or its build information proves.
+    /// The version, as the program says or its build information proves; empty for a command that
+    /// was not asked.
     pub(crate) version: String,
     /// Where it came from: `Debian package etcd-server 3.4.23-4+b4`.
     pub(crate) source: String,

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
 use bakeoff_core::report::Style;
+use bakeoff_core::search::Found;
 use bakeoff_core::units::{count_text, latency_text, rate_text};
 use serde_json::{Value, json};
 
 use super::find::{SearchResult, Try};
 use super::json;
 use super::knee::knee;
-use super::search::Found;
 use super::text::{Page, figure, head, latency, percent};
 
 /// Columns and lines of the chart's field.

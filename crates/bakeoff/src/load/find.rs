@@ -1,29 +1,24 @@
 //! `--find-max`: tries rates until it knows the highest that keeps the objective.
 //!
-//! A try keeps it when every condition is known to hold, at least 99 % of what was due was answered
-//! with success in its time, nothing failed (unless the objective itself speaks about errors), and
-//! the try is valid: a generator that could not keep up says nothing about the server. Such a try is
-//! made once more, and where the search still ends at one, its answer is only a lower bound.
+//! A generator that could not keep up says nothing about the server: where the search ends at such a
+//! try, its answer is only a lower bound.
 //!
-//! Not here: which rate comes next (`search`), the knee (`knee`), how it looks (`curve`).
+//! Not here: which rate comes next and what keeping means (`bakeoff_core::search`), the knee (`knee`),
+//! how it looks (`curve`).
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use bakeoff_core::condition::{Condition, Figures, Finding};
+use bakeoff_core::condition::{Condition, Figures};
 use bakeoff_core::schedule::Pace;
-use bakeoff_core::units::{count_text, rate_text};
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried};
+use bakeoff_core::units::rate_text;
 
 use super::Loader;
 use super::curve;
 use super::result::{Part, Settings};
-use super::search::{Found, Next, Search};
-use super::text::percent;
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
-
-/// How many times as long as a try a confirmation is measured.
-const CONFIRM_TIMES: u32 = 2;
 
 /// What one rate came to.
 #[derive(Debug, Clone)]
@@ -42,6 +37,11 @@ impl Try {
     /// Whether it broke the objective without saying anything of the server: it was not valid.
     pub(super) fn is_void(&self) -> bool {
         !self.broken_by.is_empty() && self.part.is_generators_fault()
+    }
+
+    fn tried(&self) -> Tried {
+        let Self { rate, confirming, .. } = *self;
+        Tried { rate, confirming, broken_by: self.broken_by.clone(), void: self.is_void() }
     }
 }
 
@@ -82,7 +82,6 @@ pub(super) fn run(
 ) -> Result<ExitCode, Failure> {
     let mut search = Search::new(first);
     let mut tries: Vec<Try> = Vec::new();
-    let mut again = false;
     let ended = loop {
         let (rate, confirming) = match search.next() {
             Next::Done(found) => break Ok(Some(found)),
@@ -102,12 +101,7 @@ pub(super) fn run(
         }
         let one = judged(rate, confirming, part, objective);
         loader.messages.step(&said(&one));
-        // This machine may have been busy for a moment: what says nothing of the server is asked
-        // once more.
-        again = !again && one.is_void();
-        if !again {
-            search.note(one.broken_by.is_empty());
-        }
+        search.take(&one.tried());
         tries.push(one);
     };
     loader.messages.finish();
@@ -134,21 +128,7 @@ pub(super) fn run(
 /// Holds a try against the objective.
 fn judged(rate: f64, confirming: bool, part: Part, objective: &[Condition]) -> Try {
     let figures = Figures::of(&part.measurement);
-    let mut broken_by = Vec::new();
-    for condition in objective {
-        match condition.check(&figures) {
-            Finding::Holds(_) => {}
-            Finding::HoldsNot(seen) | Finding::Unknown(seen) => broken_by.push(seen),
-        }
-    }
-    broken_by.extend(part.invalid_because());
-    let errors = part.measurement.error_count();
-    if errors > 0 && !objective.iter().any(Condition::is_about_errors) {
-        broken_by.push(format!("{} failed", count_text(errors)));
-    }
-    if let Some(share) = part.achieved().filter(|_| !part.is_achieved()) {
-        broken_by.push(format!("only {} of the rate was answered with success", percent(share)));
-    }
+    let Tried { broken_by, .. } = Tried::judged(rate, confirming, &part.measurement, objective);
     let latency = match objective.iter().find(|condition| condition.latency_limit().is_some()) {
         Some(condition) => condition.latency_of(&figures),
         None => {

@@ -14,7 +14,6 @@ mod find;
 mod json;
 mod knee;
 mod result;
-mod search;
 mod targets;
 #[cfg(test)]
 mod testing;

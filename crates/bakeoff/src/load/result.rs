@@ -10,12 +10,10 @@ use std::time::Duration;
 use bakeoff_core::check;
 use bakeoff_core::condition::{Condition, Figures, Finding};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
-use bakeoff_core::units::{count_text, rate_text};
+use bakeoff_core::search;
+use bakeoff_core::units::rate_text;
 
 use crate::engine::Live;
-
-/// What of an open load's rate a server has to answer for the rate to count as achieved.
-const ACHIEVED_MIN: f64 = 0.99;
 
 /// What was asked for, as the result repeats it.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,45 +127,12 @@ impl Part {
 
     /// Why the figures do not say what they seem to say; empty when they do.
     pub(super) fn invalid_because(&self) -> Vec<String> {
-        let measurement = &self.measurement;
-        let mut reasons = Vec::new();
-        if measurement.interrupted {
-            reasons.push("interrupted before its end".to_owned());
-        }
-        let (all, failed) = (self.requests(), measurement.error_count());
-        if all == 0 {
-            reasons.push("no request ended in the measured time".to_owned());
-        } else if failed * 2 > all {
-            reasons.push(format!(
-                "most requests failed: {} of {}",
-                count_text(failed),
-                count_text(all)
-            ));
-        }
-        reasons.extend(check::generator_limits(measurement));
-        reasons
+        search::invalid_because(&self.measurement)
     }
 
     /// Whether the generator was in the way: trying again may help.
     pub(super) fn is_generators_fault(&self) -> bool {
         !check::generator_limits(&self.measurement).is_empty()
-    }
-
-    /// Which share of what was due in the window an open load's server answered with success in its
-    /// time. What was rightly under way when the window ended is no backlog: by Little's law the rate
-    /// times the median service time, and one more.
-    pub(super) fn achieved(&self) -> Option<f64> {
-        let (rate, due) = (self.rate?, self.requests());
-        let total = self.measurement.total();
-        let service = total.service.quantile(0.5).filter(|_| total.verified > 0)?;
-        let under_way = (rate * service.as_secs_f64()).ceil() + 1.0;
-        let answered = total.verified_in_window as f64 + under_way.min(total.verified as f64);
-        (due > 0).then(|| (answered / due as f64).min(total.verified as f64 / due as f64))
-    }
-
-    /// Whether at least 99 % of an open load's rate was achieved.
-    pub(super) fn is_achieved(&self) -> bool {
-        self.achieved().is_some_and(|share| share >= ACHIEVED_MIN)
     }
 }
 

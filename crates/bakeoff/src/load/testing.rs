@@ -7,12 +7,12 @@ use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
     ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
 };
+use bakeoff_core::search::Found;
 
 use crate::engine::Live;
 
 use super::find::{SearchResult, Try};
 use super::result::{Gate, Length, LoadResult, Part, RequestShown, Settings};
-use super::search::Found;
 
 /// A second's load at a rate, whose responses took from 1 to `slowest_ms` ms.
 pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {

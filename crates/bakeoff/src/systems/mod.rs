@@ -26,6 +26,7 @@ pub(crate) mod istio;
 mod mesh;
 pub(crate) mod openbao;
 pub(crate) mod postgresql;
+pub(crate) mod process;
 #[cfg(test)]
 mod table;
 pub(crate) mod talk;
@@ -76,6 +77,7 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
         &envoy::Envoy,
         &istio::Istio,
         &application::Application,
+        &process::Process,
     ]
 }
 
@@ -97,10 +99,20 @@ pub(crate) trait System: fmt::Debug + Sync {
     /// How its program can be had; `None` when it is part of bakeoff.
     fn recipe(&self) -> Option<&'static Recipe>;
 
+    /// Where what has no recipe comes from, in words.
+    fn origin(&self) -> &'static str {
+        "it is part of bakeoff"
+    }
+
     /// What it promises under these options; a part's promises are its system's affair.
     fn promises(&self, asked: &study::System) -> Promises {
         let _ = asked;
         Promises::default()
+    }
+
+    /// Whether its clients speak HTTP/1.1, so that other tools for HTTP can load it.
+    fn speaks_http(&self) -> bool {
+        self.kind().operations.contains(&Operation::Request)
     }
 
     /// How its clients say who they are; not at all by default.

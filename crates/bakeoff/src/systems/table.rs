@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use bakeoff_core::study::{Kind, KindOption, OptionForm};
 
 use super::{System, registry};
-use crate::install::Recipe;
 
 const BEGIN: &str = "<!-- systems: begin -->";
 const END: &str = "<!-- systems: end -->";
@@ -52,7 +51,7 @@ fn section(system: &dyn System, text: &mut String) {
         row("largest value", &format!("{} bytes", kind.value_size_max));
         row("operations in flight on one session", &kind.in_flight_max.to_string());
     }
-    row("can come from", &sources(system.recipe()));
+    row("can come from", &sources(system));
     text.push('\n');
     options("option", kind.options, text);
     options("`with:` of a workload", kind.parameters, text);
@@ -91,8 +90,8 @@ fn options(what: &str, options: &[KindOption], text: &mut String) {
     text.push('\n');
 }
 
-fn sources(recipe: Option<&Recipe>) -> String {
-    let Some(recipe) = recipe else { return "it is part of bakeoff".to_owned() };
+fn sources(system: &dyn System) -> String {
+    let Some(recipe) = system.recipe() else { return system.origin().to_owned() };
     let titles: Vec<String> = recipe.sources.iter().map(|source| source.title()).collect();
     format!("a path in the study, `PATH`, then: {}", titles.join("; "))
 }

@@ -31,6 +31,9 @@ pub(crate) struct Authority {
     certificate: rcgen::Certificate,
 }
 
+/// An authority's certificate as PEM, for `Memory`: whom a client has to trust that is not ours.
+pub(crate) struct CaPem(pub(crate) String);
+
 /// A server's certificate and its key.
 #[derive(Clone)]
 pub(crate) struct Identity {

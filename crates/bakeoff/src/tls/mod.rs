@@ -25,7 +25,7 @@ use rustls::{
 use crate::failure::Failure;
 
 #[allow(unused_imports, reason = "no system is started under TLS yet")]
-pub(crate) use authority::{Authority, Identity, LOOPBACK};
+pub(crate) use authority::{Authority, CaPem, Identity, LOOPBACK};
 
 /// Whom to trust where nobody is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -97,7 +97,7 @@ impl Compared {
 
 impl Section {
     fn new(base: &Comparison, new: &Comparison, conditions: &[FailIf]) -> Self {
-        let place = new.place();
+        let (place, compared) = (new.place(), new.compared());
         let mut changes = Vec::new();
         let mut questions = Vec::new();
         for ours in &new.contenders {
@@ -113,6 +113,11 @@ impl Section {
             let mut quantities: Vec<Quantity> = JUDGED.into_iter().chain(more).collect();
             quantities.sort_unstable();
             quantities.dedup();
+            // Each run's times are those at its own rate.
+            quantities.retain(|quantity| {
+                let at_own_rate = matches!(quantity, Quantity::Response(_));
+                asked.contains(quantity) || compared != Quantity::HighestRate || !at_own_rate
+            });
             for quantity in quantities {
                 let (base, new) = (theirs.summary(quantity), ours.summary(quantity));
                 if base.trials == 0 && new.trials == 0 && !asked.contains(&quantity) {
@@ -125,9 +130,9 @@ impl Section {
                     Ok((new, base)) => (Trials::Apart(new, base), None),
                     Err(why) => (Trials::Apart(Vec::new(), Vec::new()), Some(why)),
                 };
-                // What is asked for leads; where nothing is, throughput does.
+                // What is asked for leads; where nothing is, what the load was run for does.
                 let leading = match conditions {
-                    [] => quantity == Quantity::ThroughputMean,
+                    [] => quantity == compared,
                     _ => asked.contains(&quantity),
                 };
                 questions.push(Question { trials, leading, scale });

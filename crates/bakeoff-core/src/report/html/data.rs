@@ -160,14 +160,18 @@ fn condensed(of: &TrialRecord, samples: bool) -> Value {
                     json!({"second": second.second, "verified": second.verified(), "errors": errors})
                 })
                 .collect();
-            json!({
+            let mut condensed = json!({
                 "clients": stage.clients,
                 "began": stage.began,
                 "window": measured.window.as_secs_f64(),
                 "generator_cpu": measured.generator_cpu.as_secs_f64(),
                 "generator_busiest": measured.generator_busiest,
                 "seconds": seconds,
-            })
+            });
+            if let Some(tried) = &stage.tried {
+                condensed["tried"] = json!(tried);
+            }
+            condensed
         })
         .collect();
     let mut trial = json!({

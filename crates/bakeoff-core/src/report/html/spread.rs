@@ -74,7 +74,9 @@ fn one(report: &Report, of: &Comparison) -> String {
     html.push_str("</div>");
     let mut all = words::combination(of).map_or(String::new(), |text| paragraph("how", &text));
     all.push_str(&table(&format!("All figures, {heading}"), &tables::main(of)));
-    for more in [tables::stages(of), tables::operations(of)].into_iter().flatten() {
+    for more in
+        [tables::tries(of), tables::stages(of), tables::operations(of)].into_iter().flatten()
+    {
         let caption = format!("{}, {}", place(of), more.title.as_deref().unwrap_or_default());
         all.push_str(&table(&caption, &more));
     }

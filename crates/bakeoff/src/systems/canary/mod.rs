@@ -81,6 +81,10 @@ impl System for Canary {
         }
     }
 
+    fn speaks_http(&self) -> bool {
+        true
+    }
+
     fn recipe(&self) -> Option<&'static Recipe> {
         None
     }

@@ -50,6 +50,10 @@ impl System for Consul {
         }
     }
 
+    fn speaks_http(&self) -> bool {
+        true
+    }
+
     fn recipe(&self) -> Option<&'static Recipe> {
         Some(&recipe::RECIPE)
     }

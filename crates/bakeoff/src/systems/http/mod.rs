@@ -30,6 +30,10 @@ impl System for Http {
         None
     }
 
+    fn origin(&self) -> &'static str {
+        "it runs already, at the study's `endpoints`"
+    }
+
     fn promises(&self, _: &study::System) -> Promises {
         Promises {
             replication: "not known".into(),

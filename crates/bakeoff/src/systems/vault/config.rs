@@ -20,7 +20,7 @@ use crate::systems::{
     ASKED, Asked, Description, Memory, Neighbour, dynamodb_emulator, gcs_emulator, option,
     postgresql, setting,
 };
-use crate::tls::{Authority, LOOPBACK};
+use crate::tls::{Authority, CaPem, LOOPBACK};
 
 /// The bucket of an emulated Google Cloud Storage.
 const BUCKET: &str = "vault";
@@ -138,6 +138,7 @@ pub(in crate::systems) fn describe(
     if let Some(authority) = &authority {
         let config = authority.client_config(super::ALPN).map_err(unmade(name))?;
         description.tls = Some(config);
+        description.memory.keep(CaPem(authority.ca_pem()));
     }
     for (index, (name, client, cluster)) in nodes.into_iter().enumerate() {
         let dir = asked.dir.join(&name);

@@ -152,6 +152,10 @@ impl System for SecretStore {
         (self.kind)()
     }
 
+    fn speaks_http(&self) -> bool {
+        true
+    }
+
     fn recipe(&self) -> Option<&'static Recipe> {
         Some(self.recipe)
     }

@@ -5,7 +5,19 @@
 //! single success is no evidence. A winner that fails its second try makes the next lower rate the
 //! candidate.
 //!
-//! Not here: trying a rate, and what keeping means.
+//! A try that says nothing of the server, for the generator was in the way, is made once more: the
+//! machine may have been busy for a moment.
+//!
+//! Not here: trying a rate (the binary), what keeping means (`tried`).
+
+mod tried;
+
+pub use tried::{Tried, invalid_because};
+
+use serde::{Deserialize, Serialize};
+
+/// How many times as long as a try a confirmation is measured.
+pub const CONFIRM_TIMES: u32 = 2;
 
 /// How far the lowest broken rate may lie above the highest kept one at the end.
 const GAP: f64 = 1.05;
@@ -16,7 +28,7 @@ const CONFIRMATIONS_MAX: u32 = 4;
 
 /// What to try next.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Next {
+pub enum Next {
     /// This rate.
     Try(f64),
     /// This rate again, for longer.
@@ -25,9 +37,10 @@ pub(super) enum Next {
     Done(Found),
 }
 
-/// What the search came to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Found {
+/// What the search came to. Rates are operations per second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "found", content = "rate")]
+pub enum Found {
     /// The highest rate that kept the objective, twice.
     Rate(f64),
     /// Every rate kept it, up to this.
@@ -40,7 +53,7 @@ pub(super) enum Found {
 
 /// The state of a search.
 #[derive(Debug, Clone)]
-pub(super) struct Search {
+pub struct Search {
     /// The rate to try, or to confirm.
     rate: f64,
     kept: Option<f64>,
@@ -48,12 +61,16 @@ pub(super) struct Search {
     doublings: u32,
     confirmations: u32,
     confirming: bool,
+    /// Whether the last try said nothing, and is to be made again.
+    again: bool,
+    /// No lower rate is tried.
+    least: f64,
     done: Option<Found>,
 }
 
 impl Search {
     /// Begins at a rate above zero.
-    pub(super) fn new(first: f64) -> Self {
+    pub fn new(first: f64) -> Self {
         Self {
             rate: first,
             kept: None,
@@ -61,11 +78,20 @@ impl Search {
             doublings: 0,
             confirmations: 0,
             confirming: false,
+            again: false,
+            least: 0.0,
             done: None,
         }
     }
 
-    pub(super) fn next(&self) -> Next {
+    /// The same, which gives up rather than to try a lower rate than this: one at which next to nothing
+    /// would fall due in a try.
+    pub fn not_below(self, least: f64) -> Self {
+        Self { least, ..self }
+    }
+
+    /// What to do now.
+    pub fn next(&self) -> Next {
         match (self.done, self.confirming) {
             (Some(found), _) => Next::Done(found),
             (None, true) => Next::Confirm(self.rate),
@@ -73,8 +99,16 @@ impl Search {
         }
     }
 
+    /// Notes what the try came to that [`Self::next`] asked for.
+    pub fn take(&mut self, tried: &Tried) {
+        self.again = !self.again && tried.void;
+        if !self.again {
+            self.note(tried.kept());
+        }
+    }
+
     /// Notes whether the rate that [`Self::next`] gave kept the objective.
-    pub(super) fn note(&mut self, kept: bool) {
+    fn note(&mut self, kept: bool) {
         match (self.confirming, kept) {
             (true, true) => self.done = Some(Found::Rate(self.rate)),
             (true, false) => {
@@ -110,7 +144,9 @@ impl Search {
             (Some(kept), None) if self.doublings == DOUBLINGS_MAX => {
                 self.done = Some(Found::NoLimit(kept));
             }
-            (None, Some(broken)) if self.doublings == DOUBLINGS_MAX => {
+            (None, Some(broken))
+                if self.doublings == DOUBLINGS_MAX || broken / 2.0 < self.least =>
+            {
                 self.done = Some(Found::Nothing(broken));
             }
             (Some(kept), None) => {
@@ -128,8 +164,10 @@ impl Search {
 
 /// Three significant digits: a rate that somebody may want to type again.
 fn round(rate: f64) -> f64 {
-    let scale = 10f64.powi(rate.log10().floor() as i32 - 2);
-    (rate / scale).round() * scale
+    let digits = rate.log10().floor() as i32 - 2;
+    // By a whole power of ten either way, so that 35.3 is 35.3.
+    let scale = 10f64.powi(digits.abs());
+    if digits < 0 { (rate * scale).round() / scale } else { (rate / scale).round() * scale }
 }
 
 #[cfg(test)]
@@ -183,6 +221,45 @@ mod tests {
         });
         assert_eq!(found, Found::Rate(5160.0));
         assert_eq!(tries.last(), Some(&Next::Confirm(5160.0)));
+    }
+
+    #[test]
+    fn it_does_not_go_below_what_a_try_could_show() {
+        let mut search = Search::new(100.0).not_below(20.0);
+        for rate in [100.0, 50.0, 25.0] {
+            assert_eq!(search.next(), Next::Try(rate));
+            search.note(false);
+        }
+        assert_eq!(search.next(), Next::Done(Found::Nothing(25.0)));
+    }
+
+    #[test]
+    fn a_try_that_says_nothing_is_made_once_more() {
+        let mut search = Search::new(100.0);
+        let broken = |void| Tried {
+            rate: 100.0,
+            confirming: false,
+            broken_by: vec!["p99 is 9 ms".into()],
+            void,
+        };
+        search.take(&broken(true));
+        assert_eq!(search.next(), Next::Try(100.0));
+        search.take(&broken(true));
+        assert_eq!(search.next(), Next::Try(50.0), "twice is enough");
+        search.take(&broken(false));
+        assert_eq!(search.next(), Next::Try(25.0));
+        search.take(&Tried { broken_by: Vec::new(), ..broken(false) });
+        assert_eq!(search.next(), Next::Try(35.4));
+    }
+
+    #[test]
+    fn what_was_found_is_kept_in_records_by_name() {
+        let check = |found: Found, text: &str| {
+            assert_eq!(serde_json::to_string(&found).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Found>(text).unwrap(), found);
+        };
+        check(Found::Rate(5420.0), r#"{"found":"rate","rate":5420.0}"#);
+        check(Found::Nothing(12.5), r#"{"found":"nothing","rate":12.5}"#);
     }
 
     #[test]

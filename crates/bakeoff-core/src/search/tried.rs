@@ -1,0 +1,207 @@
+//! Whether a load at a rate kept an objective.
+//!
+//! It did when every condition is known to hold, at least 99 % of what was due was answered with
+//! success in its time, nothing failed (unless the objective itself speaks about errors), and the
+//! measurement is valid: a generator that could not keep up says nothing about the server.
+//!
+//! Not here: which rates are tried (`search`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::check;
+use crate::condition::{Condition, Figures, Finding};
+use crate::measurement::Measurement;
+use crate::units::{count_text, figure_text, rate_text};
+
+/// What of an open load's rate a server has to answer for the rate to count as achieved.
+const ACHIEVED_MIN: f64 = 0.99;
+
+/// What one rate came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Operations per second.
+    pub rate: f64,
+    /// Whether it is a winner's second, longer try.
+    #[serde(default)]
+    pub confirming: bool,
+    /// Why it did not keep the objective; empty when it did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken_by: Vec<String>,
+    /// Whether it broke the objective without saying anything of the server, for the generator was
+    /// in the way.
+    #[serde(default)]
+    pub void: bool,
+}
+
+impl Tried {
+    /// Holds a measurement at a rate against an objective.
+    pub fn judged(
+        rate: f64,
+        confirming: bool,
+        measurement: &Measurement,
+        objective: &[Condition],
+    ) -> Self {
+        let figures = Figures::of(measurement);
+        let mut broken_by = Vec::new();
+        for condition in objective {
+            match condition.check(&figures) {
+                Finding::Holds(_) => {}
+                Finding::HoldsNot(seen) | Finding::Unknown(seen) => broken_by.push(seen),
+            }
+        }
+        broken_by.extend(invalid_because(measurement));
+        let errors = measurement.error_count();
+        if errors > 0 && !objective.iter().any(Condition::is_about_errors) {
+            broken_by.push(format!("{} failed", count_text(errors)));
+        }
+        if let Some(share) = achieved(rate, measurement).filter(|&share| share < ACHIEVED_MIN) {
+            let share = figure_text(share * 100.0);
+            broken_by.push(format!("only {share} % of the rate was answered with success"));
+        }
+        let void = !broken_by.is_empty() && !check::generator_limits(measurement).is_empty();
+        Self { rate, confirming, broken_by, void }
+    }
+
+    /// Whether it kept the objective.
+    pub fn kept(&self) -> bool {
+        self.broken_by.is_empty()
+    }
+
+    /// It in short, for progress: `2,000/s: kept`.
+    pub fn text(&self) -> String {
+        let rate = rate_text(self.rate);
+        let again = if self.confirming { ", again and for longer" } else { "" };
+        let why = self.broken_by.first().map_or("", String::as_str);
+        match (self.kept(), self.void) {
+            (true, _) => format!("{rate}{again}: kept"),
+            (false, true) => format!("{rate}{again}: says nothing of the system, {why}"),
+            (false, false) => format!("{rate}{again}: broken, {why}"),
+        }
+    }
+
+    /// Of tries in their order, the lowest rate above another that broke the objective, as it was
+    /// tried last.
+    pub fn broken_above<'a>(
+        tries: impl DoubleEndedIterator<Item = &'a Self>,
+        rate: f64,
+    ) -> Option<&'a Self> {
+        let broken = tries.rev().filter(|one| one.rate > rate && !one.kept());
+        // Of equal ones the first: the last of the tries.
+        broken.min_by(|a, b| a.rate.total_cmp(&b.rate))
+    }
+}
+
+/// Why a measurement does not say what it seems to say; empty when it does.
+pub fn invalid_because(measurement: &Measurement) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if measurement.interrupted {
+        reasons.push("interrupted before its end".to_owned());
+    }
+    let failed = measurement.error_count();
+    let all = measurement.verified() + failed;
+    if all == 0 {
+        reasons.push("no request ended in the measured time".to_owned());
+    } else if failed * 2 > all {
+        let (failed, all) = (count_text(failed), count_text(all));
+        reasons.push(format!("most requests failed: {failed} of {all}"));
+    }
+    reasons.extend(check::generator_limits(measurement));
+    reasons
+}
+
+/// Which share of what was due in the window at this rate was answered with success in its time. What
+/// was rightly under way when the window ended is no backlog: by Little's law the rate times the median
+/// service time, and one more. `None` where nothing was answered.
+fn achieved(rate: f64, measurement: &Measurement) -> Option<f64> {
+    let total = measurement.total();
+    let due = measurement.verified() + measurement.error_count();
+    let service = total.service.quantile(0.5).filter(|_| total.verified > 0)?;
+    let under_way = (rate * service.as_secs_f64()).ceil() + 1.0;
+    let answered = total.verified_in_window as f64 + under_way.min(total.verified as f64);
+    (due > 0).then(|| (answered / due as f64).min(total.verified as f64 / due as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::measurement::{ErrorKind, OperationFigures};
+
+    /// A second at a rate, all of whose answers took so long.
+    fn second(rate: u64, micros: u64) -> Measurement {
+        let mut figures = OperationFigures { verified: rate, ..OperationFigures::default() };
+        figures.verified_in_window = rate;
+        figures.response.record_many(Duration::from_micros(micros), rate);
+        figures.service.record_many(Duration::from_micros(micros), rate);
+        Measurement {
+            window: Duration::from_secs(1),
+            operations: [("request".to_owned(), figures)].into(),
+            ..Measurement::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(measurement: &Measurement, objective: &[&str], expected: &[&str], void: bool) {
+        let objective: Vec<Condition> =
+            objective.iter().map(|text| text.parse().unwrap()).collect();
+        let tried = Tried::judged(1000.0, false, measurement, &objective);
+        assert_eq!(
+            (tried.broken_by.iter().map(String::as_str).collect(), tried.void),
+            (expected.to_vec(), void)
+        );
+    }
+
+    #[test]
+    fn what_is_known_to_hold_is_kept() {
+        check(&second(1000, 5000), &["p99 < 20ms", "mean <= 10ms"], &[], false);
+        check(&second(1000, 30_000), &["p99 < 20ms"], &["p99 is 30.0 ms"], false);
+    }
+
+    #[test]
+    fn a_failure_breaks_every_objective_but_one_of_errors() {
+        let mut failing = second(995, 5000);
+        let figures = failing.operations.get_mut("request").unwrap();
+        figures.errors.entry(ErrorKind::Status).or_default().count = 5;
+        check(&failing, &["p99 < 20ms"], &["5 failed"], false);
+        check(&failing, &["p99 < 20ms", "errors < 1%"], &[], false);
+    }
+
+    #[test]
+    fn a_rate_that_was_not_answered_in_time_is_not_kept() {
+        let mut late = second(1000, 2000);
+        late.operations.get_mut("request").unwrap().verified_in_window = 900;
+        let why = "only 90.4 % of the rate was answered with success";
+        check(&late, &["p99 < 20ms"], &[why], false);
+    }
+
+    #[test]
+    fn what_the_generator_was_in_the_way_of_says_nothing() {
+        let mut busy = second(1000, 5000);
+        busy.generator_busiest = 0.97;
+        let tried = Tried::judged(1000.0, true, &busy, &["p99 < 20ms".parse().unwrap()]);
+        assert!(tried.void && tried.confirming && tried.broken_by[0].contains("busiest thread"));
+        let nothing = Measurement::default();
+        let why = ["p99 is unknown: there was no success", "no request ended in the measured time"];
+        check(&nothing, &["p99 < 20ms"], &why, false);
+    }
+
+    #[test]
+    fn the_lowest_broken_rate_above_another_is_found_as_it_was_tried_last() {
+        let tried = |rate, broken: &[&str], void| Tried {
+            rate,
+            confirming: false,
+            broken_by: broken.iter().map(|&why| why.to_owned()).collect(),
+            void,
+        };
+        let tries = [
+            tried(8.0, &["a"], false),
+            tried(4.0, &[], false),
+            tried(6.0, &["b"], true),
+            tried(6.0, &["c"], false),
+        ];
+        let found = Tried::broken_above(tries.iter(), 4.0).unwrap();
+        assert_eq!(found.broken_by, ["c"]);
+        assert_eq!(Tried::broken_above(tries.iter(), 8.0), None);
+    }
+}

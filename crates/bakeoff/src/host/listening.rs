@@ -1,0 +1,96 @@
+//! Where a process listens: TCP addresses, of it and of all that descends from it.
+//!
+//! `/proc/net/tcp` and `tcp6` list every socket of the network namespace with its inode
+//! (`proc_pid_net(5)`), and a process's descriptors name the inodes that it holds. An address stands
+//! there as words of 32 bits in the machine's own order, in hexadecimal.
+//!
+//! Not here: what sockets moved (`sockets`), UDP.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::procfs;
+
+/// `TCP_LISTEN` as the files have it.
+const LISTEN: &str = "0A";
+
+/// Where the members of a process group and their descendants listen, each address once. An IPv4
+/// address within IPv6 is told as what it is.
+pub(super) fn of(group: i32) -> Vec<SocketAddr> {
+    let family = procfs::family(group);
+    let inodes: BTreeSet<u32> = family.iter().flat_map(|stat| procfs::sockets(stat.pid)).collect();
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
+    let texts = [read("/proc/net/tcp"), read("/proc/net/tcp6")];
+    let listeners = texts.iter().flat_map(|text| text.lines().filter_map(listener));
+    let ours = listeners.filter(|(_, inode)| inodes.contains(inode));
+    let addresses: BTreeSet<SocketAddr> = ours.map(|(address, _)| address).collect();
+    addresses.into_iter().collect()
+}
+
+/// The address and the inode of a line, if it is of a socket that listens.
+fn listener(line: &str) -> Option<(SocketAddr, u32)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let (address, port) = fields.get(1)?.split_once(':')?;
+    if *fields.get(3)? != LISTEN {
+        return None;
+    }
+    let word = |at: usize| u32::from_str_radix(address.get(at..at + 8)?, 16).ok();
+    let ip = match address.len() {
+        8 => IpAddr::from(Ipv4Addr::from(word(0)?.to_ne_bytes())),
+        32 => {
+            let mut bytes = [0; 16];
+            for place in 0..4 {
+                bytes[place * 4..][..4].copy_from_slice(&word(place * 8)?.to_ne_bytes());
+            }
+            IpAddr::from(Ipv6Addr::from(bytes)).to_canonical()
+        }
+        _ => return None,
+    };
+    let port = u16::from_str_radix(port, 16).ok()?;
+    Some((SocketAddr::new(ip, port), fields.get(9)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_found_to_listen_where_it_does() {
+        let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = plain.local_addr().unwrap();
+        let six = TcpListener::bind("[::1]:0").ok();
+        let group = rustix::process::getpgrp().as_raw_nonzero().get();
+        let found = of(group);
+        assert!(found.contains(&address), "{address} is not in {found:?}");
+        if let Some(six) = six {
+            assert!(found.contains(&six.local_addr().unwrap()), "{found:?}");
+        }
+        let of_init = of(1);
+        assert!(!of_init.contains(&address) || group == 1, "{of_init:?}");
+        drop(plain);
+        assert!(!of(group).contains(&address));
+    }
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn a_line_is_read_with_its_address_and_its_inode() {
+        let check = |line: &str, expected: Option<(&str, u32)>| {
+            let expected = expected.map(|(address, inode)| (address.parse().unwrap(), inode));
+            assert_eq!(listener(line), expected, "{line}");
+        };
+        let four =
+            "0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 77 1";
+        check(four, Some(("127.0.0.1:8080", 77)));
+        check(&four.replace("0100007F", "00000000"), Some(("0.0.0.0:8080", 77)));
+        check(&four.replace(" 0A ", " 01 "), None);
+        let six = four.replace("0100007F", "00000000000000000000000001000000");
+        check(&six, Some(("[::1]:8080", 77)));
+        let mapped = four.replace("0100007F", "0000000000000000FFFF00000100007F");
+        check(&mapped, Some(("127.0.0.1:8080", 77)));
+        check("  sl  local_address rem_address   st tx_queue", None);
+        check("0: 0100:1F90 0 0A", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,269 @@
+//! Any HTTP service that a command starts: a gateway of the user's own, two versions of it.
+//!
+//! The study's `process` says all that there is to know: the command, its environment, files and when
+//! it is ready. What is loaded is what the workload's `request` says. The program is found before
+//! anything is started and its SHA-256 is in the record; what it says to `--version` is there too
+//! where the study names a version, for a program that does not know that option might begin to serve.
+//!
+//! Whether it listens on loopback alone is its own affair; `cluster` looks, and says where it does not.
+//!
+//! Not here: words in braces (`words`), the requests (`http_requests`), a service that runs already
+//! (`http`).
+
+#[cfg(test)]
+mod tests;
+mod words;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{Promises, Setting};
+use bakeoff_core::study::{self, Kind, Operation, Role, Stands, Workload};
+
+use super::http_session::ask;
+use super::talk::{self, Ungreeted};
+use super::{ASKED, Access, Asked, Description, KvLoad, Memory, System, Unready, View, setting};
+use super::{http_requests, http_status_text};
+use crate::engine::EngineError;
+use crate::environment;
+use crate::host::ports::Allocator;
+use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
+use crate::install::{Installed, Recipe};
+use crate::kv::Keyed;
+use words::{CLIENT, Meaning, Mistake, Place, written};
+
+/// A command.
+#[derive(Debug)]
+pub(crate) struct Process;
+
+const ROLES: &[Role] = &[Role {
+    name: "backend",
+    kinds: &["process"],
+    stands: Stands::Behind,
+    meaning: "what it stands before; `{backend}` is its address",
+}];
+
+impl System for Process {
+    fn kind(&self) -> Kind {
+        Kind {
+            operations: &[Operation::Request, Operation::Denied],
+            roles: ROLES,
+            sound,
+            nodes_max: 9,
+            is_process: true,
+            ..Kind::new("process")
+        }
+    }
+
+    fn recipe(&self) -> Option<&'static Recipe> {
+        None
+    }
+
+    fn origin(&self) -> &'static str {
+        "the study's `command`: a path, or a name on `PATH`"
+    }
+
+    fn promises(&self, _: &study::System) -> Promises {
+        Promises {
+            replication: "not known".into(),
+            acknowledged: "with the status that the workload expects".into(),
+            reads: "not known".into(),
+            ..Promises::default()
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let unsound =
+            |problem: String| HostError::Spec { node: asked.system.name.clone(), problem };
+        let process = asked.system.process.as_ref();
+        let process = process.ok_or_else(|| unsound("it has no command".into()))?;
+        let installed = asked.installed()?;
+        let memory = Memory::default();
+        memory.keep(Readiness(process.ready.clone()));
+        let mut nodes = Vec::new();
+        for name in asked.node_names() {
+            nodes.push(node(asked, process, installed, name, ports)?);
+        }
+        Ok(Description { nodes, settings: settings(process), memory, ..Description::default() })
+    }
+
+    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+        for node in nodes {
+            let ready = node.memory.get::<Readiness>().ok_or("it was not started here")?;
+            let Some(path) = &ready.0 else {
+                talk::greet(node)
+                    .map_err(|(Ungreeted::NotThere(seen) | Ungreeted::Refused(seen))| seen)?;
+                continue;
+            };
+            let (status, body) = ask(node, "GET", path)?;
+            if !(200..300).contains(&status) {
+                let said = http_status_text(status, body.as_bytes());
+                return Err(format!("`GET {path}` of `{}` was answered {said}", node.name).into());
+            }
+        }
+        Ok(View::default())
+    }
+
+    fn prepare(
+        &self,
+        first: &Access,
+        _: &[Access],
+        workload: &Workload,
+        _: &Keyed,
+    ) -> Result<(), String> {
+        http_requests::prepare(first, workload, |_, _| {})
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        http_requests::drive(load)
+    }
+}
+
+/// The path that answers with a success once a node can serve; without one, a connection is enough.
+struct Readiness(Option<String>);
+
+/// What the study says of it, as it says it: values `$NAME` are not in it.
+fn settings(process: &study::Process) -> Vec<Setting> {
+    let command = [setting("command", process.command.join(" "), ASKED)];
+    let environment = process.environment.iter();
+    command
+        .into_iter()
+        .chain(environment.map(|(name, value)| setting(name, value, ASKED)))
+        .collect()
+}
+
+fn node(
+    asked: &Asked<'_>,
+    process: &study::Process,
+    installed: &Installed,
+    name: String,
+    ports: &mut Allocator,
+) -> Result<NodeSpec, HostError> {
+    let unsound = |problem: String| HostError::Spec { node: name.clone(), problem };
+    let here = std::env::current_dir().map_err(|error| {
+        unsound(format!("the folder that bakeoff was started in is not known: {error}"))
+    })?;
+    let dir = asked.dir.join(&name);
+    let dir = std::path::absolute(&dir)
+        .map_err(|error| HostError::io("use the node's directory", &dir, error))?;
+    let mut own: Vec<(String, u16)> = Vec::new();
+    for purpose in purposes(asked.system, process) {
+        own.push((purpose, ports.take()?));
+    }
+    let port = |purpose: &str| own.iter().find(|(name, _)| name == purpose).map_or(0, |one| one.1);
+    let mut write = |meaning: Meaning| match meaning {
+        Meaning::Port(purpose) => port(&purpose).to_string(),
+        Meaning::Dir => dir.display().to_string(),
+        Meaning::Here => here.display().to_string(),
+        Meaning::Node => name.clone(),
+        Meaning::Part { role, node } => {
+            let part = asked.neighbour(role).map_or(&[][..], |part| &part.nodes);
+            let addresses: Vec<&str> = part.iter().map(|node| &*node.authority).collect();
+            match node {
+                None => addresses.join(","),
+                Some(node) => addresses.get(node).copied().unwrap_or_default().to_owned(),
+            }
+        }
+    };
+    let mut text = |text: &str, place| {
+        written(text, asked.system, place, &mut write).map_err(|(what, _)| unsound(what))
+    };
+    let words = process.command.iter().skip(1).map(|word| text(word, Place::Ours));
+    let args = words.collect::<Result<Vec<_>, _>>()?;
+    let mut env = installed.env();
+    for (variable, value) in &process.environment {
+        let value = match value.starts_with('$') {
+            true => environment::expanded(value).map_err(&unsound)?,
+            false => text(value, Place::Ours)?,
+        };
+        env.push((variable.clone(), value));
+    }
+    let mut files = Vec::new();
+    for (path, contents) in &process.files {
+        files.push(NodeFile {
+            path: path.into(),
+            contents: text(contents, Place::File)?.into_bytes(),
+            mode: FileMode::Readable,
+        });
+    }
+    Ok(NodeSpec {
+        program: (&installed.command()[0]).into(),
+        args: args.into_iter().map(Into::into).collect(),
+        env,
+        files,
+        dir,
+        ports: own,
+        limits: asked.system.limits.clone(),
+        name: name.clone(),
+        ..NodeSpec::default()
+    })
+}
+
+/// All texts in which words may stand, each with what it is called and where it stands.
+fn texts(process: &study::Process) -> impl Iterator<Item = (String, &str, Place)> {
+    let command = process.command.iter().skip(1);
+    let command = command.map(|word| ("`command`".to_owned(), word.as_str(), Place::Ours));
+    let environment = process.environment.iter().filter(|(_, value)| !value.starts_with('$'));
+    let environment =
+        environment.map(|(name, value)| (format!("`{name}`"), value.as_str(), Place::Ours));
+    let files = process.files.iter();
+    let files = files.map(|(path, text)| (format!("file `{path}`"), text.as_str(), Place::File));
+    command.chain(environment).chain(files)
+}
+
+/// The purposes of the ports that a command asks for, each once; that of its clients first.
+fn purposes(system: &study::System, process: &study::Process) -> Vec<String> {
+    let mut purposes = vec![CLIENT.to_owned()];
+    for (_, text, place) in texts(process) {
+        // That it is sound was found when the study was read.
+        let _ = written(text, system, place, &mut |meaning: Meaning| {
+            if let Meaning::Port(purpose) = meaning
+                && !purposes.contains(&purpose)
+            {
+                purposes.push(purpose);
+            }
+            String::new()
+        });
+    }
+    purposes
+}
+
+fn sound(system: &study::System) -> Result<(), Mistake> {
+    let mistake = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
+    if !system.endpoints.is_empty() {
+        return mistake(
+            "a service that runs already has no command",
+            "write `kind: http`, and leave `process` out",
+        );
+    }
+    if system.program.is_some() {
+        return mistake(
+            "it has a `program`, and its command begins with one",
+            "leave `program` out",
+        );
+    }
+    // That it lacks one is told where it is read.
+    let Some(process) = &system.process else { return Ok(()) };
+    let program = process.command.first().map(String::as_str).unwrap_or_default();
+    if program.is_empty() || program.contains(['{', '}']) {
+        return mistake(
+            "its command does not begin with a program",
+            "the first word is a path, or a name to be found on `PATH`; other words may hold `{here}`",
+        );
+    }
+    let mut listens = false;
+    for (name, text, place) in texts(process) {
+        let mut note = |meaning: Meaning| {
+            listens |= meaning == Meaning::Port(CLIENT.to_owned());
+            String::new()
+        };
+        written(text, system, place, &mut note)
+            .map_err(|(what, hint)| (format!("{name}: {what}"), hint))?;
+    }
+    if !listens {
+        return mistake(
+            "`{port}` stands nowhere, so that it cannot know where to listen",
+            "write it into the command, the environment or a file: `--listen 127.0.0.1:{port}`; what \
+             has a port of its own choice is started by yourself and is of kind `http`",
+        );
+    }
+    Ok(())
+}

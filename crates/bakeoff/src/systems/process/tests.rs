@@ -1,0 +1,105 @@
+//! Commands described, without one being started.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::install::Program;
+use crate::systems::testing;
+
+fn asked(process: study::Process, nodes: u32) -> study::System {
+    study::System { process: Some(process), ..testing::asked("process", nodes, &[]) }
+}
+
+fn process(command: &[&str]) -> study::Process {
+    study::Process {
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        environment: Default::default(),
+        files: Default::default(),
+        ready: None,
+    }
+}
+
+fn installed() -> Installed {
+    Installed {
+        system: "process".into(),
+        version: String::new(),
+        source: String::new(),
+        program: Program::Binary(PathBuf::from("/bin/sh")),
+        library_path: Vec::new(),
+        sha256: String::new(),
+        date: None,
+    }
+}
+
+fn described(system: &study::System) -> Result<Description, HostError> {
+    let program = installed();
+    let asked = Asked {
+        system,
+        whole: system,
+        role: crate::systems::WHOLE,
+        program: Some(&program),
+        dir: std::path::Path::new("/nowhere"),
+        seed: 1,
+        neighbours: &[],
+    };
+    Process.describe(&asked, &mut Allocator::new(None))
+}
+
+#[test]
+fn each_node_has_ports_of_its_own_by_their_names() {
+    let mut process = process(&["sh", "{port}", "{port:admin}", "{node}"]);
+    process.environment = [("ADMIN".into(), "{port:admin}".into())].into();
+    process.files = [("a".into(), "{port:peer} {dir} {unknown}".into())].into();
+    let nodes = described(&asked(process, 2)).unwrap().nodes;
+    assert_eq!(nodes.len(), 2);
+    let mut all = Vec::new();
+    for (number, node) in (1..).zip(&nodes) {
+        let purposes: Vec<&str> = node.ports.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(purposes, ["client", "admin", "peer"]);
+        let port = |name: &str| node.port(name).to_string();
+        let args: Vec<&str> = node.args.iter().filter_map(|arg| arg.to_str()).collect();
+        assert_eq!(args, [port("client"), port("admin"), format!("process-{number}")]);
+        assert_eq!(node.env, [("ADMIN".to_owned(), port("admin"))]);
+        let file = String::from_utf8(node.files[0].contents.clone()).unwrap();
+        assert_eq!(file, format!("{} /nowhere/process-{number} {{unknown}}", port("peer")));
+        assert_eq!(node.program, PathBuf::from("/bin/sh"));
+        all.extend(node.ports.iter().map(|(_, port)| *port));
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 6, "no port is given twice");
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_named_and_a_secret_is_not() {
+    let mut process = process(&["sh", "{port}"]);
+    process.environment = [("TOKEN".into(), "$BAKEOFF_TESTS_SET_NO_SUCH_NAME".into())].into();
+    let error = described(&asked(process.clone(), 1)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("`$BAKEOFF_TESTS_SET_NO_SUCH_NAME`, which is not set"), "{error}");
+    // What a variable holds is not looked through for words.
+    process.environment = [("TOKEN".into(), "$PATH".into())].into();
+    let nodes = described(&asked(process, 1)).unwrap().nodes;
+    assert_eq!(nodes[0].env[0].1, std::env::var("PATH").unwrap());
+}
+
+#[test]
+fn what_is_wrong_with_a_command_is_found_before_it_is_run() {
+    let wrong = |process: study::Process, said: &str| {
+        let (what, hint) = sound(&asked(process, 1)).unwrap_err();
+        assert!(what.contains(said) && !hint.is_empty(), "{what}\n{hint}");
+    };
+    wrong(process(&["sh"]), "`{port}` stands nowhere");
+    wrong(process(&["sh", "{port:admin}"]), "`{port}` stands nowhere");
+    wrong(process(&["sh", "{{port}}"]), "`{port}` stands nowhere");
+    wrong(process(&["{dir}/x", "{port}"]), "does not begin with a program");
+    wrong(process(&["", "{port}"]), "does not begin with a program");
+    wrong(process(&["sh", "{port} {backend}"]), "`command`: `{backend}` stands for a part");
+    let mut own = process(&["sh", "{port}"]);
+    own.environment = [("A".into(), "{nod}".into())].into();
+    wrong(own.clone(), "`A`: nothing is known that `{nod}`");
+    own.environment = [("A".into(), "$nod".into())].into();
+    own.files = [("x".into(), "{nod} {port:}".into())].into();
+    wrong(own.clone(), "file `x`: `{port:}` names no port");
+    own.files.clear();
+    assert_eq!(sound(&asked(own, 1)), Ok(()));
+}

@@ -1,0 +1,143 @@
+//! Studies that look for the highest rate that keeps an objective, against the canary.
+//!
+//! A canary that answers after a set time, asked by a few clients, has a highest rate that is known:
+//! the clients by the time.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use support::canary::alone;
+use support::{Bench, Ran, array, figure, text};
+
+/// A study of these systems, whose one load looks for a rate.
+fn study(systems: &str, load: &str, trials: u32) -> String {
+    format!(
+        "title: t\nsystems:\n{systems}workloads:\n  reads: {{mix: {{get: 1}}, keys: {{count: 100}}, \
+         values: {{size: 100}}}}\nloads:\n  limit: {{{load}}}\ntrials: {trials}\n"
+    )
+}
+
+fn canary(name: &str, delay: &str) -> String {
+    format!("  {name}: {{kind: canary, options: {{sync: none, delay: {delay}}}}}\n")
+}
+
+/// Answers take so long that what a busy machine adds to them is little.
+const LOAD: &str = "rate: 150/s, clients: 40, stop: {after: 1500ms}, find: {objective: p90 < 1s}";
+
+#[test]
+fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
+    let _alone = alone();
+    let systems = canary("quick", "200ms") + &canary("slow", "400ms");
+    let run = Bench::new(&study(&systems, LOAD, 3)).run();
+    let comparison = &run.report["comparisons"][0];
+    assert_eq!(run.trials().len(), 6);
+    // 40 clients by 200 ms are 200/s, and by 400 ms 100/s.
+    for (place, most) in [(0, 200.0), (1, 100.0)] {
+        let system = &comparison["systems"][place];
+        for trial in array(&system["trials"]) {
+            let reasons = support::reasons(trial);
+            assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{reasons:?}");
+            if !reasons.is_empty() {
+                continue; // the machine had no time for it
+            }
+            let rate = figure(trial, "highest_rate_per_second");
+            assert!((most * 0.6..=most * 1.06).contains(&rate), "{rate} of {most}: {trial}");
+            let search = &trial["search"];
+            assert_eq!(search["result"]["found"], "rate");
+            assert_eq!(search["result"]["rate"], rate);
+            let tries = array(&search["tries"]);
+            let last = tries.last().unwrap();
+            assert_eq!((&last["confirming"], &last["kept"]), (&true.into(), &true.into()));
+            assert_eq!(last["rate_per_second"], rate);
+            let broken = tries.iter().filter(|one| one["kept"] == false);
+            let above = broken.filter_map(|one| one["rate_per_second"].as_f64());
+            let least = above.filter(|&broken| broken > rate).fold(f64::INFINITY, f64::min);
+            assert!(least <= rate * 1.12, "{least} was broken, and {rate} found");
+            // Its figures are those of the try that confirmed it.
+            let throughput = figure(trial, "throughput_mean_per_second");
+            assert!((throughput / rate - 1.0).abs() < 0.2, "{throughput} at {rate}");
+            assert!(figure(trial, "seconds") < 3.5, "{trial}");
+        }
+    }
+    let sentence = text(&comparison["sentence"]);
+    let said = "times slow's highest rate that keeps p90 < 1s under reads/limit (95 % interval";
+    if run.ran.code == Some(0) {
+        assert!(sentence.starts_with("quick sustained ") && sentence.contains(said), "{sentence}");
+        let leading = array(&comparison["judgements"]).iter().find(|one| one["leading"] == true);
+        assert_eq!(leading.unwrap()["quantity"], "highest_rate_per_second");
+    }
+    let shown = Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    for words in
+        ["highest rate that keeps p90 < 1s /s", "rates tried in each system's", "kept, again"]
+    {
+        assert!(shown.contains(words), "no `{words}` in:\n{shown}");
+    }
+    let csv = run.bench.runs()[0].join("trials.csv");
+    let args = ["--format", "csv"];
+    let csv = std::fs::read_to_string(csv).unwrap_or_else(|_| {
+        Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0]).args(args)).stdout
+    });
+    assert!(csv.lines().next().unwrap().contains("highest_rate_per_second"), "{csv}");
+    let html = std::fs::read_to_string(run.bench.runs()[0].join("report.html")).unwrap();
+    assert!(html.contains("highest rate that keeps p90 &lt; 1s /s"));
+    let usage = array(&run.record()[1]["usage"]).len();
+    assert!(usage > 1, "what the servers used is that of the last try");
+}
+
+#[test]
+fn a_system_that_keeps_the_objective_at_no_rate_is_not_ranked() {
+    let _alone = alone();
+    let load = "rate: 40/s, clients: 20, stop: {after: 1s}, find: {objective: p50 < 150ms}";
+    let run = Bench::new(&study(&canary("slow", "200ms"), load, 1)).run().ended_well();
+    let trial = run.trial();
+    let search = &trial["search"];
+    assert_eq!(search["result"]["found"], "nothing");
+    let tries = array(&search["tries"]).iter();
+    let mut rates: Vec<f64> = tries.filter_map(|one| one["rate_per_second"].as_f64()).collect();
+    rates.dedup(); // what the generator spoiled is tried once more
+    assert_eq!(rates, [40.0, 20.0, 10.0], "with fewer operations nothing would be known");
+    assert_eq!(figure(trial, "highest_rate_per_second"), 0.0);
+    let sentence = text(&run.report["comparisons"][0]["sentence"]);
+    assert!(
+        sentence.contains("slow kept its objective under reads/limit at no rate"),
+        "{sentence}"
+    );
+    let findings =
+        text(&run.report["findings"][0]).to_owned() + &run.report["findings"].to_string();
+    assert!(findings.contains("at no rate, down to 10/s"), "{findings}");
+    let shown = Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    let row = shown.lines().find(|line| line.contains("highest rate that keeps")).unwrap();
+    assert!(row.trim_end().ends_with("none"), "{row}");
+}
+
+#[test]
+fn a_search_that_is_interrupted_keeps_its_tries_and_finds_nothing() {
+    let _alone = alone();
+    let bench = Bench::new(&study(&canary("quick", "200ms"), LOAD, 2));
+    let mut command = bench.command();
+    let log = bench.path().join("stderr");
+    command.stdout(std::process::Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    support::wait_for("a second try", Duration::from_secs(60), || {
+        std::fs::read_to_string(&log).unwrap().matches("/s: ").count() >= 2
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    support::nothing_runs_in(bench.path());
+    let record = bench.record();
+    let trial = &record[1];
+    assert_eq!(trial["outcome"]["ended"], "interrupted");
+    assert_eq!(trial["found"], Value::Null);
+    let stages = array(&trial["stages"]);
+    assert!(stages.len() >= 2 && stages[0]["tried"]["rate"] == 150.0, "{stages:?}");
+    assert!(stages.iter().all(|stage| stage["tried"].is_object()), "{stages:?}");
+    // And it can be shown.
+    let shown = Ran::of(support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"));
+    assert!(shown.stdout.contains("interrupted before its end"), "{}", shown.stderr);
+}

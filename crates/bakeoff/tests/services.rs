@@ -1,0 +1,338 @@
+//! Services of the user's own as systems: commands that bakeoff starts, and endpoints.
+//!
+//! The commands are bakeoff's own servers and shells, which every machine has that runs this.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
+
+use support::canary::alone;
+use support::certificates::Certificates;
+use support::{Bench, Ran, Run, array, figure, text};
+
+/// `PATH` with the folder of the bakeoff that is tested at its head.
+fn path() -> OsString {
+    let ours = Path::new(env!("CARGO_BIN_EXE_bakeoff")).parent().unwrap().to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths([ours].into_iter().chain(std::env::split_paths(&others))).unwrap()
+}
+
+fn command(bench: &Bench) -> Command {
+    let mut command = bench.command();
+    command.env("PATH", path());
+    command
+}
+
+/// Runs a study to its end.
+fn run(study: &str) -> Run {
+    let bench = Bench::new(study);
+    let ran = Ran::of(command(&bench).arg("--json"));
+    let report = serde_json::from_str(&ran.stdout)
+        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", ran.stdout, ran.stderr));
+    support::nothing_runs_in(bench.path());
+    Run { report, ran, bench }
+}
+
+/// A study of one system of these fields, asked for its health.
+fn study(system: &str) -> String {
+    format!(
+        "title: t\nsystems:\n  web: {{{system}}}\nworkloads:\n  pages: {{mix: {{request: 1}}, \
+         request: {{path: /health}}}}\nloads:\n  few: {{clients: 2, stop: {{operations: 200}}}}\ntrials: 1\n"
+    )
+}
+
+/// A command of bakeoff's own server with more arguments, and more fields.
+fn canary(arguments: &str, fields: &str) -> String {
+    study(&format!(
+        "kind: process, process: {{command: [bakeoff, __canary, --listen, \"127.0.0.1:{{port}}\", \
+         --data, \"{{dir}}/data\"{arguments}]{fields}}}"
+    ))
+}
+
+/// A study that does not get as far as a load.
+#[track_caller]
+fn refused(study: &str, code: i32, said: &[&str]) -> Bench {
+    let bench = Bench::new(study);
+    let ran = Ran::of(&mut command(&bench)).ends_with(code);
+    ran.complains(said);
+    support::nothing_runs_in(bench.path());
+    bench
+}
+
+/// A study that starts and whose one trial fails.
+#[track_caller]
+fn fails(study: &str, said: &[&str]) {
+    let run = run(study);
+    let why = run.invalid_because();
+    assert!(!why.is_empty(), "{}", run.ran.stdout);
+    run.ran.complains(said);
+}
+
+#[test]
+fn the_study_in_the_documents_runs_and_finds_what_it_says() {
+    let _alone = alone();
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/own-services.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let (_, rest) = document.split_once("```yaml\n").unwrap();
+    let (study, _) = rest.split_once("```").unwrap();
+    let run = run(study).ended_well();
+    let comparison = &run.report["comparisons"][0];
+    let sentence = text(&comparison["sentence"]);
+    assert!(sentence.contains("new sustained "), "{sentence}");
+    assert!(sentence.contains(" times old's operations per second under pages/busy"), "{sentence}");
+    for trial in run.trials() {
+        assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
+    }
+    let header = &run.record()[0];
+    for system in array(&header["systems"]) {
+        assert_eq!(text(&system["sha256"]).len(), 64, "{system}");
+        assert!(text(&system["source"]).starts_with("found on PATH: /"), "{system}");
+        assert_eq!(system["version"], Value::Null, "nobody asked");
+        assert_eq!(text(&system["parts"][0]["role"]), "backend");
+    }
+    // The gateway and its backend are both watched.
+    let usage = &run.record()[2]["usage"];
+    let names: Vec<&str> = array(usage).iter().map(|one| text(&one["name"])).collect();
+    assert!(names.iter().any(|name| name.contains("backend")), "{names:?}");
+}
+
+#[test]
+fn words_in_braces_reach_arguments_environment_and_files() {
+    let study = study(
+        r#"kind: process, nodes: 2, process: {command: [sh, -c, "env > seen; cp conf/a.conf was; exec bakeoff __canary --listen $LISTEN --data $DATA"], environment: {LISTEN: "127.0.0.1:{port}", DATA: "{dir}/data", WHO: "{node} at {here}, {{port}}", OF_OURS: $OF_A_TEST}, files: {conf/a.conf: "server { listen {port}; admin {port:admin}; ${port} {{ x }} }"}, ready: /health}"#,
+    );
+    let bench = Bench::new(&study);
+    // Data is thrown away after a trial: what the second start finds is looked at while it runs.
+    let mut command = command(&bench);
+    command.env("OF_A_TEST", "a secret value");
+    let null = std::process::Stdio::null;
+    let mut child = command.stdout(null()).stderr(null()).spawn().unwrap();
+    let (mut seen, mut conf) = (Vec::new(), Vec::new());
+    support::wait_for("both nodes' files", Duration::from_secs(20), || {
+        seen = files_named(bench.path(), "seen", "OF_OURS");
+        conf = files_named(bench.path(), "was", "}");
+        seen.len() + conf.len() == 4 || child.try_wait().unwrap().is_some()
+    });
+    child.wait().unwrap();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    let here = std::env::current_dir().unwrap();
+    let who: Vec<&str> = seen.iter().flat_map(|text| text.lines()).collect();
+    for node in ["web-1", "web-2"] {
+        let expected = format!("WHO={node} at {}, {{port}}", here.display());
+        assert!(who.contains(&&*expected), "{who:?}");
+    }
+    assert!(who.contains(&"OF_OURS=a secret value"), "{who:?}");
+    let conf = conf.first().expect("a file was written");
+    let words: Vec<&str> = conf.split([' ', ';']).collect();
+    let port = |place: usize| words[place].parse::<u16>().unwrap();
+    assert_ne!(port(3), port(6), "{conf}");
+    assert!(conf.ends_with("; ${port} {{ x }} }"), "{conf}");
+    let record = std::fs::read_to_string(bench.runs()[0].join("record.jsonl")).unwrap();
+    assert!(!record.contains("a secret value") && record.contains("$OF_A_TEST"));
+}
+
+/// The texts of files of this name below a folder that hold a text.
+fn files_named(dir: &Path, name: &str, holding: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_named(&path, name, holding));
+        } else if path.file_name().is_some_and(|file| file == name) {
+            found.extend(std::fs::read_to_string(&path).ok().filter(|text| text.contains(holding)));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_program_is_found_before_anything_is_started_and_must_be_of_its_version() {
+    let command = |word: &str, more: &str| {
+        study(&format!("kind: process, process: {{command: [{word}, \"{{port}}\"]}}{more}"))
+    };
+    let absent = command("no-such-program-anywhere", "");
+    let said = ["the command of web begins with `no-such-program-anywhere`", "is not on `PATH`"];
+    let bench = refused(&absent, 3, &said);
+    assert_eq!(bench.runs().iter().filter(|run| run.join("trials").exists()).count(), 0);
+    refused(&command("./not/here", ""), 3, &["`./not/here`, which does not exist", "hint: a path"]);
+    let ours = env!("CARGO_PKG_VERSION");
+    refused(
+        &command("bakeoff", ", version: \"99.1\""),
+        3,
+        &[&format!("says that it is version `{ours}`, and `99.1` was asked for")],
+    );
+    let versioned =
+        canary("", ", ready: /health").replace("kind:", &format!("version: {ours}, kind:"));
+    let run = run(&versioned).ended_well();
+    assert_eq!(run.record()[0]["systems"][0]["version"], ours);
+}
+
+#[test]
+fn a_study_that_cannot_be_run_is_told_with_its_line() {
+    let check = |system: &str, said: &[&str]| {
+        refused(&study(system), 2, &[&["study.yaml:3:"], said].concat());
+    };
+    check(
+        r#"kind: process, process: {command: [sh, -c, "{prot} {port}"]}"#,
+        &["nothing is known that `{prot}` stands for", "did you mean `{port}`?"],
+    );
+    check(
+        "kind: process, process: {command: [sh, -c, x]}",
+        &["`{port}` stands nowhere", "of kind `http`"],
+    );
+    check(
+        r#"kind: process, process: {command: [sh, "{port}"], files: {a: "{backend}"}}"#,
+        &["file `a`: `{backend}` stands for a part that it does not have"],
+    );
+    check(
+        r#"kind: process, process: {command: ["{here}/x", "{port}"]}"#,
+        &["does not begin with a program"],
+    );
+    check(
+        r#"kind: process, program: ./x, process: {command: [x, "{port}"]}"#,
+        &["it has a `program`, and its command begins with one"],
+    );
+    check(
+        r#"kind: process, endpoints: ["http://127.0.0.1:80"]"#,
+        &["a service that runs already has no command", "write `kind: http`"],
+    );
+    check("kind: http", &["does not say where the service runs", "`process`"]);
+    refused(
+        &canary("", ", environment: {A: $NOT_SET_ANYWHERE}"),
+        4,
+        &["the study asks for `$NOT_SET_ANYWHERE`, which is not set"],
+    );
+}
+
+#[test]
+fn a_command_that_ends_at_once_is_told_with_the_end_of_its_log() {
+    let ends = r#"kind: process, process: {command: [sh, -c, "echo no such license >&2; exit 3", "{port}"]}"#;
+    fails(&study(ends), &["`web-1` ended with exit code 3", "| no such license", ".log"]);
+}
+
+#[test]
+fn a_command_that_listens_elsewhere_is_told_where() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let began = Instant::now();
+    let listens = format!(
+        "kind: process, process: {{command: [bakeoff, __canary, --listen, \"127.0.0.1:{free}\", \
+         --data, \"{{dir}}/{{port}}\"]}}"
+    );
+    let said = format!("`web-1` listens on 127.0.0.1:{free}, and not on 127.0.0.1:");
+    let log = format!("| canary: listening on 127.0.0.1:{free}");
+    fails(&study(&listens), &[&said, &log, "hint: have it listen where the study says"]);
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_path_that_is_not_answered_with_a_success_is_not_ready() {
+    let slow = canary(", --slow-start, 700ms", ", ready: /health");
+    let run = run(&slow).ended_well();
+    assert!(run.figure("ready_after_seconds") >= 0.7, "{}", run.figure("ready_after_seconds"));
+    let by_port = self::run(&slow.replace(", ready: /health", "")).figure("ready_after_seconds");
+    assert!(by_port < 0.7, "{by_port}");
+}
+
+/// A server that speaks TLS with these certificates and answers every request with `hello`.
+fn tls_server(certificates: &Certificates) -> SocketAddr {
+    let chain = CertificateDer::pem_file_iter(certificates.path("server.pem")).unwrap();
+    let chain = chain.map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(certificates.path("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let config = config.clone();
+            std::thread::spawn(move || answer(config, socket));
+        }
+    });
+    address
+}
+
+fn answer(config: Arc<ServerConfig>, socket: TcpStream) {
+    let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), socket);
+    let mut received = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        received.extend_from_slice(&buffer[..count]);
+        if received.ends_with(b"\r\n\r\n") {
+            received.clear();
+            let said = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+            if stream.write_all(said).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_over_tls_is_verified_and_loaded() {
+    let _alone = alone();
+    let certificates = Certificates::new();
+    let address = tls_server(&certificates);
+    let trusting = |ca: &str| {
+        let ca = certificates.path(ca);
+        study(&format!(
+            "kind: http, endpoints: [\"https://{address}\"], tls: {{ca: \"{}\"}}",
+            ca.display()
+        ))
+    };
+    let run = run(&trusting("ca.pem")).ended_well();
+    assert_eq!(run.figure("requests_verified"), 200.0);
+    assert_eq!(run.record()[0]["systems"][0]["tls_version"], "TLS 1.3");
+
+    let began = Instant::now();
+    let endpoint = address.to_string();
+    let said = ["system `web` cannot be loaded", &endpoint, "invalid peer certificate", "`ca`"];
+    refused(&trusting("other.pem"), 4, &said);
+    refused(&trusting("absent.pem"), 2, &["absent.pem` cannot be used for TLS"]);
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+
+    // Plain HTTP there is no TLS; TLS spoken to plainly is no HTTP.
+    let plain = study(&format!("kind: http, endpoints: [\"http://{address}\"]"));
+    let run = self::run(&plain);
+    assert_eq!(run.figure("requests_verified"), 0.0);
+    assert!(run.invalid_because().contains("no operation succeeded"), "{}", run.ran.stdout);
+}
+
+#[test]
+fn an_endpoint_that_is_down_is_named() {
+    let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for scheme in ["http", "https"] {
+        let tls = if scheme == "https" { ", tls: {insecure: true}" } else { "" };
+        let study = study(&format!("kind: http, endpoints: [\"{scheme}://{down}\"]{tls}"));
+        refused(&study, 4, &[&down.to_string(), "Connection refused", "within 10s"]);
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_the_expected_one_is_no_success() {
+    let wrong = canary("", ", ready: /health").replace(
+        "request: {path: /health}",
+        "request: {path: /health, expect: {contains: not there}}",
+    );
+    let run = run(&wrong);
+    let why = run.invalid_because();
+    assert!(why.contains("with a body that does not hold `not there`"), "{why}");
+}

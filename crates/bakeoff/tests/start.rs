@@ -1,0 +1,150 @@
+//! `bakeoff start`: one system of a study, for other tools to load.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use support::{Bench, Ran, array, bakeoff, text};
+
+const STUDY: &str = "title: t
+systems:
+  plain: {kind: canary, options: {sync: none}}
+  gated:
+    kind: process
+    process:
+      command: [bakeoff, __delay, \"127.0.0.1:{port}\", \"{backend}\", 2ms]
+      environment: {A_SECRET: $A_SECRET}
+    parts:
+      backend:
+        kind: process
+        process:
+          command: [bakeoff, __canary, --listen, \"127.0.0.1:{port}\", --data, \"{dir}/data\"]
+          ready: /health
+  mortal: {kind: canary, options: {die-after: 700ms}}
+  far: {kind: http, endpoints: [\"http://127.0.0.1:9\"]}
+workloads:
+  reads: {mix: {get: 1}, keys: {count: 10}, values: {size: 100}, systems: [plain, mortal]}
+  pages: {mix: {request: 1}, systems: [gated, far]}
+loads:
+  few: {clients: 1, stop: {operations: 10}}
+";
+
+fn start(bench: &Bench, arguments: &[&str]) -> Command {
+    let mut command = bakeoff();
+    let ours = Path::new(env!("CARGO_BIN_EXE_bakeoff")).parent().unwrap().to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = [ours].into_iter().chain(std::env::split_paths(&others));
+    command.env("PATH", std::env::join_paths(path).unwrap()).env("TMPDIR", bench.path());
+    command.env("A_SECRET", "xyzzy-plugh");
+    command.arg("start").arg(bench.study()).args(arguments);
+    command
+}
+
+/// A system that was started, and what was said of it.
+struct Started {
+    process: Child,
+    told: Value,
+}
+
+impl Started {
+    fn new(bench: &Bench, arguments: &[&str]) -> Self {
+        let mut command = start(bench, arguments);
+        let mut process = command.arg("--json").stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        Self { process, told: serde_json::from_str(&line).expect(&line) }
+    }
+
+    fn ends_by(mut self, signal: Signal) -> Option<i32> {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_system_is_there_with_its_parts_until_it_is_told_to_end() {
+    let bench = Bench::new(STUDY);
+    for signal in [Signal::INT, Signal::TERM] {
+        let started = Started::new(&bench, &["gated"]);
+        let told = &started.told;
+        let client = &told["clients"][0];
+        assert_eq!((text(&client["node"]), &client["tls"]), ("gated-1", &Value::Bool(false)));
+        assert!(get(text(&client["address"]), "/health").starts_with("HTTP/1.1 200"));
+        let nodes: Vec<&str> = array(&told["nodes"]).iter().map(|one| text(&one["node"])).collect();
+        assert_eq!(nodes, ["gated-backend-1", "gated-1"]);
+        assert!(!told.to_string().contains("xyzzy"), "{told}");
+        assert_eq!(told["ca_file"], Value::Null);
+        // What studies load is what other tools load.
+        let url = format!("{}/health", text(&client["url"]));
+        let ran = Ran::of(bakeoff().args(["load", &url, "-n", "50", "-c", "2", "--json"]));
+        let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(result["statuses"]["200"], 50, "{}", ran.stderr);
+        let p50 = result["response"]["p50_us"].as_f64().unwrap();
+        assert!(p50 > 2000.0, "{p50} µs through a gateway of 2 ms");
+        let folder = text(&told["folder"]).to_owned();
+        assert!(Path::new(&folder).is_dir());
+        assert_eq!(started.ends_by(signal), Some(0));
+        support::nothing_runs_in(bench.path());
+        assert!(!Path::new(&folder).exists());
+    }
+}
+
+#[test]
+fn it_ends_by_itself_after_its_time() {
+    let bench = Bench::new(STUDY);
+    let began = Instant::now();
+    let ran = Ran::of(&mut start(&bench, &["plain", "--for", "1s"])).ends_with(0);
+    assert!(began.elapsed() >= Duration::from_secs(1) && began.elapsed() < Duration::from_secs(20));
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(lines[0].starts_with("plain is ready after "), "{lines:?}");
+    assert!(
+        lines[2].starts_with("  http://127.0.0.1:") && lines[2].ends_with("(plain-1)"),
+        "{lines:?}"
+    );
+    assert_eq!(lines.last(), Some(&"it ends after 1s, or by Ctrl-C"));
+    support::nothing_runs_in(bench.path());
+}
+
+#[test]
+fn a_server_that_ends_by_itself_ends_all() {
+    let bench = Bench::new(STUDY);
+    let ran = Ran::of(&mut start(&bench, &["mortal"])).ends_with(4);
+    ran.complains(&["`mortal-1` ended with exit code", "all else was stopped"]);
+    support::nothing_runs_in(bench.path());
+}
+
+#[test]
+fn what_cannot_be_started_is_said() {
+    let bench = Bench::new(STUDY);
+    let refused = |arguments: &[&str], said: &[&str]| {
+        Ran::of(&mut start(&bench, arguments)).ends_with(2).complains(said);
+    };
+    refused(&["plan"], &["has no system `plan`", "did you mean `plain`?"]);
+    refused(&[], &["has several systems", "plain, gated, mortal, far"]);
+    refused(&["far"], &["system `far` runs already, at 127.0.0.1:9"]);
+    refused(&["plain", "--for", "soon"], &["`soon`"]);
+}
