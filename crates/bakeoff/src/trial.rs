@@ -297,6 +297,7 @@ impl Attempt<'_, '_> {
             self.record.filled = fill(self.stand, self.contender, &cluster, &keyed, workload)?;
         }
 
+        let account = system.account(&cluster.nodes);
         let apart = self.keep_apart(&cluster);
         *self.marks = logs::Marks::begin(cluster.processes());
         self.sampler.phase(LOAD);
@@ -308,6 +309,7 @@ impl Attempt<'_, '_> {
         self.marks.end();
         drop(apart);
         driven?;
+        self.record.audits.extend(account.map(|conclude| conclude()));
         self.record.checks.extend(servers_check(&cluster));
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);

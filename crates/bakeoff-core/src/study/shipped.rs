@@ -12,5 +12,6 @@ pub fn shipped() -> &'static [(&'static str, &'static str)] {
         ("vault-backends", include_str!("../../../../studies/vault-backends.yaml")),
         ("openbao-read-scaling", include_str!("../../../../studies/openbao-read-scaling.yaml")),
         ("ingress", include_str!("../../../../studies/ingress.yaml")),
+        ("access-gateway", include_str!("../../../../studies/access-gateway.yaml")),
     ]
 }

@@ -126,6 +126,25 @@ pub(crate) fn kinds() -> Vec<Kind> {
             roles: const { &[behind("backend", &["process"])] },
             ..Kind::new("gate")
         },
+        Kind { operations: &[Operation::Request], ..Kind::new("nginx") },
+        Kind {
+            operations: &[Operation::CheckAccess],
+            reads: &[ReadConsistency::Default],
+            nodes_max: 3,
+            ..Kind::new("tarantool")
+        },
+        Kind {
+            operations: &[Operation::Request, Operation::Denied],
+            options: leak(vec![
+                option("connector", Word(&["pooled", "per-request", "greets-again", "none"])),
+                option("workers", Number),
+            ]),
+            roles: &[
+                Role { name: "rights", kinds: &["tarantool"], stands: Stands::Behind, meaning: "" },
+                Role { name: "protected", kinds: &["nginx"], stands: Stands::Behind, meaning: "" },
+            ],
+            ..Kind::new("access-gateway")
+        },
         Kind {
             operations: &[Operation::Request],
             roles: const {

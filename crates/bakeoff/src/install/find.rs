@@ -156,7 +156,9 @@ pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
         }
     }
     hints.push(match recipe.shape {
-        Shape::Binary { executable, .. } | Shape::Go { executable, .. } => {
+        Shape::Binary { executable, .. }
+        | Shape::Accompanied { executable, .. }
+        | Shape::Go { executable, .. } => {
             format!("put `{executable}` on PATH, or name it with `program:` in the study")
         }
         Shape::Node { executable, .. } => {
@@ -196,7 +198,10 @@ impl<'a> Search<'a> {
         cache: &'a Cache,
     ) -> Result<Self, InstallError> {
         let java = match recipe.shape {
-            Shape::Binary { .. } | Shape::Go { .. } | Shape::Node { .. } => None,
+            Shape::Binary { .. }
+            | Shape::Accompanied { .. }
+            | Shape::Go { .. }
+            | Shape::Node { .. } => None,
             Shape::Java { java_major_min, .. } => {
                 let lacking = |seen| InstallError::Java {
                     system: recipe.system.to_owned(),
@@ -207,7 +212,10 @@ impl<'a> Search<'a> {
             }
         };
         let node = match recipe.shape {
-            Shape::Binary { .. } | Shape::Go { .. } | Shape::Java { .. } => None,
+            Shape::Binary { .. }
+            | Shape::Accompanied { .. }
+            | Shape::Go { .. }
+            | Shape::Java { .. } => None,
             Shape::Node { node_major_min: needed, .. } => {
                 let system = recipe.system.to_owned();
                 let lacking = |seen| InstallError::Node { system, needed, seen };
@@ -238,10 +246,12 @@ impl<'a> Search<'a> {
         let path = std::path::absolute(path).map_err(|e| format!("cannot be found: {e}"))?;
         let files = match self.recipe.shape {
             _ if !path.exists() => return Err("does not exist".to_owned()),
-            Shape::Binary { .. } | Shape::Go { .. } if tool::is_executable(&path) => {
+            Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. }
+                if tool::is_executable(&path) =>
+            {
                 vec![path.clone()]
             }
-            Shape::Binary { .. } | Shape::Go { .. } => {
+            Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. } => {
                 return Err("is not an executable file".to_owned());
             }
             Shape::Java { .. } => own_jars(&path)?,
@@ -263,9 +273,9 @@ impl<'a> Search<'a> {
     fn on_path(&self) -> Option<Installed> {
         let on_path = |name| tool::on_path(name, self.host.path.as_deref());
         let files = match self.recipe.shape {
-            Shape::Binary { executable, .. } | Shape::Go { executable, .. } => {
-                [on_path(executable)?]
-            }
+            Shape::Binary { executable, .. }
+            | Shape::Accompanied { executable, .. }
+            | Shape::Go { executable, .. } => [on_path(executable)?],
             Shape::Node { executable, .. } => [on_path(executable)?.canonicalize().ok()?],
             Shape::Java { .. } => return None,
         };
@@ -330,7 +340,9 @@ impl<'a> Search<'a> {
             program: self.program(&entry.paths()),
             library_path: entry.library_path(),
             sha256: match (self.recipe.shape, held.as_slice()) {
-                (Shape::Binary { .. }, [(_, sha256), ..]) => sha256.clone(),
+                (Shape::Binary { .. } | Shape::Accompanied { .. }, [(_, sha256), ..]) => {
+                    sha256.clone()
+                }
                 _ => program_hash(&held),
             },
             date: entry.manifest.date.clone().or_else(|| {
@@ -380,8 +392,14 @@ impl<'a> Search<'a> {
 
     /// Asks a program of these files for its version, started with the libraries of these folders.
     pub(super) fn said_by(&self, files: &[PathBuf], libraries: &[PathBuf]) -> Result<Said, String> {
+        if let (Shape::Accompanied { lacks, .. }, Some(program)) =
+            (self.recipe.shape, files.first())
+            && let Some(lacking) = lacks(program)
+        {
+            return Err(lacking);
+        }
         let mut command = match (self.recipe.shape, &self.java) {
-            (Shape::Binary { version_args, .. }, _) => {
+            (Shape::Binary { version_args, .. } | Shape::Accompanied { version_args, .. }, _) => {
                 let mut command = Command::new(files.first().cloned().unwrap_or_default());
                 command.args(version_args);
                 command

@@ -286,7 +286,9 @@ fn climb(
     let mut job = Job {
         system: recipe.system,
         executable: match recipe.shape {
-            Shape::Binary { executable, .. } | Shape::Go { executable, .. } => Some(executable),
+            Shape::Binary { executable, .. }
+            | Shape::Accompanied { executable, .. }
+            | Shape::Go { executable, .. } => Some(executable),
             Shape::Java { .. } | Shape::Node { .. } => None,
         },
         wanted: search.wanted,

@@ -29,6 +29,15 @@ pub(crate) enum Shape {
         /// What makes it say its version: `--version`.
         version_args: &'static [&'static str],
     },
+    /// One executable file that is of use only with others around it: modules, libraries of scripts.
+    Accompanied {
+        /// Its file name, looked for on `PATH`: `nginx`.
+        executable: &'static str,
+        /// What makes it say its version: `-v`.
+        version_args: &'static [&'static str],
+        /// What of them is missing around an executable, ready to stand after its name: `has no …`.
+        lacks: fn(&std::path::Path) -> Option<String>,
+    },
     /// One executable file, written in Go, that says no version of its own: the version is that of the
     /// module in the build information that Go puts into it.
     Go {

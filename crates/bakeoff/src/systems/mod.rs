@@ -6,6 +6,7 @@
 //! from [`registry`].
 
 pub(crate) mod application;
+pub(crate) mod access_gateway;
 pub(crate) mod canary;
 #[cfg(test)]
 mod consistency;
@@ -24,6 +25,7 @@ mod http_session;
 pub(crate) mod ingress_gateway;
 pub(crate) mod istio;
 mod mesh;
+pub(crate) mod nginx;
 pub(crate) mod openbao;
 pub(crate) mod postgresql;
 pub(crate) mod process;
@@ -44,6 +46,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bakeoff_core::check::Audit;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
 use bakeoff_core::schedule::Share;
@@ -78,6 +81,8 @@ pub(crate) fn registry() -> &'static [&'static dyn System] {
         &istio::Istio,
         &application::Application,
         &process::Process,
+        &nginx::Nginx,
+        &access_gateway::AccessGateway,
     ]
 }
 
@@ -187,6 +192,14 @@ pub(crate) trait System: fmt::Debug + Sync {
     fn clear(&self, node: &Access) -> Result<(), String> {
         let _ = node;
         Ok(())
+    }
+
+    /// Counts what is held against each other once a load is over, before it begins: what was let through,
+    /// and what was granted. What it returns counts again and says what it found; `None` for a system
+    /// that has nothing to count.
+    fn account(&self, nodes: &[Access]) -> Option<Box<dyn FnOnce() -> Audit>> {
+        let _ = nodes;
+        None
     }
 
     /// Drives a load over sessions of this system.

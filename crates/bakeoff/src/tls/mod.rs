@@ -24,7 +24,6 @@ use rustls::{
 
 use crate::failure::Failure;
 
-#[allow(unused_imports, reason = "no system is started under TLS yet")]
 pub(crate) use authority::{Authority, CaPem, Identity, LOOPBACK};
 
 /// Whom to trust where nobody is named.

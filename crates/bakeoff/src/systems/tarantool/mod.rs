@@ -192,9 +192,11 @@ impl System for Tarantool {
                 ..NodeSpec::default()
             }
         });
-        let nodes = specs.collect();
+        let nodes: Vec<NodeSpec> = specs.collect();
         let memory = Memory::default();
         memory.keep(credentials);
+        let file = |node: &NodeSpec| (node.name.clone(), node.dir.join(rights::FILE));
+        memory.keep(rights::Files(nodes.iter().map(file).collect()));
         Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
     }
 

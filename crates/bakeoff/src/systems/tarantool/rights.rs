@@ -1,10 +1,13 @@
 //! Sessions and what they may have: made before a load, and the checks of them counted.
 //!
-//! A gate asks `check_access(session, resource)` for each request. Each node counts its own answers
-//! in its memory, and tells since when; all nodes together have answered what was asked of any.
+//! A gate asks `check_access(session, resource)` for each request. Each node counts its own answers,
+//! and tells since when; all nodes together have answered what was asked of any. The counts are in a
+//! file besides, mapped into the node's memory, which tells them when it was killed.
 //!
 //! Not here: `check_access` itself (`node.lua`).
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bakeoff_wire::msgpack::Value;
@@ -33,7 +36,6 @@ pub(crate) fn stranger_name(number: u64) -> String {
 
 /// How often checks were answered, by all nodes together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(not(test), allow(dead_code, reason = "what stands before it asks"))]
 pub(crate) struct Counts {
     /// With yes.
     pub(crate) granted: u64,
@@ -44,20 +46,41 @@ pub(crate) struct Counts {
     pub(crate) since: Vec<u64>,
 }
 
-/// How often the nodes have answered checks since they were started.
-#[cfg_attr(not(test), allow(dead_code, reason = "what stands before it asks"))]
+/// The files with the counts of the nodes of a cluster, by the nodes' names.
+pub(super) struct Files(pub(super) BTreeMap<String, PathBuf>);
+
+/// The name of such a file in a node's folder.
+pub(super) const FILE: &str = "checks";
+
+/// How often the nodes have answered checks since they were started, also by those that have ended
+/// meanwhile.
 pub(crate) fn granted(nodes: &[Access]) -> Result<Counts, String> {
     let mut counts = Counts { granted: 0, refused: 0, since: Vec::new() };
     for node in nodes {
-        let [granted, refused, since] = call(node, PATIENCE, "bakeoff.counts", &[], |mut said| {
+        let asked = call(node, PATIENCE, "bakeoff.counts", &[], |mut said| {
             let mut next = || said.next()?.unsigned();
             Some([next()?, next()?, next()?])
+        });
+        let [granted, refused, since] = asked.or_else(|why| {
+            let files = node.memory.get::<Files>();
+            files.and_then(|files| left_in(files.0.get(&node.name)?)).ok_or(why)
         })?;
         counts.granted += granted;
         counts.refused += refused;
         counts.since.push(since);
     }
     Ok(counts)
+}
+
+/// The three counts in a file: LuaJIT's numbers, as this machine has them in memory.
+fn left_in(path: &Path) -> Option<[u64; 3]> {
+    let bytes = std::fs::read(path).ok()?;
+    let mut numbers = bytes.chunks_exact(8).map(|number| {
+        let number = f64::from_ne_bytes(number.try_into().ok()?);
+        // Whole, and far below 2^53.
+        (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
+    });
+    Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
 /// Makes the sessions from 0 to before `count`, and no other: they may have every resource whose
@@ -72,4 +95,26 @@ pub(crate) fn fill_sessions(nodes: &[Access], count: u64) -> Result<(), String> 
     let batches: Vec<[Value<'_>; 3]> = batches.collect();
     calls(first, MADE_WITHIN, "bakeoff.make_sessions", &batches, |_| Some(()))?;
     Tarantool.settle(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_from_what_a_killed_node_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let left = |numbers: &[f64]| {
+            let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+            std::fs::write(&path, bytes).unwrap();
+            left_in(&path)
+        };
+        let since = 1_795_340_000_123_456.0;
+        assert_eq!(left(&[100_001.0, 3.0, since]), Some([100_001, 3, 1_795_340_000_123_456]));
+        for broken in [&[][..], &[1.0, 2.0], &[1.0, -2.0, since], &[1.5, 2.0, since]] {
+            assert_eq!(left(broken), None, "{broken:?}");
+        }
+        assert_eq!(left_in(Path::new("/absent")), None);
+    }
 }

@@ -23,7 +23,7 @@ error: unknown kind `redis` of system `three`
   |
 4 |   three: {kind: redis, nodes: 3}
   |                 ^^^^^
-hint: known kinds: `etcd`, `zookeeper`, `consul`, `canary`, `openbao`, `vault`, `gate`, `ingress-gateway`, `application` and `process`
+hint: known kinds: `etcd`, `zookeeper`, `consul`, `canary`, `openbao`, `vault`, `gate`, `nginx`, `tarantool`, `access-gateway`, `ingress-gateway`, `application` and `process`
 ",
     );
 }

@@ -1,0 +1,136 @@
+//! The scripts of a gate, which are in `lua/`, and what they are told.
+//!
+//! Not here: NGINX's own configuration (the kind), what stands around its Lua module (`recipe`).
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::host::{FileMode, NodeFile};
+
+/// Which module asks Tarantool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Connector {
+    /// One of ours.
+    Pooled,
+    PerRequest,
+    GreetsAgain,
+    /// Somebody else's, in a folder of theirs.
+    Own {
+        path: String,
+        module: String,
+        convention: Option<String>,
+    },
+}
+
+/// A Tarantool to ask, and as whom.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    pub(super) user: String,
+    pub(super) password: String,
+}
+
+/// Where the scripts are, in the node's folder.
+const FOLDER: &str = "lua";
+/// Relative to the node's folder, where NGINX is started.
+pub(super) const PATTERN: &str = "lua/?.lua";
+
+const SCRIPTS: [(&str, &str); 8] = [
+    ("bakeoff/messagepack.lua", include_str!("lua/messagepack.lua")),
+    ("bakeoff/iproto.lua", include_str!("lua/iproto.lua")),
+    ("bakeoff/pooled.lua", include_str!("lua/pooled.lua")),
+    ("bakeoff/per_request.lua", include_str!("lua/per_request.lua")),
+    ("bakeoff/greets_again.lua", include_str!("lua/greets_again.lua")),
+    ("bakeoff/foreign.lua", include_str!("lua/foreign.lua")),
+    ("bakeoff/gate.lua", include_str!("lua/gate.lua")),
+    ("try.lua", include_str!("lua/try.lua")),
+];
+
+/// All scripts of a gate.
+pub(super) fn files(connector: &Connector, servers: &[Server], timeout: Duration) -> Vec<NodeFile> {
+    let file = |name: &str, text: &str, mode| NodeFile {
+        path: [FOLDER, name].iter().collect(),
+        contents: text.as_bytes().to_vec(),
+        mode,
+    };
+    let told = settings(connector, servers, timeout);
+    let scripts = SCRIPTS.iter().map(|(name, text)| file(name, text, FileMode::Readable));
+    // It holds passwords.
+    scripts.chain([file("bakeoff/settings.lua", &told, FileMode::Private)]).collect()
+}
+
+/// What the scripts are told, as a module.
+fn settings(connector: &Connector, servers: &[Server], timeout: Duration) -> String {
+    let script = match connector {
+        Connector::Pooled => "bakeoff.pooled",
+        Connector::PerRequest => "bakeoff.per_request",
+        Connector::GreetsAgain => "bakeoff.greets_again",
+        Connector::Own { .. } => "bakeoff.foreign",
+    };
+    let mut text = format!("return {{\n  connector = {},\n", quoted(script));
+    if let Connector::Own { module, convention, .. } = connector {
+        let _ = writeln!(text, "  module = {},", quoted(module));
+        if let Some(convention) = convention {
+            let _ = writeln!(text, "  convention = {},", quoted(convention));
+        }
+    }
+    text.push_str("  servers = {\n");
+    for Server { address, user, password } in servers {
+        let _ = writeln!(
+            text,
+            "    {{ host = {}, port = {}, user = {}, password = {}, timeout = {} }},",
+            quoted(&address.ip().to_string()),
+            address.port(),
+            quoted(user),
+            quoted(password),
+            timeout.as_millis()
+        );
+    }
+    text.push_str("  },\n}\n");
+    text
+}
+
+/// A text as Lua has it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'"' && byte != b'\\' => quoted.push(byte.into()),
+            byte => {
+                let _ = write!(quoted, "\\{byte:03}");
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_are_a_module_that_only_its_owner_reads() {
+        let connector = Connector::Own {
+            path: "/x".into(),
+            module: "resty.tarantool".into(),
+            convention: Some("new".into()),
+        };
+        let server = Server {
+            address: ([127, 0, 0, 1], 3301).into(),
+            user: "gate".into(),
+            password: "a\"\\\nß".into(),
+        };
+        let files = files(&connector, &[server], Duration::from_millis(500));
+        let settings = files.iter().find(|file| file.path.ends_with("settings.lua")).unwrap();
+        assert_eq!(settings.mode, FileMode::Private);
+        assert_eq!(
+            String::from_utf8(settings.contents.clone()).unwrap(),
+            "return {\n  connector = \"bakeoff.foreign\",\n  module = \"resty.tarantool\",\n  \
+             convention = \"new\",\n  servers = {\n    { host = \"127.0.0.1\", port = 3301, \
+             user = \"gate\", password = \"a\\034\\092\\010\\195\\159\", timeout = 500 },\n  },\n}\n"
+        );
+        let secret = files.iter().filter(|file| file.mode == FileMode::Private);
+        assert_eq!(secret.count(), 1);
+    }
+}

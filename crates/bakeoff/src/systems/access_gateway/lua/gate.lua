@@ -1,0 +1,39 @@
+-- Who may pass: asks Tarantool for each request, by its session's cookie and its path.
+--
+-- What is not certainly granted does not pass: a refusal is a 403, and where nobody said anything it is a
+-- 503. A Lua error here or in a connector is NGINX's own 500.
+
+local settings = require "bakeoff.settings"
+local connector = require(settings.connector)
+
+local servers = settings.servers
+local turn = 0
+
+local gate = {}
+
+-- Whether a session may have a resource, asked of the servers in turn; nil and what is wrong.
+local function ask(session, resource)
+  turn = turn % #servers + 1
+  return connector.check(session, resource, servers[turn])
+end
+
+function gate.enter()
+  local session = ngx.var.cookie_session
+  if not session then return ngx.exit(ngx.HTTP_FORBIDDEN) end
+  local granted, why = ask(session, ngx.var.uri)
+  if granted == true then return end
+  if granted == false then return ngx.exit(ngx.HTTP_FORBIDDEN) end
+  ngx.log(ngx.ERR, "nobody said whether it may pass: ", tostring(why))
+  return ngx.exit(ngx.HTTP_SERVICE_UNAVAILABLE)
+end
+
+-- Asks for a session that there is not, so that what keeps a connector from working shows.
+function gate.try()
+  local granted, why = ask("nobody", "/")
+  if granted == nil then
+    ngx.status = ngx.HTTP_SERVICE_UNAVAILABLE
+    ngx.print(tostring(why))
+  end
+end
+
+return gate

@@ -1,0 +1,70 @@
+//! What an NGINX says of itself, by its `stub_status`, on a port of its own.
+
+use crate::engine::transport::Target;
+use crate::systems::Access;
+use crate::systems::http_session::ask;
+
+/// Where an NGINX tells what it has counted.
+pub(in crate::systems) struct Status(pub(in crate::systems) Target);
+
+impl Status {
+    pub(in crate::systems) fn at(port: u16) -> Self {
+        Self(Target { address: ([127, 0, 0, 1], port).into(), tls: None })
+    }
+
+    /// How many requests it has taken since it started, this one and all others for its status among
+    /// them; an error says what was seen instead.
+    pub(in crate::systems) fn requests(&self, node: &Access) -> Result<u64, String> {
+        let said = self.ask(node, "/status")?;
+        requests_in(&said)
+            .ok_or_else(|| format!("`{}`: its status is `{}`", node.name, said.trim()))
+    }
+
+    /// What it answers at a path of its status server, where that is a success; an error has the
+    /// answer's body.
+    pub(in crate::systems) fn ask(&self, node: &Access, path: &str) -> Result<String, String> {
+        let (status, body) = self.answer(node, path)?;
+        match status {
+            200 => Ok(body),
+            status => {
+                Err(format!("`{}` answered {path} with {status}: {}", node.name, body.trim()))
+            }
+        }
+    }
+
+    /// Status and body of what it answers at a path of its status server.
+    pub(in crate::systems) fn answer(
+        &self,
+        node: &Access,
+        path: &str,
+    ) -> Result<(u16, String), String> {
+        let access = Access {
+            authority: self.0.address.to_string(),
+            target: self.0.clone(),
+            ..node.clone()
+        };
+        ask(&access, "GET", path)
+    }
+}
+
+/// The third number of the line below `server accepts handled requests`.
+fn requests_in(status: &str) -> Option<u64> {
+    let mut lines = status.lines();
+    lines.find(|line| line.trim() == "server accepts handled requests")?;
+    lines.next()?.split_whitespace().nth(2)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_the_third_number() {
+        let status = "Active connections: 2 \nserver accepts handled requests\n 5 4 17 \nReading: 0 \
+                      Writing: 1 Waiting: 1 \n";
+        assert_eq!(requests_in(status), Some(17));
+        for broken in ["", "server accepts handled requests\n", "<html>\n5 4 17\n"] {
+            assert_eq!(requests_in(broken), None, "{broken}");
+        }
+    }
+}

@@ -1,0 +1,514 @@
+//! Access gateways for real: NGINX that asks Tarantool, gates that must not pass, and what goes wrong.
+//!
+//! Not here: Tarantool by itself (`systems`), how a connection is made a first visit (`engine`).
+
+#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use libtest_mimic::Arguments;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use support::case::{Case, Part, Skipped, cached, case, conclude, part, with};
+use support::certificates::Certificates;
+use support::{Bench, Ran, Run, array, audit, decode, figure, folders, text};
+
+const DEBIAN: &[&str] = &["apt-get", "dpkg-deb"];
+const GATE: Case = Case {
+    needs: DEBIAN,
+    parts: &[
+        Part { needs: DEBIAN, ..part("rights", "tarantool") },
+        Part { needs: DEBIAN, ..part("protected", "nginx") },
+    ],
+    ..case("access-gateway", "", 1)
+};
+
+/// The moment of the audit that nothing passed unchecked.
+const PASSAGES: &str = "during the load";
+const REQUEST: &str = "request: {path: /a.gif, expect: {body-size: 43}}";
+const BOTH: &str = "rights: {kind: tarantool}, protected: {kind: nginx}";
+
+fn main() -> ExitCode {
+    type Test = fn(&Case);
+    let tests: [(&str, Test); 10] = [
+        ("who_may_passes_and_who_may_not_is_refused", each_gate),
+        ("a_greeting_that_is_waited_for_again_fails_every_second_request", greets_again),
+        ("a_gate_that_asks_nobody_is_caught", asks_nobody),
+        ("a_connector_that_cannot_work_is_named_with_nginx_s_words", cannot_work),
+        ("what_fails_in_the_gate_does_not_pass", fails_closed),
+        ("nothing_passes_once_tarantool_is_gone", tarantool_is_killed),
+        ("a_certificate_that_does_not_match_is_refused", certificates),
+        ("a_slow_resource_is_waited_for", slow_resource),
+        ("nginx_by_itself_is_a_system", nginx_alone),
+        ("a_gate_that_cannot_be_is_refused_at_its_place", refused),
+    ];
+    let skipped = Skipped::default();
+    let tests = tests.map(|(name, test)| with(name, GATE, &skipped, test));
+    conclude(Arguments::from_args(), tests.into(), &skipped)
+}
+
+fn bench(systems: &[&str], workload: &str, load: &str) -> Bench {
+    let systems: String = systems.iter().map(|line| format!("  {line}\n")).collect();
+    Bench::new(&format!(
+        "title: Gates\nsystems:\n{systems}workloads:\n  work: {{{workload}}}\nloads:\n  load: {{{load}}}\n\
+         trials: 1\n"
+    ))
+}
+
+/// A gate of these options: `, options: {…}` or nothing.
+fn gate(name: &str, options: &str) -> String {
+    format!("{name}: {{kind: access-gateway{options}, parts: {{{BOTH}}}}}")
+}
+
+#[track_caller]
+fn run(bench: Bench) -> Run {
+    let run = bench.run();
+    support::nothing_runs_in(run.bench.path());
+    run
+}
+
+/// The audit of what passed: how many requests passed, and how many were granted.
+#[track_caller]
+fn passages(trial: &Value) -> (u64, u64) {
+    let audits = array(&trial["audits"]);
+    let found = audits.iter().find(|audit| audit["when"] == PASSAGES);
+    let found = found.unwrap_or_else(|| panic!("no such audit: {trial}"));
+    assert_eq!(found["of"], "passages", "{found}");
+    (found["read"].as_u64().unwrap(), found["acknowledged"].as_u64().unwrap())
+}
+
+fn verified(trial: &Value, operation: &str) -> f64 {
+    trial["operations"][operation]["requests_verified"].as_f64().unwrap_or_default()
+}
+
+fn each_gate(_: &Case) {
+    const OPERATIONS: f64 = 600.0;
+    let master_master = "master-master: {kind: access-gateway, options: {workers: 2}, parts: {rights: \
+                         {kind: tarantool, nodes: 2}, protected: {kind: nginx}}}";
+    let checked = run(bench(
+        &[
+            &gate("pooled", ""),
+            &gate("alone", ", options: {connector: per-request}"),
+            master_master,
+        ],
+        &format!("mix: {{request: 80%, denied: 20%}}, keys: {{count: 50}}, {REQUEST}"),
+        &format!("clients: 6, stop: {{operations: {OPERATIONS}}}"),
+    ));
+    assert_eq!(checked.trials().len(), 3, "{}", checked.ran.stderr);
+    for trial in checked.trials() {
+        let reasons = support::reasons(trial);
+        assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{reasons:?} {trial}");
+        assert_eq!(
+            figure(trial, "requests_verified"),
+            OPERATIONS,
+            "{} {trial}",
+            trial["first_errors"]
+        );
+        let (granted, denied) = (verified(trial, "request"), verified(trial, "denied"));
+        assert!(granted > 400.0 && denied > 60.0, "{granted} {denied}");
+        assert_eq!(audit(trial, PASSAGES), "passed", "{trial}");
+        // Exactly what clients were answered, by the word of both witnesses.
+        assert_eq!(passages(trial), (granted as u64, granted as u64), "{trial}");
+    }
+    let system = &checked.record()[0]["systems"][0];
+    for setting in array(&system["settings"]) {
+        assert!(text(&setting["reason"]).len() > 10, "a setting without a reason: {setting}");
+    }
+    for name in ["access_log", "ssl_session_cache", "access_by_lua", "lua_socket_*_timeout"] {
+        let settings = array(&system["settings"]);
+        assert!(settings.iter().any(|one| one["name"] == name), "{name}: {system}");
+    }
+    let unchecked = run(bench(
+        &["unchecked: {kind: access-gateway, options: {connector: none}, parts: {protected: {kind: nginx}}}"],
+        &format!("mix: {{request: 1}}, {REQUEST}"),
+        "clients: 6, keep-alive: off, tls-resumption: off, stop: {operations: 120}",
+    ))
+    .ended_well();
+    assert_eq!(unchecked.figure("requests_verified"), 120.0);
+    assert_eq!(unchecked.audit(PASSAGES), "absent", "nobody is asked, so nothing is promised");
+}
+
+fn greets_again(_: &Case) {
+    let run = run(bench(
+        &[&gate("again", ", options: {connector: greets-again, socket-timeout: 200ms}")],
+        &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
+        "clients: 8, stop: {after: 3s}",
+    ));
+    let trial = run.trial();
+    let (right, failed) = (run.figure("requests_verified"), run.figure("errors"));
+    let share = failed / (right + failed);
+    assert!((0.35..0.65).contains(&share), "{failed} of {} failed", right + failed);
+    assert!(run.invalid_because().contains("% of operations failed"), "{}", run.invalid_because());
+    let record = run.record();
+    let figures = &record[1]["stages"][0]["measurement"]["operations"]["request"];
+    // Nanoseconds: nothing fails before the timeout, and what succeeds is long done by then.
+    let failures = decode(&figures["failed"]);
+    assert_eq!(failures.len() as f64, failed);
+    let lasted = |at: f64| failures.value_at_quantile(at) / 1_000_000;
+    assert!(
+        (195..260).contains(&lasted(0.05)) && lasted(0.5) < 300,
+        "{} {}",
+        lasted(0.05),
+        lasted(0.5)
+    );
+    let fine = decode(&figures["response"]).value_at_quantile(0.5) / 1_000_000;
+    assert!(fine < 100, "{fine} ms");
+    assert_eq!(audit(trial, PASSAGES), "passed", "{trial}");
+    let log = std::fs::read_to_string(logs(&run.bench).join("again-1.log")).unwrap();
+    let lines = log.lines().filter(|line| line.contains("lua tcp socket read timed out"));
+    assert!(lines.count() as f64 >= failed * 0.9, "{log}");
+}
+
+/// A folder of connectors of the test's own.
+fn connectors(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    dir
+}
+
+fn own(dir: &Path, module: &str) -> String {
+    let path = dir.display();
+    gate("own", &format!(", options: {{connector: {{path: \"{path}\", module: {module}}}}}"))
+}
+
+fn asks_nobody(_: &Case) {
+    // One asks nobody at all; the other remembers what it once heard, for everybody.
+    let dir = connectors(&[
+        ("yes.lua", "return { check = function() return true end }"),
+        (
+            "remembers.lua",
+            "local pooled = require 'bakeoff.pooled'\nlocal heard = 0\n\
+             return { check = function(session, resource, server)\n\
+               if session:sub(1, 7) ~= 'session' then return false end\n\
+               heard = heard + 1\n\
+               if heard > 100 then return true end\n\
+               return pooled.check(session, resource, server)\n\
+             end }",
+        ),
+    ]);
+    for (module, granted) in [("yes", 0), ("remembers", 100)] {
+        let run = run(bench(
+            &[&own(dir.path(), module)],
+            &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
+            "clients: 4, stop: {operations: 300}",
+        ));
+        // Clients see nothing of it: all that they asked for they got.
+        assert_eq!(run.figure("requests_verified"), 300.0);
+        assert_eq!(run.audit(PASSAGES), "failed", "{module}: {}", run.trial());
+        assert_eq!(passages(run.trial()), (300, granted));
+        let why = run.invalid_because();
+        let unchecked = format!(
+            "{} requests passed unchecked: 300 in all, with {granted} granted",
+            300 - granted
+        );
+        assert!(why.contains(&unchecked), "{why}");
+    }
+    let denied = run(bench(
+        &[&own(dir.path(), "yes")],
+        &format!("mix: {{request: 1, denied: 1}}, keys: {{count: 50}}, {REQUEST}"),
+        "clients: 2, stop: {operations: 40}",
+    ));
+    assert!(
+        denied.invalid_because().contains("it passed, and had no right to"),
+        "{}",
+        denied.trial()
+    );
+}
+
+fn cannot_work(_: &Case) {
+    let dir = connectors(&[
+        ("broken.lua", "local absent = require 'not_there'\nreturn {}"),
+        ("nothing.lua", "return 'nothing'"),
+        ("syntax.lua", "return {"),
+        ("raises.lua", "return { check = function() error('a fault at once') end }"),
+    ]);
+    for (module, words) in [
+        ("absent.module", "module 'absent.module' not found"),
+        ("broken", "module 'not_there' not found"),
+        ("nothing", "module `nothing` returns nothing that can be asked"),
+        ("syntax", "unexpected symbol near '<eof>'"),
+        ("raises", "a fault at once"),
+    ] {
+        let bench = bench(
+            &[&own(dir.path(), module)],
+            &format!("mix: {{request: 1}}, {REQUEST}"),
+            "clients: 1, stop: {operations: 1}",
+        );
+        let ran = Ran::of(&mut bench.command());
+        let named = ["system `own` cannot be loaded", "the connector", "own-1", words, "hint: "];
+        ran.ends_with(1).complains(&named);
+        let log = std::fs::read_to_string(logs(&bench).join("own-1.log")).unwrap();
+        assert!(log.contains("[error]") && log.contains(words), "{log}");
+    }
+}
+
+fn fails_closed(_: &Case) {
+    let dir = connectors(&[
+        (
+            "raises.lua",
+            "return { check = function(session)\n\
+               if session == 'nobody' then return false end\n\
+               error('a fault of the test')\n\
+             end }",
+        ),
+        (
+            "says_nothing.lua",
+            "return { check = function(session)\n\
+               if session == 'nobody' then return false end\n\
+               return nil, 'nothing to say'\n\
+             end }",
+        ),
+        ("says_much.lua", "return { check = function() return 1 end }"),
+    ]);
+    for (module, status, words) in [
+        ("raises", "500", "a fault of the test"),
+        ("says_nothing", "503", "nothing to say"),
+        ("says_much", "503", "nobody said whether it may pass"),
+    ] {
+        let run = run(bench(
+            &[&own(dir.path(), module)],
+            &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
+            "clients: 2, stop: {operations: 60}",
+        ));
+        assert_eq!(run.figure("errors"), 60.0, "{module}: {}", run.trial());
+        assert!(run.invalid_because().contains(&format!("status: {status}")), "{}", run.trial());
+        assert_eq!(run.audit(PASSAGES), "passed");
+        assert_eq!(passages(run.trial()), (0, 0), "{module}");
+        let log = std::fs::read_to_string(logs(&run.bench).join("own-1.log")).unwrap();
+        assert!(log.contains(words), "{log}");
+    }
+}
+
+/// The folder of a bench's one trial.
+fn trial_of(bench: &Bench) -> PathBuf {
+    let runs = bench.runs();
+    let trials = runs.first().map(|run| folders(&run.join("trials"))).unwrap_or_default();
+    trials.into_iter().next().unwrap_or_default()
+}
+
+fn logs(bench: &Bench) -> PathBuf {
+    trial_of(bench).join("logs")
+}
+
+/// A run that goes on, and the folders of its nodes.
+struct Going {
+    bench: Bench,
+    bakeoff: Child,
+}
+
+impl Going {
+    /// Starts a study and waits until its gate has served some requests.
+    fn start(bench: Bench) -> Self {
+        let stdout = std::fs::File::create(bench.path().join("stdout")).unwrap();
+        let stderr = std::fs::File::create(bench.path().join("stderr")).unwrap();
+        let mut command = bench.command();
+        let bakeoff = command.arg("--json").stdout(stdout).stderr(stderr).spawn().unwrap();
+        let mut going = Self { bench, bakeoff };
+        support::wait_for("a load", Duration::from_secs(60), || {
+            let ended = going.bakeoff.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended early: {}", going.said());
+            going.served().is_some_and(|served| served > 200)
+        });
+        going
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.bench.path().join("stderr")).unwrap_or_default()
+    }
+
+    fn node(&self, name: &str) -> PathBuf {
+        trial_of(&self.bench).join("nodes").join(name)
+    }
+
+    /// How many requests the gate has answered, as soon as it says so.
+    fn served(&self) -> Option<u64> {
+        let config = std::fs::read_to_string(self.node("own-1").join("nginx.conf")).ok()?;
+        let mut listens = config.lines().filter_map(|line| line.trim().strip_prefix("listen "));
+        let status = listens.next_back()?.trim_end_matches(';').to_owned();
+        let mut stream = TcpStream::connect(status).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+        stream.write_all(b"GET /status HTTP/1.0\r\n\r\n").ok()?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said).ok()?;
+        let numbers = said.lines().skip_while(|line| !line.starts_with("server accepts")).nth(1)?;
+        numbers.split_whitespace().nth(2)?.parse().ok()
+    }
+
+    /// The processes of a node.
+    fn processes(&self, node: &str) -> Vec<Pid> {
+        let all = support::processes_of(&self.node(node));
+        let pids = all.iter().filter_map(|one| one.split(':').next()?.parse().ok());
+        pids.filter_map(Pid::from_raw).collect()
+    }
+
+    fn signal(&self, node: &str, signal: Signal) {
+        let processes = self.processes(node);
+        assert!(!processes.is_empty(), "nothing runs of {node}");
+        for pid in processes {
+            kill_process(pid, signal).ok();
+        }
+    }
+
+    /// Waits for its end.
+    fn done(mut self) -> Run {
+        let status = self.bakeoff.wait().unwrap();
+        let stdout = std::fs::read_to_string(self.bench.path().join("stdout")).unwrap();
+        let stderr = self.said();
+        let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}\n{stderr}"));
+        support::nothing_runs_in(&self.bench.out());
+        Run { report, ran: Ran { code: status.code(), stdout, stderr }, bench: self.bench }
+    }
+}
+
+fn tarantool_is_killed(_: &Case) {
+    let going = Going::start(bench(
+        &[&gate("own", "")],
+        &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
+        "clients: 8, stop: {after: 4s}",
+    ));
+    going.signal("own-rights-1", Signal::KILL);
+    let run = going.done();
+    let trial = run.trial();
+    assert!(run.figure("errors") > 100.0, "{trial}");
+    let why = run.invalid_because();
+    assert!(why.contains("own-rights-1") && why.contains("SIGKILL"), "{why}");
+    // What it had granted by then is known, and no more than that passed.
+    assert_eq!(audit(trial, PASSAGES), "passed", "{trial}");
+    let (passed, granted) = passages(trial);
+    assert!(passed as f64 >= run.figure("requests_verified") && granted - passed <= 8, "{trial}");
+}
+
+fn slow_resource(_: &Case) {
+    let going = Going::start(bench(
+        &[&gate("own", "")],
+        &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
+        "clients: 8, stop: {after: 3s}, timeout: 5s",
+    ));
+    going.signal("own-protected-1", Signal::STOP);
+    std::thread::sleep(Duration::from_millis(800));
+    going.signal("own-protected-1", Signal::CONT);
+    let run = going.done();
+    assert_eq!(run.figure("errors"), 0.0, "{}", run.trial());
+    assert_eq!(run.audit(PASSAGES), "passed");
+    let slowest =
+        decode(&run.record()[1]["stages"][0]["measurement"]["operations"]["request"]["response"]);
+    assert!(slowest.max() > 700_000_000, "{} ns", slowest.max());
+}
+
+/// An NGINX of the test's own.
+struct Own {
+    child: Child,
+    dir: tempfile::TempDir,
+    port: u16,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        support::nothing_runs_in(self.dir.path());
+    }
+}
+
+fn nginx(certificates: &Certificates) -> Own {
+    let dir = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
+    let (cert, key) = (cert.display(), key.display());
+    // As one process, which its end is.
+    let config = format!(
+        "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\n\
+         access_log off;\nclient_body_temp_path a;\nproxy_temp_path b;\nfastcgi_temp_path c;\n\
+         uwsgi_temp_path d;\nscgi_temp_path e;\nserver {{\nlisten 127.0.0.1:{port} ssl;\n\
+         ssl_certificate {cert};\nssl_certificate_key {key};\nlocation / {{ empty_gif; }}\n}}\n}}\n"
+    );
+    std::fs::write(dir.path().join("nginx.conf"), config).unwrap();
+    let mut command = Command::new(cached("nginx"));
+    command.args(["-p", "./", "-c", "nginx.conf"]).current_dir(dir.path());
+    let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let own = Own { child, dir, port };
+    support::wait_for("NGINX", Duration::from_secs(10), || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    own
+}
+
+fn certificates(_: &Case) {
+    let certificates = Certificates::new();
+    let own = nginx(&certificates);
+    let study = |ca: &str| {
+        let (port, ca) = (own.port, certificates.path(ca));
+        let system = format!(
+            "gate: {{kind: access-gateway, endpoints: [\"https://127.0.0.1:{port}\"], tls: {{ca: \"{}\"}}}}",
+            ca.display()
+        );
+        bench(
+            &[&system],
+            &format!("mix: {{request: 1}}, {REQUEST}"),
+            "clients: 2, stop: {operations: 50}",
+        )
+    };
+    let good = study("ca.pem").run().ended_well();
+    assert_eq!(good.figure("requests_verified"), 50.0);
+    let refused = Ran::of(&mut study("other.pem").command());
+    refused.ends_with(4).complains(&["certificate", "127.0.0.1", "hint: "]);
+}
+
+fn nginx_alone(_: &Case) {
+    for (options, size, settings) in [
+        ("", 43, ""),
+        (", options: {body-size: 64KiB, tls: on, workers: 2}", 65_536, "ssl_session_cache"),
+    ] {
+        let run = run(bench(
+            &[&format!("web: {{kind: nginx{options}}}")],
+            &format!("mix: {{request: 1}}, request: {{path: \"/{{key}}\", expect: {{body-size: {size}}}}}"),
+            "clients: 4, stop: {operations: 200}",
+        ))
+        .ended_well();
+        assert_eq!(run.figure("requests_verified"), 200.0, "{}", run.trial());
+        let record = run.record();
+        let system = &record[0]["systems"][0];
+        assert!(text(&system["version"]).starts_with("1."), "{system}");
+        let all = array(&system["settings"]);
+        assert!(settings.is_empty() || all.iter().any(|one| one["name"] == settings), "{system}");
+    }
+}
+
+fn refused(_: &Case) {
+    let refused = |systems: &str, mix: &str, named: &[&str]| {
+        let bench = bench(
+            &[systems],
+            &format!("mix: {{{mix}}}, {REQUEST}"),
+            "clients: 1, stop: {operations: 1}",
+        );
+        Ran::of(&mut bench.command()).ends_with(2).complains(named);
+    };
+    let open = "own: {kind: access-gateway, options: {connector: none}, parts: {protected: {kind: nginx}}}";
+    refused(
+        open,
+        "denied: 1",
+        &["cannot `denied`", "lets everybody pass", "`systems`", "study.yaml:5"],
+    );
+    let alone = "own: {kind: access-gateway, parts: {protected: {kind: nginx}}}";
+    refused(alone, "request: 1", &["nobody knows who may pass", "rights: {kind: tarantool}"]);
+    let nothing = "own: {kind: access-gateway, parts: {rights: {kind: tarantool}}}";
+    refused(nothing, "request: 1", &["it protects nothing"]);
+    let half = gate("own", ", options: {connector: {path: ./x}}");
+    refused(&half, "request: 1", &["needs both a path and a module"]);
+    let which = gate("own", ", options: {connector: own}");
+    refused(&which, "request: 1", &["does not say which connector"]);
+    refused(
+        &gate("own", ", options: {workers: 0}"),
+        "request: 1",
+        &["its workers are not 1 to 1024"],
+    );
+}
