@@ -43,12 +43,16 @@ fn section(system: &dyn System, text: &mut String) {
     row("acknowledges a write", &promises.acknowledged);
     row("reads", &promises.reads);
     if !kind.is_part() {
-        row("`reads:` in a study", &reads.join(", "));
+        if !reads.is_empty() {
+            row("`reads:` in a study", &reads.join(", "));
+        }
         row("operations", &operations.join(", "));
     }
     row("nodes", &nodes);
     if !kind.is_part() {
-        row("largest value", &format!("{} bytes", kind.value_size_max));
+        if kind.value_size_max < u64::MAX {
+            row("largest value", &format!("{} bytes", kind.value_size_max));
+        }
         row("operations in flight on one session", &kind.in_flight_max.to_string());
     }
     row("can come from", &sources(system));
