@@ -173,6 +173,22 @@ fn a_certificate_that_does_not_match_is_told_at_once() {
 }
 
 #[test]
+fn a_sidecar_that_answers_plain_requests_where_it_must_not_is_told_at_once() {
+    let study = study("istio", "");
+    let Some(ingredients) = ingredients(&study.systems[0]) else { return };
+    let dir = TempDir::new().unwrap();
+    let mut members = described(&ingredients, &dir);
+    let files = &mut node_of(&mut members, mesh::CONTROL_PLANE).files;
+    let policy = files.iter_mut().find(|file| file.path.ends_with("PeerAuthentication.yaml"));
+    let policy = &mut policy.unwrap().contents;
+    let lax = String::from_utf8(policy.clone()).unwrap().replace("STRICT", "PERMISSIVE");
+    *policy = lax.into_bytes();
+    let error = start(members, &dir).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("answered a plain request"), "{error}");
+    assert!(error.contains("there is no mutual TLS in force"), "{error}");
+}
+
+#[test]
 fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent() {
     let study = study("consul", "");
     let Some(ingredients) = ingredients(&study.systems[0]) else { return };
