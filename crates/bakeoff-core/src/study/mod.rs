@@ -133,8 +133,9 @@ pub struct System {
 /// A command that serves, and how to tell that it does.
 ///
 /// In its words, its environment and its files `{port}` stands for the port that clients connect to,
-/// `{port:NAME}` for another one of its own, `{dir}` for the folder of its data, `{node}` for its
-/// name and `{ROLE}` for the address of a part, `127.0.0.1:8080`.
+/// `{port:NAME}` for another one of its own, `{dir}` for the folder of its data, `{here}` for the
+/// folder that bakeoff was started in, `{node}` for its name and `{ROLE}` for the address of a part,
+/// `127.0.0.1:8080`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// The program and its arguments.

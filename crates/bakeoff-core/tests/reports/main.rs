@@ -8,6 +8,7 @@ mod html;
 mod large;
 mod noticed;
 mod old_records;
+mod searched;
 
 use std::collections::BTreeMap;
 use std::path::Path;

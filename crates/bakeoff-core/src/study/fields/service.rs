@@ -5,8 +5,9 @@ use super::{Form, Table, always, default, maybe};
 pub(in crate::study) static PROCESS: Table = Table {
     name: "process",
     meaning: "A command that serves. `{port}` stands for the port that clients connect to, `{port:NAME}` \
-              for another one of its own, `{dir}` for the folder of its data, `{node}` for its name, \
-              and `{ROLE}` for the address of a part, as `127.0.0.1:8080`.",
+              for another one of its own, `{dir}` for the folder of its data, in which it is started, \
+              `{here}` for the folder that bakeoff was started in, `{node}` for its name, and `{ROLE}` \
+              for the address of a part, as `127.0.0.1:8080`. `{{port}}` is the text itself.",
     one_of: &[],
     fields: &[
         always(
