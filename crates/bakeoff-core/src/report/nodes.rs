@@ -132,7 +132,7 @@ pub(super) fn table(of: &Comparison) -> Option<Table> {
     };
     let roles = Column {
         head: vec!["part".to_owned()],
-        cells: rows.iter().map(|(_, _, role)| role.unwrap_or(NOTHING).to_owned()).collect(),
+        cells: rows.iter().map(|(_, _, role)| role.unwrap_or("itself").to_owned()).collect(),
     };
     let mut columns = vec![
         column("CPU|mean", |node| Some(node.cpu_mean_percent), &quantity(Quantity::CpuMeanSum)),

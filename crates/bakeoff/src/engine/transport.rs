@@ -168,6 +168,11 @@ impl Link {
         }
     }
 
+    /// Whether there is nothing to agree on, or TLS was agreed on.
+    pub(crate) fn is_agreed(&self) -> bool {
+        !self.to_agree
+    }
+
     fn note_agreement(&mut self) {
         let done = self.tls.as_ref().filter(|tls| !tls.is_handshaking());
         if let Some(kind) = done.and_then(|tls| tls.handshake_kind()) {

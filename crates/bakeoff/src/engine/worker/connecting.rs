@@ -31,10 +31,13 @@ impl<W: Work> Worker<'_, W> {
         true
     }
 
-    /// Lets operations begin on a connection whose greetings are done.
+    /// Lets operations begin on a connection whose greetings are done, those of TLS among them: a
+    /// handshake is no part of the first operation of a connection that is kept.
     pub(super) fn come_up_if_open(&mut self, index: usize) {
-        let client = &self.clients[index];
-        if matches!(&client.connection, Connection::Greeting { session, .. } if session.is_open()) {
+        if let Connection::Greeting { link, session, .. } = &self.clients[index].connection
+            && session.is_open()
+            && link.is_agreed()
+        {
             self.come_up(index);
         }
     }
