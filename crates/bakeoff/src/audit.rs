@@ -56,7 +56,6 @@ pub(crate) fn judge(
         audit.verdict = Verdict::Failed("no node is left to read from".into());
         return audit;
     }
-    // What does not arrive is found missing below.
     let unsettled = system.settle(&nodes).err();
     let drive = Drive::once(asked, CLIENTS_MAX, 1, TIMEOUT);
     let driven = system.drive(KvLoad {
@@ -87,7 +86,7 @@ pub(crate) fn judge(
     audit.wrong = findings.wrong;
     audit.unreadable = asked.saturating_sub(findings.read);
     audit.examples = findings.examples;
-    audit.examples.extend(unsettled);
+    audit.examples.extend(unsettled.clone());
     if measurement.interrupted {
         audit.verdict = Verdict::NotChecked("interrupted".into());
     } else if audit.lost + audit.wrong > 0 {
@@ -106,6 +105,9 @@ pub(crate) fn judge(
             count_text(audit.unreadable),
             count_text(asked),
         ));
+    } else if let Some(why) = unsettled {
+        // What was read here is right, and is not what every client would read.
+        audit.verdict = Verdict::Failed(why);
     }
     audit
 }

@@ -181,7 +181,8 @@ pub(crate) trait System: fmt::Debug + Sync {
     }
 
     /// Waits until what was acknowledged is on all nodes, for a system that hands it on after it has
-    /// acknowledged it and has no leader to ask; an error tells which nodes lack what. Called once
+    /// acknowledged it and has no leader to ask; an error tells which nodes lack it, or hold
+    /// something else for good. Called once
     /// all keys are written, and before what was acknowledged is read back.
     fn settle(&self, nodes: &[Access]) -> Result<(), String> {
         let _ = nodes;

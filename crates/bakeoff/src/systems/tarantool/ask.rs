@@ -43,6 +43,30 @@ pub(super) fn look(node: &Access) -> Result<Look, String> {
     })
 }
 
+/// How long a node may take to go through all that it has: a million keys take seconds.
+const SUMMED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Whether nodes that have each other's writes hold the same. They do not where a key was written
+/// at two of them at once: each may have kept another value, for good.
+pub(super) fn alike(nodes: &[Access]) -> Result<(), String> {
+    let mut first = None;
+    for node in nodes {
+        let sum = call(node, SUMMED_WITHIN, "bakeoff.sum", &[], |mut said| {
+            let mut next = || said.next()?.unsigned();
+            Some((next()?, next()?))
+        })?;
+        let (with, theirs) = first.get_or_insert((node, sum));
+        if *theirs != sum {
+            return Err(format!(
+                "`{}` and `{}` have each other's writes and differ for good: of two writes of a key \
+                 at two nodes at once each has kept another",
+                with.name, node.name
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Calls a function once. `read` makes of what it returns what is wanted of it, if it is that.
 pub(super) fn call<T>(
     node: &Access,

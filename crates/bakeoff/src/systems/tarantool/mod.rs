@@ -231,7 +231,7 @@ impl System for Tarantool {
             // One that is busy with others' writes may not answer for a while.
             let came = nodes.iter().map(|node| Ok(ask::look(node)?.came));
             let seen = match came.collect::<Result<Vec<_>, String>>() {
-                Ok(came) if came.iter().all(|one| *one == came[0]) => return Ok(()),
+                Ok(came) if came.iter().all(|one| *one == came[0]) => return ask::alike(nodes),
                 Ok(_) => {
                     let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
                     format!("{} do not have each other's writes", names.join(" and "))

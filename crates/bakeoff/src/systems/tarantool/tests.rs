@@ -103,6 +103,23 @@ fn masters_have_what_any_of_them_was_told_and_count_together() {
     assert_eq!(counted(&nodes), (7, 1));
     assert_eq!(counted(&nodes[..1]), (2, 0), "each counts its own");
 
+    // The same sessions at two nodes at once, for other resources: nothing decides which are right.
+    let at_once = std::sync::Barrier::new(2);
+    std::thread::scope(|threads| {
+        for (node, resources) in [(&nodes[0], b"/a"), (&nodes[1], b"/b")] {
+            let at_once = &at_once;
+            threads.spawn(move || {
+                let many = [Value::Unsigned(0), Value::Unsigned(20_000), Value::Text(resources)];
+                at_once.wait();
+                call(node, patience, "bakeoff.make_sessions", &many, |_| Some(())).unwrap();
+            });
+        }
+    });
+    let differ = Tarantool.settle(&nodes).unwrap_err();
+    assert!(differ.starts_with("`tarantool-1` and `tarantool-"), "{differ}");
+    assert!(differ.contains(" have each other's writes and differ for good"), "{differ}");
+    fill_sessions(&nodes, 200).unwrap();
+
     let password = nodes[0].memory.get::<Credentials>().unwrap().password.clone();
     assert!(!running.command_lines().contains(&password));
     assert_eq!(shown_to_others(running.dir.path(), &password), None, "its address holds it");
