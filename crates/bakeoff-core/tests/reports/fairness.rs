@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::{ErrorKind, Handshakes};
-use bakeoff_core::record::{Acknowledged, Freshness, PartRecord, Record, Setting, SystemRecord};
+use bakeoff_core::record::{
+    Acknowledged, FloorRoundTrips, Freshness, PartRecord, Record, Setting, SystemRecord,
+};
 use bakeoff_core::report::fairness::{Row, Weight};
 use bakeoff_core::report::{self, Report};
 use bakeoff_core::study::{
@@ -545,7 +547,11 @@ fn what_was_reached_of_the_floor_is_said_and_no_more_than_follows() {
     }
     // Of operations that share a connection several share each round trip.
     let mut deep = repeated();
-    deep.header.study.loads[0].in_flight = 64;
+    let floor = deep.header.environment.floor.as_mut().unwrap();
+    let with_more = floor.round_trips.last().unwrap().clone();
+    floor.round_trips.push(FloorRoundTrips { clients: 128, ..with_more });
+    assert!(floor_lines(&deep).iter().any(|line| line.contains("loopback")));
+    deep.header.study.loads[0].in_flight = 2;
     assert!(floor_lines(&deep).iter().all(|line| !line.contains("loopback")));
     let mut open = repeated();
     open.header.study.loads[0].arrivals = Arrivals::Poisson { rate: 500.0 };
