@@ -49,7 +49,8 @@ impl<'a> Contender<'a> {
                     "istio" => Plane::Istio,
                     _ => return None,
                 };
-                (part("application")?, Some(plane))
+                // What others would be in a container, nobody knows here.
+                (part("application").filter(|part| part.kind == "application")?, Some(plane))
             }
             _ => return None,
         };

@@ -5,8 +5,8 @@
 //! the engine drives the sessions. The command line, the tables of the docs and the tests derive
 //! from [`registry`].
 
-pub(crate) mod application;
 pub(crate) mod access_gateway;
+pub(crate) mod application;
 pub(crate) mod canary;
 #[cfg(test)]
 mod consistency;

@@ -48,7 +48,7 @@ const OPTIONS: &[KindOption] = &[
 const ROLES: &[Role] = &[
     Role {
         name: mesh::APPLICATION,
-        kinds: &["application"],
+        kinds: &["application", "nginx", "process"],
         stands: Stands::Behind,
         meaning: "what answers requests in the end",
     },
@@ -166,6 +166,12 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
                 format!("add `{}: {{kind: {}}}` to its `parts`", role.name, role.kinds[0]),
             ));
         }
+    }
+    if option(&system.parts[mesh::APPLICATION], "tls") == Some("on") {
+        return wrong(
+            "a sidecar speaks plain HTTP to its application, and this one wants TLS",
+            "leave `tls` out of the application's options: what leaves the machine is the sidecar's",
+        );
     }
     let plane = &system.parts[mesh::CONTROL_PLANE];
     if option(system, mesh::MUTUAL_TLS) == Some("off") && plane.kind == "consul" {
