@@ -15,8 +15,8 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use crate::failure::Failure;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
 use crate::install::Installed;
-use crate::systems::{ASKED, Asked, Description, setting};
-use crate::tls::{Authority, LOOPBACK};
+use crate::systems::{ASKED, Asked, Description, Memory, setting};
+use crate::tls::{Authority, CaPem, LOOPBACK};
 
 /// The most connections of a worker, where the machine allows as many files.
 const CONNECTIONS_MAX: u64 = 10_000;
@@ -106,13 +106,14 @@ impl Plan<'_> {
             contents: contents.into_bytes(),
             mode: FileMode::Readable,
         };
-        let mut tls = None;
+        let (mut tls, memory) = (None, Memory::default());
         if self.tls {
             let unmade =
                 |why: Failure| HostError::Spec { node: name.clone(), problem: why.to_string() };
             let authority = Authority::new().map_err(unmade)?;
             let identity = authority.server(LOOPBACK).map_err(unmade)?;
             tls = Some(authority.client_config(&[]).map_err(unmade)?);
+            memory.keep(CaPem(authority.ca_pem()));
             let key = readable(KEY, identity.key_pem.clone());
             files.push(NodeFile { mode: FileMode::Private, ..key });
             files.push(readable(CERTIFICATE, identity.cert_pem));
@@ -135,7 +136,7 @@ impl Plan<'_> {
             ..NodeSpec::default()
         };
         let settings = self.settings(asked).into_iter().chain(own).collect();
-        Ok(Description { nodes: vec![node], settings, tls, ..Description::default() })
+        Ok(Description { nodes: vec![node], settings, tls, memory, ..Description::default() })
     }
 
     /// What departs from NGINX's defaults in every one.

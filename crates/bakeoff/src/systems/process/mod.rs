@@ -36,7 +36,7 @@ pub(crate) struct Process;
 
 const ROLES: &[Role] = &[Role {
     name: "backend",
-    kinds: &["process"],
+    kinds: &["process", "nginx"],
     stands: Stands::Behind,
     meaning: "what it stands before; `{backend}` is its address",
 }];
