@@ -146,6 +146,11 @@ pub fn gist(text: &str) -> String {
 pub fn gist_of_answer(text: &str) -> String {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (status, rest) = text.split_at(digits);
+    // A page for people says what it says in its title.
+    let title = rest.split_once("<title>").and_then(|(_, page)| page.split_once("</title>"));
+    if let Some((title, _)) = title.filter(|_| rest.starts_with(':')) {
+        return cut(&format!("{status}: {}", reduced(title, false)));
+    }
     match status.is_empty() || !(rest.is_empty() || rest.starts_with(':')) {
         true => reduced(text, false),
         false => cut(&format!("{status}{}", reduced(rest, false))),
@@ -352,6 +357,8 @@ mod tests {
             "503: {\"errors\":[\"node 3 is sealed\"]}",
             "503: {\"errors\":[\"node N is sealed\"]}",
         );
+        let page = "<html> <head><title>503 Not Now</title></head> <body>503 Not Now</body>";
+        check(&format!("503: {page}"), "503: N Not Now");
         check("key `bakeoff/0a` has 12 bytes", "key `…` has N bytes");
         check("12 bytes are missing", "N bytes are missing");
     }

@@ -288,9 +288,7 @@ impl Attempt<'_, '_> {
         let keyed = Arc::new(Keyed::new(workload, self.trial.seed, ages));
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::Failed)?;
         let mut nodes = Routes::of(&cluster, workload, load).map_err(Ended::Failed)?;
-        if !load.tls_resumption {
-            nodes.each_visit_first();
-        }
+        nodes.sessions(load.tls_resumption);
         self.record.targets = nodes.names();
         if workload.fill {
             self.phase("filling");
@@ -526,14 +524,18 @@ impl Routes {
         targets(workload.writes()).map(Self::Same)
     }
 
-    /// From here on no connection takes up a TLS session that another one had.
-    fn each_visit_first(&mut self) {
+    /// From here on no connection takes up a TLS session that another one had; or only those of
+    /// the load, since who looked whether a node is ready is none of its clients.
+    fn sessions(&mut self, resumed: bool) {
         let nodes = match self {
             Self::Same(nodes) => nodes.iter_mut().chain([].iter_mut()),
             Self::Apart { writes, reads } => writes.iter_mut().chain(reads.iter_mut()),
         };
         for tls in nodes.filter_map(|node| node.target.tls.as_mut()) {
-            tls.config = tls::without_resumption(&tls.config);
+            tls.config = match resumed {
+                true => tls::with_sessions_of_its_own(&tls.config),
+                false => tls::without_resumption(&tls.config),
+            };
         }
     }
 

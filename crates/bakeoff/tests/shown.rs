@@ -62,7 +62,7 @@ fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
     let said = format!("{failed} failures lasted 300 ms to 3");
     let timeout = "as long as a timeout of 300ms somewhere behind the server would make them";
     finds(&run, &[&said, timeout, &format!("they were {failed} × `status`: 500")]);
-    finds(&run, &["gate's servers wrote ", "on gate-1: request N for \"…\" came to nothing"]);
+    finds(&run, &["gate's servers wrote ", "× on gate-1: request N for \"…\" came to nothing"]);
 
     let trial = trial(&run);
     let [log] = array(&trial["said"]) else { panic!("{}", trial["said"]) };
@@ -207,7 +207,7 @@ fn handshakes(load: &str) -> (Run, u64, u64) {
 #[test]
 fn handshakes_are_counted_full_and_resumed() {
     let (_, full, resumed) = handshakes("");
-    assert_eq!(full + resumed, 4, "one for each client, before the load begins");
+    assert_eq!((full + resumed, full > 0), (4, true), "one for each client; the first is anew");
     let (run, full, resumed) = handshakes(", keep-alive: off");
     assert_eq!(full + resumed, 40, "one for each request");
     assert!((1..=8).contains(&full) && resumed >= 32, "{full} full, {resumed} resumed");

@@ -11,8 +11,10 @@ use crate::units::{ByteCount, count_text, plural, trials_text};
 
 use super::comparison::{Comparison, Contender};
 
-/// So many lines at the least are said above the tables.
+/// So many lines at the least are said above the tables,
 const LINES_WORTH_SAYING: u64 = 20;
+/// and so many kinds of them.
+const KINDS_ABOVE: usize = 2;
 /// How many kinds of each system a terminal and Markdown show.
 const KINDS_SHOWN: usize = 6;
 
@@ -67,14 +69,18 @@ pub(super) fn finding(of: &Contender, place: &str) -> Option<String> {
     let errors: Vec<Complaint> =
         complaints(of).into_iter().filter(|one| one.level >= Level::Error).collect();
     let all: u64 = errors.iter().map(|one| one.count).sum();
-    let most = errors.first().filter(|_| all >= LINES_WORTH_SAYING)?;
+    if all < LINES_WORTH_SAYING {
+        return None;
+    }
+    let most = errors.iter().take(KINDS_ABOVE);
+    let most: Vec<String> = most
+        .map(|one| format!("{} × on {}: {}", count_text(one.count), one.node, one.what))
+        .collect();
     Some(format!(
-        "{}'s servers wrote {} into their logs while they were loaded under {place}, {} of them on {}: {}",
+        "{}'s servers wrote {} into their logs while they were loaded under {place}: {}",
         of.system,
         plural(all, "error"),
-        count_text(most.count),
-        most.node,
-        most.what
+        most.join("; ")
     ))
 }
 

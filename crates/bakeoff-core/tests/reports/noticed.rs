@@ -203,7 +203,8 @@ fn what_the_servers_said_is_shown_with_its_count_and_an_example() {
     }
     let report = Report::new(&record);
     let said = "etcd's servers wrote 84 errors into their logs while they were loaded under \
-                reads/steady, 80 of them on etcd-1: lua tcp socket read timed out";
+                reads/steady: 80 × on etcd-1: lua tcp socket read timed out; 4 × on etcd-1: worker \
+                exited";
     assert_eq!(report.findings(), [said]);
     let text = report::terminal(&report, &PLAIN);
     for line in [

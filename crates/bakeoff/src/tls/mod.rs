@@ -83,10 +83,20 @@ pub(crate) fn client_config(
     Ok(Arc::new(config))
 }
 
+/// Of how many servers sessions are remembered: rustls's default.
+const SESSIONS_MAX: usize = 256;
+
 /// The same side, each of whose connections is a first visit.
 pub(crate) fn without_resumption(config: &ClientConfig) -> Arc<ClientConfig> {
     let mut config = config.clone();
     config.resumption = Resumption::disabled();
+    Arc::new(config)
+}
+
+/// The same side, which takes up sessions that it had itself and no others.
+pub(crate) fn with_sessions_of_its_own(config: &ClientConfig) -> Arc<ClientConfig> {
+    let mut config = config.clone();
+    config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
     Arc::new(config)
 }
 
