@@ -40,7 +40,9 @@ local function exchange(sock, kind, body)
   message, why = sock:receive(size)
   if not message then return nil, "half an answer: " .. why end
   local head, at = messagepack.decode(message)
-  if type(head) ~= "table" then return nil, "an answer without a header" end
+  if type(head) ~= "table" then
+    return nil, "an answer without a header: " .. tostring(head == nil and at or head)
+  end
   if head[SYNC] ~= expected then return nil, "the answer to another request" end
   local answer = {}
   if at <= #message then
