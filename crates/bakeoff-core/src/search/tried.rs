@@ -79,14 +79,19 @@ impl Tried {
         }
     }
 
-    /// Of tries in their order, the lowest rate above another that broke the objective, as it was
-    /// tried last.
+    /// Of tries in their order, the lowest rate above another that broke the objective when it was
+    /// tried last: one that kept it the second time did not.
     pub fn broken_above<'a>(
         tries: impl DoubleEndedIterator<Item = &'a Self>,
         rate: f64,
     ) -> Option<&'a Self> {
-        let broken = tries.rev().filter(|one| one.rate > rate && !one.kept());
-        // Of equal ones the first: the last of the tries.
+        let mut seen = Vec::new();
+        let last = tries.rev().filter(|one| {
+            let is_last = !seen.contains(&one.rate);
+            seen.push(one.rate);
+            is_last
+        });
+        let broken = last.filter(|one| one.rate > rate && !one.kept());
         broken.min_by(|a, b| a.rate.total_cmp(&b.rate))
     }
 }
@@ -203,5 +208,11 @@ mod tests {
         let found = Tried::broken_above(tries.iter(), 4.0).unwrap();
         assert_eq!(found.broken_by, ["c"]);
         assert_eq!(Tried::broken_above(tries.iter(), 8.0), None);
+        let again = [tried(6.0, &["b"], true), tried(6.0, &[], false), tried(8.0, &["a"], false)];
+        assert_eq!(
+            Tried::broken_above(again.iter(), 4.0).unwrap().rate,
+            8.0,
+            "6 was kept after all"
+        );
     }
 }

@@ -58,9 +58,9 @@ pub(super) struct SearchResult {
 impl SearchResult {
     /// The lowest rate above another that broke the objective, as it was tried last.
     pub(super) fn broken_above(&self, rate: f64) -> Option<&Try> {
-        let broken = |one: &&Try| one.rate > rate && !one.broken_by.is_empty();
-        // Of equal ones the first: the last of the tries.
-        self.tries.iter().rev().filter(broken).min_by(|a, b| a.rate.total_cmp(&b.rate))
+        let tries: Vec<Tried> = self.tries.iter().map(Try::tried).collect();
+        let bound = Tried::broken_above(tries.iter(), rate)?.rate;
+        self.tries.iter().rev().find(|one| one.rate == bound)
     }
 
     /// Whether the server's highest rate is known, or that it is beyond all that was tried.
