@@ -12,48 +12,49 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub(crate) struct Apart {
     before: CpuSet,
     cpus: Vec<u32>,
+    shared: bool,
 }
 
 impl Apart {
-    /// Keeps this thread, and those that it will start, to CPUs that none of the nodes is pinned to.
-    /// `None` where no node is pinned; an error says why it cannot be, ready to stand in a verdict.
+    /// Keeps this thread, and those that it will start, to CPUs that none of the nodes is pinned to;
+    /// where there are none, to those that the fewest are pinned to. Nodes that are pinned to none may
+    /// run on any. `None` where no node is pinned; an error says why it cannot be, ready to stand in
+    /// a verdict.
     pub(crate) fn from<'a>(nodes: impl Iterator<Item = &'a [u32]>) -> Option<Result<Self, String>> {
         let nodes: Vec<&[u32]> = nodes.collect();
-        if nodes.iter().all(|cpus| cpus.is_empty()) {
-            return None;
-        }
-        if nodes.iter().any(|cpus| cpus.is_empty()) {
-            return Some(Err(
-                "not all of its nodes are pinned to CPUs, so that none is left".into()
-            ));
-        }
-        Some(Self::to_the_rest(&nodes))
+        nodes.iter().any(|cpus| !cpus.is_empty()).then(|| Self::to_the_rest(&nodes))
     }
 
     fn to_the_rest(nodes: &[&[u32]]) -> Result<Self, String> {
         let unknown = |error| format!("the CPUs of this process cannot be seen: {error}");
         let before = sched_getaffinity(None).map_err(unknown)?;
-        let mut rest = before;
-        for &cpu in nodes.iter().copied().flatten() {
-            rest.unset(cpu as usize);
-        }
+        let own = (0..CpuSet::MAX_CPU).filter(|&cpu| before.is_set(cpu)).map(|cpu| cpu as u32);
+        let pinned = |cpu: u32| nodes.iter().filter(|cpus| cpus.contains(&cpu)).count();
+        let own: Vec<(u32, usize)> = own.map(|cpu| (cpu, pinned(cpu))).collect();
+        let fewest = own.iter().map(|&(_, nodes)| nodes).min().unwrap_or(0);
         let cpus: Vec<u32> =
-            (0..CpuSet::MAX_CPU).filter(|&cpu| rest.is_set(cpu)).map(|cpu| cpu as u32).collect();
-        if cpus.is_empty() {
-            let taken: std::collections::BTreeSet<u32> =
-                nodes.iter().copied().flatten().copied().collect();
-            let taken = taken.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-            return Err(format!(
-                "its nodes are pinned to CPUs {taken}, and bakeoff may run on no others: it shares them"
-            ));
+            own.iter().filter(|&&(_, nodes)| nodes == fewest).map(|&(cpu, _)| cpu).collect();
+        if fewest > 0 && cpus.len() == own.len() {
+            return Err(
+                "its nodes are pinned to all CPUs that bakeoff may run on, so that none is \
+                        left: it shares them"
+                    .to_owned(),
+            );
         }
+        let mut rest = CpuSet::new();
+        cpus.iter().for_each(|&cpu| rest.set(cpu as usize));
         sched_setaffinity(None, &rest)
             .map_err(|error| format!("this thread cannot be pinned: {error}"))?;
-        let apart = Self { before, cpus };
+        let apart = Self { before, cpus, shared: fewest > 0 };
         match sched_getaffinity(None) {
             Ok(now) if now == rest => Ok(apart),
             _ => Err("this thread was pinned, and runs elsewhere all the same".to_owned()),
         }
+    }
+
+    /// Whether nodes are pinned to the same CPUs.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// The CPUs that are left, in order.
@@ -94,12 +95,21 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_kept_apart_where_nothing_or_not_all_is_pinned_or_nothing_is_left() {
+    fn where_no_cpu_is_left_it_keeps_to_those_that_the_fewest_nodes_have() {
+        let all = own();
+        let [first, .., last] = all[..] else { return };
+        let gates: Vec<u32> = all.iter().copied().filter(|&cpu| cpu != last).collect();
+        let nodes = [&all[..], &gates, &[first], &[]];
+        let apart = Apart::from(nodes.into_iter()).unwrap().unwrap_or_else(|why| panic!("{why}"));
+        assert!(apart.is_shared() && apart.cpus() == [last]);
+    }
+
+    #[test]
+    fn it_is_not_kept_apart_where_nothing_is_pinned_or_all_cpus_are_alike() {
         let all = own();
         assert!(Apart::from([&[][..], &[]].into_iter()).is_none());
-        let why = |nodes: &[&[u32]]| Apart::from(nodes.iter().copied()).unwrap().err().unwrap();
-        assert!(why(&[&[0], &[]]).contains("not all of its nodes"));
-        assert!(why(&[&all, &[0]]).contains("may run on no others"));
+        let why = Apart::from([&all[..], &all].into_iter()).unwrap().err().unwrap();
+        assert!(why.contains("none is left"), "{why}");
         assert_eq!(own(), all);
     }
 }

@@ -323,13 +323,18 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    /// Where all nodes are pinned, the generator leaves their CPUs to them.
+    /// Where nodes are pinned, the generator leaves their CPUs to them as far as it can.
     fn keep_apart(&mut self, cluster: &Ready) -> Option<Apart> {
         let apart = Apart::from(cluster.processes().map(Process::cpus))?;
         let verdict = match &apart {
             Ok(apart) => {
                 self.record.generator_cpus = apart.cpus().to_vec();
-                Verdict::Passed
+                match apart.is_shared() {
+                    false => Verdict::Passed,
+                    true => Verdict::NotChecked(
+                        "no CPU is left over: it keeps to those that the fewest nodes have".into(),
+                    ),
+                }
             }
             Err(why) => Verdict::NotChecked(why.clone()),
         };

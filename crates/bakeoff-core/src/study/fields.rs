@@ -303,8 +303,8 @@ pub(super) static LIMITS: Table = Table {
             "cpus",
             Form::OneOrMany(&Form::Whole { min: 0, max: 4095 }),
             "0",
-            "The CPUs that it may run on, by their numbers. Where every node has some, the load \
-             generator keeps to the others.",
+            "The CPUs that it may run on, by their numbers; the load generator keeps off them as far \
+             as it can.",
         ),
     ],
 };
