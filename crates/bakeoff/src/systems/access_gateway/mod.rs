@@ -198,7 +198,8 @@ impl System for AccessGateway {
             server: &server,
             status_server: &status_server,
         };
-        let description = plan.describe(asked, installed, files, settings)?;
+        let mut description = plan.describe(asked, installed, files, settings)?;
+        description.between = Some("plain");
         description.memory.keep(Status::at(status));
         if connector.is_some() {
             description.memory.keep(Witnesses { protected: protected.clone(), rights });
