@@ -16,8 +16,6 @@ use crate::units::{count_text, figure_text, rate_text};
 use super::stationary::stationary;
 use super::{Verdict, generator_busy, schedule_slipped};
 
-/// From this share of failed operations on a trial says more of the failures than of the system.
-pub const ERRORS_MAX: f64 = 0.1;
 /// The generator's threads may work, or wait for a CPU, this share of the time; above it they had
 /// hardly a moment in which they waited for the servers.
 const WORKED_OR_WAITED_MAX: f64 = 0.9;
@@ -72,7 +70,7 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     let mut checks = vec![check("generator", generator), check("search", search)];
     checks.extend([
         check("answers", untrue(stages)),
-        check("errors", failures(&kept)),
+        check("errors", failures(&kept, load.errors_max)),
         check("successes", no_success(stages)),
         check("keys", keys_exhausted(stages)),
         Check { name: "stationary".to_owned(), verdict: steady },
@@ -107,7 +105,7 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
     }
     checks.extend([
         check("answers", untrue(stages)),
-        check("errors", failures(stages)),
+        check("errors", failures(stages, load.errors_max)),
         check("successes", no_success(stages)),
         check("keys", keys_exhausted(stages)),
         Check { name: "stationary".to_owned(), verdict: stationary(load, open, stages) },
@@ -149,13 +147,13 @@ fn untrue(stages: &[StageRecord]) -> Option<String> {
 
 /// More failures than a trial may have. What was due and never sent is no failure: an open load that
 /// is more than a system can do leaves some of that behind, and that is a finding.
-fn failures(stages: &[StageRecord]) -> Option<String> {
+fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let verified: u64 = all().map(Measurement::verified).sum();
     let unsent: u64 = all().map(|stage| stage.errors_of(ErrorKind::Unsent)).sum();
     let failed = all().map(Measurement::error_count).sum::<u64>() - unsent;
     let share = failed as f64 / (verified + failed).max(1) as f64;
-    (share > ERRORS_MAX).then(|| {
+    (share > errors_max).then(|| {
         let known = |&(kind, _): &(ErrorKind, &_)| kind != ErrorKind::Unsent;
         let first = all().flat_map(Measurement::error_examples).find(known);
         let first = first.map_or_else(String::new, |(kind, example)| {
@@ -203,6 +201,7 @@ mod tests {
 
     use super::*;
     use crate::measurement::{Errors, OperationFigures};
+    use crate::study::ERRORS_MAX;
 
     fn stage(verified: u64, kind: ErrorKind, count: u64) -> StageRecord {
         let errors = [(kind, Errors { count, ..Errors::default() })].into();
@@ -232,10 +231,11 @@ mod tests {
 
     #[test]
     fn more_failures_than_one_in_ten_are_too_many_and_unsent_ones_are_none() {
-        assert_eq!(failures(&[stage(90, ErrorKind::Status, 10)]), None);
-        let why = failures(&[stage(89, ErrorKind::Status, 11)]).expect("11 % failed");
+        assert_eq!(failures(&[stage(90, ErrorKind::Status, 10)], ERRORS_MAX), None);
+        let why = failures(&[stage(89, ErrorKind::Status, 11)], ERRORS_MAX).expect("11 % failed");
         assert!(why.starts_with("11.0 % of operations failed"), "{why}");
-        assert_eq!(failures(&[stage(10, ErrorKind::Unsent, 990)]), None);
+        assert_eq!(failures(&[stage(89, ErrorKind::Status, 11)], 0.6), None);
+        assert_eq!(failures(&[stage(10, ErrorKind::Unsent, 990)], ERRORS_MAX), None);
     }
 
     /// A trial of a search whose tries were at these rates, and broken by this.

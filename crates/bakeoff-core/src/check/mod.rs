@@ -5,7 +5,7 @@
 mod measured;
 mod stationary;
 
-pub use measured::{ERRORS_MAX, measured};
+pub use measured::measured;
 
 use std::time::Duration;
 

@@ -50,6 +50,8 @@ pub(super) struct Comparison {
 #[derive(Debug, Clone)]
 pub(super) struct Contender {
     pub(super) system: String,
+    /// Its place in the study, which is drawn alike everywhere.
+    pub(super) look: usize,
     /// Trials that the run was to have.
     pub(super) planned: usize,
     /// All that were run, in order.
@@ -410,10 +412,11 @@ impl Comparison {
         let mut all = Vec::new();
         for workload in &study.workloads {
             for load in study.loads.iter().filter(|load| workload.loads.contains(&load.name)) {
-                let contenders = study.systems.iter();
+                let systems = study.systems.iter().enumerate();
+                let put_to_it = systems.filter(|(_, system)| workload.is_done_by(system));
                 let mut one = Self {
-                    contenders: contenders
-                        .map(|system| contender(record, &system.name, workload, load))
+                    contenders: put_to_it
+                        .map(|(look, system)| contender(record, &system.name, look, workload, load))
                         .collect(),
                     judgements: Vec::new(),
                     workload: workload.clone(),
@@ -514,7 +517,13 @@ impl Comparison {
     }
 }
 
-fn contender(record: &Record, system: &str, workload: &Workload, load: &Load) -> Contender {
+fn contender(
+    record: &Record,
+    system: &str,
+    look: usize,
+    workload: &Workload,
+    load: &Load,
+) -> Contender {
     let here = |trial: &plan::Trial| {
         trial.system == system && trial.workload == workload.name && trial.load == load.name
     };
@@ -527,6 +536,7 @@ fn contender(record: &Record, system: &str, workload: &Workload, load: &Load) ->
     notes.dedup();
     Contender {
         system: system.to_owned(),
+        look,
         planned: record.header.order.iter().filter(|trial| here(trial)).count(),
         trials: record
             .trials

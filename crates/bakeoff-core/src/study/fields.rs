@@ -62,6 +62,8 @@ pub(super) enum Form {
     Duration { zero: bool, max: &'static str },
     /// Operations per unit of time, more than none.
     Rate,
+    /// A share: `10%` or `0.1`.
+    Share,
     /// A whole number of percent: `10%`.
     Percent,
     /// One value or a list of them.
@@ -505,6 +507,13 @@ pub(super) static LOAD: Table = Table {
             "on",
             "Whether a client that connects again takes up its TLS session; with `off` each \
              connection is a first visit.",
+        ),
+        default(
+            "errors-max",
+            Form::Share,
+            "10%",
+            "The share of operations that may fail: with more a trial says more of the failures than \
+             of the system, and does not count.",
         ),
         maybe(
             "find",

@@ -440,6 +440,10 @@ pub struct Load {
     /// first visit.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub tls_resumption: bool,
+    /// From which share of failed operations on, 0 to 1, a trial says more of the failures than of the
+    /// system, and does not count.
+    #[serde(default = "errors_max", skip_serializing_if = "is_errors_max")]
+    pub errors_max: f64,
     /// What the rate is looked for that keeps it; `arrivals` has the rate to begin with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find: Option<Find>,
@@ -463,6 +467,17 @@ impl Find {
     pub fn text(&self) -> String {
         self.objective.join(" and ")
     }
+}
+
+/// The share of failed operations that a trial may have where its load says nothing of it.
+pub const ERRORS_MAX: f64 = 0.1;
+
+fn errors_max() -> f64 {
+    ERRORS_MAX
+}
+
+fn is_errors_max(share: &f64) -> bool {
+    *share == ERRORS_MAX
 }
 
 fn yes() -> bool {

@@ -143,6 +143,10 @@ impl<'a> Fields<'a> {
         })
     }
 
+    pub(super) fn share(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<f64> {
+        self.get(mistaken, name, |mistaken, _, node| unit(mistaken, name, node, units::parse_share))
+    }
+
     pub(super) fn duration(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<Duration> {
         self.get(mistaken, name, |mistaken, form, node| {
             let duration = unit(mistaken, name, node, units::parse_duration)?;

@@ -14,6 +14,8 @@ const SIZE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)
 const DURATION_PATTERN: &str = r"^([0-9]+(\.[0-9]+)? *(h|m|s|ms|us|µs|ns) *)+$";
 /// How a rate is written as a text.
 const RATE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(/s|/m|/h)?$";
+/// How a share is written as a text.
+const SHARE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *%$";
 /// How a percentage is written.
 const PERCENT_PATTERN: &str = r"^[0-9]+ *%$";
 /// A text with something in it.
@@ -87,6 +89,10 @@ fn form(wanted: &Form, definitions: &mut Map<String, Value>) -> Value {
         Form::Rate => json!({"anyOf": [
             {"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000_000},
             {"type": "string", "pattern": RATE_PATTERN},
+        ]}),
+        Form::Share => json!({"anyOf": [
+            {"type": "number", "minimum": 0, "maximum": 1},
+            {"type": "string", "pattern": SHARE_PATTERN},
         ]}),
         Form::Percent => json!({"type": "string", "pattern": PERCENT_PATTERN}),
         Form::OneOrMany(one) => {
@@ -238,6 +244,7 @@ mod tests {
             SIZE_PATTERN => text.parse::<ByteCount>().is_ok(),
             DURATION_PATTERN => units::parse_duration(text).is_ok(),
             RATE_PATTERN => units::parse_rate(text).is_ok(),
+            SHARE_PATTERN => units::parse_share(text).is_ok(),
             PERCENT_PATTERN => {
                 text.strip_suffix('%').is_some_and(|text| text.trim().parse::<u64>().is_ok())
             }

@@ -81,6 +81,7 @@ pub(crate) fn closed(name: &str, clients: &[u32], stop: Stop) -> Load {
         targets: Routing::Same(Targets::All),
         keep_alive: true,
         tls_resumption: true,
+        errors_max: 0.1,
         find: None,
     }
 }

@@ -108,13 +108,17 @@ fn chart(of: &Comparison) -> String {
     if values().next().is_none() {
         return figure(&title, "", "", "No valid trial has a latency.", "");
     }
-    let published: Vec<(usize, Point, f64, f64)> = of
+    let published: Vec<(&str, Point, f64, f64)> = of
         .contenders
         .iter()
-        .enumerate()
-        .flat_map(|(look, one)| {
+        .flat_map(|one| {
             POINTS.iter().filter_map(move |(point, x)| {
-                Some((look, *point, *x, *one.published.get(&Quantity::Response(*point))?))
+                Some((
+                    one.system.as_str(),
+                    *point,
+                    *x,
+                    *one.published.get(&Quantity::Response(*point))?,
+                ))
             })
         })
         .collect();
@@ -132,7 +136,8 @@ fn chart(of: &Comparison) -> String {
     svg.axis_below(&x, TOP, BOTTOM);
     let label = "share of operations answered within";
     svg.text("label", "middle", f64::midpoint(LEFT, RIGHT), BOTTOM + 34.0, label);
-    for (look, (response, _)) in curves.iter().enumerate() {
+    for (one, (response, _)) in of.contenders.iter().zip(&curves) {
+        let look = one.look;
         let edge = |which: usize| {
             let points: Vec<(f64, f64)> = response
                 .points
@@ -147,7 +152,8 @@ fn chart(of: &Comparison) -> String {
     }
     let mut alike = true;
     let mut told = Vec::new();
-    for (look, (one, (response, service))) in of.contenders.iter().zip(&curves).enumerate() {
+    for (one, (response, service)) in of.contenders.iter().zip(&curves) {
+        let look = one.look;
         let line = |curve: &Curve| {
             let points = curve.points.iter().zip(&places);
             points.map(|(point, place)| (x.at(*place), y.at(point[1]))).collect::<Vec<_>>()
@@ -164,11 +170,10 @@ fn chart(of: &Comparison) -> String {
         }
         told.push(format!("{}: p99 {}", one.system, P99.text(one.shown(P99))));
     }
-    for (look, point, at, value) in published {
+    for (system, point, at, value) in published {
         let quantity = Quantity::Response(point);
         let text = quantity.text(Figure::Value(value));
-        let says =
-            format!("published for {}, {}: {text}", of.contenders[look].system, quantity.label());
+        let says = format!("published for {system}, {}: {text}", quantity.label());
         super::spread::published(&mut svg, x.at(at), y.at(value), &says);
     }
     let service = match alike {

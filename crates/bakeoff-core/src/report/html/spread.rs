@@ -139,9 +139,9 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
     }
     let mut notes = Vec::new();
     let mut told = Vec::new();
-    for (look, one) in of.contenders.iter().enumerate() {
-        let top = 6.0 + ROW * look as f64;
-        told.push(row(&mut svg, &axis, look, top, one, quantity));
+    for (place, one) in of.contenders.iter().enumerate() {
+        let top = 6.0 + ROW * place as f64;
+        told.push(row(&mut svg, &axis, one.look, top, one, quantity));
         if let Some(&value) = one.published.get(&quantity) {
             let text = quantity.text(Figure::Value(value));
             if value <= axis.high() {

@@ -96,7 +96,8 @@ impl Sweep<'_> {
     /// What this system did at each number of clients.
     fn spots(&self, system: usize, quantity: Quantity) -> Vec<Spot> {
         let spot = |stage: &Stage<'_>| {
-            let one: &Contender = stage.comparison.contenders.get(system)?;
+            let one: &Contender =
+                stage.comparison.contenders.iter().find(|one| one.look == system)?;
             let clients = stage.comparison.load.clients_on(&one.system);
             let clients = *clients.get(stage.nth.unwrap_or(0))?;
             let figure = |trial: &crate::report::comparison::TrialFigures| match stage.nth {

@@ -200,8 +200,8 @@ fn one(of: &Comparison, tables: bool) -> String {
         return html;
     }
     html.push_str("<div class=\"charts narrow\">");
-    for (look, contender) in of.contenders.iter().enumerate() {
-        html.push_str(&system(of, look, contender, &shared, end, tables));
+    for contender in &of.contenders {
+        html.push_str(&system(of, contender.look, contender, &shared, end, tables));
     }
     html.push_str("</div></article>");
     html

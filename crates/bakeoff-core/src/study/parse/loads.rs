@@ -94,6 +94,7 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
         mistaken.hint(&read.in_flight_at, what, hint);
     }
     let tls_resumption = fields.word(mistaken, "tls-resumption", &[true, false]);
+    let errors_max = fields.share(mistaken, "errors-max");
     let find = find(mistaken, &fields, arrivals, stop);
     read.load = (|| {
         Some(Load {
@@ -108,6 +109,7 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
             targets: targets?,
             keep_alive: keep_alive?,
             tls_resumption: tls_resumption?,
+            errors_max: errors_max?,
             find: find?,
         })
     })();

@@ -185,6 +185,7 @@ fn every_field_is_read() {
     assert_eq!(listed.keys.per_directory, 100);
     assert_eq!(listed.loads, ["sweep", "open"]);
     let [sweep, open, found] = study.loads.as_slice() else { panic!("three loads") };
+    assert_eq!((found.errors_max, open.errors_max), (0.6, crate::study::ERRORS_MAX));
     assert!(found.find.is_some() && !found.tls_resumption && open.tls_resumption);
     assert_eq!(sweep.clients_on("one"), [2, 20]);
     assert_eq!(sweep.clients_on("far"), [1, 10]);
@@ -274,6 +275,7 @@ loads:
     rate: 1000/s
     stop: {after: 30s}
     tls-resumption: off
+    errors-max: 60%
     find: {objective: [p99 < 50ms]}
 trials: 5
 audit-keys: 500
