@@ -191,7 +191,8 @@ pub(crate) fn doctor(asked: &[String], messages: &Messages) -> Result<ExitCode, 
 /// Each missing system with why, and the command that mends it.
 fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
     let mut missing = Vec::new();
-    for system in study.systems.iter().filter(|system| system.is_started()) {
+    let started = study.systems.iter().filter(|system| system.is_started());
+    for system in started.flat_map(|system| std::iter::once(system).chain(system.parts.values())) {
         let wanted = version_request(system.version.as_deref())?;
         if let Some(process) = &system.process {
             if let Err(error) = install::named(&system.name, &process.command[0], wanted.as_ref()) {
