@@ -136,6 +136,10 @@ pub(crate) struct StartArgs {
     pub(crate) study: String,
     /// Which of its systems; may be left out where it has one
     pub(crate) system: Option<String>,
+    /// Prepare it for this workload of the study: sessions, mounts, roles, but no keys [default: the
+    /// first that it is put to]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workload: Option<String>,
     /// End by itself after this time: `10m` [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(crate) time: Option<Duration>,

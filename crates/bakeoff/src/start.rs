@@ -1,6 +1,7 @@
 //! `bakeoff start`: one system of a study, started as a trial would start it, for other tools to load.
 //!
-//! All of its parts run, are awaited and have their limits; nothing is loaded. The addresses that
+//! All of its parts run, are awaited and have their limits, and what a workload's operations need is
+//! there, such as sessions; nothing is loaded, and no keys are written. The addresses that
 //! clients connect to are printed once all is ready, secrets never. It ends, and everything with it, by
 //! a signal, after `--for`, or when one of the servers ends.
 //!
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bakeoff_core::study::{self, Study, Targets, suggest};
+use bakeoff_core::study::{self, Study, Targets, Workload, suggest};
 use bakeoff_core::units::duration_text;
 use serde_json::{Value, json};
 
@@ -23,6 +24,7 @@ use crate::engine::clock;
 use crate::failure::Failure;
 use crate::host::LimitsApplied;
 use crate::host::ports::Allocator;
+use crate::kv::{Ages, Keyed};
 use crate::messages::Messages;
 use crate::run::load_study;
 use crate::systems::Access;
@@ -85,6 +87,24 @@ fn chosen(study: &Study, name: Option<&str>) -> Result<study::System, Failure> {
     Ok(found.clone())
 }
 
+/// The workload that a system is to be prepared for.
+fn workload<'a>(
+    study: &'a Study,
+    system: &study::System,
+    name: Option<&str>,
+) -> Result<Option<&'a Workload>, Failure> {
+    let mut done = study.workloads.iter().filter(|workload| workload.is_done_by(system));
+    let Some(name) = name else { return Ok(done.next()) };
+    let names = done.clone().map(|workload| workload.name.as_str());
+    let unknown = || {
+        Failure::input(
+            format!("system `{}` is not put to a workload `{name}`", system.name),
+            suggest(name, names, "its workloads:"),
+        )
+    };
+    done.find(|workload| workload.name == name).map(Some).ok_or_else(unknown)
+}
+
 fn serve(
     study: &Study,
     dir: &Path,
@@ -92,6 +112,7 @@ fn serve(
     messages: &mut Messages,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
+    let workload = workload(study, &study.systems[0], args.workload.as_deref())?;
     let contenders = contenders::gather(study, dir, messages, interrupted)?;
     let contender = contenders.first().expect("the study was cut down to one system");
     let mut ports = Allocator::new(args.base_port);
@@ -104,7 +125,16 @@ fn serve(
             messages.complain(&format!("limits: {why}"));
         }
     }
-    let told = told(contender, &cluster, dir)?;
+    if let Some(workload) = workload {
+        let keyed = Keyed::new(workload, SEED, Ages::NotMeasured);
+        let prepared = contender.system.prepare(cluster.first(), &cluster.nodes, workload, &keyed);
+        prepared.map_err(|why| {
+            let (system, workload) = (&contender.asked.name, &workload.name);
+            Failure::Machine(format!("`{system}` could not be prepared for `{workload}`: {why}"))
+        })?;
+    }
+    let mut told = told(contender, &cluster, dir)?;
+    told["workload"] = json!(workload.map(|workload| &workload.name));
     messages.output(&if args.json { told.to_string() } else { text(&told, args.time) });
     let ended = wait(&cluster, args.time, interrupted);
     messages.finish();
@@ -192,6 +222,9 @@ fn text(told: &Value, time: Option<Duration>) -> String {
         let tls = client["tls"] == true && client["url"].is_null();
         let tls = if tls { ", over TLS" } else { "" };
         lines.push(format!("  {at}  ({}{tls})", word(&client["node"])));
+    }
+    if let Some(workload) = told["workload"].as_str() {
+        lines.push(format!("prepared for: {workload}"));
     }
     if let Some(leader) = told["leader"].as_str() {
         lines.push(format!("leader: {leader}"));

@@ -6,7 +6,7 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -37,7 +37,7 @@ const BOTH: &str = "rights: {kind: tarantool}, protected: {kind: nginx}";
 
 fn main() -> ExitCode {
     type Test = fn(&Case);
-    let tests: [(&str, Test); 10] = [
+    let tests: [(&str, Test); 11] = [
         ("who_may_passes_and_who_may_not_is_refused", each_gate),
         ("a_greeting_that_is_waited_for_again_fails_every_second_request", greets_again),
         ("a_gate_that_asks_nobody_is_caught", asks_nobody),
@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         ("a_certificate_that_does_not_match_is_refused", certificates),
         ("a_slow_resource_is_waited_for", slow_resource),
         ("nginx_by_itself_is_a_system", nginx_alone),
+        ("a_gate_that_other_tools_load_knows_the_sessions_of_its_workload", for_other_tools),
         ("a_gate_that_cannot_be_is_refused_at_its_place", refused),
     ];
     let skipped = Skipped::default();
@@ -481,6 +482,29 @@ fn nginx_alone(_: &Case) {
         let all = array(&system["settings"]);
         assert!(settings.is_empty() || all.iter().any(|one| one["name"] == settings), "{system}");
     }
+}
+
+fn for_other_tools(_: &Case) {
+    let mix = format!("mix: {{request: 1}}, keys: {{count: 5}}, {REQUEST}");
+    let bench = bench(&[&gate("pooled", "")], &mix, "clients: 1, stop: {operations: 1}");
+    let mut command = support::bakeoff();
+    command.arg("start").arg(bench.path().join("study.yaml")).args(["--json", "--for", "30s"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(text(&told["workload"]), "work");
+    let url = format!("{}/a.gif", text(&told["clients"][0]["url"]));
+    for (session, status) in [("session-4", "200"), ("session-5", "403")] {
+        let cookie = format!("Cookie: session={session}");
+        let args = ["load", &url, "-n", "20", "-c", "2", "-H", &cookie, "--json", "--ca"];
+        let ran = Ran::of(support::bakeoff().args(args).arg(text(&told["ca_file"])));
+        let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(result["statuses"][status], 20, "{session}: {}", ran.stderr);
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    support::nothing_runs_in(bench.path());
 }
 
 fn refused(_: &Case) {
