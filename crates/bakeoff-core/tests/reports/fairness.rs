@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::{ErrorKind, Handshakes};
 use bakeoff_core::record::{
-    Acknowledged, FloorRoundTrips, Freshness, PartRecord, Record, Setting, SystemRecord,
+    Acknowledged, Check, FloorRoundTrips, Freshness, PartRecord, Record, Setting, SystemRecord,
 };
 use bakeoff_core::report::fairness::{Row, Weight};
 use bakeoff_core::report::{self, Report};
@@ -323,6 +323,15 @@ fn a_generator_with_cpus_of_its_own_is_told_so() {
         "on the servers' machine, on CPUs 2 and 3 of its own",
     ];
     check(apart, "load generator", Weight::Decides, cells, None);
+    let shared = |record: &mut Record| {
+        apart(record);
+        let verdict = Verdict::NotChecked("no CPU is left over".into());
+        for trial in &mut record.trials {
+            trial.checks.push(Check { name: "generator apart".into(), verdict: verdict.clone() });
+        }
+    };
+    let cells = [cells[0], "on the servers' machine, on CPUs 2 and 3, shared with nodes"];
+    check(shared, "load generator", Weight::Decides, cells, None);
 }
 
 #[test]

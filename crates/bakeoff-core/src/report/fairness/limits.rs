@@ -103,7 +103,11 @@ pub(super) fn generator(side: &Side<'_>, shared: bool) -> String {
     match (side.is.already_running, own) {
         (false, Some(trial)) => {
             let own = cpus(&trial.generator_cpus);
-            format!("on the servers' machine, on {own} of its own")
+            let apart = trial.checks.iter().find(|check| check.name == "generator apart");
+            match apart.is_some_and(|check| !check.verdict.passed()) {
+                false => format!("on the servers' machine, on {own} of its own"),
+                true => format!("on the servers' machine, on {own}, shared with nodes"),
+            }
         }
         (false, None) if shared => "on the servers' machine, sharing its CPUs".to_owned(),
         (false, None) => "on the servers' machine".to_owned(),
