@@ -695,6 +695,12 @@ impl Kind {
         }
     }
 
+    /// Whether its clients ask it for what a workload's `request` says, rather than for operations of
+    /// its own.
+    pub fn takes_requests(&self) -> bool {
+        self.operations.contains(&Operation::Request)
+    }
+
     /// Whether it is only ever a part of other systems.
     pub fn is_part(&self) -> bool {
         self.operations.is_empty()

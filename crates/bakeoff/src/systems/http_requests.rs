@@ -2,9 +2,10 @@
 //!
 //! For every system whose clients are browsers or services rather than its own client library. An
 //! answer of another status, length or text than the workload expects is an error, never a success.
-//! A kind that tells requests apart by their sessions adds headers to each (`Requests::headers_of`).
+//! Every kind that has the operation `request` is prepared and driven by this, unless it does so
+//! itself: one that tells requests apart by their sessions adds headers to each (`headers_of`).
 //!
-//! Not here: requests of a system's own API (`http`), `bakeoff load` (`crate::http`).
+//! Not here: requests of a system's own API (`http_session`), `bakeoff load` (`crate::http`).
 
 use std::sync::Arc;
 

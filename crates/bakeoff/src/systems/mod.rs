@@ -117,7 +117,7 @@ pub(crate) trait System: fmt::Debug + Sync {
 
     /// Whether its clients speak HTTP/1.1, so that other tools for HTTP can load it.
     fn speaks_http(&self) -> bool {
-        self.kind().operations.contains(&Operation::Request)
+        self.kind().takes_requests()
     }
 
     /// How its clients say who they are; not at all by default.
@@ -176,14 +176,17 @@ pub(crate) trait System: fmt::Debug + Sync {
         workload: &Workload,
         keyed: &Keyed,
     ) -> Result<(), String> {
-        let _ = (first, nodes, workload, keyed);
-        Ok(())
+        let _ = (nodes, keyed);
+        match self.kind().takes_requests() {
+            true => http_requests::prepare(first, workload, |_, _| {}),
+            false => Ok(()),
+        }
     }
 
     /// Waits until what was acknowledged is on all nodes, for a system that hands it on after it has
     /// acknowledged it and has no leader to ask; an error tells which nodes lack it, or hold
-    /// something else for good. Called once
-    /// all keys are written, and before what was acknowledged is read back.
+    /// something else for good. Called once all keys are written, and before what was acknowledged is
+    /// read back.
     fn settle(&self, nodes: &[Access]) -> Result<(), String> {
         let _ = nodes;
         Ok(())
@@ -205,8 +208,11 @@ pub(crate) trait System: fmt::Debug + Sync {
 
     /// Drives a load over sessions of this system.
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        let _ = load;
-        unreachable!("a study was read in which `{}` is more than a part", self.kind().name)
+        let kind = self.kind();
+        if kind.takes_requests() {
+            return http_requests::drive(load);
+        }
+        unreachable!("a study was read in which `{}` is more than a part", kind.name)
     }
 }
 

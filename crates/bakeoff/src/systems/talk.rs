@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_wire::ProtocolError;
 
-use super::Access;
+use super::{Access, Unready};
 use crate::engine::clock;
 
 /// How long a question may take before a node counts as not answering.
@@ -89,6 +89,20 @@ pub(crate) enum Ungreeted {
     NotThere(String),
     /// One side will not speak TLS with the other, which no waiting changes.
     Refused(String),
+}
+
+impl From<Ungreeted> for Unready {
+    fn from(why: Ungreeted) -> Self {
+        match why {
+            Ungreeted::NotThere(seen) => Self::NotYet(seen),
+            Ungreeted::Refused(seen) => Self::Never {
+                seen,
+                hint: "its certificate has to be signed by the `ca` of the study's `tls`, for the \
+                       name that the endpoint has"
+                    .to_owned(),
+            },
+        }
+    }
 }
 
 /// Connects to a node and agrees with it on TLS, where it is spoken to so. Returns the version, as

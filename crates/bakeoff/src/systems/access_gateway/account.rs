@@ -2,9 +2,10 @@
 //! Tarantool granted.
 //!
 //! Both count by themselves and neither is the gate. The protected NGINX counts every request that it
-//! takes; what Tarantool granted is known when it has been killed too. A request is granted before it passes, so what was served is read first and what was granted
-//! after it: requests that are still under way can make grants look many, never few. Grants that nobody
-//! made use of, since a client had left, are no fault.
+//! takes; what Tarantool granted is known when it has been killed too. A request is granted before it
+//! passes, so what was served is read first and what was granted after it: requests that are still
+//! under way can make grants look many, never few. Grants that nobody made use of, since a client had
+//! left, are no fault.
 //!
 //! Not here: how each counts (`nginx::status`, `tarantool`).
 

@@ -18,7 +18,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_core::check::Audit;
-use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Promises, Setting};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands, Workload};
 use bakeoff_core::units::parse_duration;
@@ -27,10 +26,9 @@ use super::nginx::config::{Plan, quoted};
 use super::nginx::status::Status;
 use super::nginx::workers;
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, http_requests, option,
-    setting, tarantool,
+    ASKED, Access, Asked, Description, System, Unready, View, http_requests, option, setting,
+    tarantool,
 };
-use crate::engine::EngineError;
 use crate::host::HostError;
 use crate::host::ports::Allocator;
 use crate::install::Recipe;
@@ -250,10 +248,6 @@ impl System for AccessGateway {
     fn account(&self, nodes: &[Access]) -> Option<Box<dyn FnOnce() -> Audit>> {
         let witnesses = nodes.first()?.memory.get::<Witnesses>()?;
         Some(witnesses.account())
-    }
-
-    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        http_requests::drive(load)
     }
 }
 

@@ -5,21 +5,16 @@
 //!
 //! Not here: the server itself (`crate::canary`).
 
-use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::Promises;
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Workload};
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 
 use super::http_session::ask;
-use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, http_requests, setting,
-};
+use super::{ASKED, Access, Asked, Description, System, Unready, View, setting};
 use crate::canary::COMMAND;
 use crate::delay;
-use crate::engine::EngineError;
 use crate::host::ports::Allocator;
 use crate::host::{HostError, NodeSpec};
 use crate::install::Recipe;
-use crate::kv::Keyed;
 
 /// bakeoff's own test application.
 #[derive(Debug)]
@@ -95,19 +90,5 @@ impl System for Application {
             (200, _) => Ok(View::default()),
             (status, said) => Err(format!("GET /health answered {status}: {}", said.trim()).into()),
         }
-    }
-
-    fn prepare(
-        &self,
-        first: &Access,
-        _: &[Access],
-        workload: &Workload,
-        _: &Keyed,
-    ) -> Result<(), String> {
-        http_requests::prepare(first, workload, |_, _| {})
-    }
-
-    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        http_requests::drive(load)
     }
 }

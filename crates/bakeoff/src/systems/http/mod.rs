@@ -5,17 +5,14 @@
 //!
 //! Not here: a service that bakeoff starts (`process`), the requests (`http_requests`).
 
-use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::Promises;
-use bakeoff_core::study::{self, Kind, Operation, Workload};
+use bakeoff_core::study::{self, Kind, Operation};
 
-use super::talk::{self, Ungreeted};
-use super::{Access, Asked, Description, KvLoad, System, Unready, View, http_requests};
-use crate::engine::EngineError;
+use super::talk;
+use super::{Access, Asked, Description, System, Unready, View};
 use crate::host::HostError;
 use crate::host::ports::Allocator;
 use crate::install::Recipe;
-use crate::kv::Keyed;
 
 /// A service of somebody else's.
 #[derive(Debug)]
@@ -51,25 +48,11 @@ impl System for Http {
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
-        for node in nodes {
-            talk::greet(node)
-                .map_err(|(Ungreeted::NotThere(seen) | Ungreeted::Refused(seen))| seen)?;
+        // Those that speak TLS have been greeted by whoever looks.
+        for node in nodes.iter().filter(|node| node.target.tls.is_none()) {
+            talk::greet(node)?;
         }
         Ok(View::default())
-    }
-
-    fn prepare(
-        &self,
-        first: &Access,
-        _: &[Access],
-        workload: &Workload,
-        _: &Keyed,
-    ) -> Result<(), String> {
-        http_requests::prepare(first, workload, |_, _| {})
-    }
-
-    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        http_requests::drive(load)
     }
 }
 

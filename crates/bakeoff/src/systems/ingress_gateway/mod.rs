@@ -15,22 +15,16 @@ mod tests;
 
 use std::time::Duration;
 
-use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::Promises;
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands, Workload};
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands};
 
 use super::envoy::{self, proxy};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
-use super::{
-    Access, Asked, Description, KvLoad, System, Unready, View, http_requests, http_status_text,
-    option, setting,
-};
-use crate::engine::EngineError;
+use super::{Access, Asked, Description, System, Unready, View, http_status_text, option, setting};
 use crate::host::HostError;
 use crate::host::ports::Allocator;
 use crate::install::Recipe;
-use crate::kv::Keyed;
 
 /// A mesh's gateway.
 #[derive(Debug)]
@@ -133,20 +127,6 @@ impl System for IngressGateway {
                 }
             }
         }
-    }
-
-    fn prepare(
-        &self,
-        first: &Access,
-        _: &[Access],
-        workload: &Workload,
-        _: &Keyed,
-    ) -> Result<(), String> {
-        http_requests::prepare(first, workload, |_, _| {})
-    }
-
-    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        http_requests::drive(load)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! All that it writes is in its node's folder, it stays in the foreground, its errors go to the
 //! node's log, and a port of its own tells what it has counted. What departs from NGINX's defaults is
-//! in [`settings`], with its reason.
+//! in `Plan::settings`, with its reason.
 //!
 //! Not here: the servers of each kind (`nginx`, `access_gateway`).
 

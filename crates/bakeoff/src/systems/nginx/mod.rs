@@ -10,20 +10,17 @@ pub(in crate::systems) mod config;
 pub(crate) mod recipe;
 pub(in crate::systems) mod status;
 
-use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::Promises;
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Workload};
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 use bakeoff_core::units::ByteCount;
 
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, http_requests, http_session,
-    option, plain_value, setting,
+    ASKED, Access, Asked, Description, System, Unready, View, http_session, option, plain_value,
+    setting,
 };
-use crate::engine::EngineError;
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile};
 use crate::install::Recipe;
-use crate::kv::Keyed;
 use config::Plan;
 use status::Status;
 
@@ -118,20 +115,6 @@ impl System for Nginx {
             }
         }
         Ok(View::default())
-    }
-
-    fn prepare(
-        &self,
-        first: &Access,
-        _: &[Access],
-        workload: &Workload,
-        _: &Keyed,
-    ) -> Result<(), String> {
-        http_requests::prepare(first, workload, |_, _| {})
-    }
-
-    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        http_requests::drive(load)
     }
 }
 

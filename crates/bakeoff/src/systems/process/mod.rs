@@ -14,20 +14,17 @@
 mod tests;
 mod words;
 
-use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Promises, Setting};
-use bakeoff_core::study::{self, Kind, Operation, Role, Stands, Workload};
+use bakeoff_core::study::{self, Kind, Operation, Role, Stands};
 
 use super::http_session::ask;
-use super::talk::{self, Ungreeted};
-use super::{ASKED, Access, Asked, Description, KvLoad, Memory, System, Unready, View, setting};
-use super::{http_requests, http_status_text};
-use crate::engine::EngineError;
+use super::http_status_text;
+use super::talk;
+use super::{ASKED, Access, Asked, Description, Memory, System, Unready, View, setting};
 use crate::environment;
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
 use crate::install::{Installed, Recipe};
-use crate::kv::Keyed;
 use words::{CLIENT, Meaning, Mistake, Place, written};
 
 /// A command.
@@ -89,8 +86,7 @@ impl System for Process {
         for node in nodes {
             let ready = node.memory.get::<Readiness>().ok_or("it was not started here")?;
             let Some(path) = &ready.0 else {
-                talk::greet(node)
-                    .map_err(|(Ungreeted::NotThere(seen) | Ungreeted::Refused(seen))| seen)?;
+                talk::greet(node)?;
                 continue;
             };
             let (status, body) = ask(node, "GET", path)?;
@@ -100,20 +96,6 @@ impl System for Process {
             }
         }
         Ok(View::default())
-    }
-
-    fn prepare(
-        &self,
-        first: &Access,
-        _: &[Access],
-        workload: &Workload,
-        _: &Keyed,
-    ) -> Result<(), String> {
-        http_requests::prepare(first, workload, |_, _| {})
-    }
-
-    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        http_requests::drive(load)
     }
 }
 

@@ -10,16 +10,11 @@ local iproto = require "bakeoff.iproto"
 local greets_again = {}
 
 function greets_again.check(session, resource, server)
-  local sock = ngx.socket.tcp()
-  sock:settimeout(server.timeout)
-  local fine, why = sock:connect(server.host, server.port)
-  if not fine then return nil, "no connection: " .. why end
+  local sock, why = iproto.connected(server)
+  if not sock then return nil, why end
   -- The fault: `getreusedtimes` would tell that there is nothing to wait for.
-  fine, why = iproto.greet(sock, server.user, server.password)
   local granted
-  if fine then
-    granted, why = iproto.call(sock, "check_access", session, resource)
-  end
+  granted, why = iproto.greet_and_check(sock, server, session, resource)
   if granted == nil then
     sock:close()
     return nil, why

@@ -1,7 +1,7 @@
--- IPROTO, Tarantool's protocol, over a cosocket: the greeting, chap-sha1, and calls of stored functions,
--- one after the other.
+-- IPROTO, Tarantool's protocol, over a cosocket: the connection, the greeting, chap-sha1, and calls of stored
+-- functions, one after the other.
 --
--- Not here: where connections come from and where they go, which is what connectors differ in.
+-- Not here: when a connection is greeted and where it goes, which is what connectors differ in.
 
 local bit = require "bit"
 local messagepack = require "bakeoff.messagepack"
@@ -21,6 +21,15 @@ local SIZE_SIZE, MESSAGE_MAX = 5, 1024 * 1024
 local iproto = {}
 
 local sync = 0
+
+-- A cosocket that is connected to a server, out of NGINX's pool where there is one; nil and what is wrong.
+function iproto.connected(server)
+  local sock = ngx.socket.tcp()
+  sock:settimeout(server.timeout)
+  local fine, why = sock:connect(server.host, server.port)
+  if not fine then return nil, "no connection: " .. why end
+  return sock
+end
 
 -- Sends a request and returns the body of its answer; nil and what is wrong.
 local function exchange(sock, kind, body)
@@ -90,6 +99,18 @@ function iproto.call(sock, name, ...)
   local returned = answer[DATA]
   if type(returned) ~= "table" or returned[1] == nil then return nil, "nothing was returned" end
   return returned[1]
+end
+
+-- Whether a session may have a resource, asked of a server that has greeted; nil and what is wrong.
+function iproto.check(sock, session, resource)
+  return iproto.call(sock, "check_access", session, resource)
+end
+
+-- The same of one whose greeting is waited for first.
+function iproto.greet_and_check(sock, server, session, resource)
+  local fine, why = iproto.greet(sock, server.user, server.password)
+  if not fine then return nil, why end
+  return iproto.check(sock, session, resource)
 end
 
 return iproto

@@ -5,15 +5,10 @@ local iproto = require "bakeoff.iproto"
 local per_request = {}
 
 function per_request.check(session, resource, server)
-  local sock = ngx.socket.tcp()
-  sock:settimeout(server.timeout)
-  local fine, why = sock:connect(server.host, server.port)
-  if not fine then return nil, "no connection: " .. why end
-  fine, why = iproto.greet(sock, server.user, server.password)
+  local sock, why = iproto.connected(server)
+  if not sock then return nil, why end
   local granted
-  if fine then
-    granted, why = iproto.call(sock, "check_access", session, resource)
-  end
+  granted, why = iproto.greet_and_check(sock, server, session, resource)
   sock:close()
   return granted, why
 end

@@ -9,25 +9,20 @@ local IDLE, POOL_SIZE = 60000, 256
 local pooled = {}
 
 function pooled.check(session, resource, server)
-  local sock = ngx.socket.tcp()
-  sock:settimeout(server.timeout)
-  local fine, why = sock:connect(server.host, server.port)
-  if not fine then return nil, "no connection: " .. why end
+  local sock, why = iproto.connected(server)
+  if not sock then return nil, why end
   local reused
   reused, why = sock:getreusedtimes()
   if not reused then
     sock:close()
     return nil, why
   end
-  if reused == 0 then
-    fine, why = iproto.greet(sock, server.user, server.password)
-    if not fine then
-      sock:close()
-      return nil, why
-    end
-  end
   local granted
-  granted, why = iproto.call(sock, "check_access", session, resource)
+  if reused == 0 then
+    granted, why = iproto.greet_and_check(sock, server, session, resource)
+  else
+    granted, why = iproto.check(sock, session, resource)
+  end
   if granted == nil then
     sock:close()
     return nil, why
