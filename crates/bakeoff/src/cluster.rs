@@ -19,7 +19,7 @@ use crate::engine::transport::{Target, TlsTarget};
 use crate::failure::Failure;
 use crate::host::{self, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
 use crate::systems::talk;
-use crate::systems::{Access, Memory, System, Unready, View};
+use crate::systems::{Access, Memory, System, Told, Unready, View};
 use crate::tls;
 
 /// How long a cluster may take that first reads back what it had written before it was killed.
@@ -331,6 +331,17 @@ impl Ready {
     /// Name of the node that leads.
     pub(crate) fn leader(&self) -> Option<String> {
         self.view.leader.map(|index| self.nodes[index].name.clone())
+    }
+
+    /// What its nodes, and those of its parts, have been told by other servers; `None` where nobody is
+    /// told anything.
+    pub(crate) fn told(&self) -> Option<Result<Told, String>> {
+        let of = |member: &'_ Ready| -> Vec<_> {
+            member.nodes.iter().filter_map(|node| member.system.told(node)).collect()
+        };
+        let each: Vec<Result<Told, String>> = self.members().flat_map(of).collect();
+        let all = |each: Vec<_>| -> Result<Vec<Told>, String> { each.into_iter().collect() };
+        (!each.is_empty()).then(|| all(each).map(|each| each.into_iter().flatten().collect()))
     }
 
     /// What became of the limits that the study asks for, node by node.

@@ -1,6 +1,6 @@
 //! One trial: launch, ready, fill, load, audit, crash, audit again, stop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ use crate::host::{LimitsApplied, Process, logs, machine, usage};
 use crate::kv::{Ages, Keyed, Reading, Source};
 use crate::messages::Messages;
 use crate::split::{self, Split};
-use crate::systems::{Access, KvLoad};
+use crate::systems::{Access, KvLoad, Told};
 use crate::tls;
 
 const FILL_CLIENTS_MAX: u32 = 64;
@@ -296,6 +296,7 @@ impl Attempt<'_, '_> {
         }
 
         let account = system.account(&cluster.nodes);
+        let told = cluster.told();
         let apart = self.keep_apart(&cluster);
         *self.marks = logs::Marks::begin(cluster.processes());
         self.sampler.phase(LOAD);
@@ -309,6 +310,8 @@ impl Attempt<'_, '_> {
         driven?;
         self.record.audits.extend(account.map(|conclude| conclude()));
         self.record.checks.extend(servers_check(&cluster));
+        let now = told.and_then(|before| Some((before, cluster.told()?)));
+        self.record.checks.extend(now.map(|(before, after)| told_check(before, after)));
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
         }
@@ -636,4 +639,23 @@ fn servers_check(cluster: &Ready) -> Option<Check> {
         Verdict::Failed(format!("{} during the load", died.join(", ")))
     };
     cluster.processes().next().is_some().then(|| Check { name: "servers".into(), verdict })
+}
+
+/// Servers that were told something else while they were loaded were not one system.
+fn told_check(before: Result<Told, String>, after: Result<Told, String>) -> Check {
+    let verdict = match (before, after) {
+        (Ok(before), Ok(after)) => {
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            let mut changed = names.into_iter().filter(|&name| before.get(name) != after.get(name));
+            match (changed.next(), changed.count()) {
+                (None, _) => Verdict::Passed,
+                (Some(one), 0) => Verdict::Failed(format!("{one} changed during the load")),
+                (Some(one), more) => {
+                    Verdict::Failed(format!("{one} and {more} more changed during the load"))
+                }
+            }
+        }
+        (Err(why), _) | (_, Err(why)) => Verdict::NotChecked(why),
+    };
+    Check { name: "configuration".into(), verdict }
 }

@@ -9,6 +9,8 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -29,12 +31,17 @@ const ALONE: Case = Case { what: "by itself", parts: &[], ..BOTH };
 
 fn main() -> ExitCode {
     type Test = fn(&Case);
-    let tests: [(&str, Case, Test); 6] = [
+    let tests: [(&str, Case, Test); 7] = [
         ("a_control_plane_that_never_programs_its_proxy_is_told", ALONE, never_programmed),
         ("too_little_cpu_to_start_is_told_as_such", WITH_CONSUL, too_little_cpu),
         ("both_are_loaded_and_verified_beside_the_application_alone", BOTH, both),
         ("cpu_limits_hold_as_seen_from_outside_and_throttling_shows", WITH_CONSUL, cpu_limits),
         ("too_little_memory_to_start_is_told_as_such", WITH_CONSUL, too_little_memory),
+        (
+            "proxies_that_are_told_something_else_under_load_are_told_of",
+            WITH_CONSUL,
+            told_otherwise,
+        ),
         ("an_application_that_is_slow_is_slow_through_the_gateway", WITH_CONSUL, slow),
     ];
     let skipped = Skipped::default();
@@ -93,6 +100,11 @@ fn both(_: &Case) {
         assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{reasons:?} {trial}");
         assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
         assert_eq!(figure(trial, "requests_verified"), 2000.0, "{trial}");
+    }
+    for trial in trials_of(&run) {
+        let direct = trial["trial"]["system"] == "direct";
+        let expected = if direct { Value::Null } else { "passed".into() };
+        assert_eq!(check(&trial, "configuration")["verdict"], expected, "{trial}");
     }
     let record = run.record();
     for system in array(&record[0]["systems"]).iter().filter(|one| one["kind"] != "application") {
@@ -203,6 +215,49 @@ fn cpu_limits(_: &Case) {
         }
         assert!(seen.len() < 4, "{seen:?}");
     }
+}
+
+/// Tells Consul how long a sidecar shall wait for its application.
+fn tell(config: &Path, milliseconds: u32) -> std::io::Result<()> {
+    let config: Value = serde_json::from_slice(&std::fs::read(config)?)?;
+    let port = config["ports"]["http"].as_u64().unwrap();
+    let entry = format!(
+        r#"{{"Kind": "service-defaults", "Name": "application", "Protocol": "http",
+            "LocalConnectTimeoutMs": {milliseconds}}}"#
+    );
+    let mut socket = TcpStream::connect(("127.0.0.1", port.try_into().unwrap()))?;
+    write!(
+        socket,
+        "PUT /v1/config HTTP/1.1\r\nHost: consul\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{entry}",
+        entry.len()
+    )?;
+    socket.read_to_string(&mut String::new()).map(drop)
+}
+
+fn told_otherwise(_: &Case) {
+    let bench = bench(&gateway("gw", "consul", ""), "clients: 4, stop: {after: 3s}");
+    let mut command = bench.command();
+    let mut child =
+        command.arg("--json").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut milliseconds = 500;
+    while child.try_wait().unwrap().is_none() {
+        for pid in working_in(bench.path(), "gw-control-plane-1") {
+            // It may not listen yet, or no longer.
+            let config = Path::new("/proc").join(pid).join("cwd/consul.json");
+            milliseconds += 1;
+            tell(&config, milliseconds).ok();
+        }
+        // Consul hands on what has not changed again for a moment.
+        std::thread::sleep(Duration::from_millis(700));
+    }
+    support::nothing_runs_in(bench.path());
+    let trial = bench.record().into_iter().find(|line| line["line"] == "trial").unwrap();
+    let verdict = check(&trial, "configuration");
+    assert_eq!(verdict["verdict"], "failed", "{trial}");
+    assert_eq!(
+        verdict["why"], "cluster `local_app` of `gw-sidecar-1` changed during the load",
+        "{trial}"
+    );
 }
 
 /// Runs a study that cannot start; what was complained of.

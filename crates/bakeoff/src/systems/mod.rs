@@ -206,6 +206,13 @@ pub(crate) trait System: fmt::Debug + Sync {
         None
     }
 
+    /// What a node has been told by another server since it runs, and is in force; `None` where nobody
+    /// tells it anything. It has to be the same after a load as before.
+    fn told(&self, node: &Access) -> Option<Result<Told, String>> {
+        let _ = node;
+        None
+    }
+
     /// Drives a load over sessions of this system.
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         let kind = self.kind();
@@ -416,6 +423,10 @@ pub(crate) struct Access {
     /// What its cluster's system remembers.
     pub(crate) memory: Memory,
 }
+
+/// What a server has been told by another one since it runs, each thing under a name that can stand in
+/// a sentence.
+pub(crate) type Told = BTreeMap<String, serde_json::Value>;
 
 /// What was seen of a cluster that can serve.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

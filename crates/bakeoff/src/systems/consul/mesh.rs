@@ -18,6 +18,8 @@ const GATEWAY: &str = "ingress";
 const SERVICE: &str = "application";
 /// How Consul calls the sidecar of a service.
 const SIDECAR: &str = "application-sidecar-proxy";
+/// What the services speak, as Consul calls it.
+const HTTP: &str = "http";
 
 /// The ports of the mesh.
 pub(super) struct Plan {
@@ -45,13 +47,13 @@ impl Plan {
         let Self { gateway, sidecar, application, registered } = *self;
         config["connect"] = json!({"enabled": true});
         config["config_entries"] = json!({"bootstrap": [
-            {"kind": "proxy-defaults", "name": "global", "config": {"protocol": "http"}},
+            {"kind": "proxy-defaults", "name": "global", "config": {"protocol": HTTP}},
             {
                 "kind": "ingress-gateway",
                 "name": GATEWAY,
                 "listeners": [{
                     "port": gateway,
-                    "protocol": "http",
+                    "protocol": HTTP,
                     "services": [{"name": SERVICE, "hosts": ["*"]}],
                 }],
             },
@@ -69,7 +71,9 @@ impl Plan {
                     "port": sidecar,
                     "proxy": {
                         "local_service_port": application,
-                        "config": {"bind_address": "127.0.0.1"},
+                        // The services are registered before the defaults are in force, and until
+                        // then a sidecar would pass bytes on instead of requests.
+                        "config": {"bind_address": "127.0.0.1", "protocol": HTTP},
                     },
                     "checks": [{"name": SERVICE, "alias_service": SERVICE}],
                 }},
@@ -104,7 +108,7 @@ pub(super) fn settings() -> Vec<Setting> {
         setting("connect.enabled", true, "its own default; it is a control plane"),
         setting(
             "proxy-defaults protocol",
-            "http",
+            HTTP,
             "its default is TCP, and a mesh of HTTP is compared",
         ),
         setting(

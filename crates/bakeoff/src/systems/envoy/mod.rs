@@ -14,7 +14,7 @@ use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 
 use super::mesh::{Mesh, Place};
-use super::{Access, Asked, Description, System, Unready, View};
+use super::{Access, Asked, Description, System, Told, Unready, View};
 use crate::host::HostError;
 use crate::host::ports::Allocator;
 use crate::install::Recipe;
@@ -55,6 +55,10 @@ impl System for Envoy {
 
     fn ready_within(&self) -> Duration {
         proxy::READY_WITHIN
+    }
+
+    fn told(&self, node: &Access) -> Option<Result<Told, String>> {
+        proxy::told(node)
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, Unready> {

@@ -20,7 +20,7 @@ use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
 use crate::systems::http_session::ask;
 use crate::systems::mesh::{At, Mesh, Place, Proxy, Upstream};
 use crate::systems::talk::PATIENCE;
-use crate::systems::{ASKED, Access, Asked, Description, Memory, Unready, setting};
+use crate::systems::{ASKED, Access, Asked, Description, Memory, Told, Unready, setting};
 
 /// The bootstrap's file in the proxy's folder.
 const BOOTSTRAP: &str = "envoy.json";
@@ -152,21 +152,36 @@ fn cluster(upstream: &Upstream) -> Value {
     })
 }
 
-/// Whether Envoy listens where its control plane was to tell it to; an error tells what it was told
-/// instead.
+impl Programmed {
+    /// The administration of a node's Envoy.
+    fn admin(&self, node: &Access) -> Access {
+        Access {
+            name: format!("{}'s Envoy", node.name),
+            authority: self.admin.address.to_string(),
+            target: self.admin.clone(),
+            memory: Memory::default(),
+        }
+    }
+}
+
+/// Whether Envoy passes requests on where its control plane was to tell it to; an error tells what it
+/// was told instead.
 pub(in crate::systems) fn look(node: &Access) -> Result<(), Unready> {
     let known = node.memory.get::<Programmed>().ok_or("it was not described")?;
-    let admin = Access {
-        name: format!("{}'s Envoy", node.name),
-        authority: known.admin.address.to_string(),
-        target: known.admin.clone(),
-        memory: Memory::default(),
-    };
+    let admin = known.admin(node);
     let (status, said) = ask(&admin, "GET", "/listeners?format=json")?;
     let listeners: Value = serde_json::from_str(&said)
         .map_err(|_| format!("{} answered {status}: {}", admin.name, said.trim()))?;
     if !listens(&listeners, known.port) {
         return Err(unprogrammed(&admin, node, known.port)?.into());
+    }
+    let listeners = dumped(&admin, LISTENERS)?;
+    if !listeners.iter().any(|listener| takes_requests(listener, known.port)) {
+        return Err(format!(
+            "`{}` has been told to pass on bytes rather than requests at port {}",
+            node.name, known.port
+        )
+        .into());
     }
     // The listener is known to Envoy before its workers have it.
     TcpStream::connect_timeout(&node.target.address, PATIENCE)
@@ -182,11 +197,71 @@ fn listens(listeners: &Value, port: u16) -> bool {
     statuses.into_iter().flatten().any(|status| port_of(status) == Some(port.into()))
 }
 
+/// A kind of things that Envoy is told by its control plane.
+struct Resource {
+    name: &'static str,
+    /// Its field in Envoy's dump.
+    field: &'static str,
+    /// Where an entry of that field has the thing as it is in force.
+    active: &'static str,
+}
+
+const LISTENERS: &Resource =
+    &Resource { name: "listener", field: "dynamic_listeners", active: "/active_state/listener" };
+const RESOURCES: [&Resource; 3] = [
+    LISTENERS,
+    &Resource { name: "cluster", field: "dynamic_active_clusters", active: "/cluster" },
+    &Resource { name: "route", field: "dynamic_route_configs", active: "/route_config" },
+];
+
+/// The things of a kind that are in force, as Envoy's administration shows them: without keys.
+fn dumped(admin: &Access, resource: &Resource) -> Result<Vec<Value>, String> {
+    let (status, said) = ask(admin, "GET", &format!("/config_dump?resource={}", resource.field))?;
+    let dump: Value = serde_json::from_str(&said)
+        .map_err(|_| format!("{} answered {status}: {}", admin.name, said.trim()))?;
+    Ok(in_force(&dump, resource))
+}
+
+fn in_force(dump: &Value, resource: &Resource) -> Vec<Value> {
+    let entries = dump.get("configs").and_then(Value::as_array);
+    let active = entries.into_iter().flatten().filter_map(|entry| entry.pointer(resource.active));
+    active.cloned().collect()
+}
+
+/// Whether a listener is of this port and passes requests on, rather than bytes.
+fn takes_requests(listener: &Value, port: u16) -> bool {
+    let own = listener.pointer("/address/socket_address/port_value").and_then(Value::as_u64);
+    let chains = listener.get("filter_chains").and_then(Value::as_array);
+    let filters = chains.into_iter().flatten().filter_map(|chain| chain.get("filters")?.as_array());
+    let mut kinds = filters
+        .flatten()
+        .filter_map(|filter| filter.pointer("/typed_config/@type").and_then(Value::as_str));
+    own == Some(port.into()) && kinds.any(|kind| kind.ends_with(".HttpConnectionManager"))
+}
+
+/// All that a control plane has told an Envoy and that is in force, by what it is; `None` for one that
+/// was not started here.
+pub(in crate::systems) fn told(node: &Access) -> Option<Result<Told, String>> {
+    let admin = node.memory.get::<Programmed>()?.admin(node);
+    let mut all = Told::new();
+    for resource in RESOURCES {
+        let things = match dumped(&admin, resource) {
+            Ok(things) => things,
+            Err(why) => return Some(Err(why)),
+        };
+        for thing in things {
+            let own = thing.get("name").and_then(Value::as_str).unwrap_or_default();
+            all.insert(format!("{} `{own}` of `{}`", resource.name, node.name), thing);
+        }
+    }
+    Some(Ok(all))
+}
+
 /// What a control plane has told an Envoy that does not listen.
 fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, String> {
     let filter = "control_plane%7Clds%7Ccds";
     let (_, said) = ask(admin, "GET", &format!("/stats?filter={filter}"))?;
-    let mut seen = told(&said);
+    let mut seen = counted(&said);
     if seen.rejected > 0
         && let Ok((200, dump)) = ask(admin, "GET", "/config_dump")
     {
@@ -197,7 +272,7 @@ fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, Stri
 
 /// What came of what the control plane sent.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Told {
+struct Sent {
     connected: bool,
     clusters: u64,
     listeners: u64,
@@ -205,7 +280,7 @@ struct Told {
     why: Option<String>,
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for Sent {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { connected, clusters, listeners, rejected, why } = self;
         match connected {
@@ -221,7 +296,7 @@ impl std::fmt::Display for Told {
 }
 
 /// Reads Envoy's counters, `name: number` lines.
-fn told(stats: &str) -> Told {
+fn counted(stats: &str) -> Sent {
     let numbers: BTreeMap<&str, u64> = stats
         .lines()
         .filter_map(|line| line.split_once(": "))
@@ -230,7 +305,7 @@ fn told(stats: &str) -> Told {
     let of = |name: &str| numbers.get(name).copied().unwrap_or(0);
     let (cds, lds) = ("cluster_manager.cds.update_", "listener_manager.lds.update_");
     let sum = |of_what: &str| of(&format!("{of_what}success")) + of(&format!("{of_what}rejected"));
-    Told {
+    Sent {
         connected: of("control_plane.connected_state") == 1,
         clusters: sum(cds),
         listeners: sum(lds),

@@ -21,7 +21,9 @@ use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, S
 use super::envoy::{self, proxy};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
-use super::{Access, Asked, Description, System, Unready, View, http_status_text, option, setting};
+use super::{
+    Access, Asked, Description, System, Told, Unready, View, http_status_text, option, setting,
+};
 use crate::host::HostError;
 use crate::host::ports::Allocator;
 use crate::install::Recipe;
@@ -103,6 +105,10 @@ impl System for IngressGateway {
 
     fn ready_within(&self) -> Duration {
         proxy::READY_WITHIN
+    }
+
+    fn told(&self, node: &Access) -> Option<Result<Told, String>> {
+        proxy::told(node)
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, Unready> {

@@ -8,21 +8,21 @@ const NEVER: &str = "cluster_manager.cds.update_attempt: 1\ncluster_manager.cds.
 
 #[test]
 fn counters_say_what_a_control_plane_has_sent() {
-    assert_eq!(told(NEVER), Told::default());
+    assert_eq!(counted(NEVER), Sent::default());
     assert_eq!(
-        told(NEVER).to_string(),
+        counted(NEVER).to_string(),
         "no control plane is connected, clusters were sent 0 times and listeners 0 times"
     );
     let refused = NEVER.replace("connected_state: 0", "connected_state: 1")
         + "cluster_manager.cds.update_success: 2\nlistener_manager.lds.update_rejected: 3\n";
-    let told = Told { why: Some("too long".into()), ..told(&refused) };
+    let sent = Sent { why: Some("too long".into()), ..counted(&refused) };
     assert_eq!(
-        told.to_string(),
+        sent.to_string(),
         "its control plane is connected, clusters were sent 2 times and listeners 3 times, 3 of \
          which it refused: too long"
     );
     for rubbish in ["", "x", ": \n:", "control_plane.connected_state: -1"] {
-        assert_eq!(super::told(rubbish), Told::default(), "{rubbish}");
+        assert_eq!(counted(rubbish), Sent::default(), "{rubbish}");
     }
 }
 
@@ -48,4 +48,33 @@ fn why_envoy_refused_something_is_found_wherever_it_is() {
     assert_eq!(found.as_deref(), Some("RE2 program size of 125 > max program size"));
     assert_eq!(refused("{\"configs\": []}"), None);
     assert_eq!(refused("no JSON"), None);
+}
+
+#[test]
+fn a_listener_that_passes_bytes_on_takes_no_requests() {
+    let listener = |kind: &str| {
+        let kind = format!("type.googleapis.com/envoy.extensions.filters.network.{kind}");
+        json!({
+            "name": "public_listener",
+            "address": {"socket_address": {"address": "127.0.0.1", "port_value": 17001}},
+            "filter_chains": [{"filters": [
+                {"name": "rbac", "typed_config": {"@type": "rbac.v3.RBAC"}},
+                {"name": "last", "typed_config": {"@type": kind}},
+            ]}],
+        })
+    };
+    let requests = listener("http_connection_manager.v3.HttpConnectionManager");
+    assert!(takes_requests(&requests, 17001) && !takes_requests(&requests, 17002));
+    assert!(!takes_requests(&listener("tcp_proxy.v3.TcpProxy"), 17001));
+    assert!(!takes_requests(&json!({}), 17001));
+}
+
+#[test]
+fn what_is_in_force_is_not_what_is_still_warming_up() {
+    let dump = json!({"configs": [
+        {"name": "a", "active_state": {"version_info": "1", "listener": {"name": "a"}}},
+        {"name": "b", "warming_state": {"listener": {"name": "b"}}},
+    ]});
+    assert_eq!(in_force(&dump, LISTENERS), [json!({"name": "a"})]);
+    assert_eq!(in_force(&json!({}), LISTENERS), [Value::Null; 0]);
 }
