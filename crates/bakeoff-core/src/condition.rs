@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::histogram::Latencies;
-use crate::measurement::Measurement;
+use crate::measurement::{ErrorKind, Measurement};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
 
 const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \
@@ -81,6 +81,8 @@ pub struct Figures {
     slip: Latencies,
     verified: u64,
     errors: u64,
+    /// Of these, what was due and never sent.
+    unsent: u64,
     throughput: Option<f64>,
 }
 
@@ -91,6 +93,7 @@ impl Figures {
         Self {
             verified: total.verified,
             errors: total.error_count(),
+            unsent: measurement.errors_of(ErrorKind::Unsent),
             response: total.response,
             service: total.service,
             slip: measurement.slip.clone(),
@@ -353,8 +356,18 @@ fn latency(figures: &Figures, which: Which, point: Point) -> Result<Duration, &'
             _ => "nothing was recorded",
         });
     }
+    // What was due and never sent would have been answered later than anything else.
+    let unsent = if which == Which::Response { figures.unsent } else { 0 };
+    let answered = of.count() as f64;
     let found = match point {
-        Point::Quantile(quantile) => of.quantile(quantile),
+        Point::Quantile(quantile) => {
+            let quantile = quantile * (answered + unsent as f64) / answered;
+            if quantile > 1.0 {
+                return Err("too much of what was due was never sent");
+            }
+            of.quantile(quantile)
+        }
+        Point::Max if unsent > 0 => return Err("some of what was due was never sent"),
         Point::Max => of.max(),
         Point::Mean => of.mean(),
     };
@@ -367,7 +380,7 @@ mod tests {
 
     use super::*;
     use crate::histogram::LATENCY_MAX_NS;
-    use crate::measurement::{ErrorKind, OperationFigures};
+    use crate::measurement::OperationFigures;
 
     /// A second with responses of 1 to 100 ms, served in a tenth of that, and one error.
     fn some() -> Figures {
@@ -414,6 +427,18 @@ mod tests {
         check("errors > 24", "Holds(\"errors is 25\")");
         check("errors > 20%", "HoldsNot(\"errors is 20.0 %\")");
         check("errors >= 20 %", "Holds(\"errors is 20.0 %\")");
+    }
+
+    #[test]
+    fn what_was_never_sent_is_later_than_all_that_was() {
+        let figures = Figures { unsent: 2, ..some() };
+        let check = |text, expected| check(text, &figures, expected);
+        check("p97 < 98.5ms", "HoldsNot(\"p97 is 99.0 ms\")");
+        check("service p97 < 9.75ms", "Holds(\"service p97 is 9.71 ms\")");
+        let unknown = "Unknown(\"p99 is unknown: too much of what was due was never sent\")";
+        check("p99 < 1h", unknown);
+        check("max < 1h", "Unknown(\"max is unknown: some of what was due was never sent\")");
+        check("mean < 60ms", "Holds(\"mean is 50.5 ms\")");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check;
 use crate::condition::{Condition, Figures, Finding};
-use crate::measurement::Measurement;
+use crate::measurement::{ErrorKind, Measurement};
 use crate::units::{count_text, figure_text, rate_text};
 
 /// What of an open load's rate a server has to answer for the rate to count as achieved.
@@ -50,9 +50,10 @@ impl Tried {
             }
         }
         broken_by.extend(invalid_because(measurement));
-        let errors = measurement.error_count();
-        if errors > 0 && !objective.iter().any(Condition::is_about_errors) {
-            broken_by.push(format!("{} failed", count_text(errors)));
+        // What was never sent is late rather than failed; it is in the percentiles and in the share below.
+        let failed = measurement.error_count() - measurement.errors_of(ErrorKind::Unsent);
+        if failed > 0 && !objective.iter().any(Condition::is_about_errors) {
+            broken_by.push(format!("{} failed", count_text(failed)));
         }
         if let Some(share) = achieved(rate, measurement).filter(|&share| share < ACHIEVED_MIN) {
             let share = figure_text(share * 100.0);
@@ -131,7 +132,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measurement::{ErrorKind, OperationFigures};
+    use crate::measurement::OperationFigures;
 
     /// A second at a rate, all of whose answers took so long.
     fn second(rate: u64, micros: u64) -> Measurement {
@@ -170,6 +171,20 @@ mod tests {
         figures.errors.entry(ErrorKind::Status).or_default().count = 5;
         check(&failing, &["p99 < 20ms"], &["5 failed"], false);
         check(&failing, &["p99 < 20ms", "errors < 1%"], &[], false);
+    }
+
+    #[test]
+    fn what_is_never_sent_is_late_and_no_failure() {
+        let with_unsent = |count: u64| {
+            let mut late = second(1000 - count, 5000);
+            let figures = late.operations.get_mut("request").unwrap();
+            figures.errors.entry(ErrorKind::Unsent).or_default().count = count;
+            late
+        };
+        check(&with_unsent(2), &["p99 < 20ms"], &[], false);
+        let why = "p99.9 is unknown: too much of what was due was never sent";
+        check(&with_unsent(2), &["p99.9 < 20ms"], &[why], false);
+        check(&with_unsent(2), &["p99 < 20ms", "errors < 0.1%"], &["errors is 0.20 %"], false);
     }
 
     #[test]
