@@ -29,6 +29,8 @@ const ERRORS_DECIDE: f64 = 0.01;
 const BYTES_ALIKE: f64 = 1.02;
 const UNKNOWN: &str = "unknown";
 const NOT_MEASURED: &str = "not measured";
+/// Of a system that is not put to the work that a row is about.
+const NOT_ASKED: &str = "not put to it";
 
 /// What differs between the contenders of a run besides the product.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -87,9 +89,11 @@ impl Sheet {
 }
 
 impl Row {
-    /// The systems by what they have in their cell, in the sheet's order.
+    /// The systems by what they have in their cell, in the sheet's order, without those that the row is
+    /// not about.
     pub fn groups<'a>(&'a self, systems: &'a [String]) -> Vec<(&'a str, Vec<&'a str>)> {
-        grouped(systems.iter().map(String::as_str).zip(self.cells.iter().map(String::as_str)))
+        let cells = systems.iter().map(String::as_str).zip(self.cells.iter().map(String::as_str));
+        grouped(cells.filter(|(_, cell)| *cell != NOT_ASKED))
     }
 }
 
@@ -202,9 +206,10 @@ fn plain(
 
 /// What cells that read alike weigh; `differing` when they do not.
 fn weight_of(cells: &[String], differing: Weight) -> Weight {
-    match cells {
-        cells if !alike(cells) => differing,
-        [first, ..] if first == UNKNOWN || first == NOT_MEASURED => Weight::Unknown,
+    let asked = || cells.iter().filter(|cell| *cell != NOT_ASKED);
+    match asked().next() {
+        _ if !alike(asked()) => differing,
+        Some(first) if first == UNKNOWN || first == NOT_MEASURED => Weight::Unknown,
         _ => Weight::Same,
     }
 }
@@ -494,22 +499,20 @@ fn bytes(
         (bytes > 0 && sent > 0).then(|| bytes as f64 / sent as f64)
     };
     let means: Vec<Option<f64>> = sides.iter().map(mean).collect();
-    let text = |mean: &Option<f64>| {
-        mean.map_or_else(
-            || NOT_MEASURED.to_owned(),
-            |mean| ByteCount(mean.round() as u64).to_string(),
-        )
+    let text = |(side, mean): (&Side<'_>, &Option<f64>)| match mean {
+        Some(mean) => ByteCount(mean.round() as u64).to_string(),
+        None if workload.is_done_by(side.asked) => NOT_MEASURED.to_owned(),
+        None => NOT_ASKED.to_owned(),
     };
     let known = || means.iter().flatten().copied();
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
     let weight = if most > least * BYTES_ALIKE { Weight::Matters } else { Weight::Same };
-    let cells = match weight {
-        // Sizes that count as the same must not look as if they differed.
-        Weight::Same if known().count() == means.len() && !means.is_empty() => {
-            vec![text(&means[0]); means.len()]
-        }
-        _ => means.iter().map(text).collect(),
+    // Sizes that count as the same must not look as if they differed.
+    let shown = match weight {
+        Weight::Same => means.iter().map(|mean| mean.and(known().next())).collect(),
+        _ => means,
     };
+    let cells: Vec<String> = sides.iter().zip(&shown).map(text).collect();
     let weight = weight_of(&cells, Weight::Matters);
     (Row { what: what.to_owned(), cells, weight }, None)
 }
@@ -520,22 +523,40 @@ fn messages(of: &Measurement) -> u64 {
     (of.verified() + of.error_count() + of.warmup_operations).saturating_sub(never_sent)
 }
 
+/// One row of two without errors: of a system, what is more to say of it.
+fn joined(mut row: Row, other: &Row) -> Row {
+    for (cell, other) in row.cells.iter_mut().zip(&other.cells) {
+        if cell == NOT_ASKED || other == NOT_MEASURED {
+            cell.clone_from(other);
+        }
+    }
+    row.weight = weight_of(&row.cells, Weight::Matters);
+    row
+}
+
 /// A row for each workload and load under which operations failed; one for all others.
 fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<String>)> {
     let mut rows = Vec::new();
-    let mut without = None;
+    let mut without: Option<Row> = None;
     for comparison in comparisons {
         let place = comparison.place();
-        let share =
-            |name: &str| comparison.contenders.iter().find(|one| one.system == name)?.error_share();
+        let contender = |name: &str| comparison.contenders.iter().find(|one| one.system == name);
+        let share = |name: &str| contender(name)?.error_share();
         let text = |share: f64| if share > 0.0 { share_text(share) } else { "none".to_owned() };
-        let (row, _) = plain(&format!("errors under {place}"), sides, Weight::Matters, |side| {
-            share(side.name).map_or_else(|| NOT_MEASURED.to_owned(), text)
-        });
+        let (row, _) =
+            plain(&format!("errors under {place}"), sides, Weight::Matters, |side| {
+                match (contender(side.name), share(side.name)) {
+                    (None, _) => NOT_ASKED.to_owned(),
+                    (_, share) => share.map_or_else(|| NOT_MEASURED.to_owned(), text),
+                }
+            });
         let measured: Vec<(&str, f64)> =
             sides.iter().filter_map(|side| Some((side.name, share(side.name)?))).collect();
         if measured.iter().all(|(_, share)| *share == 0.0) {
-            without = without.or(Some(row));
+            without = Some(match without {
+                None => row,
+                Some(before) => joined(before, &row),
+            });
             continue;
         }
         let (many, few): (Vec<_>, Vec<_>) =

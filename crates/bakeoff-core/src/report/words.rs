@@ -145,8 +145,8 @@ pub(super) fn fairness_row(row: &Row, systems: &[String]) -> String {
 
 /// All in which the contenders do not differ in one line, and what is not known in another.
 pub(super) fn fairness_rest(sheet: &Sheet) -> Vec<String> {
-    let same = sheet.same().map(|row| match row.cells.first() {
-        Some(cell) => format!("{} ({cell})", row.what),
+    let same = sheet.same().map(|row| match row.groups(&sheet.systems).first() {
+        Some((cell, _)) => format!("{} ({cell})", row.what),
         None => row.what.clone(),
     });
     let (same, unknown): (Vec<String>, Vec<String>) =

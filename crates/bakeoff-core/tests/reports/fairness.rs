@@ -637,3 +637,32 @@ fn a_sweep_has_its_limits_at_each_number_of_clients() {
         "{lines:?}"
     );
 }
+
+#[test]
+fn a_work_tells_nothing_of_systems_that_are_not_put_to_it() {
+    let load = closed("steady", &[64], Stop::After(millis(4000)));
+    let mut create = workload("create", &[(Operation::Put, 1)], "steady");
+    create.systems = vec!["etcd".to_owned(), "zookeeper".to_owned()];
+    let mut made = record(study(&["etcd", "consul", "zookeeper"], create, load, 1));
+    for system in ["etcd", "zookeeper"] {
+        let mut whole = measured("put", 500, millis(4000), millis(2));
+        whole.bytes_sent = whole.verified() * 100;
+        made.run(system, vec![(64, whole)]);
+    }
+    let report = Report::new(&made);
+    for (what, cell) in [("bytes per request", "100 B"), ("errors", "none")] {
+        let seen = row(&report, what);
+        assert_eq!((seen.weight, &seen.cells[1][..]), (Weight::Same, "not put to it"), "{what}");
+        assert_eq!([&seen.cells[0][..], &seen.cells[2]], [cell; 2], "{what}");
+        let text = report::terminal(&report, &PLAIN);
+        assert!(text.contains(&format!("{what} ({cell})")), "{text}");
+    }
+    // One of those that are put to it and was not measured is told.
+    made.trials.retain(|trial| trial.trial.system == "etcd");
+    let report = Report::new(&made);
+    let seen = row(&report, "errors");
+    assert_eq!(seen.cells, ["none", "not put to it", "not measured"], "{seen:?}");
+    assert_eq!(seen.weight, Weight::Matters);
+    let told = report::terminal(&report, &PLAIN);
+    assert!(told.contains("errors: etcd: none; zookeeper: not measured"), "{told}");
+}

@@ -76,6 +76,8 @@ fn a_commit_waits_for_the_standby_and_only_when_it_is_asked_to() {
     assert!(waited.contains("no answer in time"), "{waited}");
     assert!(PostgreSql.look(&running.ready.nodes).is_err());
     processes[1].restart().unwrap();
+    // Killed while it writes its lock file, it would refuse to start for that being empty.
+    arrives(standby, "2");
 
     let running = running.killed_and_restarted();
     execute(primary, "INSERT INTO t VALUES (4)").unwrap();
