@@ -335,13 +335,15 @@ impl Canary {
     fn send(&mut self, slot: usize) {
         let Some(connection) = &mut self.connections[slot] else { return };
         connection.in_round = false;
+        // Before it goes out: once it has, the client may know it before the clock can be read.
+        let out = connection.asked.is_some().then(clock::now);
         let open = connection.flush();
         let flushed = connection.output.is_empty();
         if open
             && flushed
-            && let Some(asked) = connection.asked.take()
+            && let (Some(asked), Some(out)) = (connection.asked.take(), out)
         {
-            self.service.note_truth(asked, clock::now());
+            self.service.note_truth(asked, out);
         }
         if open && flushed && connection.after == After::Linger {
             let until = clock::now() + LINGER;

@@ -112,7 +112,7 @@ impl Service {
         self.spin
     }
 
-    /// An answer of `/truth` has gone out.
+    /// An answer of `/truth` goes out.
     pub(super) fn note_truth(&mut self, asked: Asked, out: Instant) {
         if let Some(teller) = &mut self.teller {
             teller.note(asked, out);

@@ -3,7 +3,7 @@
 //! That by which latencies are checked needs a truth from outside. The intended distribution is not
 //! quite it: a machine wakes late, and a stall holds everything back. So each answer's delay is
 //! measured here too, from the moment when its request had been read to the moment when the answer
-//! had been handed to the kernel, and `/stats` tells both.
+//! is handed to the kernel, and `/stats` tells both.
 //!
 //! A shape is its quantile function. Drawn at random it is met up to sampling; in a cycle, each
 //! [`CYCLE`] requests meet [`CYCLE`] evenly spaced quantiles once each, so that it is met exactly.
