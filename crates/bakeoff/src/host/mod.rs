@@ -33,6 +33,7 @@ pub(crate) mod usage;
 mod warden;
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -247,10 +248,13 @@ pub(crate) fn internal_command() -> Option<ExitCode> {
 
 fn write_files(spec: &NodeSpec) -> Result<(), HostError> {
     use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
     let tmp = spec.dir.join("tmp");
-    std::fs::create_dir_all(&tmp).map_err(|e| HostError::io("make a directory", &tmp, e))?;
+    // Some servers keep keys there in files that others could read.
+    std::fs::create_dir_all(&tmp)
+        .and_then(|()| std::fs::set_permissions(&spec.dir, Permissions::from_mode(0o700)))
+        .map_err(|e| HostError::io("make a directory", &tmp, e))?;
     for file in &spec.files {
         let inside = file.path.components().all(|part| matches!(part, Component::Normal(_)));
         if !inside || file.path.as_os_str().is_empty() {

@@ -1,5 +1,6 @@
 //! Real processes, launched and ended.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -67,6 +68,8 @@ fn a_node_runs_in_its_directory_with_little_environment_and_no_input() {
     has(&format!("TMPDIR={}", dir.path().join("node-1/tmp").display()));
     has("secret");
     has("600");
+    let mode = dir.path().join("node-1").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "what it keeps is its own");
     let names = lines.iter().filter_map(|l| l.split_once('=')).map(|(name, _)| name);
     let known = ["OWN", "LANG", "TMPDIR", "PATH", "HOME", "PWD", "OLDPWD", "SHLVL", "_"];
     let unknown = names.filter(|n| !known.contains(n) && *n != warden::MARK).collect::<Vec<_>>();
@@ -87,7 +90,6 @@ fn a_program_that_is_missing_or_not_executable_is_named() {
     let text = dir.path().join("text");
     std::fs::write(&text, "#!/no/such/interpreter\n").unwrap();
     fails_with(&text, "it is not executable");
-    use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
     fails_with(&text, "it cannot be executed: No such file");
 }
