@@ -94,7 +94,37 @@ fn contenders(study: &Study) -> Result<Vec<Contender<'_>>, Failure> {
                 "manifests are written for systems of the kinds `ingress-gateway` and `application`",
             )
         })?;
+        let begins = one.name.starts_with(|first: char| first.is_ascii_lowercase());
+        if !begins || one.name.ends_with('-') {
+            return Err(Failure::input(
+                format!("system `{}` cannot have that name in Kubernetes", one.name),
+                "names of services there begin with a letter and end with a letter or a digit",
+            ));
+        }
+        if let Some((kind, option)) = resources::left_out(system) {
+            return Err(Failure::input(
+                format!(
+                    "`{option}` of kind `{kind}` in system `{}` cannot be had in Kubernetes",
+                    one.name
+                ),
+                "manifests would be those of another study: leave it out",
+            ));
+        }
         contenders.push(one);
+    }
+    for plane in [Plane::Consul, Plane::Istio] {
+        let mut alike = contenders
+            .iter()
+            .filter(|one| one.plane == Some(plane))
+            .filter_map(|one| one.control_plane)
+            .map(|plane| (&plane.version, plane.nodes, &plane.options));
+        let first = alike.next();
+        if alike.any(|other| Some(other) != first) {
+            return Err(Failure::input(
+                format!("study `{}` has control planes of one kind that differ", study.name),
+                "a cluster has one of each: give them the same version, nodes and options",
+            ));
+        }
     }
     if contenders.iter().all(|one| one.plane.is_none()) {
         return Err(Failure::input(

@@ -31,6 +31,7 @@ pub(super) struct Contender<'a> {
     /// `None` for the application without a mesh.
     pub(super) plane: Option<Plane>,
     number: u16,
+    pub(super) control_plane: Option<&'a System>,
     gateway: Option<&'a Limits>,
     sidecar: Option<&'a Limits>,
     application: Option<&'a Limits>,
@@ -59,6 +60,7 @@ impl<'a> Contender<'a> {
             name: &system.name,
             plane,
             number,
+            control_plane: part("control-plane"),
             gateway: plane.and(system.limits.as_ref()),
             sidecar: part("sidecar").and_then(|sidecar| sidecar.limits.as_ref()),
             application: application.limits.as_ref(),
@@ -76,6 +78,20 @@ impl<'a> Contender<'a> {
 
     pub(super) fn gateway_name(&self) -> String {
         format!("{}-gateway", self.name)
+    }
+
+    /// Where the gateway's Deployment is, and its name: Consul's chart has all of them in its own namespace.
+    pub(super) fn gateway_deployment(&self) -> Option<String> {
+        let name = self.gateway_name();
+        match self.plane? {
+            Plane::Consul => Some(format!("consul/consul-{name}")),
+            Plane::Istio => Some(format!("{}/{name}", self.namespace())),
+        }
+    }
+
+    /// The version of its control plane, where the study says one.
+    pub(super) fn version(&self) -> Option<&'a str> {
+        self.control_plane?.version.as_deref()
     }
 
     fn application_name(&self) -> String {
@@ -138,6 +154,36 @@ fn resources(limits: Option<&Limits>) -> Option<Value> {
     Some(resources)
 }
 
+/// `resources` of a container without limits: it says something, as the charts' own limits hold where
+/// nothing is said.
+fn unlimited() -> Value {
+    json!({"requests": {
+        "cpu": cpu_text(REQUEST_CPU_MAX), "memory": memory_text(REQUEST_MEMORY_MAX),
+    }})
+}
+
+/// What a study says of a system or of its parts and manifests would leave out: the kind, and the option.
+pub(super) fn left_out(system: &System) -> Option<(&str, &str)> {
+    for part in std::iter::once(system).chain(system.parts.values()) {
+        let kind = part.kind.as_str();
+        for (name, value) in &part.options {
+            let carried = matches!(
+                (kind, name.as_str(), value.as_str()),
+                ("application", "size", _)
+                    | ("consul", "raft-multiplier", _)
+                    | ("ingress-gateway", "mtls", "on")
+            );
+            if !carried {
+                return Some((kind, name));
+            }
+        }
+        if part.limits.as_ref().is_some_and(|limits| !limits.cpus.is_empty()) {
+            return Some((kind, "cpus"));
+        }
+    }
+    None
+}
+
 /// The marks by which a mesh adds a sidecar to a pod, and what that sidecar may use.
 fn sidecar_marks(one: &Contender<'_>) -> Value {
     let mut marks = json!({});
@@ -155,17 +201,17 @@ fn sidecar_marks(one: &Contender<'_>) -> Value {
                 "consul.hashicorp.com/sidecar-proxy-memory-request",
             ]
         }
-        Some(Plane::Istio) => {
-            mark("sidecar.istio.io/inject", "true".into());
-            [
-                "sidecar.istio.io/proxyCPULimit",
-                "sidecar.istio.io/proxyCPU",
-                "sidecar.istio.io/proxyMemoryLimit",
-                "sidecar.istio.io/proxyMemory",
-            ]
-        }
+        Some(Plane::Istio) => [
+            "sidecar.istio.io/proxyCPULimit",
+            "sidecar.istio.io/proxyCPU",
+            "sidecar.istio.io/proxyMemoryLimit",
+            "sidecar.istio.io/proxyMemory",
+        ],
     };
-    let values = resources(one.sidecar).unwrap_or_default();
+    let values = resources(one.sidecar).unwrap_or_else(|| match one.plane {
+        Some(Plane::Istio) => unlimited(),
+        _ => Value::Null,
+    });
     let paths = ["/limits/cpu", "/requests/cpu", "/limits/memory", "/requests/memory"];
     for (name, path) in names.into_iter().zip(paths) {
         if let Some(value) = values.pointer(path).and_then(Value::as_str) {
@@ -199,6 +245,10 @@ pub(super) fn applications(contenders: &[Contender<'_>]) -> Vec<Value> {
 fn application(one: &Contender<'_>) -> Vec<Value> {
     let name = one.application_name();
     let labels = json!({"app": name});
+    let mut template_labels = labels.clone();
+    if one.plane == Some(Plane::Istio) {
+        template_labels["sidecar.istio.io/inject"] = "true".into();
+    }
     // The application ends its answer with a line break of its own.
     let words = "bakeoff's test application answers this, whatever it is asked for. ";
     let text: String = words.chars().cycle().take(one.size.saturating_sub(1)).collect();
@@ -232,7 +282,7 @@ fn application(one: &Contender<'_>) -> Vec<Value> {
                 "replicas": 1,
                 "selector": {"matchLabels": labels},
                 "template": {
-                    "metadata": {"labels": labels, "annotations": sidecar_marks(one)},
+                    "metadata": {"labels": template_labels, "annotations": sidecar_marks(one)},
                     "spec": {"serviceAccountName": name, "containers": [container]},
                 },
             },
@@ -244,20 +294,30 @@ fn application(one: &Contender<'_>) -> Vec<Value> {
 pub(super) fn consul_values(contenders: &[Contender<'_>]) -> Value {
     let gateway = |one: &Contender<'_>| {
         let ports = json!([{"port": PORT, "nodePort": one.node_port()}]);
-        let mut gateway = json!({
+        json!({
             "name": one.gateway_name(),
             "replicas": 1,
             "service": {"type": "NodePort", "ports": ports},
-        });
-        if let Some(resources) = resources(one.gateway) {
-            gateway["resources"] = resources;
-        }
-        gateway
+            "resources": resources(one.gateway).unwrap_or_else(unlimited),
+        })
     };
     let gateways: Vec<Value> = of_plane(contenders, Plane::Consul).map(gateway).collect();
+    let plane = of_plane(contenders, Plane::Consul).find_map(|one| one.control_plane);
+    let mut global = json!({"name": "consul"});
+    let mut server = json!({"replicas": plane.map_or(1, |plane| plane.nodes)});
+    // A whole version is an image; of a part of one the chart knows the newest.
+    let whole = |version: &&str| version.split('.').count() == 3;
+    if let Some(version) = plane.and_then(|plane| plane.version.as_deref()).filter(whole) {
+        global["image"] = format!("hashicorp/consul:{version}").into();
+    }
+    let multiplier = plane.and_then(|plane| plane.options.get("raft-multiplier"));
+    if let Some(multiplier) = multiplier.and_then(|text| text.parse::<u32>().ok()) {
+        let config = json!({"performance": {"raft_multiplier": multiplier}});
+        server["extraConfig"] = config.to_string().into();
+    }
     json!({
-        "global": {"name": "consul"},
-        "server": {"replicas": 1},
+        "global": global,
+        "server": server,
         "connectInject": {"enabled": true, "default": false},
         "ingressGateways": {"enabled": true, "gateways": gateways},
     })

@@ -120,10 +120,10 @@ fn limits_are_those_of_the_study() {
         "{applications}"
     );
     assert_eq!(applications.matches("sidecar-proxy-memory-limit").count(), 1, "{applications}");
-    assert!(
-        named(&files, "README.md")
-            .contains("| consul-tuned | bakeoff-consul-tuned | 30802 | CPU 250m, memory 500Mi |")
-    );
+    assert!(named(&files, "README.md").contains(
+        "| consul-tuned | bakeoff-consul-tuned | 30802 | CPU 250m, memory 500Mi | \
+                 consul/consul-consul-tuned-gateway |"
+    ));
     // Another study, other numbers.
     let (_, text) = ingress();
     let text = text.replace("cpu: 0.25, memory: 500MiB", "cpu: 0.3, memory: 1500KiB");
@@ -132,6 +132,75 @@ fn limits_are_those_of_the_study() {
     let values = named(&files, "consul-values.yaml");
     assert!(values.contains("300m") && values.contains("1500Ki") && !values.contains("250m"));
     assert!(named(&files, STUDY).contains("http://[::1]:30800"));
+}
+
+/// The manifests of the shipped study, changed so.
+fn changed(from: &str, to: &str) -> Result<Vec<Written>, Failure> {
+    let (_, text) = ingress();
+    assert!(text.contains(from), "{from}");
+    let text = text.replace(from, to);
+    let study = study::parse("mine", "mine.yaml", &text, &systems::kinds()).unwrap();
+    files(&study, "mine", &text, "node.invalid")
+}
+
+#[test]
+fn what_has_no_limits_in_the_study_has_none_of_a_chart() {
+    let files = changed("limits: {cpu: 0.1, memory: 100MiB}\n", "nodes: 1\n").unwrap();
+    let values = &read(&named(&files, "consul-values.yaml"))[0];
+    let gateway = &values["ingressGateways"]["gateways"][0];
+    let requests = serde_json::json!({"requests": {"cpu": "100m", "memory": "128Mi"}});
+    assert_eq!(gateway["resources"], requests, "the chart's own would be 100m and 100Mi");
+    assert!(
+        named(&files, "README.md")
+            .contains("| consul-default | bakeoff-consul-default | 30800 | none |")
+    );
+    let files = changed(
+        "istio, version: 1.26.0}\n      sidecar: {kind: envoy, limits: {cpu: 2, memory: 1GiB}}",
+        "istio, version: 1.26.0}\n      sidecar: {kind: envoy}",
+    )
+    .unwrap();
+    let applications = named(&files, "applications.yaml");
+    let marks = applications.lines().filter(|line| line.contains("sidecar.istio.io/proxy"));
+    let marks: Vec<String> = marks.map(|line| line.trim().replace('"', "")).collect();
+    let expected = ["sidecar.istio.io/proxyCPU: 100m", "sidecar.istio.io/proxyMemory: 128Mi"];
+    assert_eq!(marks, expected, "nothing but requests: the chart's own would be 2 and 1Gi");
+}
+
+#[test]
+fn what_is_installed_is_of_the_study_s_versions() {
+    let files = written();
+    let readme = named(&files, "README.md");
+    for step in [
+        "helm install consul hashicorp/consul --version '~1.6.0' --namespace consul",
+        "helm install base istio/base --version 1.26.0 ",
+        "helm install istiod istio/istiod --version 1.26.0 ",
+    ] {
+        assert!(readme.contains(step), "{readme}");
+    }
+    let values = &read(&named(&files, "consul-values.yaml"))[0];
+    assert_eq!(values["global"]["image"], "hashicorp/consul:1.20.1");
+    assert_eq!(values["server"]["extraConfig"], r#"{"performance":{"raft_multiplier":1}}"#);
+    // Of a version that nothing is known of, the newest chart is as good as any.
+    let files = changed("version: 1.20.1", "version: 1.2.3").unwrap();
+    assert!(named(&files, "README.md").contains("hashicorp/consul --namespace"));
+}
+
+#[test]
+fn what_manifests_would_leave_out_is_refused() {
+    let refused = |from: &str, to: &str, said: &str| {
+        let error = changed(from, to).err().unwrap_or_else(|| panic!("{to}")).to_string();
+        assert!(error.contains(said), "{error}");
+    };
+    let direct = "direct: {kind: application}";
+    let slow = "direct: {kind: application, options: {delay: 5ms}}";
+    refused(direct, slow, "`delay` of kind `application` in system `direct` cannot be had");
+    let pinned = "direct: {kind: application, limits: {cpus: [0]}}";
+    refused(direct, pinned, "`cpus` of kind `application` in system `direct` cannot be had");
+    refused("  direct:", "  2direct:", "system `2direct` cannot have that name in Kubernetes");
+    let first = "limits: {cpu: 0.25, memory: 500MiB}\n    parts:\n      application: {kind: application}\n      \
+                 control-plane: {kind: consul, version: 1.20.1";
+    let other = first.replace("1.20.1", "1.21.0");
+    refused(first, &other, "study `mine` has control planes of one kind that differ");
 }
 
 #[test]
