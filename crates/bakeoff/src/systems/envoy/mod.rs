@@ -5,6 +5,7 @@
 //!
 //! Not here: the gateway, which is an Envoy too (`ingress_gateway`).
 
+pub(super) mod admin;
 pub(super) mod proxy;
 pub(crate) mod recipe;
 
@@ -58,12 +59,12 @@ impl System for Envoy {
     }
 
     fn told(&self, node: &Access) -> Option<Result<Told, String>> {
-        proxy::told(node)
+        admin::told(node)
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         let node = nodes.first().ok_or("it has no nodes")?;
-        proxy::look(node)?;
+        admin::look(node)?;
         let refuses = node.memory.get::<Refuses>().is_some_and(|refuses| refuses.0);
         match (refuses, proxy::plain(node)?) {
             (true, Plain::Refused) => Ok(View::default()),

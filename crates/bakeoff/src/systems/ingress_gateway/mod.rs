@@ -18,7 +18,7 @@ use std::time::Duration;
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands};
 
-use super::envoy::{self, proxy};
+use super::envoy::{self, admin, proxy};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
 use super::{
@@ -108,12 +108,12 @@ impl System for IngressGateway {
     }
 
     fn told(&self, node: &Access) -> Option<Result<Told, String>> {
-        proxy::told(node)
+        admin::told(node)
     }
 
     fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
         let node = nodes.first().ok_or("it has no nodes")?;
-        proxy::look(node)?;
+        admin::look(node)?;
         match ask(node, "GET", "/")? {
             (200, _) => Ok(View::default()),
             (status, said) => {

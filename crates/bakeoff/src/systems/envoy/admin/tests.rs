@@ -1,5 +1,7 @@
 //! What is read out of Envoy's administration, from answers of Envoy 1.36.2.
 
+use serde_json::json;
+
 use super::*;
 
 const NEVER: &str = "cluster_manager.cds.update_attempt: 1\ncluster_manager.cds.update_rejected: 0\n\
