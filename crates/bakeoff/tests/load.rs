@@ -4,19 +4,15 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::TcpListener;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use support::canary::{Canary, alone};
+use support::certificates::Certificates;
 use support::{Ran, array, bakeoff, text};
 
 fn load(arguments: &[&str]) -> Ran {
@@ -224,55 +220,11 @@ fn a_server_that_is_not_there_is_said_at_once() {
     assert!(began.elapsed() < Duration::from_secs(5));
 }
 
-/// A server that answers `hello` over TLS, and the certificate to trust it by.
-fn tls_server(dir: &Path) -> (SocketAddr, PathBuf) {
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let file = dir.join("ca.pem");
-    std::fs::write(&file, cert.pem()).unwrap();
-    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
-        .unwrap();
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for socket in listener.incoming() {
-            let config = config.clone();
-            std::thread::spawn(move || {
-                greet(StreamOwned::new(ServerConnection::new(config).unwrap(), socket.unwrap()))
-            });
-        }
-    });
-    (address, file)
-}
-
-/// Answers requests without bodies until the client goes.
-fn greet(mut stream: StreamOwned<ServerConnection, TcpStream>) {
-    let mut received = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        received.extend_from_slice(&buffer[..count]);
-        if received.ends_with(b"\r\n\r\n") {
-            received.clear();
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-            if stream.write_all(answer).is_err() {
-                return;
-            }
-        }
-    }
-}
-
 #[test]
 fn tls_trusts_whom_it_is_told_to_and_says_at_once_when_it_does_not() {
     let _alone = alone();
-    let dir = tempfile::tempdir().unwrap();
-    let (address, ca) = tls_server(dir.path());
+    let certificates = Certificates::new();
+    let (address, ca) = (certificates.server(), certificates.path("ca.pem"));
     let url = format!("https://{address}/");
     let asked = |flags: &[&str]| load(&[&[url.as_str(), "-n", "20", "-c", "2"], flags].concat());
     let hint = "hint: `--ca FILE` trusts whom that authority has signed, `--insecure` anybody";

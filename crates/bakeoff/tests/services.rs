@@ -7,16 +7,11 @@
 mod support;
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
 use support::canary::alone;
@@ -246,51 +241,11 @@ fn a_path_that_is_not_answered_with_a_success_is_not_ready() {
     assert!(by_port < 0.7, "{by_port}");
 }
 
-/// A server that speaks TLS with these certificates and answers every request with `hello`.
-fn tls_server(certificates: &Certificates) -> SocketAddr {
-    let chain = CertificateDer::pem_file_iter(certificates.path("server.pem")).unwrap();
-    let chain = chain.map(Result::unwrap).collect();
-    let key = PrivateKeyDer::from_pem_file(certificates.path("server.key")).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for socket in listener.incoming().flatten() {
-            let config = config.clone();
-            std::thread::spawn(move || answer(config, socket));
-        }
-    });
-    address
-}
-
-fn answer(config: Arc<ServerConfig>, socket: TcpStream) {
-    let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), socket);
-    let mut received = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        received.extend_from_slice(&buffer[..count]);
-        if received.ends_with(b"\r\n\r\n") {
-            received.clear();
-            let said = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-            if stream.write_all(said).is_err() {
-                return;
-            }
-        }
-    }
-}
-
 #[test]
 fn an_endpoint_over_tls_is_verified_and_loaded() {
     let _alone = alone();
     let certificates = Certificates::new();
-    let address = tls_server(&certificates);
+    let address = certificates.server();
     let trusting = |ca: &str| {
         let ca = certificates.path(ca);
         study(&format!(

@@ -5,13 +5,6 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 use support::certificates::Certificates;
 use support::{Bench, Run, array, text};
@@ -143,50 +136,10 @@ fn a_server_that_is_held_to_a_twentieth_of_a_cpu_is_said_to_go_at_its_limits_pac
     assert!((2.0..5.25).contains(&cpu), "{used}");
 }
 
-/// Answers `hello` over TLS, one request a connection or as many as come.
-fn tls_server(certificates: &Certificates) -> SocketAddr {
-    let chain = CertificateDer::pem_file_iter(certificates.path("server.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(certificates.path("server.key")).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain.map(Result::unwrap).collect(), key)
-        .unwrap();
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for socket in listener.incoming().flatten() {
-            let config = config.clone();
-            std::thread::spawn(move || {
-                greet(StreamOwned::new(ServerConnection::new(config).unwrap(), socket));
-            });
-        }
-    });
-    address
-}
-
-fn greet(mut stream: StreamOwned<ServerConnection, TcpStream>) {
-    let mut received = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        received.extend_from_slice(&buffer[..count]);
-        if received.ends_with(b"\r\n\r\n") {
-            received.clear();
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-            if stream.write_all(answer).is_err() {
-                return;
-            }
-        }
-    }
-}
-
 /// Full and resumed handshakes of 40 requests by four clients.
 fn handshakes(load: &str) -> (Run, u64, u64) {
     let certificates = Certificates::new();
-    let address = tls_server(&certificates);
+    let address = certificates.server();
     let run = Bench::new(&format!(
         "title: Handshakes\n\
          systems: {{web: {{kind: http, endpoints: [\"https://{address}\"], tls: {{ca: \"{}\"}}}}}}\n\

@@ -1,6 +1,13 @@
-//! Certificates for servers that a test starts.
+//! Certificates for servers that a test starts, and a server that has them.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A certificate authority and a server's certificate for 127.0.0.1, as PEM files.
 pub(crate) struct Certificates {
@@ -38,5 +45,46 @@ impl Certificates {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Starts a server that answers `hello` over TLS, one request a connection or as many as come.
+    pub(crate) fn server(&self) -> SocketAddr {
+        let chain = CertificateDer::pem_file_iter(self.path("server.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(self.path("server.key")).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain.map(Result::unwrap).collect(), key)
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let config = config.clone();
+                std::thread::spawn(move || {
+                    greet(StreamOwned::new(ServerConnection::new(config).unwrap(), socket));
+                });
+            }
+        });
+        address
+    }
+}
+
+/// Answers requests without bodies until the client goes.
+fn greet(mut stream: StreamOwned<ServerConnection, TcpStream>) {
+    let mut received = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        received.extend_from_slice(&buffer[..count]);
+        if received.ends_with(b"\r\n\r\n") {
+            received.clear();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
     }
 }

@@ -32,12 +32,7 @@ impl System for Http {
     }
 
     fn promises(&self, _: &study::System) -> Promises {
-        Promises {
-            replication: "not known".into(),
-            acknowledged: "with the status that the workload expects".into(),
-            reads: "not known".into(),
-            ..Promises::default()
-        }
+        unknown_promises()
     }
 
     fn describe(&self, asked: &Asked<'_>, _: &mut Allocator) -> Result<Description, HostError> {
@@ -53,6 +48,16 @@ impl System for Http {
             talk::greet(node)?;
         }
         Ok(View::default())
+    }
+}
+
+/// What is known of a service that is not ours: what the workload says of its answers.
+pub(super) fn unknown_promises() -> Promises {
+    Promises {
+        replication: "not known".into(),
+        acknowledged: "with the status that the workload expects".into(),
+        reads: "not known".into(),
+        ..Promises::default()
     }
 }
 

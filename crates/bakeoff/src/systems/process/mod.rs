@@ -17,6 +17,7 @@ mod words;
 use bakeoff_core::record::{Promises, Setting};
 use bakeoff_core::study::{self, Kind, Operation, Role, Stands};
 
+use super::http::unknown_promises;
 use super::http_session::ask;
 use super::http_status_text;
 use super::talk;
@@ -59,12 +60,7 @@ impl System for Process {
     }
 
     fn promises(&self, _: &study::System) -> Promises {
-        Promises {
-            replication: "not known".into(),
-            acknowledged: "with the status that the workload expects".into(),
-            reads: "not known".into(),
-            ..Promises::default()
-        }
+        unknown_promises()
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
