@@ -383,6 +383,11 @@ impl Measurement {
         self.operations.values().map(OperationFigures::error_count).sum()
     }
 
+    /// Failures of what was sent, of all operations.
+    pub fn failed_count(&self) -> u64 {
+        self.error_count() - self.errors_of(ErrorKind::Unsent)
+    }
+
     /// Failures of one kind, of all operations.
     pub fn errors_of(&self, kind: ErrorKind) -> u64 {
         let of = |figures: &OperationFigures| figures.errors.get(&kind).map_or(0, |e| e.count);
@@ -494,11 +499,10 @@ impl Measurement {
     /// Says of the only node that was asked what is told of each of several.
     pub fn tell_of_only_node(&mut self, node: &str) {
         let total = self.total();
-        let unsent = self.errors_of(ErrorKind::Unsent);
         self.targets = vec![TargetFigures {
             node: node.to_owned(),
             verified: total.verified,
-            errors: total.error_count() - unsent,
+            errors: self.failed_count(),
             service: total.service,
         }];
     }

@@ -310,8 +310,8 @@ impl Attempt<'_, '_> {
         driven?;
         self.record.audits.extend(account.map(|conclude| conclude()));
         self.record.checks.extend(servers_check(&cluster));
-        let now = told.and_then(|before| Some((before, cluster.told()?)));
-        self.record.checks.extend(now.map(|(before, after)| told_check(before, after)));
+        let told = told.zip(cluster.told());
+        self.record.checks.extend(told.map(|(before, after)| told_check(before, after)));
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
         }

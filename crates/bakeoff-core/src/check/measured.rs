@@ -150,8 +150,7 @@ fn untrue(stages: &[StageRecord]) -> Option<String> {
 fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let verified: u64 = all().map(Measurement::verified).sum();
-    let unsent: u64 = all().map(|stage| stage.errors_of(ErrorKind::Unsent)).sum();
-    let failed = all().map(Measurement::error_count).sum::<u64>() - unsent;
+    let failed: u64 = all().map(Measurement::failed_count).sum();
     let share = failed as f64 / (verified + failed).max(1) as f64;
     (share > errors_max).then(|| {
         let known = |&(kind, _): &(ErrorKind, &_)| kind != ErrorKind::Unsent;

@@ -17,7 +17,7 @@ use crate::stats::and;
 use crate::study::{self, Clusters, Load, ReadConsistency, Routing, Study, Targets, Workload};
 use crate::units::{ByteCount, count_text, figure_text, share_text};
 
-use super::comparison::Comparison;
+use super::comparison::{Comparison, Contender};
 
 mod limits;
 mod parts;
@@ -544,12 +544,15 @@ fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<St
         let share = |name: &str| contender(name)?.error_share();
         let text = |share: f64| if share > 0.0 { share_text(share) } else { "none".to_owned() };
         let (row, _) =
-            plain(&format!("errors under {place}"), sides, Weight::Matters, |side| {
-                match (contender(side.name), share(side.name)) {
-                    (None, _) => NOT_ASKED.to_owned(),
-                    (_, share) => share.map_or_else(|| NOT_MEASURED.to_owned(), text),
-                }
-            });
+            plain(
+                &format!("errors under {place}"),
+                sides,
+                Weight::Matters,
+                |side| match contender(side.name).map(Contender::error_share) {
+                    None => NOT_ASKED.to_owned(),
+                    Some(share) => share.map_or_else(|| NOT_MEASURED.to_owned(), text),
+                },
+            );
         let measured: Vec<(&str, f64)> =
             sides.iter().filter_map(|side| Some((side.name, share(side.name)?))).collect();
         if measured.iter().all(|(_, share)| *share == 0.0) {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check;
 use crate::condition::{Condition, Figures, Finding};
-use crate::measurement::{ErrorKind, Measurement};
+use crate::measurement::Measurement;
 use crate::units::{count_text, figure_text, rate_text};
 
 /// What of an open load's rate a server has to answer for the rate to count as achieved.
@@ -51,7 +51,7 @@ impl Tried {
         }
         broken_by.extend(invalid_because(measurement));
         // What was never sent is late rather than failed; it is in the percentiles and in the share below.
-        let failed = measurement.error_count() - measurement.errors_of(ErrorKind::Unsent);
+        let failed = measurement.failed_count();
         if failed > 0 && !objective.iter().any(Condition::is_about_errors) {
             broken_by.push(format!("{} failed", count_text(failed)));
         }
@@ -132,7 +132,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::measurement::OperationFigures;
+    use crate::measurement::{ErrorKind, OperationFigures};
 
     /// A second at a rate, all of whose answers took so long.
     fn second(rate: u64, micros: u64) -> Measurement {

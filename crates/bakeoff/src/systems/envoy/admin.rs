@@ -40,10 +40,7 @@ impl Programmed {
 pub(in crate::systems) fn look(node: &Access) -> Result<(), Unready> {
     let known = node.memory.get::<Programmed>().ok_or("it was not described")?;
     let admin = known.admin(node);
-    let (status, said) = ask(&admin, "GET", "/listeners?format=json")?;
-    let listeners: Value = serde_json::from_str(&said)
-        .map_err(|_| format!("{} answered {status}: {}", admin.name, said.trim()))?;
-    if !listens(&listeners, known.port) {
+    if !listens(&answered(&admin, "/listeners?format=json")?, known.port) {
         return Err(unprogrammed(&admin, node, known.port)?.into());
     }
     let listeners = dumped(&admin, LISTENERS)?;
@@ -58,6 +55,13 @@ pub(in crate::systems) fn look(node: &Access) -> Result<(), Unready> {
     TcpStream::connect_timeout(&node.target.address, PATIENCE)
         .map_err(|error| format!("`{}` at {}: {error}", node.name, node.authority))?;
     Ok(())
+}
+
+/// What Envoy's administration answers at a path, which is JSON.
+fn answered(admin: &Access, path: &str) -> Result<Value, String> {
+    let (status, said) = ask(admin, "GET", path)?;
+    serde_json::from_str(&said)
+        .map_err(|_| format!("{} answered {status}: {}", admin.name, said.trim()))
 }
 
 /// Whether one of the listeners in what Envoy's administration says has this port.
@@ -87,9 +91,7 @@ const RESOURCES: [&Resource; 3] = [
 
 /// The things of a kind that are in force, as Envoy's administration shows them: without keys.
 fn dumped(admin: &Access, resource: &Resource) -> Result<Vec<Value>, String> {
-    let (status, said) = ask(admin, "GET", &format!("/config_dump?resource={}", resource.field))?;
-    let dump: Value = serde_json::from_str(&said)
-        .map_err(|_| format!("{} answered {status}: {}", admin.name, said.trim()))?;
+    let dump = answered(admin, &format!("/config_dump?resource={}", resource.field))?;
     Ok(in_force(&dump, resource))
 }
 
