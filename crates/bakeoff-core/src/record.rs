@@ -24,7 +24,7 @@ use crate::study::{ReadConsistency, Study};
 use crate::units;
 
 /// The version of the format that this program writes. It reads this one and older ones.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// One line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

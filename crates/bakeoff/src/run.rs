@@ -148,6 +148,8 @@ fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> V
     };
     let then = &header.environment;
     differs("bakeoff", &header.bakeoff, env!("CARGO_PKG_VERSION"));
+    // Trials of two formats do not mean the same by the same names.
+    differs("the record's format", &header.format.to_string(), &FORMAT.to_string());
     differs("the processor", &then.cpu_model, &here.cpu_model);
     differs("the number of CPUs", &then.cpus.to_string(), &here.cpus.to_string());
     differs("the kernel", &then.kernel, &here.kernel);

@@ -126,6 +126,10 @@ fn trials_of_another_machine_are_not_added() {
     let version = original.replace("\"version\":\"", "\"version\":\"9.");
     std::fs::write(&file, version).unwrap();
     resume(&run).ends_with(2).complains(&["one's version was 9."]);
+    // The first format told failures apart from successes in another way.
+    let format = original.replace("\"format\":2", "\"format\":1");
+    std::fs::write(&file, format).unwrap();
+    resume(&run).ends_with(2).complains(&["the record's format was 1 and is 2"]);
 }
 
 #[test]
