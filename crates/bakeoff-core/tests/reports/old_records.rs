@@ -81,10 +81,10 @@ fn a_second_run_is_named_and_none_of_its_trials_used() {
 #[test]
 fn a_newer_format_is_refused_by_name() {
     let whole = text_of(&incomplete());
-    let newer = whole.replacen("\"format\":1", "\"format\":2", 1);
+    let newer = whole.replacen("\"format\":2", "\"format\":3", 1);
     assert_eq!(
         refused(&newer),
-        "line 1: the record has format 2, and this program reads formats up to 1; use a newer \
+        "line 1: the record has format 3, and this program reads formats up to 2; use a newer \
          bakeoff"
     );
 }
