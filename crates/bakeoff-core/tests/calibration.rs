@@ -148,33 +148,76 @@ fn a_difference_of_a_tenth_is_found_in_nine_of_ten() {
     }
 }
 
-/// Two runs, whose trials are not of the same rounds.
-#[test]
-fn a_run_differs_from_another_of_the_same_in_at_most_one_family_of_twenty() {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-    let case = Case { systems: 2, trials: 5, noise: 0.03, drift: 0.0, tails: false, alike: false };
+/// Pairs of runs of one system that lie as far apart as `between` says, with `within` from trial to
+/// trial: the share of pairs in which any figure is declared different. `earlier` runs of the study are
+/// known, the base among them; without any, the two runs' trials are all there is.
+fn alarms_of_two_runs(between: f64, within: f64, trials: usize, earlier: usize) -> f64 {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7 + earlier as u64);
+    let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+    let mut run = || -> Vec<f64> {
+        let of_the_run = between * normal();
+        (0..trials).map(|_| (of_the_run + within * normal()).exp()).collect()
+    };
     let mut alarms = 0;
     for _ in 0..REPETITIONS {
-        let figures = case.draw(&mut rng);
-        let logs = |of: &[f64]| of.iter().map(|log| log.exp()).collect::<Vec<f64>>();
         let family: Vec<Question> = (0..METRICS)
-            .map(|metric| Question {
-                trials: Trials::Apart(logs(&figures[0][metric]), logs(&figures[1][metric])),
-                leading: metric == 0,
-                scale: Scale::Ratio,
+            .map(|metric| {
+                let (first, runs) = (run(), (0..earlier.max(1)).map(|_| run()).collect::<Vec<_>>());
+                let second = runs[0].clone();
+                let trials = match earlier {
+                    0 => Trials::Apart(first, second),
+                    _ => Trials::Runs { first, second, runs },
+                };
+                Question { trials, leading: metric == 0, scale: Scale::Ratio }
             })
             .collect();
         let answers = judge(&family, Correction::AtOnce);
-        let none = |answer: &Option<_>| {
-            matches!(
-                answer,
-                Some(bakeoff_core::stats::judge::Answer { finding: Finding::NoneShown { .. }, .. })
-            )
-        };
-        alarms += usize::from(!answers.iter().all(none));
+        let declared = answers.iter().map(|answer| answer.expect("there are enough trials"));
+        let any =
+            declared.map(|one| one.finding).any(|of| !matches!(of, Finding::NoneShown { .. }));
+        alarms += usize::from(any);
     }
-    let share = alarms as f64 / REPETITIONS as f64;
-    assert!(share <= 0.05, "{share}");
+    alarms as f64 / REPETITIONS as f64
+}
+
+/// Trials of one run say nothing of what differs from run to run.
+#[test]
+fn two_runs_of_the_same_differ_in_at_most_one_family_of_twenty() {
+    let by_trials = alarms_of_two_runs(0.05, 0.01, 5, 0);
+    println!("runs 5 % apart, by their trials alone: {:.1} %", by_trials * 100.0);
+    assert!(by_trials > 0.9, "{by_trials}");
+    for earlier in [5, 8, 30] {
+        for (between, within) in [(0.05, 0.01), (0.01, 0.03), (0.0, 0.03)] {
+            let alarms = alarms_of_two_runs(between, within, 5, earlier);
+            println!(
+                "runs {} % apart, trials {} %, {earlier} runs: {:.1} %",
+                between * 100.0,
+                within * 100.0,
+                alarms * 100.0
+            );
+            assert!(alarms <= 0.05, "{between} {within} {earlier}: {alarms}");
+        }
+    }
+}
+
+/// With runs 2 % apart, and eight of them known, a change by a fifth is found.
+#[test]
+fn a_change_between_two_runs_is_found() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
+    let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+    let mut run = |log: f64| -> Vec<f64> {
+        let of_the_run = log + 0.02 * normal();
+        (0..5).map(|_| (of_the_run + 0.01 * normal()).exp()).collect()
+    };
+    let found = (0..REPETITIONS).filter(|_| {
+        let runs: Vec<Vec<f64>> = (0..8).map(|_| run(0.0)).collect();
+        let (first, second) = (run(0.8_f64.ln()), runs[7].clone());
+        let trials = Trials::Runs { first, second, runs };
+        let question = Question { trials, leading: true, scale: Scale::Ratio };
+        judge(&[question], Correction::AtOnce)[0].is_some_and(|one| one.finding == Finding::Lower)
+    });
+    let share = found.count() as f64 / REPETITIONS as f64;
+    assert!(share >= 0.9, "{share}");
 }
 
 /// What is said to be seen with some probability, is.

@@ -3,7 +3,7 @@
 //! Figures are compared as logarithms, so that differences are ratios. Trials of one round ran close
 //! in time, so within a run each round yields one difference, and Student's t over the rounds tests
 //! them: what a slow quarter of an hour did to all systems cancels. Trials of two runs have no rounds
-//! in common and are tested by Welch's t. Holm's method, with weights, corrects for the number of
+//! in common; how far two runs of the same lie apart is taken from several of them. Holm's method, with weights, corrects for the number of
 //! questions, and each question's interval has the confidence that Holm's order gives it, so that a
 //! difference is declared exactly where the printed interval excludes 1. The reasons, and what
 //! simulation showed of this and of others, are in `docs/method.md`.
@@ -27,6 +27,8 @@ const SEEN_QUANTILE: f64 = 1.281_551_6;
 /// The least relative spread that is believed: what the histograms' buckets tell apart. Five trials
 /// whose p50 is in the same bucket do not know it without an error.
 const SPREAD_MIN: f64 = 0.001;
+/// From fewer runs nobody can tell how far runs lie apart.
+pub const RUNS_MIN: usize = 5;
 /// How often the bootstrap draws.
 pub const RESAMPLES: usize = 2000;
 
@@ -35,8 +37,17 @@ pub const RESAMPLES: usize = 2000;
 pub enum Trials {
     /// Of one run: both systems' figures of each round in which both have one.
     ByRound(Vec<(f64, f64)>),
-    /// Of two runs.
+    /// Of two runs, by their trials alone: what differs from run to run is not in it.
     Apart(Vec<f64>, Vec<f64>),
+    /// Of two runs of a study that was run more often.
+    Runs {
+        /// Of the first.
+        first: Vec<f64>,
+        /// Of the second.
+        second: Vec<f64>,
+        /// Of each run of the study, which tell how far runs lie apart. The second may be one.
+        runs: Vec<Vec<f64>>,
+    },
 }
 
 /// One question of a family: does this quantity differ between these two?
@@ -114,7 +125,7 @@ pub struct Answer {
     pub ratio: f64,
     /// The interval that the finding is made by.
     pub interval: (f64, f64),
-    /// Its confidence, 0.95 or more.
+    /// Its confidence: one less the level, or more.
     pub confidence: f64,
     /// What is declared.
     pub finding: Finding,
@@ -165,14 +176,20 @@ impl Trials {
     pub fn counts(&self) -> (usize, usize) {
         match self {
             Self::ByRound(rounds) => (rounds.len(), rounds.len()),
-            Self::Apart(first, second) => (first.len(), second.len()),
+            Self::Apart(first, second) | Self::Runs { first, second, .. } => {
+                (first.len(), second.len())
+            }
         }
     }
 
     /// Whether these are too few to call a difference.
     pub fn too_few(&self) -> bool {
         let (first, second) = self.counts();
-        first.min(second) < TRIALS_MIN
+        let runs = match self {
+            Self::Runs { runs, .. } => runs.len(),
+            Self::ByRound(_) | Self::Apart(..) => RUNS_MIN,
+        };
+        first.min(second) < TRIALS_MIN || runs < RUNS_MIN
     }
 
     fn difference(&self, scale: Scale) -> Difference {
@@ -199,6 +216,13 @@ impl Trials {
                 let freedom = (a + b).powi(2) / (a * a / free_a + b * b / free_b);
                 Difference { mean: mean_a - mean_b, error: (a + b).sqrt(), freedom }
             }
+            Self::Runs { first, second, runs } => {
+                let logs = |figures: &Vec<f64>| -> Vec<f64> {
+                    figures.iter().map(|&figure| scale.of(figure)).collect()
+                };
+                let runs: Vec<Vec<f64>> = runs.iter().map(logs).collect();
+                between_runs(&logs(first), &logs(second), &runs, least)
+            }
         }
     }
 
@@ -206,7 +230,9 @@ impl Trials {
     fn ratio(&self, scale: Scale) -> f64 {
         let (mut first, mut second): (Vec<f64>, Vec<f64>) = match self {
             Self::ByRound(rounds) => rounds.iter().copied().unzip(),
-            Self::Apart(first, second) => (first.clone(), second.clone()),
+            Self::Apart(first, second) | Self::Runs { first, second, .. } => {
+                (first.clone(), second.clone())
+            }
         };
         scale.between(median(&mut first), median(&mut second))
     }
@@ -228,7 +254,7 @@ impl Trials {
                         (*a, *b) = rounds[rng.random_range(0..count_a)];
                     }
                 }
-                Self::Apart(one, other) => {
+                Self::Apart(one, other) | Self::Runs { first: one, second: other, .. } => {
                     first.iter_mut().for_each(|a| *a = one[rng.random_range(0..count_a)]);
                     second.iter_mut().for_each(|b| *b = other[rng.random_range(0..count_b)]);
                 }
@@ -240,6 +266,29 @@ impl Trials {
         let tail = RESAMPLES / 40;
         Some((ratios[tail], ratios[RESAMPLES - 1 - tail]))
     }
+}
+
+/// The difference of two runs, by how far runs lie apart: a model of random effects.
+///
+/// A run's mean scatters by what differs from run to run and by its own trials. The variance of the
+/// means of several runs holds both, so the difference of two has twice that variance, estimated with
+/// one degree of freedom less than there are runs. Where one of the two has fewer trials than those
+/// runs had, what that adds is added. It is never less than the variance that their own trials show.
+/// A second run that is one of `runs` makes the test careful, not wrong: where it lies far off it
+/// widens the error, too.
+fn between_runs(first: &[f64], second: &[f64], runs: &[Vec<f64>], least: f64) -> Difference {
+    let count = |of: &[f64]| of.len() as f64;
+    let means: Vec<f64> = runs.iter().map(|run| moments(run).0).collect();
+    let (_, of_means) = moments(&means);
+    let squares: f64 = runs.iter().map(|run| moments(run).1 * (count(run) - 1.0)).sum();
+    let free: f64 = runs.iter().map(|run| count(run) - 1.0).sum();
+    let within = (squares / free).max(least);
+    let of_one = runs.iter().map(|run| 1.0 / count(run)).sum::<f64>() / count(&means);
+    let fewer = (1.0 / count(first) + 1.0 / count(second) - 2.0 * of_one).max(0.0);
+    let ((mean_a, a), (mean_b, b)) = (moments(first), moments(second));
+    let own = a.max(least) / count(first) + b.max(least) / count(second);
+    let error = (2.0 * of_means + within * fewer).max(own).sqrt();
+    Difference { mean: mean_a - mean_b, error, freedom: count(&means) - 1.0 }
 }
 
 fn median(of: &mut [f64]) -> f64 {
@@ -258,11 +307,21 @@ fn moments(of: &[f64]) -> (f64, f64) {
 /// Answers the questions of one family, in their order; `None` for those with too few trials, which
 /// are not counted in it.
 pub fn judge(family: &[Question], correction: Correction) -> Vec<Option<Answer>> {
+    judge_at(family, correction, FALSE_ALARMS)
+}
+
+/// The same, with another probability of declaring any difference where there is none, both sides
+/// together, in place of [`FALSE_ALARMS`].
+pub fn judge_at(
+    family: &[Question],
+    correction: Correction,
+    false_alarms: f64,
+) -> Vec<Option<Answer>> {
     let differences: Vec<Option<Difference>> = family
         .iter()
         .map(|one| (!one.trials.too_few()).then(|| one.trials.difference(one.scale)))
         .collect();
-    let levels = levels(family, &differences, correction);
+    let levels = levels(family, &differences, correction, false_alarms);
     let answer = |((question, difference), level): ((&Question, &Option<Difference>), f64)| {
         let difference = (*difference)?;
         Some(answer(question, difference, level))
@@ -292,13 +351,14 @@ fn answer(question: &Question, difference: Difference, level: f64) -> Answer {
 }
 
 /// The level at which each question is tested. In steps: Holm's method with weights (Holm, 1979). Of the
-/// questions that are left each has its weight's part of [`FALSE_ALARMS`]; one whose p-value is at
+/// questions that are left each has its weight's part of `false_alarms`; one whose p-value is at
 /// most that is declared and leaves its part to the others, until none is. A declared one keeps the
 /// level at which it was.
 fn levels(
     family: &[Question],
     differences: &[Option<Difference>],
     correction: Correction,
+    false_alarms: f64,
 ) -> Vec<f64> {
     let count = |leading: bool| {
         let asked = family.iter().zip(differences);
@@ -320,7 +380,7 @@ fn levels(
         let left = |place: &usize| p_values[*place].is_some() && levels[*place].is_none();
         let open: Vec<usize> = (0..family.len()).filter(left).collect();
         let all: f64 = open.iter().map(|&place| weights[place]).sum();
-        let level = |place: usize| FALSE_ALARMS * weights[place] / all;
+        let level = |place: usize| false_alarms * weights[place] / all;
         let declared: Vec<usize> = open
             .iter()
             .copied()
@@ -399,6 +459,31 @@ mod tests {
         let freedom =
             0.0158333_f64.powi(2) / (0.0133333_f64.powi(2) / 2.0 + 0.0025_f64.powi(2) / 3.0);
         assert!((known.freedom - freedom).abs() < 1e-3, "{known:?} {freedom}");
+    }
+
+    #[test]
+    fn how_far_runs_lie_apart_counts_for_both_of_two() {
+        // Means of logarithms 0.1 apart each: a variance of 0.025 of five, none within.
+        let run = |place: i32| vec![(0.1 * f64::from(place)).exp(); 3];
+        let runs: Vec<Vec<f64>> = (-2..=2).map(run).collect();
+        let known = |first: usize| {
+            let trials =
+                Trials::Runs { first: vec![1.0; first], second: run(-2), runs: runs.clone() };
+            assert!(!trials.too_few());
+            trials.difference(Scale::Ratio)
+        };
+        let Difference { mean, error, freedom } = known(3);
+        assert!((mean - 0.2).abs() < 1e-12 && (error - 0.05_f64.sqrt()).abs() < 1e-12, "{error}");
+        assert_eq!(freedom, 4.0);
+        assert_eq!(known(6).error, error, "more trials than usual do not bring runs together");
+        let four = Trials::Runs { first: run(0), second: run(0), runs: runs[..4].to_vec() };
+        assert!(four.too_few());
+    }
+
+    #[test]
+    fn another_level_is_another_confidence() {
+        let answers = judge_at(&[by_round(&DRIFTING)], Correction::AtOnce, 0.002);
+        assert!((answers[0].unwrap().confidence - 0.998).abs() < 1e-12, "{answers:?}");
     }
 
     #[test]
