@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Audit, Verdict};
+use crate::check::{Audit, Cause, CheckName, Verdict};
 use crate::measurement::Measurement;
 use crate::observed::Observed;
 use crate::plan::Trial;
@@ -360,8 +360,8 @@ pub struct Usage {
 /// One thing that was checked about a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// `limits applied`.
-    pub name: String,
+    /// Which.
+    pub name: CheckName,
     /// What was found.
     pub verdict: Verdict,
 }
@@ -403,6 +403,30 @@ impl TrialRecord {
         let mut whole = first.measurement.clone();
         later.iter().for_each(|stage| whole.append(&stage.measurement));
         Some(whole)
+    }
+
+    /// Whose doing it is that its figures must not be used; `None` when they may be.
+    ///
+    /// Wrong answers and lost writes are the system's doing whatever else was amiss. For all else a
+    /// disturbed machine is an excuse. A generator at its limit is none for failures: a system that
+    /// fails at once keeps it busy.
+    pub fn cause(&self) -> Option<Cause> {
+        let failed = |verdict: &Verdict| verdict.failed();
+        let checks = || self.checks.iter().filter(|check| failed(&check.verdict));
+        if self.audits.iter().any(|audit| failed(&audit.verdict))
+            || checks().any(|check| check.name.is_of_correctness())
+        {
+            return Some(Cause::System);
+        }
+        let ended = match &self.outcome {
+            Outcome::Completed => None,
+            Outcome::Interrupted => Some(Cause::User),
+            Outcome::Failed(_) => Some(Cause::System),
+        };
+        let causes: Vec<Cause> = checks().map(|check| check.name.cause()).chain(ended).collect();
+        let order =
+            [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
+        order.into_iter().find(|cause| causes.contains(cause))
     }
 
     /// Why its figures must not be used; empty when they may be.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::check::{self, Audit, Verdict};
+use bakeoff_core::check::{self, Audit, CheckName, Verdict};
 use bakeoff_core::divide;
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Freshness, Outcome, StageRecord, TrialRecord};
@@ -136,26 +136,26 @@ pub(crate) fn run(
     let observed = sampler.stop();
     let (lasted, wall) = (began.elapsed(), wall_clock() - wall);
     let figured = figured_time(stand.study, &record);
-    let mut check = |name: &str, verdict| record.checks.push(Check { name: name.into(), verdict });
+    let mut check = |name, verdict| record.checks.push(Check { name, verdict });
     if let Some(load) = observed.phases.iter().find(|phase| phase.name == LOAD) {
         let (from, to) = figured.unwrap_or((load.from, load.to));
         record.usage = usage::of(&observed, from, to);
         let cpus = machine::cpus_online().unwrap_or(0);
-        check("steal", check::machine::steal(&observed.machine, cpus, load.from, load.to));
+        check(CheckName::Steal, check::machine::steal(&observed.machine, cpus, load.from, load.to));
     }
     if !record.stages.is_empty() {
         let load = by_name(&stand.study.loads, &trial.load, |load| &load.name);
         let checks = check::measured(load, &record, Some(&observed));
         record.checks.extend(checks);
     }
-    let mut check = |name: &str, verdict| record.checks.push(Check { name: name.into(), verdict });
+    let mut check = |name, verdict| record.checks.push(Check { name, verdict });
     if contender.asked.is_started() {
         // Those of a kept cluster tell of earlier trials too: one whose disk was full has not
         // recovered just because there is room again.
         let complainant = logs::of_a_full_disk(&home.join("logs"));
-        check("disk", check::machine::disk(&observed.machine, complainant.as_deref()));
+        check(CheckName::Disk, check::machine::disk(&observed.machine, complainant.as_deref()));
     }
-    check("clock", check::machine::clock(wall, lasted));
+    check(CheckName::Clock, check::machine::clock(wall, lasted));
     record.observed = Some(observed);
     record.said = marks.complaints();
     match ended {
@@ -341,7 +341,7 @@ impl Attempt<'_, '_> {
             }
             Err(why) => Verdict::NotChecked(why.clone()),
         };
-        self.record.checks.push(Check { name: "generator apart".into(), verdict });
+        self.record.checks.push(Check { name: CheckName::GeneratorApart, verdict });
         apart.ok()
     }
 
@@ -627,7 +627,7 @@ fn limits_check(cluster: &Ready) -> Option<Check> {
             LimitsApplied::Differs { why } => verdict = Some(Verdict::Failed(why)),
         }
     }
-    verdict.map(|verdict| Check { name: "limits".into(), verdict })
+    verdict.map(|verdict| Check { name: CheckName::Limits, verdict })
 }
 
 /// A server that ended while it was loaded answers for nothing that was measured.
@@ -638,7 +638,7 @@ fn servers_check(cluster: &Ready) -> Option<Check> {
     } else {
         Verdict::Failed(format!("{} during the load", died.join(", ")))
     };
-    cluster.processes().next().is_some().then(|| Check { name: "servers".into(), verdict })
+    cluster.processes().next().is_some().then(|| Check { name: CheckName::Servers, verdict })
 }
 
 /// Servers that were told something else while they were loaded were not one system.
@@ -657,5 +657,5 @@ fn told_check(before: Result<Told, String>, after: Result<Told, String>) -> Chec
         }
         (Err(why), _) | (_, Err(why)) => Verdict::NotChecked(why),
     };
-    Check { name: "configuration".into(), verdict }
+    Check { name: CheckName::Configuration, verdict }
 }

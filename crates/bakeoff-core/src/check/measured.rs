@@ -14,7 +14,7 @@ use crate::study::Load;
 use crate::units::{count_text, figure_text, rate_text};
 
 use super::stationary::stationary;
-use super::{Verdict, generator_busy, schedule_slipped};
+use super::{CheckName, Verdict, generator_busy, schedule_slipped};
 
 /// The generator's threads may work, or wait for a CPU, this share of the time; above it they had
 /// hardly a moment in which they waited for the servers.
@@ -35,8 +35,8 @@ pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -
 fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     let stages = &trial.stages;
     let tries = || stages.iter().filter_map(|stage| stage.tried.as_ref());
-    let check = |name: &str, failed: Option<String>| Check {
-        name: name.to_owned(),
+    let check = |name: CheckName, failed: Option<String>| Check {
+        name,
         verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
     };
     let bound = match trial.found {
@@ -67,13 +67,13 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
         Some(Found::Rate(_) | Found::NoLimit(_)) => trial.figured().to_vec(),
         _ => Vec::new(),
     };
-    let mut checks = vec![check("generator", generator), check("search", search)];
+    let mut checks = vec![check(CheckName::Generator, generator), check(CheckName::Search, search)];
     checks.extend([
-        check("answers", untrue(stages)),
-        check("errors", failures(&kept, load.errors_max)),
-        check("successes", no_success(stages)),
-        check("keys", keys_exhausted(stages)),
-        Check { name: "stationary".to_owned(), verdict: steady },
+        check(CheckName::Answers, untrue(stages)),
+        check(CheckName::Errors, failures(&kept, load.errors_max)),
+        check(CheckName::Successes, no_success(stages)),
+        check(CheckName::Keys, keys_exhausted(stages)),
+        Check { name: CheckName::Stationary, verdict: steady },
     ]);
     checks
 }
@@ -93,25 +93,25 @@ fn keys_exhausted(stages: &[StageRecord]) -> Option<String> {
 fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> Vec<Check> {
     let all = || stages.iter().map(|stage| &stage.measurement);
     let open = plan::load_kind(load) == "open";
-    let check = |name: &str, failed: Option<String>| Check {
-        name: name.to_owned(),
+    let check = |name: CheckName, failed: Option<String>| Check {
+        name,
         verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
     };
     let busy = all().find_map(generator_busy);
     let generator = busy.or_else(|| starved(load, open, stages, observed?));
-    let mut checks = vec![check("generator", generator)];
+    let mut checks = vec![check(CheckName::Generator, generator)];
     if open {
-        checks.push(check("schedule", all().find_map(schedule_slipped)));
+        checks.push(check(CheckName::Schedule, all().find_map(schedule_slipped)));
     }
     checks.extend([
-        check("answers", untrue(stages)),
-        check("errors", failures(stages, load.errors_max)),
-        check("successes", no_success(stages)),
-        check("keys", keys_exhausted(stages)),
-        Check { name: "stationary".to_owned(), verdict: stationary(load, open, stages) },
+        check(CheckName::Answers, untrue(stages)),
+        check(CheckName::Errors, failures(stages, load.errors_max)),
+        check(CheckName::Successes, no_success(stages)),
+        check(CheckName::Keys, keys_exhausted(stages)),
+        Check { name: CheckName::Stationary, verdict: stationary(load, open, stages) },
     ]);
     if !load.tls_resumption {
-        checks.push(Check { name: "handshakes".to_owned(), verdict: each_visit_first(stages) });
+        checks.push(Check { name: CheckName::Handshakes, verdict: each_visit_first(stages) });
     }
     checks
 }
@@ -267,10 +267,10 @@ mod tests {
     }
 
     /// The checks that failed, by name.
-    fn failed(trial: &TrialRecord) -> Vec<(String, String)> {
+    fn failed(trial: &TrialRecord) -> Vec<(&'static str, String)> {
         let checks = measured(&search_load(), trial, None);
         let failed = checks.into_iter().filter_map(|check| match check.verdict {
-            Verdict::Failed(why) => Some((check.name, why)),
+            Verdict::Failed(why) => Some((check.name.as_str(), why)),
             _ => None,
         });
         failed.collect()
@@ -302,7 +302,7 @@ mod tests {
         let [(name, why)] = &failed(&searched_trial(&tries, Some(Found::Rate(100.0))))[..] else {
             panic!("one check fails")
         };
-        assert_eq!(name, "generator");
+        assert_eq!(*name, "generator");
         assert!(why.contains("at 200/s and more: the generator's busiest thread"), "{why}");
         // Above a rate that the system itself did not keep, the generator does not matter.
         let more = [(100.0, &[][..], false), (400.0, busy, true), (200.0, &["x"], false)];

@@ -3,9 +3,11 @@
 //! Not here: what is sampled and read back (the binary).
 
 mod measured;
+mod name;
 mod stationary;
 
 pub use measured::measured;
+pub use name::{Cause, CheckName};
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Audit, Verdict};
+use crate::check::{Audit, Cause, Verdict};
 use crate::measurement::{ErrorKind, ErrorText, Example, Measurement};
 use crate::plan;
 use crate::record::{Check, Outcome, Record, StageRecord, TrialRecord};
@@ -74,6 +74,8 @@ pub(super) struct TrialFigures {
     pub(super) leader: Option<String>,
     /// Why it must not be used; empty when it may be.
     pub(super) invalid_because: Vec<String>,
+    /// Whose doing that is; `None` when it may be used.
+    pub(super) cause: Option<Cause>,
     pub(super) interrupted: bool,
     pub(super) keys_exhausted: bool,
     /// Empty when nothing was measured.
@@ -126,6 +128,8 @@ impl TrialFigures {
             round: record.trial.round + 1,
             started: record.started.clone(),
             leader: record.leader.clone(),
+            // What measured nothing for no reason that is known did not work.
+            cause: record.cause().or((!invalid_because.is_empty()).then_some(Cause::System)),
             invalid_because,
             interrupted: record.outcome == Outcome::Interrupted,
             keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
@@ -564,7 +568,7 @@ pub(super) fn not_checked(trials: &[TrialFigures]) -> Vec<(String, String, usize
     for trial in trials {
         let audits =
             trial.audits.iter().map(|audit| (format!("audit {}", audit.when), &audit.verdict));
-        let checks = trial.checks.iter().map(|check| (check.name.clone(), &check.verdict));
+        let checks = trial.checks.iter().map(|check| (check.name.to_string(), &check.verdict));
         for (name, verdict) in audits.chain(checks) {
             let Verdict::NotChecked(why) = verdict else { continue };
             match found.iter_mut().find(|(n, w, _)| *n == name && w == why) {

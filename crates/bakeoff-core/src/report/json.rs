@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::check::Audit;
+use crate::check::{Audit, Cause};
 use crate::plan;
 use crate::search::Tried;
 use crate::stats::Figure;
@@ -169,6 +169,7 @@ fn trial(of: &TrialFigures) -> Value {
         "leader": of.leader,
         "valid": of.valid(),
         "invalid_because": of.invalid_because,
+        "cause": of.cause.map(Cause::name),
         "interrupted": of.interrupted,
         "keys_exhausted": of.keys_exhausted,
         "figures": figures(&of.figures),

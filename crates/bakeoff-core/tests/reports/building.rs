@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
     ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
@@ -201,7 +201,7 @@ pub(crate) trait Trials: AsRecord {
                 .collect(),
             usage: usage(system),
             audits: vec![audit("after the load"), audit(KILLED)],
-            checks: vec![Check { name: "limits".to_owned(), verdict: Verdict::Passed }],
+            checks: vec![Check { name: CheckName::Limits, verdict: Verdict::Passed }],
             outcome: Outcome::Completed,
             observed: None,
             said: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bakeoff_core::check::Verdict;
+use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Handshakes};
 use bakeoff_core::record::{
     Acknowledged, Check, FloorRoundTrips, Freshness, PartRecord, Record, Setting, SystemRecord,
@@ -327,7 +327,7 @@ fn a_generator_with_cpus_of_its_own_is_told_so() {
         apart(record);
         let verdict = Verdict::NotChecked("no CPU is left over".into());
         for trial in &mut record.trials {
-            trial.checks.push(Check { name: "generator apart".into(), verdict: verdict.clone() });
+            trial.checks.push(Check { name: CheckName::GeneratorApart, verdict: verdict.clone() });
         }
     };
     let cells = [cells[0], "on the servers' machine, on CPUs 2 and 3, shared with nodes"];

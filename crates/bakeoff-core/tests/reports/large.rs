@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use bakeoff_core::check::Verdict;
+use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures, Second, SecondFigures};
 use bakeoff_core::observed::{Column, Observed, Phase, Series};
@@ -232,7 +232,7 @@ fn with(run: impl Fn(&Trial) -> bool) -> Record {
         }
         if trial.round == 2 && trial.load == "c64" {
             let why = "the generator's busiest thread used 97 % of its CPU".to_owned();
-            one.checks.push(Check { name: "generator".into(), verdict: Verdict::Failed(why) });
+            one.checks.push(Check { name: CheckName::Generator, verdict: Verdict::Failed(why) });
         }
         if trial.round == 1 && trial.load == "c256" && place == 1 {
             let stage = &mut one.stages[0].measurement;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use bakeoff_core::check::Verdict;
+use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Check, Outcome, Record};
 use bakeoff_core::report::{self, Report, Style};
@@ -116,7 +116,7 @@ fn troubled() -> Record {
         let errors = failing(put(10, 4, millis(1)), "put", ErrorKind::Status, 4000);
         let trial = record.run("zookeeper", vec![(64, errors)]);
         trial.checks = vec![Check {
-            name: "limits".to_owned(),
+            name: CheckName::Limits,
             verdict: Verdict::NotChecked("this machine has no cgroups".to_owned()),
         }];
         // Never starts.

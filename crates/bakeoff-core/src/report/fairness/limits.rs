@@ -4,7 +4,7 @@
 //! (`nodes`).
 
 use super::{Row, Side, UNKNOWN, Weight, by_group, plain};
-use crate::check::Verdict;
+use crate::check::{CheckName, Verdict};
 use crate::record::TrialRecord;
 use crate::stats::and;
 use crate::study::{self, Limits};
@@ -45,7 +45,7 @@ fn cpus(numbers: &[u32]) -> String {
 fn not_applied(side: &Side<'_>) -> Option<(String, usize)> {
     asked(side)?;
     let why = |trial: &&&TrialRecord| {
-        let check = trial.checks.iter().find(|check| check.name == "limits")?;
+        let check = trial.checks.iter().find(|check| check.name == CheckName::Limits)?;
         match &check.verdict {
             Verdict::Passed => None,
             Verdict::Failed(why) | Verdict::NotChecked(why) => Some(why.clone()),
@@ -59,7 +59,7 @@ fn not_applied(side: &Side<'_>) -> Option<(String, usize)> {
 pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     let (mut row, _) = plain("CPU and memory limits", sides, Weight::Decides, |side| {
         let checked =
-            side.trials.iter().any(|trial| trial.checks.iter().any(|check| check.name == "limits"));
+            side.trials.iter().any(|trial| trial.checks.iter().any(|check| check.name == CheckName::Limits));
         match (asked(side), not_applied(side)) {
             (None, _) if side.is.already_running => "none by bakeoff".to_owned(),
             (None, _) => "none".to_owned(),
@@ -103,7 +103,7 @@ pub(super) fn generator(side: &Side<'_>, shared: bool) -> String {
     match (side.is.already_running, own) {
         (false, Some(trial)) => {
             let own = cpus(&trial.generator_cpus);
-            let apart = trial.checks.iter().find(|check| check.name == "generator apart");
+            let apart = trial.checks.iter().find(|check| check.name == CheckName::GeneratorApart);
             match apart.is_some_and(|check| !check.verdict.passed()) {
                 false => format!("on the servers' machine, on {own} of its own"),
                 true => format!("on the servers' machine, on {own}, shared with nodes"),

@@ -1,0 +1,183 @@
+//! Names every check of a trial, and says whose doing it is when one fails.
+//!
+//! A trial that is not valid may be the machine's doing, the generator's, the user's, or the system's
+//! own. Only the last is a result about the system: dropping such trials from a comparison would have a
+//! system judged by its good days alone. The table is here, in one place, and records hold the names alone.
+//!
+//! Not here: the checks (`measured`, `machine`, the binary), what follows for a comparison (`report`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Whose doing it is that a trial is not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The machine's, or a neighbour's on it.
+    Machine,
+    /// The load generator's.
+    Generator,
+    /// The user's: a study that could not be carried out as written, or a run that was interrupted.
+    User,
+    /// The system's own: it is a result.
+    System,
+    /// The machine's or the system's: what was seen does not tell which.
+    Unclear,
+}
+
+impl Cause {
+    /// The word for it in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Machine => "machine",
+            Self::Generator => "generator",
+            Self::User => "user",
+            Self::System => "system",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+/// Declares the checks: the variant, its name in records, and its cause.
+macro_rules! checks {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $cause:ident;)*) => {
+        /// What is checked of a trial, besides its audits.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum CheckName {
+            $($(#[$doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl CheckName {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name in records and reports: `generator apart`.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Whose doing it is when it fails.
+            pub fn cause(self) -> Cause {
+                match self { $(Self::$variant => Cause::$cause,)* }
+            }
+        }
+    };
+}
+
+checks! {
+    /// The hypervisor gave this machine's CPUs to others.
+    Steal = "steal", Machine;
+    /// Processes that belong neither to bakeoff nor to the system used the machine.
+    Neighbours = "neighbours", Machine;
+    /// The disk that holds the data ran full.
+    Disk = "disk", Machine;
+    /// The wall clock was stepped, or the machine slept.
+    Clock = "clock", Machine;
+    /// The limits that the study asks for are not those that the kernel applied.
+    Limits = "limits", Machine;
+    /// The generator had no CPU time left, or got none.
+    Generator = "generator", Generator;
+    /// An open load's operations went out late though a client was free.
+    Schedule = "schedule", Generator;
+    /// The generator's timers fired late.
+    Timers = "timers", Generator;
+    /// Answers that had arrived waited long until the generator read them.
+    ReceiveLag = "receive lag", Generator;
+    /// The generator keeps off the CPUs that nodes are pinned to.
+    GeneratorApart = "generator apart", Generator;
+    /// A TLS session was resumed where none should: bakeoff's sessions resume them, or do not.
+    Handshakes = "handshakes", Generator;
+    /// The workload's unique keys ran out.
+    Keys = "keys", User;
+    /// Too many operations failed.
+    Errors = "errors", System;
+    /// Answers were wrong, or older than promised.
+    Answers = "answers", System;
+    /// No operation succeeded.
+    Successes = "successes", System;
+    /// A server ended by itself during the load.
+    Servers = "servers", System;
+    /// A control plane told a proxy something else during the load.
+    Configuration = "configuration", System;
+    /// Figures changed much during the load.
+    Stationary = "stationary", Unclear;
+    /// A search for a rate came to no answer that holds.
+    Search = "search", Unclear;
+}
+
+impl CheckName {
+    /// Whether a disturbed machine is no excuse: whatever it does, answers are not to be wrong.
+    pub fn is_of_correctness(self) -> bool {
+        self == Self::Answers
+    }
+}
+
+impl fmt::Display for CheckName {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_records_are_names_in_reports() {
+        for &name in CheckName::ALL {
+            let text = serde_json::to_string(&name).unwrap();
+            assert_eq!(text, format!("\"{name}\""));
+            assert_eq!(serde_json::from_str::<CheckName>(&text).unwrap(), name);
+            let cause = serde_json::to_string(&name.cause()).unwrap();
+            assert_eq!(cause, format!("\"{}\"", name.cause().name()));
+        }
+    }
+
+    /// Whose doing a trial is that ended so, with these checks failed.
+    fn check(ended: &str, failed: &[&str], audit_failed: bool, expected: Option<Cause>) {
+        let verdict = serde_json::json!({"verdict": "failed", "why": "so"});
+        let checks: Vec<_> = failed
+            .iter()
+            .map(|name| serde_json::json!({"name": name, "verdict": verdict}))
+            .collect();
+        let mut audits = Vec::new();
+        if audit_failed {
+            audits.push(super::super::Audit::of("later", super::super::Verdict::Failed("so".into())));
+        }
+        let mut outcome = serde_json::json!({"ended": ended});
+        if ended == "failed" {
+            outcome["why"] = "it was not ready".into();
+        }
+        let trial: crate::record::TrialRecord = serde_json::from_value(serde_json::json!({
+            "trial": {"number": 0, "round": 0, "system": "s", "workload": "w", "load": "l", "seed": 1},
+            "started": "", "ready_after": 1.0, "targets": [], "stages": [], "usage": [],
+            "audits": audits, "checks": checks, "outcome": outcome
+        }))
+        .expect("it is a trial");
+        assert_eq!(trial.cause(), expected, "{ended} {failed:?} {audit_failed}");
+        assert_eq!(trial.cause().is_none(), trial.invalid_because().is_empty());
+    }
+
+    #[test]
+    fn the_machine_excuses_failures_and_never_lost_or_wrong_data() {
+        check("completed", &[], false, None);
+        check("completed", &["errors"], false, Some(Cause::System));
+        check("completed", &["errors", "neighbours"], false, Some(Cause::Machine));
+        check("failed", &["disk"], false, Some(Cause::Machine));
+        check("failed", &[], false, Some(Cause::System));
+        check("completed", &["answers", "steal"], false, Some(Cause::System));
+        check("completed", &["steal"], true, Some(Cause::System));
+    }
+
+    #[test]
+    fn a_busy_generator_excuses_no_failures() {
+        check("completed", &["generator"], false, Some(Cause::Generator));
+        check("completed", &["generator", "errors"], false, Some(Cause::System));
+        check("completed", &["schedule", "stationary"], false, Some(Cause::Generator));
+        check("completed", &["stationary"], false, Some(Cause::Unclear));
+        check("completed", &["stationary", "servers"], false, Some(Cause::System));
+        check("interrupted", &["stationary"], false, Some(Cause::User));
+        check("interrupted", &["errors"], false, Some(Cause::System));
+    }
+}
