@@ -424,8 +424,7 @@ impl TrialRecord {
             Outcome::Failed(_) => Some(Cause::System),
         };
         let causes: Vec<Cause> = checks().map(|check| check.name.cause()).chain(ended).collect();
-        let order =
-            [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
+        let order = [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
         order.into_iter().find(|cause| causes.contains(cause))
     }
 

@@ -58,8 +58,10 @@ fn not_applied(side: &Side<'_>) -> Option<(String, usize)> {
 /// CPU and memory limits, and the CPUs that nodes are pinned to.
 pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     let (mut row, _) = plain("CPU and memory limits", sides, Weight::Decides, |side| {
-        let checked =
-            side.trials.iter().any(|trial| trial.checks.iter().any(|check| check.name == CheckName::Limits));
+        let checked = side
+            .trials
+            .iter()
+            .any(|trial| trial.checks.iter().any(|check| check.name == CheckName::Limits));
         match (asked(side), not_applied(side)) {
             (None, _) if side.is.already_running => "none by bakeoff".to_owned(),
             (None, _) => "none".to_owned(),
