@@ -90,6 +90,15 @@ impl Latencies {
         Some(Duration::from_nanos(self.histogram.value_at_quantile(quantile)))
     }
 
+    /// How many lie above a latency, within the histogram's precision.
+    pub fn count_above(&self, latency: Duration) -> u64 {
+        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if nanoseconds >= LATENCY_MAX_NS {
+            return 0;
+        }
+        self.count() - self.histogram.count_between(0, nanoseconds)
+    }
+
     /// The mean; `None` when there is nothing or anything is saturated.
     pub fn mean(&self) -> Option<Duration> {
         (!self.is_empty() && self.saturated == 0)

@@ -86,6 +86,9 @@ pub const SILENCE_MIN: Duration = Duration::from_millis(500);
 /// How many silences are kept, the longest of them.
 pub const SILENCES_MAX: usize = 100;
 
+/// How many moments of an open load's first requests are kept.
+pub const SENT_MAX: usize = 1000;
+
 /// How many nodes are told apart; of more, each would have too few answers to say anything.
 pub const TARGETS_MAX: usize = 16;
 
@@ -337,6 +340,10 @@ pub struct Measurement {
     /// From due to sent, for operations that did not have to wait for a free client or a
     /// connection: the generator's own lateness. Empty for a closed load.
     pub slip: Latencies,
+    /// When the first operations of a Poisson load were sent, in nanoseconds since measuring began,
+    /// in order and without gaps between them; at most [`SENT_MAX`]. Empty for other loads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<u64>,
     /// CPU time that bakeoff itself used during the window, user and system.
     #[serde(with = "units::duration")]
     pub generator_cpu: Duration,

@@ -7,6 +7,7 @@
 //! Not here: which figures there are, and how they are shown (`report`).
 
 pub mod judge;
+pub mod samples;
 mod sentence;
 mod student;
 
