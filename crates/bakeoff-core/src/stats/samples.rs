@@ -120,13 +120,16 @@ pub fn quantile_interval(seconds: &[Latencies], quantile: f64) -> Option<Quantil
     seconds.iter().for_each(|second| whole.merge(second));
     let at = whole.quantile(quantile)?;
     let all = whole.count() as f64;
-    let shares: Vec<(f64, f64)> =
-        seconds.iter().map(|second| (second.count_above(at) as f64, second.count() as f64)).collect();
+    let shares: Vec<(f64, f64)> = seconds
+        .iter()
+        .map(|second| (second.count_above(at) as f64, second.count() as f64))
+        .collect();
     let above = shares.iter().map(|(above, _)| above).sum::<f64>() / all;
     let count = shares.len() as f64;
     let squares: f64 = shares.iter().map(|(over, of)| (over - above * of).powi(2)).sum();
     let error = (squares * count / (count - 1.0)).sqrt() / all;
-    let end = |side: f64| whole.quantile((quantile + side * STANDARD_ERRORS * error).clamp(0.0, 1.0));
+    let end =
+        |side: f64| whole.quantile((quantile + side * STANDARD_ERRORS * error).clamp(0.0, 1.0));
     let parts: Vec<f64> = shares.iter().map(|(above, of)| above / of).collect();
     let neighbours: Vec<(f64, f64)> = parts.windows(2).map(|pair| (pair[0], pair[1])).collect();
     Some(QuantileInterval { low: end(-1.0)?, high: end(1.0)?, dependence: spearman(&neighbours) })
