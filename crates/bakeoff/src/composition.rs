@@ -10,6 +10,7 @@
 use std::path::Path;
 
 use bakeoff_core::study::{self, Stands};
+use bakeoff_core::workload::mix64;
 
 use crate::host::HostError;
 use crate::host::ports::Allocator;
@@ -59,11 +60,29 @@ pub(crate) fn compose<'a>(
         let (system, role) = (of.asked, of.role);
         let whole = whole.map_or(system, |whole| whole.asked);
         let asked = Asked { system, role, whole, program, dir, seed, neighbours: &neighbours };
-        let description = of.system.describe(&asked, ports)?;
+        let mut description = of.system.describe(&asked, ports)?;
+        description.nodes.iter_mut().for_each(|node| node.env.push(padding(seed)));
         let nodes = description.accesses();
         members.push(Member { of, description, nodes });
     }
     Ok(members)
+}
+
+/// The name of the variable that lengthens a server's environment.
+const PADDING: &str = "BAKEOFF_PADDING";
+/// Its value is shorter than this, in bytes.
+const PADDING_MAX: u64 = 4096;
+
+/// Returns a variable of a length that follows from the trial's seed, so that it is the same for all
+/// systems of a round and another one in the next.
+///
+/// The length of the environment moves a program's stack, and with it what shares a cache line: it
+/// alone was seen to change run times by up to a tenth (Mytkowicz, Diwan, Hauswirth and Sweeney,
+/// Producing Wrong Data Without Doing Anything Obviously Wrong, ASPLOS 2009). Drawn anew each round it
+/// is scatter, and no bias.
+fn padding(seed: u64) -> (String, String) {
+    let length = mix64(seed) % PADDING_MAX;
+    (PADDING.to_owned(), "x".repeat(length as usize))
 }
 
 /// What members need to know of each other.
@@ -77,5 +96,19 @@ pub(crate) fn order(stands: Option<Stands>) -> u8 {
         Some(Stands::Behind) => 0,
         None => 1,
         Some(Stands::InFront) => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn pads_environments_by_another_length_each_round() {
+        let lengths: BTreeSet<usize> = (0..20).map(|seed| padding(seed).1.len()).collect();
+        assert!(lengths.len() > 15 && lengths.iter().all(|&length| length < 4096), "{lengths:?}");
+        assert_eq!(padding(7), padding(7), "the systems of a round have the same");
     }
 }
