@@ -8,6 +8,7 @@ pub mod condition;
 pub mod divide;
 pub mod gist;
 pub mod histogram;
+pub mod lanes;
 pub mod ledger;
 pub mod measurement;
 pub mod observed;

@@ -282,7 +282,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         (self.connect)(client, node)
     }
 
-    fn skip(&mut self, ticket: u64) -> Option<usize> {
+    fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
         self.source.choose(ticket, self.keyed.space.count()).map(|(place, _)| place)
     }
 

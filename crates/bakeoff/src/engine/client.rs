@@ -37,6 +37,8 @@ pub(super) struct Flight {
 pub(super) struct Client<W: Work> {
     pub(super) number: u32,
     pub(super) node: usize,
+    /// Which of its worker's lanes it sends for in an open load.
+    pub(super) lane: usize,
     pub(super) connection: Connection<W::Session>,
     pub(super) slots: Vec<Slot>,
     /// What the work remembers of each busy slot.
@@ -80,10 +82,11 @@ impl<P> Pendings<P> for Vec<Option<P>> {
 
 impl<W: Work> Client<W> {
     /// A client that is to connect at once.
-    pub(super) fn new(number: u32, node: usize, in_flight: u32, now: Instant) -> Self {
+    pub(super) fn new(number: u32, node: usize, lane: usize, in_flight: u32, now: Instant) -> Self {
         Self {
             number,
             node,
+            lane,
             connection: Connection::Down { retry_at: now },
             slots: (0..in_flight).map(|_| Slot::Free { since: now }).collect(),
             pendings: (0..in_flight).map(|_| None).collect(),

@@ -15,6 +15,10 @@ pub(crate) mod transport;
 pub(crate) mod work;
 mod worker;
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -22,8 +26,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bakeoff_core::lanes::{self, deal};
 use bakeoff_core::measurement::{Measurement, TARGETS_MAX, TargetFigures};
-use bakeoff_core::schedule::{OpenSchedule, Pace, Share, Spacing};
+use bakeoff_core::schedule::{OpenSchedule, Pace, Share, Spacing, counted};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::Stop;
 
@@ -32,7 +37,7 @@ use collector::{Collector, Message};
 use together::Together;
 use transport::Target;
 use work::Work;
-use worker::{Part, Shared, Worker};
+use worker::{Lane, Part, Shared, Worker};
 
 /// How long after the last client has connected the load begins.
 const START_DELAY: Duration = Duration::from_millis(5);
@@ -161,8 +166,8 @@ impl Window {
     }
 }
 
-/// Drives one stage of a load. Clients connect to `targets` in turn; `works` makes each worker's
-/// work; `progress` is called each second.
+/// Drives one stage of a load. Clients connect to `targets` in turn, and so do the operations of an
+/// open load go to them; `works` makes each worker's work; `progress` is called each second.
 /// Returns what was measured and the number of the first operation not begun.
 pub(crate) fn drive<W: Work>(
     targets: &[Target],
@@ -184,6 +189,8 @@ pub(crate) fn drive_together<W: Work>(
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
     let of = drive.threads.clamp(1, drive.clients);
+    let mut dealt = deal(&places(targets), drive.clients, of);
+    let mut counts = count_by_lane(drive, &dealt).into_iter();
     let shared = Shared {
         tickets: AtomicU64::new(drive.first_ticket),
         begun: AtomicU64::new(0),
@@ -198,7 +205,7 @@ pub(crate) fn drive_together<W: Work>(
         let mut workers = Vec::new();
         let mut names = Vec::new();
         let mut judges_age = false;
-        for index in 0..of {
+        for (index, dealt) in (0..).zip(dealt.drain(..)) {
             let share = Share { index, of };
             let (give_back, recycled) = mpsc::channel();
             let (start, started) = mpsc::channel();
@@ -207,7 +214,8 @@ pub(crate) fn drive_together<W: Work>(
             judges_age = work.judges_age();
             let worker = Worker::new(
                 work,
-                part(drive, targets.len() as u32, share),
+                part(drive, &dealt, share),
+                open_lanes(drive, dealt, &mut counts),
                 &shared,
                 to_collector.clone(),
                 recycled,
@@ -259,30 +267,58 @@ fn aged(targets: &[Target]) -> Vec<Staleness> {
     }
 }
 
-/// The part of a stage that falls to one worker.
-fn part(drive: &Drive, nodes: u32, share: Share) -> Part {
-    let clients = (share.index..drive.clients).step_by(share.of as usize);
-    let arrivals = drive.arrivals.as_ref();
-    let schedule =
-        arrivals.map(|(pace, spacing)| OpenSchedule::paced(pace, *spacing, share, drive.seed));
-    let budget = match drive.stop {
-        Stop::After(_) => None,
-        Stop::Operations(count) if schedule.is_some() => {
-            let (of, index) = (u64::from(share.of), u64::from(share.index));
-            Some(count / of + u64::from(index < count % of))
-        }
-        Stop::Operations(count) => Some(count),
+/// Whose each target is: the first of those that are the same server.
+fn places(targets: &[Target]) -> Vec<usize> {
+    let server =
+        |target: &Target| (target.address, target.tls.as_ref().map(|tls| tls.name.clone()));
+    let mut first = HashMap::new();
+    let place = |(place, target)| *first.entry(server(target)).or_insert(place);
+    targets.iter().enumerate().map(place).collect()
+}
+
+/// How many measured operations each lane of an open load has that ends by a count, thread by thread:
+/// the load ends with the last that is due, whoever sends it.
+fn count_by_lane(drive: &Drive, dealt: &[Vec<lanes::Lane>]) -> Vec<u64> {
+    let (Some((pace, spacing)), Stop::Operations(count)) = (&drive.arrivals, drive.stop) else {
+        return Vec::new();
     };
+    let turns: Vec<_> = dealt.iter().flatten().map(|lane| lane.turn.clone()).collect();
+    counted(pace, *spacing, &turns, drive.seed, drive.warmup, count)
+}
+
+/// The part of a stage that falls to one worker.
+fn part(drive: &Drive, dealt: &[lanes::Lane], share: Share) -> Part {
+    let of_lane = |(place, lane): (usize, &lanes::Lane)| {
+        lane.clients.iter().map(move |&(client, node)| (client, node, place)).collect::<Vec<_>>()
+    };
+    let mut clients: Vec<_> = dealt.iter().enumerate().flat_map(of_lane).collect();
+    clients.sort_unstable();
     Part {
         worker: share.index as usize,
-        clients: clients.map(|client| (client, (client % nodes) as usize)).collect(),
+        clients,
         in_flight: drive.in_flight,
         connections: drive.connections,
         spin: drive.spin,
         timeout: drive.timeout,
-        schedule,
-        budget,
+        budget: match drive.stop {
+            Stop::After(_) => None,
+            Stop::Operations(count) => Some(count),
+        },
     }
+}
+
+/// A worker's lanes, each with its own of `counts` where there are any; none for a closed load.
+fn open_lanes(
+    drive: &Drive,
+    dealt: Vec<lanes::Lane>,
+    counts: &mut impl Iterator<Item = u64>,
+) -> Vec<Lane> {
+    let Some((pace, spacing)) = &drive.arrivals else { return Vec::new() };
+    let lane = |lane: lanes::Lane| {
+        let schedule = OpenSchedule::paced(pace, *spacing, lane.turn, drive.seed);
+        Lane::new(lane.place, schedule, counts.next())
+    };
+    dealt.into_iter().map(lane).collect()
 }
 
 fn work_on<W: Work>(

@@ -138,9 +138,9 @@ pub(crate) trait Work: Send {
         out: &mut Vec<u8>,
     ) -> Result<Issued<Self::Pending>, NotIssued>;
 
-    /// Which operation `ticket` would have been, had there been anybody to send it. `None`: there is
-    /// nothing more to do.
-    fn skip(&mut self, ticket: u64) -> Option<usize>;
+    /// Which operation `ticket` would have been, had there been anybody to send it to `node`. `None`:
+    /// there is nothing more to do.
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize>;
 
     /// Takes bytes from the connection, all of them, and judges the answers they complete.
     fn receive(

@@ -4,13 +4,14 @@
 //! schedule and the stop that are passed in; plain and TLS only in the link; protocols only in the
 //! session. Where a moment matters the clock is read there and the reading handed on.
 //!
-//! Not here: connections that come and go (`connecting`), adding up what workers measured
-//! (`collector`), what an operation is (`work`).
+//! Not here: connections that come and go (`connecting`), what is due at each node in an open load
+//! (`lanes`), adding up what workers measured (`collector`), what an operation is (`work`).
 
 mod connecting;
+mod lanes;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -18,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::Outcome;
 use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
-use bakeoff_core::schedule::OpenSchedule;
 use bakeoff_core::staleness::Seen;
 use mio::{Events, Poll, Token};
 
@@ -28,6 +28,7 @@ use super::timer::Timer;
 use super::transport::Target;
 use super::work::{Done, Failure, Moments, NotIssued, Session as _, Success, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, told_apart};
+pub(super) use lanes::Lane;
 
 /// How often timeouts and reconnections are looked after.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
@@ -35,9 +36,6 @@ const SCAN_EVERY: Duration = Duration::from_millis(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 /// How long operations under way may take to end once the user has asked for the end.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
-/// More unsent operations than this are counted by [`UNSENT_PARTS`] of the time they were due in.
-const UNSENT_ONE_BY_ONE: u64 = 100_000;
-const UNSENT_PARTS: u32 = 10_000;
 const READ_BUFFER_SIZE: usize = 64 << 10;
 const TIMER: Token = Token(usize::MAX);
 
@@ -58,15 +56,13 @@ pub(super) struct Shared<'a> {
 /// One worker's part of a load.
 pub(super) struct Part {
     pub(super) worker: usize,
-    /// Number and node of each of its clients.
-    pub(super) clients: Vec<(u32, usize)>,
+    /// Number, node and lane of each of its clients.
+    pub(super) clients: Vec<(u32, usize, usize)>,
     pub(super) in_flight: u32,
     pub(super) connections: Connections,
     pub(super) spin: Duration,
     pub(super) timeout: Duration,
-    /// `None` for a closed load.
-    pub(super) schedule: Option<OpenSchedule>,
-    /// How many measured operations: of all workers for a closed load, of this one for an open.
+    /// How many measured operations all workers of a closed load begin.
     pub(super) budget: Option<u64>,
 }
 
@@ -77,20 +73,16 @@ pub(super) struct Worker<'a, W: Work> {
     poll: Poll,
     timer: Timer,
     clients: Vec<Client<W>>,
-    /// Clients of an open load with a free slot and nothing due.
-    idle: VecDeque<usize>,
+    /// What is due at each node; empty for a closed load.
+    lanes: Vec<Lane>,
     /// Clients of a closed load that rest, and until when.
     resting: BinaryHeap<Reverse<(Instant, usize)>>,
-    next_due: Option<Instant>,
     /// What the timer was last set for.
     timer_set_for: Option<Instant>,
-    /// Whether an operation is due that no client is free for.
-    starved: bool,
     /// Whether the load has begun: clients that connect before that wait for it.
     begun_load: bool,
     exhausted: bool,
     spare_ticket: Option<u64>,
-    begun: u64,
     window: Window,
     /// When the second that is being recorded ends.
     second_ends: Instant,
@@ -113,6 +105,7 @@ impl<'a, W: Work> Worker<'a, W> {
     pub(super) fn new(
         work: W,
         part: Part,
+        lanes: Vec<Lane>,
         shared: &'a Shared<'a>,
         to_collector: Sender<Message>,
         recycled: Receiver<Box<Slice>>,
@@ -123,7 +116,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let clients = part
             .clients
             .iter()
-            .map(|&(number, node)| Client::new(number, node, part.in_flight, now));
+            .map(|&(number, node, lane)| Client::new(number, node, lane, part.in_flight, now));
         let operations = work.operations().len();
         let targets = told_apart(shared.targets).len();
         let aged = if work.judges_age() { aged(shared.targets).len() } else { 0 };
@@ -135,15 +128,12 @@ impl<'a, W: Work> Worker<'a, W> {
             shared,
             poll,
             timer,
-            idle: VecDeque::new(),
+            lanes,
             resting: BinaryHeap::new(),
-            next_due: None,
             timer_set_for: None,
-            starved: false,
             begun_load: false,
             exhausted: false,
             spare_ticket: None,
-            begun: 0,
             window: Window { start: now, measure: now, end: None },
             second_ends: now,
             last_success: now,
@@ -197,7 +187,7 @@ impl<'a, W: Work> Worker<'a, W> {
         self.window = window;
         self.second_ends = window.measure + Duration::from_secs(1);
         self.last_success = window.start;
-        self.advance_schedule();
+        (0..self.lanes.len()).for_each(|lane| self.advance(lane, false));
         self.work.begin(window.start, window.measure);
         for index in 0..self.clients.len() {
             let client = &mut self.clients[index];
@@ -212,7 +202,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let begun = (clock::now(), clock::thread_cpu());
         for index in 0..self.clients.len() {
             let now = clock::now();
-            if self.part.schedule.is_none() {
+            if !self.is_open() {
                 // A closed client is due when its turn to begin has come.
                 (0..self.part.in_flight as usize).for_each(|tag| self.free(index, tag, now));
             }
@@ -235,7 +225,11 @@ impl<'a, W: Work> Worker<'a, W> {
                     self.on_event(event.token(), event.is_read_closed());
                 }
             }
-            self.serve_due();
+            if self.is_open() {
+                self.serve_due();
+            } else {
+                self.wake_resting();
+            }
             let now = clock::now();
             if now < scan_at {
                 continue;
@@ -267,8 +261,8 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Whether an operation that was due at `due` may still be sent. One of an open load that only
     /// the timer's slack has brought past the end may; one that waited for a free client may not.
-    fn may_begin(&self, due: Instant, now: Instant) -> bool {
-        let only_just_late = self.part.schedule.is_some() && !self.starved;
+    fn may_begin(&self, lane: Option<usize>, due: Instant, now: Instant) -> bool {
+        let only_just_late = lane.is_some_and(|lane| !self.lanes[lane].starved);
         !self.is_over(now)
             || (only_just_late && !self.exhausted && self.window.end.is_some_and(|end| due < end))
     }
@@ -302,40 +296,6 @@ impl<'a, W: Work> Worker<'a, W> {
         self.work.ended();
         let busy = self.busy.unwrap_or_default();
         self.to_collector.send(Message::Ended { worker: self.part.worker, busy }).ok();
-    }
-
-    /// What was due and never sent did not vanish: it waited until now. A load far beyond what a
-    /// system can do leaves more of it than can be gone through one by one; then equal parts of the
-    /// time that was left stand for the operations that were due in them.
-    fn count_unsent(&mut self, end: Instant, now: Instant) {
-        let node = self.clients[0].node;
-        let what = || "no client was free before the load ended".to_owned();
-        let start = self.window.start;
-        let due_between = |schedule: &OpenSchedule, from: Instant| {
-            schedule.due_between(from - start, end - start) as u64
-        };
-        while let Some(due) = self.next_due.filter(|&due| due < end) {
-            let left = end.duration_since(due);
-            let count = self.part.schedule.as_ref().map_or(0, |open| due_between(open, due));
-            if count > UNSENT_ONE_BY_ONE {
-                for part in 0..UNSENT_PARTS {
-                    let due = due + left.mul_f64((f64::from(part) + 0.5) / f64::from(UNSENT_PARTS));
-                    let ticket = self.take_ticket();
-                    let Some(operation) = self.work.skip(ticket) else { return };
-                    self.count_failure(operation, due, now, node, ErrorKind::Unsent, what);
-                    let rest = u64::from(u64::from(part) < count % u64::from(UNSENT_PARTS));
-                    let more = count / u64::from(UNSENT_PARTS) + rest - 1;
-                    let figures = &mut self.slice.operations[operation];
-                    figures.response.record_many(now.saturating_duration_since(due), more);
-                    figures.errors.entry(ErrorKind::Unsent).or_default().count += more;
-                }
-                return;
-            }
-            let ticket = self.take_ticket();
-            let Some(operation) = self.work.skip(ticket) else { return };
-            self.count_failure(operation, due, now, node, ErrorKind::Unsent, what);
-            self.advance_schedule();
-        }
     }
 
     fn on_event(&mut self, Token(index): Token, ended: bool) {
@@ -463,7 +423,7 @@ impl<'a, W: Work> Worker<'a, W> {
     fn free(&mut self, index: usize, tag: usize, now: Instant) {
         let client = &mut self.clients[index];
         let mut since = now;
-        if self.part.schedule.is_none() {
+        if self.lanes.is_empty() {
             let pause = self.work.pause(client.number, now);
             if !pause.is_zero() {
                 since += pause;
@@ -569,6 +529,7 @@ impl<'a, W: Work> Worker<'a, W> {
         if !self.begun_load || !(rests || client.is_up()) {
             return;
         }
+        let lane = self.is_open().then_some(client.lane);
         let mut now = now;
         for tag in 0..client.slots.len() {
             let since = match self.clients[index].slots[tag] {
@@ -579,26 +540,28 @@ impl<'a, W: Work> Worker<'a, W> {
                 }
                 _ => continue,
             };
-            let due = match (&self.part.schedule, self.next_due) {
-                (None, _) if since <= now => since,
-                (None, _) => continue, // it rests
-                (Some(_), Some(due)) if due <= now => due,
-                (Some(_), _) => {
-                    self.starved = false;
-                    if !self.clients[index].idle {
-                        self.clients[index].idle = true;
-                        self.idle.push_back(index);
+            let due = match lane.map(|lane| &mut self.lanes[lane]) {
+                None if since <= now => since,
+                None => continue, // it rests
+                Some(lane) => match lane.next_due {
+                    Some(due) if due <= now => due,
+                    _ => {
+                        lane.starved = false;
+                        if !self.clients[index].idle {
+                            self.clients[index].idle = true;
+                            lane.idle.push_back(index);
+                        }
+                        return;
                     }
-                    return;
-                }
+                },
             };
-            if !self.may_begin(due, now) || !self.begin(index, tag as Tag, due, now) {
+            if !self.may_begin(lane, due, now) || !self.begin(index, tag as Tag, lane, due, now) {
                 return;
             }
             if rests {
                 return self.begin_to_connect(index);
             }
-            if self.part.schedule.is_some() {
+            if lane.is_some() {
                 now = clock::now();
             }
         }
@@ -606,10 +569,22 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Begins an operation that is due: sends it, or notes that it waits for its own connection.
     /// `false`: there is none to begin.
-    fn begin(&mut self, index: usize, tag: Tag, due: Instant, now: Instant) -> bool {
+    fn begin(
+        &mut self,
+        index: usize,
+        tag: Tag,
+        lane: Option<usize>,
+        due: Instant,
+        now: Instant,
+    ) -> bool {
         let measured = due >= self.window.measure;
-        if measured && self.spare_ticket.is_none() && !self.draw_on_budget() {
-            self.exhausted = true;
+        let left = !measured
+            || match lane {
+                Some(lane) => self.has_left(lane),
+                // A number that was drawn and not used is there still.
+                None => self.spare_ticket.is_some() || self.draw_on_budget(),
+            };
+        if !left {
             return false;
         }
         if matches!(self.clients[index].connection, Connection::Resting) {
@@ -617,11 +592,11 @@ impl<'a, W: Work> Worker<'a, W> {
         } else if !self.send(index, tag, due, now) {
             return false;
         }
-        if self.part.schedule.is_some() {
-            if measured && !self.starved {
+        if let Some(lane) = lane {
+            if measured && !self.lanes[lane].starved {
                 self.slice.slip.record(now.saturating_duration_since(due));
             }
-            self.advance_schedule();
+            self.advance(lane, measured);
         }
         true
     }
@@ -658,46 +633,17 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
+    /// Takes a measured operation from what is left of a closed load. `false`: nothing is.
     fn draw_on_budget(&mut self) -> bool {
         let Some(budget) = self.part.budget else { return true };
-        let begun = if self.part.schedule.is_some() {
-            self.begun += 1;
-            self.begun - 1
-        } else {
-            self.shared.begun.fetch_add(1, Ordering::Relaxed)
-        };
-        begun < budget
+        let drawn = self.shared.begun.fetch_add(1, Ordering::Relaxed) < budget;
+        self.exhausted |= !drawn;
+        drawn
     }
 
     fn take_ticket(&mut self) -> u64 {
         let spare = self.spare_ticket.take();
         spare.unwrap_or_else(|| self.shared.tickets.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn advance_schedule(&mut self) {
-        let start = self.window.start;
-        // A pace that has come down to zero is never due again.
-        let schedule = self.part.schedule.as_mut();
-        self.next_due = schedule.and_then(|schedule| start.checked_add(schedule.next_due()));
-        self.exhausted |= self.part.schedule.is_some() && self.next_due.is_none();
-    }
-
-    /// Sends what has become due to clients that were waiting for it.
-    fn serve_due(&mut self) {
-        if self.part.schedule.is_none() {
-            return self.wake_resting();
-        }
-        let mut now = clock::now();
-        while self.next_due.is_some_and(|due| due <= now && self.may_begin(due, now)) {
-            let Some(index) = self.idle.pop_front() else {
-                self.starved = true;
-                return;
-            };
-            self.clients[index].idle = false;
-            self.refill(index, now);
-            self.flush(index);
-            now = clock::now();
-        }
     }
 
     /// Goes on with clients of a closed load that have rested.
@@ -717,7 +663,8 @@ impl<'a, W: Work> Worker<'a, W> {
     /// time now.
     fn set_timer(&mut self) -> io::Result<Option<Instant>> {
         let next_rested = self.resting.peek().map(|Reverse((until, _))| *until);
-        let Some(due) = self.next_due.filter(|_| !self.starved).or(next_rested) else {
+        let next_due = self.first_due().map(|(_, due)| due);
+        let Some(due) = next_due.or(next_rested) else {
             return Ok(None);
         };
         let now = clock::now();

@@ -58,10 +58,9 @@ impl Order {
 }
 
 impl Requests {
-    /// Which operation `ticket` would have been, had anybody been free.
-    pub(super) fn operation(&self, ticket: u64) -> usize {
-        let server = self.server_of[(ticket % self.server_of.len() as u64) as usize];
-        let order = &self.orders[server];
+    /// Which operation `ticket` would have been at `node`, had anybody been free.
+    pub(super) fn operation(&self, node: usize, ticket: u64) -> usize {
+        let order = &self.orders[self.server_of[node]];
         order[(ticket % order.len() as u64) as usize]
     }
 
@@ -157,8 +156,8 @@ impl Source for Fixed {
         Ok(request.is_head())
     }
 
-    fn operation(&self, ticket: u64) -> usize {
-        self.requests.operation(ticket)
+    fn operation(&self, node: usize, ticket: u64) -> usize {
+        self.requests.operation(node, ticket)
     }
 
     fn pause(&mut self, client: u32, now: Instant) -> Duration {

@@ -71,9 +71,9 @@ pub(crate) trait Source: Send {
         Err("redirects are not followed".into())
     }
 
-    /// Which operation `ticket` would have been.
-    fn operation(&self, ticket: u64) -> usize {
-        let _ = ticket;
+    /// Which operation `ticket` would have been at `node`.
+    fn operation(&self, node: usize, ticket: u64) -> usize {
+        let _ = (node, ticket);
         0
     }
 
@@ -270,8 +270,8 @@ impl<S: Source> Work for OneWork<S> {
         Ok(Issued { operation: batch.operation, pending: () })
     }
 
-    fn skip(&mut self, ticket: u64) -> Option<usize> {
-        Some(self.source.operation(ticket))
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        Some(self.source.operation(node, ticket))
     }
 
     fn receive(

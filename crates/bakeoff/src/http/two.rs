@@ -77,8 +77,8 @@ impl Work for TwoWork {
         Ok(Issued { operation: place, pending: () })
     }
 
-    fn skip(&mut self, ticket: u64) -> Option<usize> {
-        Some(self.requests.operation(ticket))
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        Some(self.requests.operation(node, ticket))
     }
 
     fn receive(

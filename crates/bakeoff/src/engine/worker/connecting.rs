@@ -8,7 +8,7 @@ use bakeoff_core::ledger::Outcome;
 use bakeoff_core::measurement::{ErrorKind, Example};
 use mio::{Interest, Token};
 
-use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Client, Connection, Slot};
+use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Slot};
 use super::super::transport::Link;
 use super::super::work::{Session as _, Tag, Work};
 use super::super::{Connections, clock};
@@ -110,7 +110,7 @@ impl<W: Work> Worker<'_, W> {
                     }
                     // A closed client that has no connection has an operation due all the same.
                     Slot::Free { since }
-                        if self.part.schedule.is_none()
+                        if !self.is_open()
                             && now > *since + timeout
                             && !self.clients[index].is_up()
                             && !self.is_over(now) =>
@@ -120,29 +120,6 @@ impl<W: Work> Worker<'_, W> {
                     _ => {}
                 }
             }
-        }
-    }
-
-    /// What was due for as long as the timeout while no client had a connection has failed.
-    fn refuse_due(&mut self, now: Instant) {
-        if self.part.schedule.is_none() || self.clients.iter().any(Client::is_connected) {
-            return;
-        }
-        let (node, timeout) = (self.clients[0].node, self.part.timeout);
-        while let Some(due) = self.next_due.filter(|due| *due + timeout <= now) {
-            let measured = due >= self.window.measure;
-            if self.is_over(now) {
-                return;
-            }
-            if measured && !self.draw_on_budget() {
-                self.exhausted = true;
-                return;
-            }
-            let ticket = self.take_ticket();
-            let Some(operation) = self.work.skip(ticket) else { return };
-            let what = || format!("no connection for {timeout:?}");
-            self.count_failure(operation, due, now, node, ErrorKind::Refused, what);
-            self.advance_schedule();
         }
     }
 
@@ -181,14 +158,13 @@ impl<W: Work> Worker<'_, W> {
 
     pub(super) fn refuse(&mut self, index: usize, tag: usize, since: Instant, now: Instant) {
         if since >= self.window.measure && !self.draw_on_budget() {
-            self.exhausted = true;
             return;
         }
         let ticket = self.take_ticket();
         let client = &mut self.clients[index];
         client.slots[tag] = Slot::Free { since: now };
         let node = client.node;
-        if let Some(operation) = self.work.skip(ticket) {
+        if let Some(operation) = self.work.skip(node, ticket) {
             let timeout = self.part.timeout;
             let what = || format!("no connection for {timeout:?}");
             self.count_failure(operation, since, now, node, ErrorKind::Refused, what);
@@ -232,7 +208,7 @@ impl<W: Work> Worker<'_, W> {
                 Slot::Dialing { due, .. } => {
                     let kind = if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
                     let ticket = self.take_ticket();
-                    if let Some(operation) = self.work.skip(ticket) {
+                    if let Some(operation) = self.work.skip(node, ticket) {
                         self.count_failure(operation, due, now, node, kind, || why.clone());
                     }
                 }

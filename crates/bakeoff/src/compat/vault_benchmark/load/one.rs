@@ -68,7 +68,7 @@ impl Source for OneSource {
         }
     }
 
-    fn operation(&self, ticket: u64) -> usize {
+    fn operation(&self, _: usize, ticket: u64) -> usize {
         self.plan.test_of(ticket)
     }
 

@@ -112,7 +112,7 @@ impl Work for TwoWork {
         Ok(Issued { operation: test, pending: () })
     }
 
-    fn skip(&mut self, ticket: u64) -> Option<usize> {
+    fn skip(&mut self, _: usize, ticket: u64) -> Option<usize> {
         Some(self.plan.test_of(ticket))
     }
 

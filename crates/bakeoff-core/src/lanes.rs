@@ -1,0 +1,198 @@
+//! Which thread drives which client of which node, and whose each operation of an open load is.
+//!
+//! An operation's node is settled by its number, before anybody looks for a free client: else the
+//! operations due would go to whoever is free, and a node that hangs would keep few of them. Threads
+//! are dealt to clients node by node, so that each thread has clients of each node where there are
+//! enough: what a node does shows alike with any number of threads.
+//!
+//! Not here: when operations are due (`schedule`), and who sends them.
+
+use std::sync::Arc;
+
+use crate::schedule::Turn;
+
+/// The operations that one thread sends to one node, and the clients that send them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lane {
+    /// The first of the node's places in the ring.
+    pub place: usize,
+    /// Which operations they are.
+    pub turn: Turn,
+    /// The clients, by number, each with the place that it connects to; at least one.
+    pub clients: Vec<(u32, usize)>,
+}
+
+/// Deals clients and operations to threads: the lanes of each of them. `nodes` says of each place in
+/// the ring whose it is; places of one number are one node's. Clients take places in turn, so that
+/// with fewer clients than places the last ones have none, and the ring ends where the clients do.
+/// Each of up to `clients` threads has a client.
+pub fn deal(nodes: &[usize], clients: u32, threads: u32) -> Vec<Vec<Lane>> {
+    let ring = u32::try_from(nodes.len()).unwrap_or(u32::MAX).min(clients).max(1);
+    let threads = threads.clamp(1, clients.max(1));
+    let mut dealt = vec![Vec::new(); threads as usize];
+    let mut rank = 0;
+    let mut known = Vec::new();
+    for &node in nodes.iter().take(ring as usize) {
+        if known.contains(&node) {
+            continue;
+        }
+        known.push(node);
+        let places: Arc<[u32]> =
+            (0..ring).filter(|&place| nodes.get(place as usize) == Some(&node)).collect();
+        let of_node = (0..clients).filter(|client| places.binary_search(&(client % ring)).is_ok());
+        let mut lanes: Vec<(usize, Lane)> = Vec::new();
+        for client in of_node {
+            let thread = (rank % threads) as usize;
+            rank += 1;
+            let at = lanes.iter().position(|(of, _)| *of == thread).unwrap_or_else(|| {
+                let index = lanes.len() as u32;
+                let turn = Turn { places: places.clone(), ring, index, of: 0 };
+                let place = places[0] as usize;
+                lanes.push((thread, Lane { place, turn, clients: Vec::new() }));
+                lanes.len() - 1
+            });
+            lanes[at].1.clients.push((client, (client % ring) as usize));
+        }
+        let of = lanes.len() as u32;
+        for (thread, mut lane) in lanes {
+            lane.turn.of = of;
+            dealt[thread].push(lane);
+        }
+    }
+    dealt
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::schedule::{OpenSchedule, Pace, Share, Spacing, counted};
+
+    #[test]
+    fn each_thread_has_clients_of_each_node_where_there_are_enough() {
+        for threads in [1, 2, 3, 8] {
+            let dealt = deal(&[0, 1, 2], 100, threads);
+            assert_eq!(dealt.len(), threads as usize);
+            for lanes in &dealt {
+                let nodes: Vec<usize> = lanes.iter().map(|lane| lane.place).collect();
+                assert_eq!(nodes, [0, 1, 2], "{threads} threads");
+            }
+        }
+        // One client of each node: each node is one thread's, and no thread has all.
+        let dealt = deal(&[0, 1, 2], 3, 2);
+        let clients: Vec<usize> =
+            dealt.iter().map(|lanes| lanes.iter().map(|lane| lane.clients.len()).sum()).collect();
+        assert_eq!(clients, [2, 1]);
+        assert!(dealt.iter().flatten().all(|lane| lane.turn.of == 1));
+    }
+
+    #[test]
+    fn one_node_s_clients_and_operations_go_to_threads_in_turn() {
+        let dealt = deal(&[0], 7, 3);
+        for (index, lanes) in (0..).zip(&dealt) {
+            let [lane] = &lanes[..] else { panic!("one node, one lane: {lanes:?}") };
+            let clients: Vec<u32> = lane.clients.iter().map(|&(client, _)| client).collect();
+            assert_eq!(clients, (index..7).step_by(3).collect::<Vec<_>>());
+            // As a share of the whole has it, which is how it was before there were lanes.
+            let share = Turn::of_share(Share { index, of: 3 });
+            for spacing in [Spacing::Constant, Spacing::Poisson] {
+                let pace = Pace::Constant { rate: 700.0 };
+                let schedule = |turn| {
+                    let mut schedule = OpenSchedule::paced(&pace, spacing, turn, 5);
+                    (0..100).map(move |_| schedule.next_due()).collect::<Vec<_>>()
+                };
+                assert_eq!(schedule(lane.turn.clone()), schedule(share.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn with_fewer_clients_than_nodes_the_last_nodes_are_not_asked() {
+        let dealt = deal(&[0, 1, 2, 3, 4], 2, 8);
+        let lanes: Vec<&Lane> = dealt.iter().flatten().collect();
+        assert_eq!(lanes.iter().map(|lane| lane.place).collect::<Vec<_>>(), [0, 1]);
+        assert!(lanes.iter().all(|lane| lane.turn.ring == 2));
+    }
+
+    #[test]
+    fn a_node_with_more_places_has_more_of_the_operations() {
+        // Three of four are for the first, and any of its clients may send them.
+        let dealt = deal(&[0, 0, 1, 0], 8, 1);
+        let [first, second] = &dealt[0][..] else { panic!("{dealt:?}") };
+        assert_eq!((first.clients.len(), second.clients.len()), (6, 2));
+        let dues = |lane: &Lane, count: usize| {
+            let pace = Pace::Constant { rate: 1.0 };
+            let mut schedule = OpenSchedule::paced(&pace, Spacing::Constant, lane.turn.clone(), 1);
+            (0..count).map(|_| schedule.next_due().as_secs()).collect::<Vec<_>>()
+        };
+        assert_eq!(dues(first, 6), [0, 1, 3, 4, 5, 7]);
+        assert_eq!(dues(second, 3), [2, 6, 10]);
+    }
+
+    fn nodes() -> impl Strategy<Value = Vec<usize>> {
+        prop_oneof![
+            (1..9_usize).prop_map(|count| (0..count).collect()),
+            prop::collection::vec(0..3_usize, 1..9),
+        ]
+    }
+
+    const END: Duration = Duration::from_secs(2);
+
+    fn due_until_end(pace: &Pace, spacing: Spacing, turn: &Turn) -> Vec<Duration> {
+        let mut schedule = OpenSchedule::paced(pace, spacing, turn.clone(), 7);
+        std::iter::repeat_with(|| schedule.next_due()).take_while(|&due| due < END).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_client_and_every_operation_is_dealt_once(
+            nodes in nodes(), clients in 1..40_u32, threads in 1..10_u32, rate in 1.0..900.0_f64,
+        ) {
+            let dealt = deal(&nodes, clients, threads);
+            let lanes = || dealt.iter().flatten();
+            let mut numbers: Vec<u32> =
+                lanes().flat_map(|lane| lane.clients.iter().map(|&(client, _)| client)).collect();
+            numbers.sort_unstable();
+            prop_assert_eq!(numbers, (0..clients).collect::<Vec<_>>());
+            let per_thread = dealt.iter().map(|of| of.iter().map(|lane| lane.clients.len()).sum());
+            let per_thread: Vec<usize> = per_thread.collect();
+            let (most, least) = (per_thread.iter().max(), per_thread.iter().min());
+            prop_assert!(most.unwrap() - least.unwrap() <= 1, "{:?}", per_thread);
+            let pace = Pace::Constant { rate };
+            let mut all: Vec<Duration> =
+                lanes().flat_map(|lane| due_until_end(&pace, Spacing::Constant, &lane.turn)).collect();
+            all.sort_unstable();
+            let whole = Turn::of_share(Share { index: 0, of: 1 });
+            prop_assert_eq!(all, due_until_end(&pace, Spacing::Constant, &whole));
+        }
+
+        #[test]
+        fn a_count_ends_with_the_operation_that_is_due_as_its_last_of_all(
+            nodes in nodes(), clients in 1..40_u32, threads in 1..10_u32, rate in 1.0..900.0_f64,
+            from in 0.0..1.0_f64, count in 0..500_u64, poisson in any::<bool>(),
+        ) {
+            let spacing = if poisson { Spacing::Poisson } else { Spacing::Constant };
+            let pace = Pace::Constant { rate };
+            let from = Duration::from_secs_f64(from);
+            let turns: Vec<Turn> =
+                deal(&nodes, clients, threads).into_iter().flatten().map(|lane| lane.turn).collect();
+            let counts = counted(&pace, spacing, &turns, 7, from, count);
+            prop_assert_eq!(counts.iter().sum::<u64>(), count);
+            // No operation that is left out is due before one that is in.
+            let (mut last_in, mut first_out) = (Duration::ZERO, Duration::MAX);
+            for (turn, &count) in turns.iter().zip(&counts) {
+                let mut schedule = OpenSchedule::paced(&pace, spacing, turn.clone(), 7);
+                let mut dues =
+                    std::iter::repeat_with(|| schedule.next_due()).skip_while(|&due| due < from);
+                if count > 0 {
+                    last_in = last_in.max(dues.nth(count as usize - 1).unwrap());
+                }
+                first_out = first_out.min(dues.next().unwrap());
+            }
+            prop_assert!(last_in < first_out, "{:?} and {:?}", last_in, first_out);
+        }
+    }
+}
