@@ -1,12 +1,16 @@
 //! What a key may hold: the rule by which a read is judged and acknowledged writes are audited.
 //!
 //! Writes to one key may overlap, and a system may order overlapping writes as it likes. So the
-//! ledger claims only what no order can excuse. An *epoch* of a key is a stretch in which its
-//! writes overlap; it ends when none is under way. Once a write of an epoch has been acknowledged,
-//! nothing from an earlier epoch may be read again. A write whose outcome is unknown (it timed out,
-//! its connection broke) may take effect at any later time: it never leaves its epoch, so the key
-//! makes no further claims beyond that epoch. This never accuses a correct system; on keys that are
-//! written all the time it may overlook a stale read.
+//! ledger claims only what no order can excuse: a write is *superseded* once a write that began
+//! after it had ended is acknowledged, and what is superseded may not be read again. Of all
+//! acknowledged writes the one that began last supersedes most, so one number says what has been
+//! acknowledged. Of each write that others overlapped it is remembered how many had begun when it
+//! ended, until it is superseded; never more of them than twice the clients.
+//!
+//! A write whose outcome is unknown (it timed out, its connection broke) may take effect at any
+//! later time, so it is never superseded. It excuses itself and no other write. A bounded number
+//! of them is kept for a key. Where there are more, nothing is claimed of these and of what began
+//! after the first of them, and [`KeyHistory::claims_fully`] says so.
 //!
 //! How old a stale read was follows from the same claim: see `staleness`.
 //!
@@ -14,29 +18,137 @@
 
 use std::time::Duration;
 
-use crate::staleness::{Lag, Superseded};
+use crate::staleness::{Ended, Lag, Superseded};
 
-/// The history of one key, in 32 bytes, and what [`Superseded`] takes where ages are measured.
-#[derive(Debug, Clone, Default)]
+/// How many writes of unknown outcome a key remembers unless it is told otherwise.
+const UNKNOWN_MAX: u32 = 64;
+
+/// The history of one key, in 72 bytes, and what its overlapping writes, those of unknown outcome
+/// and [`Superseded`] take where there are any.
+#[derive(Debug, Clone)]
 pub struct KeyHistory {
     /// Sequence number of the newest write begun.
     newest: u32,
-    /// The oldest sequence number that may still be read.
-    floor: u32,
-    /// The first sequence number of the current epoch.
-    epoch: u32,
-    /// Writes begun and not known to have ended.
-    under_way: u16,
-    /// Sequence number of the newest delete begun; 0 is none.
-    newest_delete: u32,
+    /// Sequence number of the newest write acknowledged; 0 is none.
+    acknowledged: u32,
+    /// The greatest end of an acknowledged delete; 0 is none. See [`Open::ended`].
+    delete_ended: u32,
+    /// The greatest end of what was taken out of `open` because it is superseded.
+    forgotten: u32,
+    open: OpenWrites,
+    unknown_max: u32,
+    unknown: Option<Box<Unknown>>,
     /// When what was superseded; only where ages are measured.
     superseded: Option<Box<Superseded>>,
+}
+
+/// A write that may still be read, or be ordered after one that was acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    sequence: u32,
+    write: Write,
+    /// The newest write begun when this one was acknowledged; `None` while it is under way. It is
+    /// superseded once a later one than that is acknowledged.
+    ended: Option<u32>,
+}
+
+/// The open writes of a key, by sequence number. Mostly there is one at most, which takes no memory
+/// of its own.
+#[derive(Debug, Clone, Default)]
+enum OpenWrites {
+    #[default]
+    None,
+    One(Open),
+    Several(Vec<Open>),
+}
+
+impl OpenWrites {
+    fn all(&self) -> &[Open] {
+        match self {
+            Self::None => &[],
+            Self::One(open) => std::slice::from_ref(open),
+            Self::Several(all) => all,
+        }
+    }
+
+    fn find(&self, sequence: u32) -> Option<&Open> {
+        let all = self.all();
+        all.binary_search_by_key(&sequence, |open| open.sequence).ok().map(|place| &all[place])
+    }
+
+    /// Adds one that is newer than all others.
+    fn push(&mut self, open: Open) {
+        match self {
+            Self::None => *self = Self::One(open),
+            Self::One(first) => *self = Self::Several(vec![*first, open]),
+            Self::Several(all) => all.push(open),
+        }
+    }
+
+    fn remove(&mut self, sequence: u32) {
+        self.retain(|open| open.sequence != sequence);
+    }
+
+    fn end(&mut self, sequence: u32, ended: u32) {
+        let all = match self {
+            Self::None => return,
+            Self::One(open) => std::slice::from_mut(open),
+            Self::Several(all) => all,
+        };
+        if let Ok(place) = all.binary_search_by_key(&sequence, |open| open.sequence) {
+            all[place].ended = Some(ended);
+        }
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&Open) -> bool) {
+        match self {
+            Self::None => {}
+            Self::One(open) if keep(open) => {}
+            Self::One(_) => *self = Self::None,
+            Self::Several(all) => all.retain(keep), // which keeps its memory: it will overlap again
+        }
+    }
+}
+
+/// What of a key has an unknown outcome.
+#[derive(Debug, Clone, Default)]
+struct Unknown {
+    /// Sequence numbers of puts, in order.
+    puts: Vec<u32>,
+    /// Whether there was a delete among them: it excuses a missing key for ever.
+    delete: bool,
+    /// From here on nothing is claimed, for there were too many.
+    claims_until: Option<u32>,
+}
+
+impl Unknown {
+    fn add(&mut self, sequence: u32, write: Write, max: u32) {
+        match write {
+            Write::Delete => self.delete = true,
+            Write::Put if self.puts.len() < max as usize => {
+                let place = self.puts.partition_point(|&one| one < sequence);
+                self.puts.insert(place, sequence);
+            }
+            Write::Put => {
+                let until = self.claims_until.map_or(sequence, |until| until.min(sequence));
+                self.claims_until = Some(until);
+            }
+        }
+    }
+
+    /// Whether this write may be read at any time.
+    fn excuses(&self, sequence: u32) -> bool {
+        self.claims_until.is_some_and(|until| sequence >= until)
+            || self.puts.binary_search(&sequence).is_ok()
+    }
 }
 
 /// What is remembered of the moment at which a read began, to judge it by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadBegan {
-    /// [`KeyHistory::floor`] as it was then.
+    /// The newest write acknowledged by then; 0 is none.
+    pub newest: u32,
+    /// Every write below was superseded by then, unless its outcome is unknown.
     pub floor: u32,
     /// When it was, since a moment that is the same for all keys; zero where ages are not measured.
     pub at: Duration,
@@ -69,63 +181,97 @@ pub enum Outcome {
 pub enum Violation {
     /// An acknowledged write is gone: the key is missing.
     Lost,
-    /// It returned an older write (sequence number seen) than must be there (oldest allowed).
+    /// It returned an older write (sequence number seen) than one that superseded it (the newest
+    /// acknowledged).
     Stale(u32, u32),
     /// It returned a write that was never begun.
     FromTheFuture(u32),
 }
 
+impl Default for KeyHistory {
+    fn default() -> Self {
+        Self::new(UNKNOWN_MAX)
+    }
+}
+
 impl KeyHistory {
-    /// An empty history that remembers when the last `ring_max` epochs were first acknowledged, so
-    /// that it can tell how old a stale read was.
-    pub fn measuring_ages(ring_max: usize) -> Self {
-        Self { superseded: Some(Box::new(Superseded::new(ring_max))), ..Self::default() }
+    /// An empty history that remembers so many writes of unknown outcome.
+    pub fn new(unknown_max: u32) -> Self {
+        Self {
+            newest: 0,
+            acknowledged: 0,
+            delete_ended: 0,
+            forgotten: 0,
+            open: OpenWrites::None,
+            unknown_max,
+            unknown: None,
+            superseded: None,
+        }
     }
 
-    /// Begins a write; returns its sequence number, from 1.
+    /// The same, which remembers when the last `ring_max` writes superseded others, so that it can
+    /// tell how old a stale read was.
+    pub fn measuring_ages(self, ring_max: usize) -> Self {
+        Self { superseded: Some(Box::new(Superseded::new(ring_max))), ..self }
+    }
+
+    /// Begins a write; returns its sequence number, from 1, which [`Self::end`] takes.
     pub fn begin(&mut self, write: Write) -> u32 {
         self.newest = self.newest.wrapping_add(1);
-        if self.under_way == 0 {
-            self.epoch = self.newest;
-        }
-        self.under_way = self.under_way.saturating_add(1);
-        if write == Write::Delete {
-            self.newest_delete = self.newest;
-        }
+        self.open.push(Open { sequence: self.newest, write, ended: None });
         self.newest
     }
 
-    /// Ends a write that was begun. `at` is the time, since the moment that all times here count
-    /// from; it is asked for only where ages are measured.
-    pub fn end(&mut self, outcome: Outcome, at: impl FnOnce() -> Duration) {
+    /// Ends a write that was begun, by its sequence number. `at` is the time, since the moment that
+    /// all times here count from; it is asked for only where ages are measured.
+    pub fn end(&mut self, sequence: u32, outcome: Outcome, at: impl FnOnce() -> Duration) {
+        let Some(&Open { write, .. }) = self.open.find(sequence) else { return };
         match outcome {
-            Outcome::Unknown => return, // stays under way: it may still happen
-            Outcome::NotSent => {}
-            Outcome::Acknowledged => {
-                self.floor = self.epoch;
-                if let Some(superseded) = &mut self.superseded {
-                    superseded.acknowledge(self.epoch, at());
-                }
+            Outcome::NotSent => self.open.remove(sequence),
+            Outcome::Unknown => {
+                self.open.remove(sequence);
+                let unknown = self.unknown.get_or_insert_default();
+                unknown.add(sequence, write, self.unknown_max);
             }
-        }
-        // A count that saturated can no longer be trusted to reach zero, so it never does.
-        if self.under_way < u16::MAX {
-            self.under_way -= 1;
+            Outcome::Acknowledged => self.acknowledge(sequence, write, at),
         }
     }
 
-    /// The oldest sequence number that a read which begins now may return.
-    pub fn floor(&self) -> u32 {
-        self.floor
+    fn acknowledge(&mut self, sequence: u32, write: Write, at: impl FnOnce() -> Duration) {
+        let ended = self.newest;
+        if write == Write::Delete {
+            self.delete_ended = self.delete_ended.max(ended);
+        }
+        self.acknowledged = self.acknowledged.max(sequence);
+        // One that nothing overlapped after its beginning is superseded by whatever comes later.
+        if ended == sequence {
+            self.open.remove(sequence);
+        } else {
+            self.open.end(sequence, ended);
+        }
+        if let Some(superseded) = &mut self.superseded {
+            superseded.acknowledge(sequence, ended, at());
+        }
+        let acknowledged = self.acknowledged;
+        let forgotten = &mut self.forgotten;
+        self.open.retain(|open| match open.ended {
+            Some(ended) if ended < acknowledged => {
+                *forgotten = ended.max(*forgotten);
+                false
+            }
+            _ => true,
+        });
     }
 
     /// A read begins. `at` as for [`Self::end`].
     pub fn begin_read(&self, at: impl FnOnce() -> Duration) -> ReadBegan {
+        let oldest = self.open.all().first().map_or(u32::MAX, |open| open.sequence);
+        let (newest, floor) = (self.acknowledged, self.acknowledged.min(oldest));
         match &self.superseded {
-            None => ReadBegan { floor: self.floor, ..ReadBegan::default() },
+            None => ReadBegan { newest, floor, ..ReadBegan::default() },
             Some(superseded) => {
                 let acknowledged = superseded.acknowledged();
-                ReadBegan { floor: self.floor, at: at(), acknowledged }
+                ReadBegan { newest, floor, at: at(), acknowledged }
             }
         }
     }
@@ -133,48 +279,109 @@ impl KeyHistory {
     /// By how much a read was behind in which this was found; `None` where ages are not measured.
     /// A key that was missing stands for its newest delete, or for its state before any write.
     pub fn lag(&self, found: Violation, began: &ReadBegan) -> Option<Lag> {
-        let seen = match found {
-            Violation::Stale(seen, _) => seen,
-            Violation::Lost => self.newest_delete,
+        let superseded = self.superseded.as_ref()?;
+        let ended = match found {
+            Violation::Stale(seen, _) => superseded.ended(seen),
+            Violation::Lost => Ended::Exactly(self.delete_ended),
             Violation::FromTheFuture(_) => return None,
         };
-        self.superseded.as_ref()?.lag(seen, began.at, began.acknowledged)
+        Some(superseded.lag(ended, began.at, began.acknowledged))
     }
 
     /// Whether any write was acknowledged and must therefore show.
     pub fn has_acknowledged(&self) -> bool {
-        self.floor > 0
+        self.acknowledged > 0
     }
 
-    /// Judges a read that found sequence number `seen`. `floor` is [`Self::floor`] as it was when
-    /// the read began.
-    pub fn judge_value(&self, seen: u64, floor: u32) -> Result<(), Violation> {
-        match u32::try_from(seen) {
-            Ok(seen) if seen < floor => Err(Violation::Stale(seen, floor)),
-            Ok(seen) if seen > self.newest => Err(Violation::FromTheFuture(seen)),
-            Ok(_) => Ok(()),
-            Err(_) => Err(Violation::FromTheFuture(u32::MAX)),
+    /// Whether every superseded write would be found out if it were read, and the key if it were
+    /// gone: no delete has an unknown outcome, and no more other writes than are remembered.
+    pub fn claims_fully(&self) -> bool {
+        let unknown = self.unknown.as_ref();
+        unknown.is_none_or(|unknown| !unknown.delete && unknown.claims_until.is_none())
+    }
+
+    /// Judges a read that found sequence number `seen`.
+    pub fn judge_value(&self, seen: u64, began: &ReadBegan) -> Result<(), Violation> {
+        let Ok(seen) = u32::try_from(seen) else {
+            return Err(Violation::FromTheFuture(u32::MAX));
+        };
+        if seen > self.newest {
+            return Err(Violation::FromTheFuture(seen));
+        }
+        let unknown = self.unknown.as_ref().is_some_and(|unknown| unknown.excuses(seen));
+        if unknown || !self.was_superseded(seen, began) {
+            return Ok(());
+        }
+        Err(Violation::Stale(seen, began.newest))
+    }
+
+    /// Whether a write of known outcome had certainly been superseded when the read began.
+    fn was_superseded(&self, seen: u32, began: &ReadBegan) -> bool {
+        if seen >= began.newest || seen < began.floor {
+            return seen < began.floor;
+        }
+        match self.open.find(seen) {
+            Some(open) => open.ended.is_some_and(|ended| ended < began.newest),
+            // It ended with nothing that overlapped it, or was superseded meanwhile, or never sent.
+            None => self.forgotten < began.newest,
         }
     }
 
-    /// Judges a read that found nothing. `floor` as for [`Self::judge_value`].
-    pub fn judge_missing(&self, floor: u32) -> Result<(), Violation> {
-        // A key that had nothing acknowledged may be missing; so may one with a delete that nothing
-        // later is known to have overwritten when the read began.
-        let explained = floor == 0 || self.newest_delete >= floor;
+    /// Judges a read that found nothing.
+    pub fn judge_missing(&self, began: &ReadBegan) -> Result<(), Violation> {
+        // A key that had nothing acknowledged may be missing; so may one with a delete that was not
+        // superseded when the read began. What is under way now was not, for it has not ended.
+        let explained = began.newest == 0
+            || self.delete_ended >= began.newest
+            || self.unknown.as_ref().is_some_and(|unknown| unknown.delete)
+            || self
+                .open
+                .all()
+                .iter()
+                .any(|open| open.write == Write::Delete && open.ended.is_none());
         if explained { Ok(()) } else { Err(Violation::Lost) }
     }
 }
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod simulation;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::staleness::Age;
 
+    fn end(history: &mut KeyHistory, sequence: u32, outcome: Outcome) {
+        history.end(sequence, outcome, || Duration::ZERO);
+    }
+
     fn acknowledged(history: &mut KeyHistory, write: Write) -> u32 {
         let sequence = history.begin(write);
-        history.end(Outcome::Acknowledged, || Duration::ZERO);
+        end(history, sequence, Outcome::Acknowledged);
         sequence
+    }
+
+    fn unknown(history: &mut KeyHistory, write: Write) -> u32 {
+        let sequence = history.begin(write);
+        end(history, sequence, Outcome::Unknown);
+        sequence
+    }
+
+    /// A read from now on that finds this write.
+    fn value(history: &KeyHistory, seen: u32) -> Result<(), Violation> {
+        history.judge_value(seen.into(), &history.begin_read(|| Duration::ZERO))
+    }
+
+    /// A read from now on that finds nothing.
+    fn missing(history: &KeyHistory) -> Result<(), Violation> {
+        history.judge_missing(&history.begin_read(|| Duration::ZERO))
+    }
+
+    #[test]
+    fn a_history_takes_72_bytes_at_most() {
+        assert!(size_of::<KeyHistory>() <= 72, "{}", size_of::<KeyHistory>());
     }
 
     #[test]
@@ -182,75 +389,125 @@ mod tests {
         let mut history = KeyHistory::default();
         let first = acknowledged(&mut history, Write::Put);
         let second = acknowledged(&mut history, Write::Put);
-        let floor = history.floor();
-        assert_eq!(history.judge_value(second.into(), floor), Ok(()));
-        assert_eq!(history.judge_value(first.into(), floor), Err(Violation::Stale(1, 2)));
-        assert_eq!(history.judge_value(3, floor), Err(Violation::FromTheFuture(3)));
+        assert_eq!(value(&history, second), Ok(()));
+        assert_eq!(value(&history, first), Err(Violation::Stale(1, 2)));
+        assert_eq!(value(&history, 3), Err(Violation::FromTheFuture(3)));
     }
 
     #[test]
     fn a_missing_key_is_lost_only_if_a_put_was_acknowledged_and_no_delete_explains_it() {
         let mut history = KeyHistory::default();
-        assert_eq!(history.judge_missing(history.floor()), Ok(()));
+        assert_eq!(missing(&history), Ok(()));
         acknowledged(&mut history, Write::Put);
-        assert_eq!(history.judge_missing(history.floor()), Err(Violation::Lost));
+        assert_eq!(missing(&history), Err(Violation::Lost));
         let delete = acknowledged(&mut history, Write::Delete);
-        assert_eq!(history.judge_missing(history.floor()), Ok(()));
-        assert_eq!(history.judge_value(1, history.floor()), Err(Violation::Stale(1, delete)));
+        assert_eq!(missing(&history), Ok(()));
+        assert_eq!(value(&history, 1), Err(Violation::Stale(1, delete)));
     }
 
     #[test]
     fn overlapping_writes_may_end_in_either_order() {
         let mut history = KeyHistory::default();
-        let first = history.begin(Write::Put);
-        let second = history.begin(Write::Put);
-        history.end(Outcome::Acknowledged, || Duration::ZERO);
-        history.end(Outcome::Acknowledged, || Duration::ZERO);
+        let (first, second) = (history.begin(Write::Put), history.begin(Write::Put));
+        end(&mut history, second, Outcome::Acknowledged);
+        end(&mut history, first, Outcome::Acknowledged);
         for seen in [first, second] {
-            assert_eq!(history.judge_value(seen.into(), history.floor()), Ok(()));
+            assert_eq!(value(&history, seen), Ok(()));
         }
     }
 
     #[test]
-    fn a_write_of_unknown_outcome_may_show_at_any_later_time() {
+    fn a_write_is_superseded_by_one_that_began_after_it_had_ended_though_others_overlap_both() {
+        let mut history = KeyHistory::default();
+        let long = history.begin(Write::Put);
+        let old = acknowledged(&mut history, Write::Put);
+        let new = acknowledged(&mut history, Write::Put);
+        assert_eq!(value(&history, long), Ok(()));
+        assert_eq!(value(&history, old), Err(Violation::Stale(old, new)));
+        end(&mut history, long, Outcome::Acknowledged);
+        assert_eq!(value(&history, long), Ok(()), "it may have taken effect last");
+        acknowledged(&mut history, Write::Put);
+        for seen in [long, old, new] {
+            assert_eq!(value(&history, seen), Err(Violation::Stale(seen, 4)));
+        }
+    }
+
+    #[test]
+    fn a_write_of_unknown_outcome_may_show_at_any_later_time_and_excuses_no_other() {
         let mut history = KeyHistory::default();
         acknowledged(&mut history, Write::Put);
-        let unknown = history.begin(Write::Put);
-        history.end(Outcome::Unknown, || Duration::ZERO);
+        let late = unknown(&mut history, Write::Put);
         for _ in 0..3 {
             acknowledged(&mut history, Write::Put);
         }
-        assert_eq!(history.judge_value(unknown.into(), history.floor()), Ok(()));
-        assert_eq!(history.judge_value(1, history.floor()), Err(Violation::Stale(1, 2)));
+        assert_eq!(value(&history, late), Ok(()));
+        for seen in [1, 3, 4] {
+            assert_eq!(value(&history, seen), Err(Violation::Stale(seen, 5)));
+        }
+        assert_eq!(missing(&history), Err(Violation::Lost));
+        assert!(history.claims_fully());
     }
 
     #[test]
-    fn a_read_is_judged_by_the_floor_of_its_beginning() {
+    fn with_too_many_unknown_outcomes_nothing_is_claimed_of_what_followed_the_first_left_out() {
+        let mut history = KeyHistory::new(2);
+        acknowledged(&mut history, Write::Put);
+        (0..2).for_each(|_| _ = unknown(&mut history, Write::Put));
+        acknowledged(&mut history, Write::Put);
+        assert!(history.claims_fully());
+        let left_out = unknown(&mut history, Write::Put);
+        assert!(!history.claims_fully());
+        acknowledged(&mut history, Write::Put);
+        acknowledged(&mut history, Write::Put);
+        assert_eq!(value(&history, 4), Err(Violation::Stale(4, 7)));
+        for seen in left_out..=7 {
+            assert_eq!(value(&history, seen), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_delete_of_unknown_outcome_excuses_a_missing_key_and_leaves_no_full_claim() {
+        let mut history = KeyHistory::default();
+        unknown(&mut history, Write::Delete);
+        acknowledged(&mut history, Write::Put);
+        assert_eq!(missing(&history), Ok(()));
+        assert!(!history.claims_fully());
+    }
+
+    #[test]
+    fn a_read_is_judged_by_what_was_acknowledged_when_it_began() {
         let mut history = KeyHistory::default();
         let first = acknowledged(&mut history, Write::Put);
-        let floor = history.floor();
+        let began = history.begin_read(|| Duration::ZERO);
         acknowledged(&mut history, Write::Put);
-        assert_eq!(history.judge_value(first.into(), floor), Ok(()));
+        assert_eq!(history.judge_value(first.into(), &began), Ok(()));
     }
 
     #[test]
     fn a_slow_read_may_miss_a_key_that_was_deleted_and_written_again_meanwhile() {
         let mut history = KeyHistory::default();
         acknowledged(&mut history, Write::Put);
-        let floor = history.floor();
+        let began = history.begin_read(|| Duration::ZERO);
         acknowledged(&mut history, Write::Delete);
         acknowledged(&mut history, Write::Put);
-        assert_eq!(history.judge_missing(floor), Ok(()));
-        assert_eq!(history.judge_missing(history.floor()), Err(Violation::Lost));
+        assert_eq!(history.judge_missing(&began), Ok(()));
+        assert_eq!(missing(&history), Err(Violation::Lost));
     }
 
     #[test]
-    fn a_write_that_was_never_sent_changes_nothing() {
+    fn a_delete_that_was_never_sent_excuses_nothing() {
         let mut history = KeyHistory::default();
         acknowledged(&mut history, Write::Put);
-        history.begin(Write::Delete);
-        history.end(Outcome::NotSent, || Duration::ZERO);
-        assert_eq!(history.judge_value(1, history.floor()), Ok(()));
+        let delete = history.begin(Write::Delete);
+        assert_eq!(missing(&history), Ok(()), "it may be on its way");
+        end(&mut history, delete, Outcome::NotSent);
+        assert_eq!(value(&history, 1), Ok(()));
+        assert_eq!(missing(&history), Err(Violation::Lost));
+        // Nor does it take away what an earlier one excuses.
+        acknowledged(&mut history, Write::Delete);
+        let delete = history.begin(Write::Delete);
+        end(&mut history, delete, Outcome::NotSent);
+        assert_eq!(missing(&history), Ok(()));
     }
 
     fn ms(milliseconds: u64) -> Duration {
@@ -259,8 +516,8 @@ mod tests {
 
     /// A put that was acknowledged at this time.
     fn put(history: &mut KeyHistory, at: u64) {
-        history.begin(Write::Put);
-        history.end(Outcome::Acknowledged, || ms(at));
+        let sequence = history.begin(Write::Put);
+        history.end(sequence, Outcome::Acknowledged, || ms(at));
     }
 
     fn lag_of(history: &KeyHistory, found: Result<(), Violation>, began: &ReadBegan) -> Lag {
@@ -269,55 +526,72 @@ mod tests {
 
     #[test]
     fn a_stale_read_is_as_old_as_the_first_acknowledgement_that_superseded_it() {
-        let mut history = KeyHistory::measuring_ages(8);
+        let mut history = KeyHistory::default().measuring_ages(8);
         (1..=4).for_each(|n| put(&mut history, n * 10));
         let began = history.begin_read(|| ms(45));
         put(&mut history, 50); // after the read began: no matter
-        let found = history.judge_value(1, began.floor);
+        let found = history.judge_value(1, &began);
         let lag = lag_of(&history, found, &began);
         assert_eq!(lag, Lag { age: Age::Exactly(ms(25)), behind: 3 });
-        assert_eq!(history.judge_value(4, began.floor), Ok(()));
+        assert_eq!(history.judge_value(4, &began), Ok(()));
     }
 
     #[test]
     fn overlapping_writes_make_no_read_of_one_of_them_stale_nor_older() {
-        let mut history = KeyHistory::measuring_ages(8);
+        let mut history = KeyHistory::default().measuring_ages(8);
         put(&mut history, 10);
-        history.begin(Write::Put);
-        history.begin(Write::Put);
-        history.end(Outcome::Acknowledged, || ms(20));
-        history.end(Outcome::Acknowledged, || ms(30));
+        let (second, third) = (history.begin(Write::Put), history.begin(Write::Put));
+        history.end(third, Outcome::Acknowledged, || ms(20));
+        history.end(second, Outcome::Acknowledged, || ms(30));
         let began = history.begin_read(|| ms(40));
         for seen in [2, 3] {
-            assert_eq!(history.judge_value(seen, began.floor), Ok(()));
+            assert_eq!(history.judge_value(seen, &began), Ok(()));
         }
-        let found = history.judge_value(1, began.floor);
+        let found = history.judge_value(1, &began);
         let lag = lag_of(&history, found, &began);
         assert_eq!(lag, Lag { age: Age::Exactly(ms(20)), behind: 2 });
     }
 
     #[test]
+    fn a_write_that_others_overlapped_is_as_old_as_the_first_that_began_after_its_end() {
+        let mut history = KeyHistory::default().measuring_ages(8);
+        let long = history.begin(Write::Put);
+        put(&mut history, 10);
+        put(&mut history, 20);
+        history.end(long, Outcome::Acknowledged, || ms(30));
+        put(&mut history, 40);
+        put(&mut history, 50);
+        let began = history.begin_read(|| ms(60));
+        let found = history.judge_value(long.into(), &began);
+        let lag = lag_of(&history, found, &began);
+        assert_eq!(lag, Lag { age: Age::Exactly(ms(20)), behind: 2 });
+        let found = history.judge_value(2, &began);
+        let lag = lag_of(&history, found, &began);
+        assert_eq!(lag, Lag { age: Age::Exactly(ms(40)), behind: 4 });
+    }
+
+    #[test]
     fn a_missing_key_is_as_old_as_what_followed_its_newest_delete() {
-        let mut history = KeyHistory::measuring_ages(8);
+        let mut history = KeyHistory::default().measuring_ages(8);
         put(&mut history, 10);
         let began = history.begin_read(|| ms(15));
-        let found = history.judge_missing(began.floor);
+        let found = history.judge_missing(&began);
         assert_eq!(lag_of(&history, found, &began).age, Age::Exactly(ms(5)));
-        history.begin(Write::Delete);
-        history.end(Outcome::Acknowledged, || ms(20));
+        let delete = history.begin(Write::Delete);
+        history.end(delete, Outcome::Acknowledged, || ms(20));
         (3..=5).for_each(|n| put(&mut history, n * 10));
         let began = history.begin_read(|| ms(55));
-        let found = history.judge_missing(began.floor);
+        let found = history.judge_missing(&began);
         assert_eq!(lag_of(&history, found, &began).age, Age::Exactly(ms(25)));
     }
 
     #[test]
     fn where_ages_are_not_measured_nobody_is_asked_for_the_time() {
         let mut history = KeyHistory::default();
-        history.begin(Write::Put);
-        history.end(Outcome::Acknowledged, || unreachable!("no age is measured"));
+        let sequence = history.begin(Write::Put);
+        history.end(sequence, Outcome::Acknowledged, || unreachable!("no age is measured"));
         let began = history.begin_read(|| unreachable!("no age is measured"));
-        let found = history.judge_missing(began.floor).expect_err("it is lost");
+        let found = history.judge_missing(&began).expect_err("it is lost");
         assert_eq!(history.lag(found, &began), None);
     }
 }

@@ -47,42 +47,71 @@ pub enum Seen {
     Old(Option<Lag>),
 }
 
-/// When the epochs of one key's writes were first acknowledged, as far back as is remembered.
+/// When one key's writes superseded those before them, as far back as is remembered.
 #[derive(Debug, Clone)]
 pub struct Superseded {
     /// Oldest first; sequence numbers and times rise.
-    ring: VecDeque<Epoch>,
+    ring: VecDeque<Step>,
     ring_max: usize,
     /// Acknowledged writes of the key.
     acknowledged: u32,
+    /// Acknowledged writes that others overlapped after their beginning, and their ends; by
+    /// sequence number, as many as `ring` has at most.
+    overlapped: VecDeque<(u32, u32)>,
+    /// The greatest sequence number and the greatest end of those that are remembered no longer.
+    dropped: Option<(u32, u32)>,
 }
 
-/// An epoch that has an acknowledged write: it superseded all that came before it.
+/// A write that was acknowledged before any that began later: it superseded what had ended before.
 #[derive(Debug, Clone, Copy)]
-struct Epoch {
-    /// Its first sequence number.
-    first: u32,
-    /// Writes of the key that were acknowledged before its first.
+struct Step {
+    /// Its sequence number.
+    sequence: u32,
+    /// Writes of the key that were acknowledged before it.
     before: u32,
-    /// When its first was, since a moment that is the same for all keys.
+    /// When it was, since a moment that is the same for all keys.
     at: Duration,
 }
 
+/// How many writes had begun when a certain one ended: it is superseded by what began later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Exactly(u32),
+    /// Not later than this.
+    By(u32),
+}
+
 impl Superseded {
-    /// Nothing yet; remembers `ring_max` epochs, at least one.
+    /// Nothing yet; remembers `ring_max` moments, at least one.
     pub fn new(ring_max: usize) -> Self {
-        Self { ring: VecDeque::new(), ring_max: ring_max.max(1), acknowledged: 0 }
+        Self {
+            ring: VecDeque::new(),
+            ring_max: ring_max.max(1),
+            acknowledged: 0,
+            overlapped: VecDeque::new(),
+            dropped: None,
+        }
     }
 
-    /// A write of the epoch that begins with sequence number `first` was acknowledged at `at`.
-    pub(crate) fn acknowledge(&mut self, first: u32, at: Duration) {
+    /// Write `sequence` was acknowledged at `at`, when `ended` was the newest that had begun.
+    pub(crate) fn acknowledge(&mut self, sequence: u32, ended: u32, at: Duration) {
         let before = self.acknowledged;
         self.acknowledged = self.acknowledged.saturating_add(1);
-        if self.ring.back().is_none_or(|last| last.first < first) {
+        if ended > sequence {
+            let place = self.overlapped.partition_point(|&(one, _)| one < sequence);
+            self.overlapped.insert(place, (sequence, ended));
+            if self.overlapped.len() > self.ring_max
+                && let Some((sequence, ended)) = self.overlapped.pop_front()
+            {
+                let dropped = self.dropped.unwrap_or_default();
+                self.dropped = Some((dropped.0.max(sequence), dropped.1.max(ended)));
+            }
+        }
+        if self.ring.back().is_none_or(|last| last.sequence < sequence) {
             if self.ring.len() == self.ring_max {
                 self.ring.pop_front();
             }
-            self.ring.push_back(Epoch { first, before, at });
+            self.ring.push_back(Step { sequence, before, at });
         }
     }
 
@@ -91,18 +120,34 @@ impl Superseded {
         self.acknowledged
     }
 
-    /// By how much a read was behind that found sequence number `seen`, though an epoch after it had
-    /// been acknowledged. The read began at `began`, when `acknowledged` writes were.
-    pub(crate) fn lag(&self, seen: u32, began: Duration, acknowledged: u32) -> Option<Lag> {
-        let place = self.ring.partition_point(|epoch| epoch.first <= seen);
-        let epoch = self.ring.get(place)?;
-        let age = began.saturating_sub(epoch.at);
+    /// When an acknowledged write ended.
+    pub(crate) fn ended(&self, sequence: u32) -> Ended {
+        match self.overlapped.binary_search_by_key(&sequence, |&(one, _)| one) {
+            Ok(place) => Ended::Exactly(self.overlapped[place].1),
+            Err(_) => match self.dropped {
+                Some((newest, ended)) if sequence <= newest => Ended::By(ended.max(sequence)),
+                _ => Ended::Exactly(sequence),
+            },
+        }
+    }
+
+    /// By how much a read was behind that found a write which `ended` then, though it had been
+    /// superseded. The read began at `began`, when `acknowledged` writes were.
+    pub(crate) fn lag(&self, ended: Ended, began: Duration, acknowledged: u32) -> Lag {
+        let (Ended::Exactly(end) | Ended::By(end)) = ended;
+        let place = self.ring.partition_point(|step| step.sequence <= end);
+        let Some(step) = self.ring.get(place) else {
+            // What superseded it came before all that is known of it.
+            return Lag { age: Age::AtLeast(Duration::ZERO), behind: 1 };
+        };
+        let age = began.saturating_sub(step.at);
         // Before the oldest that is remembered there may have been others, if any was forgotten.
-        let first_known = place > 0 || epoch.before == 0;
-        Some(Lag {
-            age: if first_known { Age::Exactly(age) } else { Age::AtLeast(age) },
-            behind: acknowledged.saturating_sub(epoch.before),
-        })
+        let first_known = place > 0 || step.before == 0;
+        let is_exact = first_known && matches!(ended, Ended::Exactly(_));
+        Lag {
+            age: if is_exact { Age::Exactly(age) } else { Age::AtLeast(age) },
+            behind: acknowledged.saturating_sub(step.before).max(1),
+        }
     }
 }
 
@@ -205,47 +250,55 @@ mod tests {
     /// Writes 1, 2, 3, … one after the other, each acknowledged 10 ms after the last.
     fn one_by_one(count: u32, ring_max: usize) -> Superseded {
         let mut superseded = Superseded::new(ring_max);
-        (1..=count).for_each(|n| superseded.acknowledge(n, ms(u64::from(n) * 10)));
+        (1..=count).for_each(|n| superseded.acknowledge(n, n, ms(u64::from(n) * 10)));
         superseded
     }
 
     #[test]
     fn a_value_is_as_old_as_the_first_write_after_it_has_been_acknowledged() {
         let superseded = one_by_one(5, 8);
-        let lag = |seen| superseded.lag(seen, ms(57), 5);
-        assert_eq!(lag(4), Some(Lag { age: Age::Exactly(ms(7)), behind: 1 }));
-        assert_eq!(lag(1), Some(Lag { age: Age::Exactly(ms(37)), behind: 4 }));
-        assert_eq!(lag(0), Some(Lag { age: Age::Exactly(ms(47)), behind: 5 }));
-        assert_eq!(lag(5), None);
+        let lag = |seen| superseded.lag(superseded.ended(seen), ms(57), 5);
+        assert_eq!(lag(4), Lag { age: Age::Exactly(ms(7)), behind: 1 });
+        assert_eq!(lag(1), Lag { age: Age::Exactly(ms(37)), behind: 4 });
+        assert_eq!(lag(0), Lag { age: Age::Exactly(ms(47)), behind: 5 });
     }
 
     #[test]
     fn what_was_acknowledged_after_the_read_began_is_not_counted() {
         assert_eq!(
-            one_by_one(5, 8).lag(1, ms(33), 3),
-            Some(Lag { age: Age::Exactly(ms(13)), behind: 2 })
+            one_by_one(5, 8).lag(Ended::Exactly(1), ms(33), 3),
+            Lag { age: Age::Exactly(ms(13)), behind: 2 }
         );
     }
 
     #[test]
     fn of_what_is_forgotten_only_a_lower_bound_is_told() {
         let superseded = one_by_one(10, 3); // 8, 9 and 10 are remembered
-        let lag = |seen| superseded.lag(seen, ms(105), 10);
-        assert_eq!(lag(9), Some(Lag { age: Age::Exactly(ms(5)), behind: 1 }));
-        assert_eq!(lag(8), Some(Lag { age: Age::Exactly(ms(15)), behind: 2 }));
-        assert_eq!(lag(7), Some(Lag { age: Age::AtLeast(ms(25)), behind: 3 }));
-        assert_eq!(lag(1), Some(Lag { age: Age::AtLeast(ms(25)), behind: 3 }));
+        let lag = |seen| superseded.lag(superseded.ended(seen), ms(105), 10);
+        assert_eq!(lag(9), Lag { age: Age::Exactly(ms(5)), behind: 1 });
+        assert_eq!(lag(8), Lag { age: Age::Exactly(ms(15)), behind: 2 });
+        assert_eq!(lag(7), Lag { age: Age::AtLeast(ms(25)), behind: 3 });
+        assert_eq!(lag(1), Lag { age: Age::AtLeast(ms(25)), behind: 3 });
     }
 
     #[test]
-    fn writes_of_one_epoch_supersede_what_was_before_it_once() {
-        let mut superseded = Superseded::new(4);
-        superseded.acknowledge(1, ms(1));
-        superseded.acknowledge(2, ms(10)); // 2 and 3 overlapped
-        superseded.acknowledge(2, ms(12));
-        let lag = superseded.lag(1, ms(20), superseded.acknowledged());
-        assert_eq!(lag, Some(Lag { age: Age::Exactly(ms(10)), behind: 2 }));
-        assert_eq!(superseded.lag(2, ms(20), 3), None);
+    fn what_overlapped_is_superseded_by_what_began_after_its_end() {
+        let mut superseded = Superseded::new(2);
+        superseded.acknowledge(1, 3, ms(10)); // 2 and 3 were under way
+        superseded.acknowledge(2, 3, ms(20));
+        superseded.acknowledge(3, 3, ms(30));
+        superseded.acknowledge(4, 4, ms(40));
+        let lag = |seen| superseded.lag(superseded.ended(seen), ms(50), 4);
+        for seen in 1..=3 {
+            assert_eq!(lag(seen), Lag { age: Age::Exactly(ms(10)), behind: 1 }, "{seen}");
+        }
+        // Of those that are remembered no longer the end is known not to be later.
+        superseded.acknowledge(5, 6, ms(50));
+        superseded.acknowledge(6, 6, ms(60));
+        superseded.acknowledge(7, 7, ms(70));
+        assert_eq!(superseded.ended(1), Ended::By(3));
+        let lag = superseded.lag(superseded.ended(1), ms(80), 7);
+        assert_eq!(lag, Lag { age: Age::AtLeast(ms(20)), behind: 2 });
     }
 
     fn old(age: Age, behind: u32) -> Seen {

@@ -48,6 +48,8 @@ pub(crate) fn judge(
         return audit;
     }
 
+    let claimed = keyed.ledger.claiming_fully(&keys);
+    audit.claimed = Some(claimed);
     let keys: Arc<[u64]> = keys.into();
     let findings = Arc::new(Mutex::new(Findings::default()));
     let nodes = cluster.to_read_from();
@@ -108,6 +110,14 @@ pub(crate) fn judge(
     } else if let Some(why) = unsettled {
         // What was read here is right, and is not what every client would read.
         audit.verdict = Verdict::Failed(why);
+    } else if claimed * 2 < asked {
+        audit.verdict = Verdict::NotChecked(format!(
+            "all is as it may be, but of only {} of {} acknowledged keys would every loss have been \
+             noticed: the others had deletes of unknown outcome, or more writes of unknown outcome \
+             than are remembered",
+            count_text(claimed),
+            count_text(asked),
+        ));
     }
     audit
 }

@@ -29,6 +29,10 @@ const TRACKED_MAX: u64 = 1 << 18;
 const MOMENTS_ALL: u64 = 1 << 20;
 /// and how many of each key, at the least and at the most.
 const MOMENTS_OF_A_KEY: std::ops::RangeInclusive<u64> = 16..=4096;
+/// How many writes of unknown outcome are remembered, all keys together: 16 MiB of them,
+const UNKNOWN_ALL: u64 = 1 << 22;
+/// and how many of each key, at the least and at the most.
+const UNKNOWN_OF_A_KEY: std::ops::RangeInclusive<u64> = 64..=65_536;
 
 /// One operation, for a system's session to put into bytes.
 #[derive(Debug, Clone, Copy)]
@@ -107,11 +111,14 @@ impl Ledger {
         let stride = count.div_ceil(TRACKED_MAX).max(1);
         let offset = mix64(seed) % stride;
         let tracked = (count - offset.min(count)).div_ceil(stride);
-        let moments = MOMENTS_ALL / tracked.max(1);
-        let moments = moments.clamp(*MOMENTS_OF_A_KEY.start(), *MOMENTS_OF_A_KEY.end()) as usize;
+        let each = |all: u64, of_a_key: std::ops::RangeInclusive<u64>| {
+            (all / tracked.max(1)).clamp(*of_a_key.start(), *of_a_key.end())
+        };
+        let moments = each(MOMENTS_ALL, MOMENTS_OF_A_KEY) as usize;
+        let unknown = each(UNKNOWN_ALL, UNKNOWN_OF_A_KEY) as u32;
         let history = || match ages {
-            Ages::Measured => KeyHistory::measuring_ages(moments),
-            Ages::NotMeasured => KeyHistory::default(),
+            Ages::Measured => KeyHistory::new(unknown).measuring_ages(moments),
+            Ages::NotMeasured => KeyHistory::new(unknown),
         };
         let histories = (0..tracked).map(|_| Mutex::new(history())).collect();
         Self { stride, offset, histories, ages, since: clock::now() }
@@ -138,6 +145,12 @@ impl Ledger {
             .map(|place| place * self.stride + self.offset)
             .filter(|&key| self.history(key).is_some_and(|history| history.has_acknowledged()))
             .collect()
+    }
+
+    /// Of these keys, how many would show whatever was lost of them.
+    pub(crate) fn claiming_fully(&self, keys: &[u64]) -> u64 {
+        let fully = |key: u64| self.history(key).is_some_and(|history| history.claims_fully());
+        keys.iter().filter(|&&key| fully(key)).count() as u64
     }
 
     /// One in how many keys is remembered.
@@ -256,6 +269,8 @@ pub(crate) struct Pending {
     key: u64,
     /// What a read is judged by.
     began: ReadBegan,
+    /// A write's number in its key's history; 0 where that is not kept.
+    sequence: u32,
 }
 
 impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> KvWork<S, C> {
@@ -304,17 +319,19 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         let ledger = &self.keyed.ledger;
         let mut history = ledger.history(key);
         let mut began = ReadBegan::default();
+        let mut sequence = 0;
         match operation {
             Operation::Put | Operation::Insert | Operation::Delete => {
                 let put = operation != Operation::Delete;
                 let write = if put { Write::Put } else { Write::Delete };
-                let sequence = match &mut history {
-                    Some(history) => u64::from(history.begin(write)),
-                    None => (ticket + 1) & ((1 << 48) - 1),
-                };
+                sequence = history.as_mut().map_or(0, |history| history.begin(write));
                 space.write_key(key, &mut self.key);
                 if put {
-                    let stamp = Stamp { writer: client, sequence };
+                    let stamped = match sequence {
+                        0 => (ticket + 1) & ((1 << 48) - 1),
+                        sequence => u64::from(sequence),
+                    };
+                    let stamp = Stamp { writer: client, sequence: stamped };
                     self.keyed.values.write_value(key, stamp, &mut self.value);
                 }
             }
@@ -340,7 +357,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         let reads = self.reading.reads;
         let (number, name, value) = (key, &self.key[..], &self.value[..]);
         let request = Request { operation, number, key: name, value, reads, creates };
-        let pending = Pending { operation, key, began };
+        let pending = Pending { operation, key, began, sequence };
         if session.request(tag, &request, out) {
             Ok(Issued { operation: place, pending })
         } else {
@@ -425,7 +442,7 @@ impl<S, C> KvWork<S, C> {
         if pending.operation.writes()
             && let Some(mut history) = self.keyed.ledger.history(pending.key)
         {
-            history.end(outcome, || self.keyed.ledger.time());
+            history.end(pending.sequence, outcome, || self.keyed.ledger.time());
         }
     }
 
@@ -437,11 +454,11 @@ impl<S, C> KvWork<S, C> {
                 return Err(Failure::new(ErrorKind::WrongValue, what));
             }
         };
-        self.judge_read(pending, |history| history.judge_value(stamp.sequence, pending.began.floor))
+        self.judge_read(pending, |history| history.judge_value(stamp.sequence, &pending.began))
     }
 
     fn judge_missing(&self, pending: &Pending) -> Result<Success, Failure> {
-        self.judge_read(pending, |history| history.judge_missing(pending.began.floor))
+        self.judge_read(pending, |history| history.judge_missing(&pending.began))
     }
 
     fn judge_read(

@@ -119,6 +119,10 @@ pub struct Audit {
     pub wrong: u64,
     /// How many could not be read.
     pub unreadable: u64,
+    /// Of how many of those that were to be read back any loss would have been noticed; `None`
+    /// where nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<u64>,
     /// The first of each, by key.
     pub examples: Vec<String>,
     /// What follows from it.
@@ -136,6 +140,7 @@ impl Audit {
             lost: 0,
             wrong: 0,
             unreadable: 0,
+            claimed: None,
             examples: Vec::new(),
             verdict,
         }

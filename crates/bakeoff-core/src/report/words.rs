@@ -377,9 +377,67 @@ fn until_then(trial: &TrialFigures) -> Option<String> {
     Some(format!(" ({verified} operations verified in {seconds} s by then)"))
 }
 
-/// What it is about, keys read back, keys acknowledged, and the trials whose audit held; of passages,
-/// requests let through, and granted.
-type Held = (Audited, u64, u64, usize);
+/// An audit that held in some trials, by what is told of it. Counts are those of single trials, the least
+/// and the most; of passages they are sums.
+#[derive(PartialEq)]
+struct Held {
+    of: Audited,
+    read: (u64, u64),
+    acknowledged: (u64, u64),
+    /// Of how many of those that were read any loss would have been noticed; `None` where nobody counted.
+    claimed: Option<(u64, u64)>,
+    trials: usize,
+}
+
+impl Held {
+    fn of(passed: &[&Audit]) -> Self {
+        let of = passed[0].of;
+        let told = |count: fn(&Audit) -> u64| match of {
+            Audited::Writes => {
+                let counts = || passed.iter().map(|audit| count(audit));
+                (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
+            }
+            Audited::Passages => {
+                let sum = passed.iter().map(|audit| count(audit)).sum();
+                (sum, sum)
+            }
+        };
+        let counted = passed.iter().all(|audit| audit.claimed.is_some());
+        Self {
+            of,
+            read: told(|audit| audit.read),
+            acknowledged: told(|audit| audit.acknowledged),
+            claimed: counted.then(|| told(|audit| audit.claimed.unwrap_or(0))),
+            trials: passed.len(),
+        }
+    }
+
+    /// `9 of 10 acknowledged keys read back after the load (1 trial)`.
+    fn words(&self, when: &str) -> String {
+        let range = |(least, most): (u64, u64)| match least == most {
+            true => count_text(least),
+            false => format!("{} to {}", count_text(least), count_text(most)),
+        };
+        let (read, all, trials) =
+            (range(self.read), range(self.acknowledged), trials_text(self.trials));
+        let sample = if self.read < self.acknowledged { "a sample of " } else { "" };
+        let each = if self.trials > 1 { "in each of " } else { "" };
+        let claimed = self
+            .claimed
+            .filter(|&claimed| claimed < self.read)
+            .map_or_else(String::new, |claimed| {
+                format!(", of {} of which any loss would have been noticed", range(claimed))
+            });
+        match self.of {
+            Audited::Writes => format!(
+                "{sample}{read} of {all} acknowledged keys read back {when} ({each}{trials}){claimed}"
+            ),
+            Audited::Passages => format!(
+                "nothing passed unchecked {when}: {read} requests passed, {all} were granted ({trials})"
+            ),
+        }
+    }
+}
 
 /// What auditing found, for each system and moment.
 pub(super) fn audits(of: &Comparison) -> Vec<String> {
@@ -405,13 +463,7 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
             let passed: Vec<&Audit> =
                 audits().map(|(_, audit)| audit).filter(|audit| audit.verdict.passed()).collect();
             if !passed.is_empty() {
-                let sum = |count: fn(&Audit) -> u64| passed.iter().map(|audit| count(audit)).sum();
-                let found = (
-                    passed[0].of,
-                    sum(|audit| audit.read),
-                    sum(|audit| audit.acknowledged),
-                    passed.len(),
-                );
+                let found = Held::of(&passed);
                 match held.iter_mut().find(|(same, _)| *same == found) {
                     Some((_, moments)) => moments.push(when),
                     None => held.push((found, vec![when])),
@@ -423,20 +475,10 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
                 }
             }
         }
-        lines.extend(held.into_iter().map(|((about, read, all, trials), moments)| {
-            let sample = if read < all { "a sample of " } else { "" };
-            let (read, all, of) = (count_text(read), count_text(all), trials_text(trials));
-            let when = and(&moments);
-            match about {
-                Audited::Writes => format!(
-                    "{name}: {sample}{read} of {all} acknowledged keys read back {when} ({of})"
-                ),
-                Audited::Passages => format!(
-                    "{name}: nothing passed unchecked {when}: {read} requests passed, {all} were \
-                     granted ({of})"
-                ),
-            }
-        }));
+        lines.extend(
+            held.into_iter()
+                .map(|(held, moments)| format!("{name}: {}", held.words(&and(&moments)))),
+        );
         lines.extend(failed);
         let missing = |trial: &&TrialFigures| trial.audits.is_empty() && !trial.figures.is_empty();
         let without = contender.trials.iter().filter(missing).count();

@@ -402,6 +402,25 @@ fn a_failed_audit_is_said_in_the_sentence() {
 }
 
 #[test]
+fn samples_of_audits_are_those_of_a_trial_and_not_of_all_trials_together() {
+    let mut record = repeated();
+    for (number, trial) in (0..).zip(&mut record.trials) {
+        trial.audits[0].acknowledged += number * 100;
+        trial.audits[0].claimed = Some(1000);
+        trial.audits[1].claimed = Some(990 - number);
+    }
+    let text = report::terminal(&Report::new(&record), &PLAIN);
+    for line in [
+        "etcd: a sample of 1,000 of 10,000 to 10,400 acknowledged keys read back after the load (in \
+         each of 3 trials)\n",
+        "etcd: a sample of 1,000 of 10,000 acknowledged keys read back after kill -9 and restart of \
+         all nodes (in each of 3 trials), of 986 to 990 of which any loss would have been noticed\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
 fn what_was_not_checked_is_never_a_pass() {
     let mut record = repeated();
     for trial in &mut record.trials {
