@@ -218,6 +218,10 @@ pub(crate) struct CompareArgs {
     /// `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`, errors, cpu, memory
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<FailIf>,
+    /// Where further runs of the base's study are, which tell how far runs lie apart; five are needed
+    /// for anything to be proven [default: the folder that the base's is in]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) history: Option<PathBuf>,
     /// In which form
     #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
     pub(crate) format: CompareFormat,

@@ -1,24 +1,30 @@
 //! `bakeoff compare`: two runs side by side, from their records alone.
 //!
+//! Further runs of the base's study, beside it or where `--history` says, tell how far runs lie apart.
+//!
 //! Not here: the statistics and the conditions (`bakeoff_core::report::compare`).
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bakeoff_core::report::compare::{self, Compared, Outcome};
 
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::failure::Failure;
+use crate::history;
 use crate::messages::{self, Messages};
 use crate::run_folder;
 
 /// A condition is proven.
-const PROVEN: u8 = 6;
+pub(crate) const PROVEN: u8 = 6;
 /// None is proven, and of one or more nobody can tell.
-const CANNOT_TELL: u8 = 7;
+pub(crate) const CANNOT_TELL: u8 = 7;
+/// So many runs are read to tell how far runs lie apart, the newest.
+const KNOWN_MAX: usize = 50;
 
 /// Reads both runs, prints what changed, and answers the conditions by the exit code.
 pub(crate) fn run(args: &CompareArgs, messages: &mut Messages) -> Result<ExitCode, Failure> {
-    let mut read = |run: &std::path::Path| {
+    let mut read = |run: &Path| {
         let (record, complaints) = run_folder::read(run)?;
         for complaint in complaints {
             messages.complain(&format!("{}: {complaint}", run.display()));
@@ -26,7 +32,18 @@ pub(crate) fn run(args: &CompareArgs, messages: &mut Messages) -> Result<ExitCod
         Ok::<_, Failure>(record)
     };
     let (base, new) = (read(&args.base)?, read(&args.new)?);
-    let compared = Compared::new(&base, &new, &args.fail_if);
+    if let Some(folder) = args.history.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(Failure::input(
+            format!("`{}` of --history is no folder", folder.display()),
+            "name the folder that holds earlier runs, `runs` unless they were kept elsewhere",
+        ));
+    }
+    let beside = || folder_of(&args.base).parent().map(Path::to_path_buf);
+    let known = match args.history.clone().or_else(beside) {
+        Some(folder) => history::of_the_same_study(&folder, &base.header, KNOWN_MAX)?,
+        None => Vec::new(),
+    };
+    let compared = Compared::new(&base, &new, &known, &args.fail_if);
     for condition in &args.fail_if {
         condition
             .check_names(&compared)
@@ -45,4 +62,10 @@ pub(crate) fn run(args: &CompareArgs, messages: &mut Messages) -> Result<ExitCod
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// The folder of a run that is named by it, or by its record.
+fn folder_of(run: &Path) -> PathBuf {
+    let run = run.canonicalize().unwrap_or_else(|_| run.to_owned());
+    if run.is_dir() { run } else { run.parent().map_or(run.clone(), Path::to_path_buf) }
 }

@@ -3,19 +3,23 @@
 //! Of each record only what a line needs is read; the sentence is the one that its report ended
 //! with. A folder that holds no readable record is named, and the others are listed.
 //!
+//! Of runs of one study those that tell how far runs lie apart are found here, too (`compare`).
+//!
 //! Not here: rendering a run again (`report`).
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
+use bakeoff_core::record::{Line, Record, RunHeader};
+use bakeoff_core::report::compare::is_of_the_same_study;
 use bakeoff_core::units::{harmless, trials_text};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::HistoryArgs;
 use crate::failure::Failure;
 use crate::messages::Messages;
-use crate::run_folder::{RECORD, is_held};
+use crate::run_folder::{self, RECORD, is_held};
 
 /// A run in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,6 +55,32 @@ pub(crate) fn history(args: &HistoryArgs, messages: &mut Messages) -> Result<(),
         messages.output(&texts.join("\n\n"));
     }
     Ok(())
+}
+
+/// The runs in a folder that were of the same study on the same machine, the newest, at most so
+/// many. What cannot be read is none of them, and neither is a run that still goes on.
+pub(crate) fn of_the_same_study(
+    folder: &Path,
+    of: &RunHeader,
+    most: usize,
+) -> Result<Vec<Record>, Failure> {
+    let header = |path: PathBuf| {
+        let file = File::open(path.join(RECORD)).ok()?;
+        if is_held(&file) {
+            return None;
+        }
+        let mut line = Vec::new();
+        BufReader::new(file).read_until(b'\n', &mut line).ok()?;
+        match serde_json::from_slice(&line).ok()? {
+            Line::Run(header) if is_of_the_same_study(of, &header) => Some((header.started, path)),
+            _ => None,
+        }
+    };
+    let mut found: Vec<(String, PathBuf)> =
+        folders(folder)?.into_iter().filter_map(header).collect();
+    found.sort_unstable();
+    let newest = found.into_iter().rev().take(most);
+    Ok(newest.filter_map(|(_, path)| Some(run_folder::read(&path).ok()?.0)).collect())
 }
 
 /// The folders with a record in them.

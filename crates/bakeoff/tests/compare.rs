@@ -36,9 +36,50 @@ fn compare(base: &Path, new: &Path, arguments: &[&str]) -> Ran {
     Ran::of(bakeoff().arg("compare").arg(base).arg(new).args(arguments))
 }
 
+/// Puts four more runs beside this one: the same trials, as if run on other days.
+fn on_other_days(run: &Path) {
+    let record = std::fs::read_to_string(run.join("record.jsonl")).unwrap();
+    let (first, rest) = record.split_once('\n').unwrap();
+    for day in 1..5 {
+        let mut header: Value = serde_json::from_str(first).unwrap();
+        header["started"] = format!("2020-01-0{day}T00:00:00Z").into();
+        let folder = run.with_file_name(format!("day-{day}"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("record.jsonl"), format!("{header}\n{rest}")).unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_proven_from_two_runs_alone() {
+    let ((_kept, fast), (_also, slow)) = (ran("2ms"), ran("25ms"));
+    let condition = ["--fail-if", "throughput < -20%"];
+    let alone = compare(&fast, &slow, &condition);
+    assert_eq!(alone.code, Some(7), "{}{}", alone.stdout, alone.stderr);
+    says(
+        &alone.stdout,
+        &[
+            "nothing can be proven: how far runs lie apart is known from 5 runs",
+            "`bakeoff gate` runs both builds in turn",
+            "run the base's study 4 times more",
+            "throughput < -20%: cannot tell",
+        ],
+    );
+    // Further runs are found beside the base, or where they are said to be.
+    on_other_days(&fast);
+    assert_eq!(compare(&fast, &slow, &condition).code, Some(6));
+    let elsewhere = slow.parent().unwrap().to_str().unwrap();
+    let ran = compare(&fast, &slow, &[&condition[..], &["--history", elsewhere]].concat());
+    assert_eq!(ran.code, Some(7), "{}", ran.stdout);
+    let missing = compare(&fast, &slow, &["--history", "/nowhere/at/all"]);
+    assert_eq!(missing.code, Some(2), "{}", missing.stdout);
+    says(&missing.stderr, &["`/nowhere/at/all` of --history is no folder"]);
+}
+
 #[test]
 fn a_regression_is_proven_and_what_is_within_limits_is_not() {
     let ((_kept, fast), (_also, slow)) = (ran("2ms"), ran("25ms"));
+    on_other_days(&fast);
+    on_other_days(&slow);
     let fails = |base: &Path, new: &Path, conditions: &[&str]| {
         let arguments: Vec<&str> =
             conditions.iter().flat_map(|condition| ["--fail-if", condition]).collect();

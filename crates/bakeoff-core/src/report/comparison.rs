@@ -412,13 +412,23 @@ fn combined(quantity: Quantity, figures: impl Iterator<Item = Figure>) -> Figure
 impl Comparison {
     /// Every workload under each of its loads, in the study's order.
     pub(super) fn all(record: &Record) -> Vec<Self> {
+        let mut all = Self::unjudged(record);
+        for (place, one) in (0..).zip(&mut all) {
+            one.judgements = one.judged(mix64(record.header.seed ^ place));
+            one.limits = Limits::of(record, one);
+        }
+        all
+    }
+
+    /// The same for whom figures are enough: its systems are not compared with each other.
+    pub(super) fn unjudged(record: &Record) -> Vec<Self> {
         let study = &record.header.study;
         let mut all = Vec::new();
         for workload in &study.workloads {
             for load in study.loads.iter().filter(|load| workload.loads.contains(&load.name)) {
                 let systems = study.systems.iter().enumerate();
                 let put_to_it = systems.filter(|(_, system)| workload.is_done_by(system));
-                let mut one = Self {
+                let one = Self {
                     contenders: put_to_it
                         .map(|(look, system)| contender(record, &system.name, look, workload, load))
                         .collect(),
@@ -427,9 +437,6 @@ impl Comparison {
                     load: load.clone(),
                     limits: None,
                 };
-                let seed = mix64(record.header.seed ^ all.len() as u64);
-                one.judgements = one.judged(seed);
-                one.limits = Limits::of(record, &one);
                 all.push(one);
             }
         }

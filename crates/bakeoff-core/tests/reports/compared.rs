@@ -60,30 +60,114 @@ fn changed(factor: f64) -> Record {
     record
 }
 
-fn asked(base: &Record, new: &Record, condition: &str) -> Outcome {
-    let condition: FailIf = condition.parse().unwrap_or_else(|error| panic!("{error}"));
-    let compared = Compared::new(base, new, std::slice::from_ref(&condition));
-    condition.check_names(&compared).unwrap_or_else(|error| panic!("{error}"));
-    compared.outcomes()[0].1.clone()
+/// Runs of the same study as [`repeated`], each a little off as a whole.
+fn history(runs: u32) -> Vec<Record> {
+    let run = |nth: u32| {
+        let mut record = changed(1.0 + 0.004 * (f64::from(nth % 5) - 2.0));
+        record.header.started = format!("2026-10-{:02}T08:00:00Z", nth + 1);
+        record
+    };
+    (0..runs).map(run).collect()
+}
+
+/// The same run later on.
+fn later(mut record: Record) -> Record {
+    record.header.started = "2026-11-30T08:00:00Z".to_owned();
+    record
+}
+
+fn asked(base: &Record, new: &Record, known: &[Record], condition: &str) -> Outcome {
+    asked_all(base, new, known, &[condition]).remove(0)
+}
+
+fn asked_all(base: &Record, new: &Record, known: &[Record], conditions: &[&str]) -> Vec<Outcome> {
+    let read = |text: &&str| text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let conditions: Vec<FailIf> = conditions.iter().map(read).collect();
+    let compared = Compared::new(base, new, known, &conditions);
+    for condition in &conditions {
+        condition.check_names(&compared).unwrap_or_else(|error| panic!("{error}"));
+    }
+    compared.outcomes().iter().map(|(_, outcome)| outcome.clone()).collect()
 }
 
 #[test]
 fn a_condition_is_proven_only_beyond_its_interval() {
-    let (base, new) = (repeated(), changed(0.7));
-    let proven = |condition| matches!(asked(&base, &new, condition), Outcome::Proven(_));
-    let unclear = |condition| matches!(asked(&base, &new, condition), Outcome::CannotTell(_));
-    assert!(proven("throughput < -5%"));
-    assert!(proven("create/steady etcd: throughput < -15%"));
-    assert!(unclear("throughput < -30%"), "the interval holds the limit");
-    assert_eq!(asked(&base, &new, "throughput < -60%"), Outcome::HoldsNot);
-    assert_eq!(asked(&base, &new, "zookeeper: throughput < -20%"), Outcome::HoldsNot);
-    assert_eq!(asked(&base, &new, "throughput > +20%"), Outcome::HoldsNot);
-    assert_eq!(asked(&base, &new, "errors > 1%"), Outcome::HoldsNot);
+    let (base, new, known) = (repeated(), later(changed(0.7)), history(8));
+    let proven = ["throughput < -5%", "create/steady etcd: throughput < -15%"];
+    let unclear = ["throughput < -30%"];
+    let holds_not =
+        ["throughput < -60%", "zookeeper: throughput < -20%", "throughput > +20%", "errors > 1%"];
+    let all = [&proven[..], &unclear, &holds_not].concat();
+    for (condition, outcome) in all.iter().zip(asked_all(&base, &new, &known, &all)) {
+        let expected = match outcome {
+            Outcome::Proven(_) => proven.contains(condition),
+            Outcome::CannotTell(_) => unclear.contains(condition),
+            Outcome::HoldsNot => holds_not.contains(condition),
+        };
+        assert!(expected, "{condition}: {outcome:?}");
+    }
     let mut short = new.clone();
     short.trials.truncate(4);
-    let unclear = asked(&base, &short, "etcd: throughput < -5%");
+    let unclear = asked(&base, &short, &known, "etcd: throughput < -5%");
     let Outcome::CannotTell(why) = unclear else { panic!("{unclear:?}") };
     assert_eq!(why, ["create/steady etcd: too few valid trials: 3 and 2"]);
+}
+
+#[test]
+fn nothing_is_proven_between_two_runs_alone() {
+    let (base, new) = (repeated(), later(changed(0.5)));
+    let why =
+        |known: &[Record], new: &Record| match asked(&base, new, known, "etcd: throughput < -5%") {
+            Outcome::CannotTell(why) => why.join("; "),
+            told => panic!("{told:?}"),
+        };
+    let alone = why(&[], &new);
+    assert!(alone.contains("and 1 is known; `bakeoff gate` runs both"), "{alone}");
+    assert!(alone.ends_with("or run the base's study 4 times more"), "{alone}");
+    assert!(why(&history(3), &new).ends_with("once more"));
+    // A copy is no further run, and neither is one of another study or machine.
+    let copies = vec![history(1)[0].clone(); 8];
+    assert!(why(&copies, &new).contains("2 are known"));
+    let mut others = history(8);
+    others.iter_mut().for_each(|one| one.header.study.workloads[0].value_size = 1);
+    assert!(why(&others, &new).contains("1 is known"));
+    let mut others = history(8);
+    others.iter_mut().for_each(|one| one.header.environment.kernel = "another".to_owned());
+    assert!(why(&others, &new).contains("1 is known"));
+    let mut elsewhere = new.clone();
+    elsewhere.header.environment.cpus = 64;
+    let moved = why(&history(8), &elsewhere);
+    assert!(moved.contains("the number of CPUs differs between the two runs"), "{moved}");
+    // The change itself is shown, without a verdict.
+    let compared = Compared::new(&base, &new, &[], &[]);
+    let json = compare::json(&compared);
+    let change = &json["comparisons"][0]["changes"][0];
+    assert_eq!((&change["verdict"], &change["interval"]), (&"not-judged".into(), &Value::Null));
+    assert!(change["change"].as_f64().is_some_and(|change| change < -0.4), "{change}");
+    assert!(compare::terminal(&compared, &PLAIN).contains("nothing can be proven: how far runs"));
+    assert!(compare::markdown(&compared).contains("**nothing can be proven: how far runs"));
+}
+
+#[test]
+fn how_far_runs_lie_apart_widens_the_interval() {
+    let (base, new) = (repeated(), later(changed(0.9)));
+    let near = asked(&base, &new, &history(8), "etcd: throughput < 0%");
+    assert!(matches!(near, Outcome::Proven(_)), "{near:?}");
+    let mut far = history(8);
+    for (nth, record) in far.iter_mut().enumerate() {
+        let off = changed(1.0 + 0.05 * (nth as f64 - 3.5));
+        record.trials = off.trials;
+    }
+    let far = asked(&base, &new, &far, "etcd: throughput < 0%");
+    assert!(matches!(far, Outcome::CannotTell(_)), "{far:?}");
+    let known = compare::json(&Compared::new(&base, &new, &history(8), &[]));
+    assert_eq!(known["runs_known"], 9);
+}
+
+#[test]
+fn a_run_is_what_it_is() {
+    let base = repeated();
+    assert_eq!(asked(&base, &base, &[], "throughput < -60%"), Outcome::HoldsNot);
 }
 
 #[test]
@@ -94,9 +178,9 @@ fn what_is_not_the_same_in_both_runs_is_said_above_the_table() {
     new.header.study.workloads[0].value_size = 256;
     new.header.systems[0].version = Some("3.6.2".to_owned());
     new.header.study.systems[1].name = "consul".to_owned();
-    let compared = Compared::new(&base, &new, &[]);
+    let compared = Compared::new(&base, &new, &history(5), &[]);
     let text = compare::terminal(&compared, &PLAIN);
-    let above = text.split("corrected for").next().unwrap();
+    let above = text.split("create/steady, ").next().unwrap();
     for expected in [
         "! the machine differs: cpus 2 and 4",
         "! workload create differs: value_size 1024 and 256",
@@ -106,7 +190,7 @@ fn what_is_not_the_same_in_both_runs_is_said_above_the_table() {
     ] {
         assert!(above.contains(expected), "{expected}\n{text}");
     }
-    let same = Compared::new(&base, &base, &[]);
+    let same = Compared::new(&base, &base, &[], &[]);
     assert_eq!(compare::json(&same)["differences"].as_array().map(Vec::len), Some(0));
     for text in [text, compare::markdown(&compared)] {
         assert!(!text.contains('\u{1b}'), "{text}");

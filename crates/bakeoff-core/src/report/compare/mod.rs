@@ -2,21 +2,23 @@
 //! is more than chance.
 //!
 //! The same statistics as within a run, but for two things. Trials of two runs have no rounds in
-//! common, so each run's trials stand for themselves. And intervals are compared with limits, so all
-//! of a family hold at once. A family is one workload under one load: every system that both runs
-//! have, every figure that is shown.
+//! common, and lie apart by what differs from run to run: nothing is said to be proven unless further
+//! runs tell how much that is. And intervals are compared with limits, so all of a family hold at once.
+//! A family is one workload under one load: every system that both runs have, every figure that is
+//! shown.
 //!
-//! Not here: conditions on what changed (`fail_if`), text (`render`), the statistics
-//! (`stats::judge`).
+//! Not here: conditions on what changed (`fail_if`), how far runs lie apart (`runs`), text (`render`),
+//! the statistics (`stats::judge`).
 
 mod fail_if;
 mod render;
+mod runs;
 
 use serde_json::Value;
 
 use crate::record::Record;
 use crate::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
-use crate::stats::{Figure, Summary};
+use crate::stats::{Figure, Summary, TRIALS_MIN};
 use crate::units::share_text;
 
 use super::comparison::{Comparison, Contender};
@@ -25,6 +27,9 @@ use super::judgement::JUDGED;
 
 pub use fail_if::{FailIf, Outcome};
 pub use render::{json, markdown, terminal};
+pub use runs::is_of_the_same_study;
+
+use runs::{Asked, Between};
 
 /// Two runs, compared.
 #[derive(Debug, Clone)]
@@ -33,6 +38,10 @@ pub struct Compared {
     new: String,
     /// What is only in one of them, or was asked or done differently.
     differences: Vec<String>,
+    /// From how many runs it is known how far runs lie apart.
+    runs: Option<usize>,
+    /// Why nothing can be proven.
+    unproven: Option<String>,
     sections: Vec<Section>,
     /// What was asked of the changes, in the order asked.
     outcomes: Vec<(String, Outcome)>,
@@ -54,6 +63,8 @@ struct Change {
     quantity: Quantity,
     base: Summary,
     new: Summary,
+    /// The new run's median by the base's, or the difference, where both have one.
+    ratio: Option<f64>,
     /// The new run's by the base's; `None` where it cannot be judged.
     answer: Option<Answer>,
     /// Why not.
@@ -61,20 +72,27 @@ struct Change {
 }
 
 impl Compared {
-    /// Compares `new` with `base`, and asks the conditions.
-    pub fn new(base: &Record, new: &Record, conditions: &[FailIf]) -> Self {
-        let (before, after) = (Comparison::all(base), Comparison::all(new));
+    /// Compares `new` with `base`, and asks the conditions. `known` are further runs; those of the
+    /// base's study on the same machine tell how far runs lie apart.
+    pub fn new(base: &Record, new: &Record, known: &[Record], conditions: &[FailIf]) -> Self {
+        let (before, after) = (Comparison::unjudged(base), Comparison::unjudged(new));
+        let between = Between::new(base, new, known);
         let mut sections = Vec::new();
         for ours in &after {
             let Some(theirs) = before.iter().find(|one| one.place() == ours.place()) else {
                 continue;
             };
-            sections.push(Section::new(theirs, ours, conditions));
+            sections.push(Section::new(theirs, ours, &between, conditions));
         }
         let mut compared = Self {
             base: named(base),
             new: named(new),
             differences: differences(base, new, &before, &after),
+            runs: between.runs(),
+            unproven: match between {
+                Between::Unknown(why) => Some(why),
+                Between::OneRun | Between::Runs(_) => None,
+            },
             sections,
             outcomes: Vec::new(),
         };
@@ -96,7 +114,7 @@ impl Compared {
 }
 
 impl Section {
-    fn new(base: &Comparison, new: &Comparison, conditions: &[FailIf]) -> Self {
+    fn new(base: &Comparison, new: &Comparison, between: &Between, conditions: &[FailIf]) -> Self {
         let (place, compared) = (new.place(), new.compared());
         let mut changes = Vec::new();
         let mut questions = Vec::new();
@@ -126,8 +144,19 @@ impl Section {
                 let scale = scale(quantity);
                 let figures = figures(theirs, quantity, scale, "base")
                     .and_then(|base| Ok((figures(ours, quantity, scale, "new")?, base)));
-                let (trials, why_not) = match figures {
-                    Ok((new, base)) => (Trials::Apart(new, base), None),
+                let medians = (new.median.value(), base.median.value());
+                let ratio = match (&figures, medians) {
+                    (Ok(_), (Some(new), Some(base))) => Some(scale.between(new, base)),
+                    _ => None,
+                };
+                let asked_of = Asked { place: &place, system: &ours.system, quantity, scale };
+                let trials = figures.and_then(|(new, base)| match new.len().min(base.len()) {
+                    // Which is what is wrong with them, whatever is known of other runs.
+                    few if few < TRIALS_MIN => Ok(Trials::Apart(new, base)),
+                    _ => between.trials(asked_of, new, base),
+                });
+                let (trials, why_not) = match trials {
+                    Ok(trials) => (trials, None),
                     Err(why) => (Trials::Apart(Vec::new(), Vec::new()), Some(why)),
                 };
                 // What is asked for leads; where nothing is, what the load was run for does.
@@ -137,7 +166,7 @@ impl Section {
                 };
                 questions.push(Question { trials, leading, scale });
                 let system = ours.system.clone();
-                changes.push(Change { system, quantity, base, new, answer: None, why_not });
+                changes.push(Change { system, quantity, base, new, ratio, answer: None, why_not });
             }
         }
         let answers = judge::judge(&questions, Correction::AtOnce);
@@ -188,7 +217,7 @@ fn figures(
 impl Change {
     /// By how much it changed: a ratio less one, or the difference of shares.
     fn change(&self) -> Option<f64> {
-        Some(self.relative(self.answer?.ratio))
+        Some(self.relative(self.ratio?))
     }
 
     /// The interval of the same.

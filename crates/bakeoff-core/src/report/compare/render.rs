@@ -12,7 +12,7 @@ use super::fail_if::signed;
 use super::{Change, Compared, Outcome, Section, scale};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const NOTHING: &str = "–";
 
 /// As text for a terminal, ending in a newline.
@@ -24,13 +24,16 @@ pub fn terminal(compared: &Compared, style: &Style) -> String {
     for difference in &compared.differences {
         page.item(Some(RED), "! ", difference);
     }
+    if let Some(told) = compared.told() {
+        page.item(Some(BOLD), "", &told);
+    }
     if compared.sections.is_empty() {
         page.line(Some(RED), NOT_COMPARABLE);
     }
     for section in &compared.sections {
         page.gap();
         page.table(&table(section));
-        for line in section.notes() {
+        for line in section.notes(compared) {
             page.item(Some(DIM), "", &line);
         }
     }
@@ -71,6 +74,7 @@ pub fn markdown(compared: &Compared) -> String {
         let items = compared.differences.iter().map(|one| format!("**{}**", md::escape(one)));
         paragraphs.push(md::list(items));
     }
+    paragraphs.extend(compared.told().map(|told| format!("**{}**", md::escape(&told))));
     if compared.sections.is_empty() {
         paragraphs.push(format!("**{NOT_COMPARABLE}**"));
     }
@@ -78,7 +82,8 @@ pub fn markdown(compared: &Compared) -> String {
         let table = table(section);
         paragraphs.push(format!("## {}", md::escape(table.title.as_deref().unwrap_or_default())));
         paragraphs.push(md::table(&table));
-        let notes: Vec<String> = section.notes().iter().map(|line| md::escape(line)).collect();
+        let notes: Vec<String> =
+            section.notes(compared).iter().map(|line| md::escape(line)).collect();
         if !notes.is_empty() {
             paragraphs.push(md::list(notes));
         }
@@ -109,6 +114,8 @@ pub fn json(compared: &Compared) -> Value {
         "base": compared.base,
         "new": compared.new,
         "differences": compared.differences,
+        "runs_known": compared.runs,
+        "nothing_provable_because": compared.unproven,
         "comparisons": compared.sections.iter().map(section).collect::<Vec<_>>(),
         "fail_if": compared.outcomes.iter().map(outcome).collect::<Vec<_>>(),
     })
@@ -138,14 +145,29 @@ fn words(outcome: &Outcome) -> (&'static str, &[String]) {
     }
 }
 
+impl Compared {
+    /// What a reader has to know before the tables.
+    fn told(&self) -> Option<String> {
+        let runs = self.runs.map(|runs| {
+            format!(
+                "how far runs lie apart is known from {runs} runs of this study on this machine, and \
+                 is in the intervals"
+            )
+        });
+        let unproven = self.unproven.as_ref().map(|why| format!("nothing can be proven: {why}"));
+        unproven.or(runs)
+    }
+}
+
 impl Section {
     /// Why what was not judged was not.
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, of: &Compared) -> Vec<String> {
+        let said_above = |why: &&String| of.unproven.as_ref() != Some(*why);
         let mut notes: Vec<String> = self
             .changes
             .iter()
             .filter_map(|change| {
-                let why = change.why_not.as_ref()?;
+                let why = change.why_not.as_ref().filter(said_above)?;
                 Some(format!("{} {}: not judged: {why}", change.system, change.quantity.label()))
             })
             .collect();
@@ -163,7 +185,8 @@ fn table(section: &Section) -> Table {
     let sign = |of: &Change, change: f64| signed(change, scale(of.quantity));
     let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     let corrected = match section.family {
-        0 | 1 => "95 % intervals".to_owned(),
+        0 => "nothing judged".to_owned(),
+        1 => "95 % intervals".to_owned(),
         family => format!("95 % intervals corrected for {family} comparisons"),
     };
     Table {
