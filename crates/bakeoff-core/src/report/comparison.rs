@@ -15,7 +15,7 @@ use crate::said::NodeLog;
 use crate::search::{Found, Tried};
 use crate::staleness::Staleness;
 use crate::stats::{self, Figure, Summary};
-use crate::study::{Load, Operation, System, Workload};
+use crate::study::{Clusters, Load, Operation, Study, System, Workload};
 use crate::units::{rate_text, share_text, trials_text};
 use crate::workload::mix64;
 
@@ -44,6 +44,8 @@ pub(super) struct Comparison {
     pub(super) judgements: Vec<Judgement>,
     /// What the machine itself can do, where that bears on it.
     pub(super) limits: Option<Limits>,
+    /// The systems whose trials all ran on the same servers: kept ones, or those at endpoints.
+    same_servers: Vec<String>,
 }
 
 /// One system there.
@@ -436,6 +438,7 @@ impl Comparison {
                     workload: workload.clone(),
                     load: load.clone(),
                     limits: None,
+                    same_servers: same_servers(study, workload),
                 };
                 all.push(one);
             }
@@ -486,10 +489,32 @@ impl Comparison {
             let of_this = self.judgements.iter().filter(|one| one.quantity == compared);
             of_this.filter_map(|one| one.comparing(a, b)).next()
         };
-        Some(match &self.load.find {
+        let said = match &self.load.find {
             Some(find) => stats::sentence_of_rates(&find.text(), &place, &contenders, &judged),
             None => stats::sentence(self.counted(), &place, open, &contenders, &judged),
+        };
+        Some(match self.of_these_servers() {
+            Some(limited) => format!("{said}; {limited}"),
+            None => said,
         })
+    }
+
+    /// That trials on the same servers repeat what is so of these, in a clause: how they were placed, how
+    /// their data lies, which of several equal ways they took at their start.
+    pub(super) fn of_these_servers(&self) -> Option<String> {
+        let names: Vec<&str> = self.same_servers.iter().map(String::as_str).collect();
+        match names[..] {
+            [] => None,
+            [name] => Some(format!(
+                "all trials of {name} ran on the same servers: its figures are about these and may not \
+                 be the product's"
+            )),
+            _ => Some(format!(
+                "all trials of {} ran on the same servers each: their figures are about these and may \
+                 not be the products'",
+                stats::and(&names)
+            )),
+        }
     }
 
     /// How those that are ranked compare.
@@ -526,6 +551,13 @@ impl Comparison {
     pub(super) fn writes(&self) -> bool {
         self.workload.writes()
     }
+}
+
+/// The systems of which no trial had servers of its own.
+fn same_servers(study: &Study, workload: &Workload) -> Vec<String> {
+    let put_to_it = study.systems.iter().filter(|system| workload.is_done_by(system));
+    let same = |system: &&System| !system.is_started() || study.clusters == Clusters::Kept;
+    put_to_it.filter(same).map(|system| system.name.clone()).collect()
 }
 
 fn contender(

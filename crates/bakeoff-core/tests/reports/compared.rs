@@ -196,3 +196,28 @@ fn what_is_not_the_same_in_both_runs_is_said_above_the_table() {
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 }
+
+/// Trials of one process repeat that process's luck.
+#[test]
+fn trials_on_the_same_servers_are_said_to_be_about_these() {
+    use bakeoff_core::study::Clusters;
+    let told = "ran on the same servers";
+    let mut record = repeated();
+    assert!(!Report::new(&record).sentence().contains(told));
+    record.header.study.clusters = Clusters::Kept;
+    let sentence = Report::new(&record).sentence().to_owned();
+    let expected = "; all trials of etcd and zookeeper ran on the same servers each: their figures are \
+                    about these and may not be the products'";
+    assert!(sentence.contains(expected), "{sentence}");
+    let json = compare::json(&Compared::new(&repeated(), &later(record), &[], &[]));
+    let differences = json["differences"].to_string();
+    assert!(differences.contains("new run: all trials of etcd and zookeeper"), "{differences}");
+    let mut record = repeated();
+    record.header.study.systems[1].endpoints =
+        vec![bakeoff_core::study::Endpoint { tls: false, host: "kv".to_owned(), port: 2181 }];
+    let sentence = Report::new(&record).sentence().to_owned();
+    assert!(
+        sentence.contains("all trials of zookeeper ran on the same servers: its"),
+        "{sentence}"
+    );
+}

@@ -270,6 +270,10 @@ fn differences(
             found.push(format!("the {run} run is incomplete"));
         }
     }
+    for (run, comparisons) in [("base", before), ("new", after)] {
+        let limited = comparisons.iter().find_map(Comparison::of_these_servers);
+        found.extend(limited.map(|limited| format!("{run} run: {limited}")));
+    }
     let places = |all: &[Comparison]| all.iter().map(Comparison::place).collect::<Vec<_>>();
     only("", &places(before), &places(after), &mut found);
     let systems = |of: &Record| -> Vec<String> {
