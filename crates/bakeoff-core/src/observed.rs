@@ -150,6 +150,28 @@ impl Series {
         }
     }
 
+    /// By how much a counter grew from exactly `from` to exactly `to`. Between two looks it is taken
+    /// to have grown evenly; `None` unless there are looks before, or at, and after both.
+    pub fn growth_between(&self, column: Column, from: f64, to: f64) -> Option<f64> {
+        Some(self.value_at(column, to)? - self.value_at(column, from)?)
+    }
+
+    /// The same over several times, added up; `None` where one of them is not known.
+    pub fn growth_over(&self, column: Column, times: &[(f64, f64)]) -> Option<f64> {
+        times.iter().map(|&(from, to)| self.growth_between(column, from, to)).sum()
+    }
+
+    /// A counter at a moment.
+    fn value_at(&self, column: Column, moment: f64) -> Option<f64> {
+        let values = self.columns.get(&column)?;
+        let after = self.at.partition_point(|&at| at < moment);
+        let (value, at) = (values.get(after)?, self.at.get(after)?);
+        let Some(before) = after.checked_sub(1) else { return (*at == moment).then_some(*value) };
+        let share = (moment - self.at[before]) / (at - self.at[before]);
+        let first = values.get(before)?;
+        Some(first + (value - first) * share)
+    }
+
     /// The most of a gauge between two times, the last look before them included.
     pub fn most(&self, column: Column, from: f64, to: f64) -> Option<f64> {
         let values = self.columns.get(&column)?.get(self.places(from, to))?;
@@ -194,6 +216,16 @@ mod tests {
         assert_eq!(series.growth(Column::Steal, 0.0, 4.0), None, "no column");
         assert_eq!(series.most(Column::Resident, 1.9, 4.0), Some(9.0));
         assert_eq!(series.most(Column::Resident, 2.0, 4.0), Some(3.0));
+    }
+
+    #[test]
+    fn growth_over_an_exact_time_is_even_between_looks() {
+        let between = |from, to| series().growth_between(Column::CpuUser, from, to);
+        assert_eq!(between(0.0, 4.0), Some(3.5));
+        assert_eq!(between(0.5, 3.0), Some(2.75), "from 5.25 to 8");
+        assert_eq!(between(-0.1, 3.0), None, "nothing is known of before");
+        assert_eq!(between(1.0, 4.1), None, "nor of after");
+        assert_eq!(series().growth_between(Column::Steal, 0.0, 4.0), None, "no column");
     }
 
     #[test]

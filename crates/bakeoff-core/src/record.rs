@@ -307,6 +307,10 @@ pub struct StageRecord {
     /// When its clients began, in seconds since the trial began.
     #[serde(default)]
     pub began: f64,
+    /// When its measured window began, with clients connected and warm, in seconds since the trial
+    /// began; `None` in records of format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_from: Option<f64>,
     /// What they measured.
     pub measurement: Measurement,
     /// The rate that was tried, of a search for one, and whether it kept the objective.
@@ -382,6 +386,15 @@ pub struct RunEnd {
     pub ended: String,
     /// Whether all trials of the order were run.
     pub complete: bool,
+}
+
+impl StageRecord {
+    /// Returns from when to when it was measured, in seconds since the trial began. Of a record of format
+    /// 1 the time that connecting took is not known, and left out. `warmup`: the load's.
+    pub fn window(&self, warmup: Duration) -> (f64, f64) {
+        let from = self.measured_from.unwrap_or(self.began + warmup.as_secs_f64());
+        (from, from + self.measurement.window.as_secs_f64())
+    }
 }
 
 impl TrialRecord {

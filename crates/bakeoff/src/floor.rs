@@ -189,6 +189,7 @@ fn drive(
         threads,
         seed: 0, // a closed load has no arrivals to draw
         first_ticket: 0,
+        moments: None,
     };
     let cpu_before = server.cpu_used();
     let measured = ready.drive(&drive, interrupted, &mut |_| {})?.measurement;

@@ -75,12 +75,11 @@ impl Stand<'_> {
     }
 }
 
-/// When the try began and ended that a search's answer rests on; `None` for any other load.
-fn figured_time(study: &Study, record: &TrialRecord) -> Option<(f64, f64)> {
+/// From when to when was measured what a trial's figures are of, stage by stage.
+fn windows(study: &Study, record: &TrialRecord) -> Vec<(f64, f64)> {
     let load = by_name(&study.loads, &record.trial.load, |load| &load.name);
-    let stage = record.figured().first().filter(|stage| stage.tried.is_some())?;
-    let from = stage.began + load.warmup.as_secs_f64();
-    Some((from, from + stage.measurement.window.as_secs_f64()))
+    let windows = record.figured().iter().map(|stage| stage.window(load.warmup));
+    windows.filter(|(from, to)| to > from).collect()
 }
 
 /// Data may be large, and the logs tell what there is to tell.
@@ -135,11 +134,10 @@ pub(crate) fn run(
     .run();
     let observed = sampler.stop();
     let (lasted, wall) = (began.elapsed(), wall_clock() - wall);
-    let figured = figured_time(stand.study, &record);
+    let windows = windows(stand.study, &record);
     let mut check = |name, verdict| record.checks.push(Check { name, verdict });
     if let Some(load) = observed.phases.iter().find(|phase| phase.name == LOAD) {
-        let (from, to) = figured.unwrap_or((load.from, load.to));
-        record.usage = usage::of(&observed, from, to);
+        record.usage = usage::of(&observed, &windows, (load.from, load.to));
         let cpus = machine::cpus_online().unwrap_or(0);
         check(CheckName::Steal, check::machine::steal(&observed.machine, cpus, load.from, load.to));
     }
@@ -415,6 +413,7 @@ impl Attempt<'_, '_> {
             may_be_old: system.may_be_old(&self.contender.found, workload.reads),
             lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
         };
+        let moments = self.sampler.moments();
         let drive = Drive {
             clients: stage.clients,
             in_flight: load.in_flight,
@@ -431,6 +430,7 @@ impl Attempt<'_, '_> {
             threads: self.stand.threads,
             seed: mix64(seed ^ first_ticket),
             first_ticket,
+            moments: Some(moments.clone()),
         };
         let clients = stage.clients;
         let began = self.began.elapsed().as_secs_f64();
@@ -461,7 +461,9 @@ impl Attempt<'_, '_> {
             })?,
         };
         nodes.name(&mut measurement.staleness);
-        Ok((StageRecord { clients, began, measurement, tried: None }, next_ticket))
+        let measured_from =
+            moments.begin().map(|begin| begin.saturating_duration_since(self.began).as_secs_f64());
+        Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
     }
 
     /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.

@@ -175,8 +175,7 @@ fn starved(load: &Load, open: bool, stages: &[StageRecord], observed: &Observed)
     let generator = observed.nodes.iter().find(|series| series.name == "generator")?;
     let (mut worked, mut waited, mut time) = (0.0, 0.0, 0.0);
     for stage in stages {
-        let from = stage.began + load.warmup.as_secs_f64();
-        let to = from + stage.measurement.window.as_secs_f64();
+        let (from, to) = stage.window(load.warmup);
         let grown = |column| Series::growth(generator, column, from, to);
         worked += grown(Column::CpuUser)? + grown(Column::CpuSystem)?;
         waited += grown(Column::CpuWait)?;
@@ -211,7 +210,7 @@ mod tests {
             generator_threads: 2,
             ..Measurement::default()
         };
-        StageRecord { clients: 1, began: 0.0, measurement, tried: None }
+        StageRecord { clients: 1, began: 0.0, measured_from: None, measurement, tried: None }
     }
 
     #[test]

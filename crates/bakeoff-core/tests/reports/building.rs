@@ -195,6 +195,7 @@ pub(crate) trait Trials: AsRecord {
                 .map(|(clients, measurement)| StageRecord {
                     clients,
                     began: 0.0,
+                    measured_from: None,
                     measurement,
                     tried: None,
                 })

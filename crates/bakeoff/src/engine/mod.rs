@@ -9,6 +9,7 @@
 mod client;
 pub(crate) mod clock;
 mod collector;
+pub(crate) mod moments;
 pub(crate) mod timer;
 pub(crate) mod together;
 pub(crate) mod transport;
@@ -34,6 +35,7 @@ use bakeoff_core::study::Stop;
 
 pub(crate) use collector::Live;
 use collector::{Collector, Message};
+use moments::Moments;
 use together::Together;
 use transport::Target;
 use work::Work;
@@ -82,6 +84,8 @@ pub(crate) struct Drive {
     pub(crate) seed: u64,
     /// The number of the load's first operation: a later stage goes on where one ended.
     pub(crate) first_ticket: u64,
+    /// Told when measuring begins and ends.
+    pub(crate) moments: Option<Moments>,
 }
 
 impl Drive {
@@ -100,6 +104,7 @@ impl Drive {
             threads,
             seed: 0, // a closed load has no arrivals to draw
             first_ticket: 0,
+            moments: None,
         }
     }
 }
@@ -363,6 +368,7 @@ fn collect(
         Stop::Operations(_) => None,
     };
     let window = Window { start, measure, end };
+    drive.moments.iter().for_each(|moments| moments.begins(&window));
     let cpu_before = clock::process_cpu();
     let mut seen = (start, cpu_before);
     for start in starts {
@@ -384,6 +390,7 @@ fn collect(
         seen = now;
         complete.into_iter().for_each(|live| progress(&Live { busy, ..live }));
     }
+    drive.moments.iter().for_each(|moments| moments.ended(&window));
     let mut measurement = collector.finish(&window);
     measurement.generator_cpu = clock::process_cpu().saturating_sub(cpu_before);
     Some(measurement)

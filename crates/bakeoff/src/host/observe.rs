@@ -2,7 +2,8 @@
 //! its end.
 //!
 //! All looks are on a grid of the study's interval, and one more where a phase of the trial begins
-//! or ends, so that what a phase used is what lies between two looks. A look at a node reads a few
+//! or ends, so that what a phase used is what lies between two looks. Two more are where the engine
+//! says that measuring begins and ends; these are quick, as they take time from what is measured. A look at a node reads a few
 //! files of `/proc`. What costs more (each thread, each socket, each file of the data directory) is
 //! looked at seldom enough that it takes its share of a core and no more; in between its counters are
 //! taken to have grown evenly, and its gauges to have stood still.
@@ -10,7 +11,7 @@
 //! Not here: what is read (`census`, `sockets`, `machine`), what a load's summary says (`usage`).
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use super::cgroup::Group;
 use super::machine::Machine;
 use super::sockets::{Owner, Sockets};
 use crate::engine::clock;
+use crate::engine::moments::{Moment, Moments};
 
 /// The name under which bakeoff itself is sampled.
 pub(crate) const GENERATOR: &str = "generator";
@@ -89,7 +91,9 @@ impl Watched {
 /// Samples until it is stopped, in a thread of its own and where a phase begins.
 pub(crate) struct Sampler {
     looker: Arc<Mutex<Looker>>,
-    stop: mpsc::Sender<()>,
+    /// Where it is told of moments that it must look at.
+    tell: mpsc::Sender<Moment>,
+    stopped: Arc<AtomicBool>,
     thread: JoinHandle<()>,
     began: Instant,
     interval: Duration,
@@ -118,22 +122,18 @@ impl Sampler {
         looker.watch(Watched::ourselves());
         looker.look(Occasion::Grid);
         let looker = Arc::new(Mutex::new(looker));
-        let (stop, stopped) = mpsc::channel::<()>();
-        let shared = Arc::clone(&looker);
-        let look_until_stopped = move || {
-            let mut due = clock::now() + interval;
-            while let Err(mpsc::RecvTimeoutError::Timeout) =
-                stopped.recv_timeout(due.saturating_duration_since(clock::now()))
-            {
-                lock(&shared).look(Occasion::Grid);
-                // On a grid, so that looks do not drift; late ones are not made up for.
-                let behind = clock::now().saturating_duration_since(due).as_nanos();
-                due += interval * (behind / interval.as_nanos() + 1) as u32;
-            }
-        };
+        let (tell, told) = mpsc::channel();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (shared, is_stopped) = (Arc::clone(&looker), Arc::clone(&stopped));
+        let work = move || look_until(&is_stopped, &shared, &told, interval);
         let thread = std::thread::Builder::new().name("sampler".into());
-        let thread = thread.spawn(look_until_stopped).expect("a thread can be started");
-        Self { looker, stop, thread, began, interval, phases: Vec::new() }
+        let thread = thread.spawn(work).expect("a thread can be started");
+        Self { looker, tell, stopped, thread, began, interval, phases: Vec::new() }
+    }
+
+    /// Whom the engine is to tell when measuring begins and ends, of one stage of a load.
+    pub(crate) fn moments(&self) -> Moments {
+        Moments::new(self.tell.clone())
     }
 
     /// From now on these are sampled too.
@@ -152,7 +152,9 @@ impl Sampler {
     /// Takes a last look and yields all.
     pub(crate) fn stop(mut self) -> Observed {
         self.end_phase();
-        drop(self.stop);
+        self.stopped.store(true, Ordering::Release);
+        // Any word wakes it.
+        self.tell.send(Moment::End(self.began)).ok();
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let mut looker = lock(&self.looker);
         Observed {
@@ -175,6 +177,37 @@ impl Sampler {
     }
 }
 
+/// Looks each `interval`, and at the moments that it is told of.
+fn look_until(
+    stopped: &AtomicBool,
+    looker: &Mutex<Looker>,
+    told: &mpsc::Receiver<Moment>,
+    interval: Duration,
+) {
+    let mut due = clock::now() + interval;
+    let mut moments: Vec<Instant> = Vec::new();
+    loop {
+        let next = moments.iter().copied().fold(due, Instant::min);
+        match told.recv_timeout(next.saturating_duration_since(clock::now())) {
+            Ok(_) if stopped.load(Ordering::Acquire) => return,
+            Ok(Moment::Begin(at) | Moment::End(at)) => moments.push(at),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        }
+        let now = clock::now();
+        if moments.iter().any(|&moment| moment <= now) {
+            moments.retain(|&moment| moment > now);
+            lock(looker).look(Occasion::Moment);
+        }
+        if due <= now {
+            lock(looker).look(Occasion::Grid);
+            // On a grid, so that looks do not drift; late ones are not made up for.
+            let behind = clock::now().saturating_duration_since(due).as_nanos();
+            due += interval * (behind / interval.as_nanos() + 1) as u32;
+        }
+    }
+}
+
 fn lock(looker: &Mutex<Looker>) -> MutexGuard<'_, Looker> {
     looker.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -186,6 +219,8 @@ enum Occasion {
     Grid,
     /// A phase begins or ends.
     Asked,
+    /// Measuring begins or ends.
+    Moment,
 }
 
 struct Looker {
@@ -265,16 +300,18 @@ impl Looker {
         {
             match (why, occasion) {
                 (_, Occasion::Grid) => return,
-                (Occasion::Grid, Occasion::Asked) => self.forget(last),
-                (Occasion::Asked, Occasion::Asked) => {}
+                (Occasion::Grid, _) => self.forget(last),
+                (Occasion::Asked | Occasion::Moment, _) => {}
             }
         }
         self.last = Some((now, occasion));
         let at = self.at(now);
         let asked = occasion == Occasion::Asked;
         self.look_at_processes(at, now, asked);
-        self.look_at_sockets(now, asked);
-        self.look_at_directories(now, asked);
+        if occasion != Occasion::Moment {
+            self.look_at_sockets(now, asked);
+            self.look_at_directories(now, asked);
+        }
         push(&mut self.machine_series, at, self.machine.look());
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
@@ -578,6 +615,21 @@ mod tests {
         assert_eq!(looker.machine_series.at.len(), 2, "what was asked for stays");
         let rows = looker.nodes[0].series.columns.values().map(Vec::len);
         assert!(rows.clone().count() > 5 && rows.clone().all(|rows| rows == 2));
+    }
+
+    #[test]
+    fn it_looks_when_measuring_begins_and_ends() {
+        let dir = TempDir::new().unwrap();
+        let began = clock::now();
+        let sampler = Sampler::start(dir.path(), Duration::from_secs(3600), began);
+        let (begin, end) = (Duration::from_millis(60), Duration::from_millis(90));
+        sampler.tell.send(Moment::Begin(began + begin)).unwrap();
+        sampler.tell.send(Moment::End(began + end)).unwrap();
+        wait_for("two looks", || lock(&sampler.looker).machine_series.at.len() >= 2);
+        let looks = sampler.stop().machine.at;
+        // Times of looks are rounded down.
+        let meant = |moment: Duration| looks.iter().any(|at| *at >= moment.as_secs_f64() - 1e-4);
+        assert!(looks.len() == 3 && meant(begin) && meant(end), "{looks:?}");
     }
 
     #[test]

@@ -8,11 +8,43 @@ use bakeoff_core::record::Usage;
 /// The shortest time that a share of CPU is computed over, in seconds; looks may come a little
 /// early. The kernel counts in ticks of commonly 10 ms, so that figures over less are coarse.
 const WINDOW: f64 = 0.95;
+/// A look that was asked for comes within this time, in seconds.
+const AT_ONCE: f64 = 0.05;
 
-/// Sums each node up from `from` to `to`, in seconds since the trial began. A node with fewer than
-/// two looks there has no summary: nothing can be said of it.
-pub(crate) fn of(observed: &Observed, from: f64, to: f64) -> Vec<Usage> {
-    observed.nodes.iter().filter_map(|node| of_node(node, from, to)).collect()
+/// Sums each node up over the measured windows, in seconds since the trial began, in order; over the
+/// whole load where nothing was measured, or where there are fewer than two looks in the windows. A
+/// node with fewer than two looks in the load has no summary: nothing can be said of it.
+///
+/// Its mean CPU is of the windows alone, since operations are counted in them alone: a server that
+/// hangs while the load drains must not look as if each operation had cost it less. The rest is from the
+/// first window's begin to the last one's end.
+pub(crate) fn of(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
+    let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
+    // The looks at a window's edges come a moment after them.
+    let look = |moment| next_look(&observed.machine.at, moment);
+    let measured = measured.map(|(from, to)| (look(from), look(to)));
+    let one = |node: &Series| {
+        let usage = measured.and_then(|(from, to)| of_node(node, from, to));
+        let usage = usage.or_else(|| of_node(node, load.0, load.1))?;
+        let mean = mean_percent(node, windows).unwrap_or(usage.cpu_mean_percent);
+        Some(Usage { cpu_mean_percent: mean, ..usage })
+    };
+    observed.nodes.iter().filter_map(one).collect()
+}
+
+/// The look that was meant for this moment: the first from it on, if it came at once.
+fn next_look(looks: &[f64], moment: f64) -> f64 {
+    let next = looks.get(looks.partition_point(|&at| at < moment));
+    next.copied().filter(|at| at - moment <= AT_ONCE).unwrap_or(moment)
+}
+
+/// The mean CPU within these times, in percent of one core; `None` where a time has no look before
+/// and after it, or where all are empty.
+pub(crate) fn mean_percent(node: &Series, windows: &[(f64, f64)]) -> Option<f64> {
+    let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
+    let grown = |column| node.growth_over(column, windows);
+    let cpu = grown(Column::CpuUser)? + grown(Column::CpuSystem)?;
+    (time > 0.0).then(|| 100.0 * cpu.max(0.0) / time)
 }
 
 fn of_node(node: &Series, from: f64, to: f64) -> Option<Usage> {
@@ -106,6 +138,21 @@ mod tests {
         assert_eq!(of_node(&node([(0.0, 0.0, 1.0)]), 0.0, 1.0), None);
         assert_eq!(of_node(&short, 0.1, 0.2), None, "its last look begins the time");
         assert_eq!(of_node(&Series::default(), 0.0, 1.0), None);
+    }
+
+    #[test]
+    fn a_server_that_hangs_while_the_load_drains_has_not_used_less_for_each_operation() {
+        // One core from the second second to the twelfth, which are measured; then nothing until the
+        // last request has timed out, ten seconds later.
+        let cpu = |at: u32| f64::from(at.clamp(2, 12) - 2);
+        let node = node((0..=22u32).map(|at| (f64::from(at), cpu(at), 1.0)));
+        let machine = Series { at: node.at.clone(), ..Series::default() };
+        let observed = Observed { nodes: vec![node], machine, ..Observed::default() };
+        let load = (0.0, 22.0);
+        let mean = |windows: &[(f64, f64)]| of(&observed, windows, load)[0].cpu_mean_percent;
+        assert!((mean(&[]) - 45.45).abs() < 0.01, "over the whole load it is less");
+        assert!((mean(&[(2.0, 12.0)]) - 100.0).abs() < 1e-6);
+        assert!((mean(&[(1.5, 2.5), (11.5, 12.5)]) - 50.0).abs() < 1e-6, "edges between looks");
     }
 
     #[test]

@@ -369,6 +369,7 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
         threads,
         seed: args.seed.unwrap_or_else(|| rand::random::<u64>() >> 32), // short enough to retype
         first_ticket: 0,
+        moments: None,
     })
 }
 

@@ -154,6 +154,7 @@ impl Run {
             threads: options.threads,
             seed: 0, // constant arrivals draw nothing
             first_ticket: 0,
+            moments: None,
         };
         main.flush();
         messages.output(&output::heading(&options));

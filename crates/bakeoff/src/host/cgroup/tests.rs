@@ -410,7 +410,8 @@ fn a_cpu_limit_holds_as_seen_from_outside() {
         if share > 0.2 * 0.95 {
             let throttled = node.growth(Column::CpuThrottled, node.at[0], f64::MAX);
             assert!(throttled > Some(0.5), "it wanted five times as much: {throttled:?}");
-            let usage = usage::of(&Observed { nodes: vec![node], ..Observed::default() }, 0.0, 1e9);
+            let observed = Observed { nodes: vec![node], ..Observed::default() };
+            let usage = usage::of(&observed, &[], (0.0, 1e9));
             let [Some(all), Some(held)] = [usage[0].periods, usage[0].periods_throttled] else {
                 panic!("{usage:?}");
             };

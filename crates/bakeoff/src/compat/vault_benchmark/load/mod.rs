@@ -208,6 +208,7 @@ pub(super) fn drive(
         threads: environment::cpus().max(1),
         seed: settings.seed,
         first_ticket: 0,
+        moments: None,
     };
     let plan = Arc::new(Plan::new(tests, settings.seed));
     let counts = Arc::new(Mutex::new(vec![TestCounts::default(); plan.tests.len()]));
