@@ -169,6 +169,9 @@ pub(crate) struct ReportArgs {
     /// The same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
+    /// Tell which of the field's demands on a measurement the run met, and what says so
+    #[arg(long, conflicts_with_all = ["format", "json", "output"])]
+    pub(crate) method: bool,
 }
 
 /// `bakeoff manifests`.

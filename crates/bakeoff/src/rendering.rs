@@ -74,6 +74,10 @@ pub(crate) fn report(args: &ReportArgs, messages: &mut Messages) -> Result<(), F
         messages.complain(&format!("{}: {complaint}", args.run.display()));
     }
     let rendering = Rendering::new(record);
+    if args.method {
+        messages.output(&report::demands(&rendering.report, &messages::style()));
+        return Ok(());
+    }
     let asked = if args.json { Some(Format::Json) } else { args.format };
     if let Some(file) = &args.output {
         let format = match asked {

@@ -13,6 +13,7 @@ use crate::stats::Figure;
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use super::figures::{Combined, Figures, Quantity};
 use super::judgement::{JudgedAs, Judgement};
+use super::method::Answer;
 use super::{Report, floor, said, stale, words};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
@@ -31,6 +32,7 @@ pub fn json(report: &Report) -> Value {
         "sentences": report.sentences,
         "findings": report.findings,
         "fairness": report.fairness,
+        "method": report.method.iter().map(demand).collect::<Vec<_>>(),
         "complete": report.complete,
         "trials_planned": header.order.len(),
         "trials_run": report.trials_run,
@@ -43,6 +45,10 @@ pub fn json(report: &Report) -> Value {
         "publication": study.publication,
         "comparisons": report.comparisons.iter().map(comparison).collect::<Vec<_>>(),
     })
+}
+
+fn demand(of: &Answer) -> Value {
+    json!({"by": of.demand.by, "asks": of.demand.asks, "met": of.met.name(), "why": of.why})
 }
 
 fn comparison(of: &Comparison) -> Value {

@@ -79,6 +79,12 @@ pub fn markdown(report: &Report) -> String {
     }
     paragraph("## Fairness: what differs between the contenders besides the product");
     paragraph(&table(&tables::fairness(&report.fairness)));
+    paragraph("## Method");
+    let demands = report.method.iter().map(|answer| {
+        let (by, met) = (escape(answer.demand.by), answer.met.name());
+        format!("{by}: {met}: {}", escape(&answer.why))
+    });
+    paragraph(&list(demands));
     paragraph("## Systems");
     let systems = report.header.systems.iter().map(|system| {
         let (line, details) = words::system(system);

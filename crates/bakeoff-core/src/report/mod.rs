@@ -20,6 +20,7 @@ mod html;
 mod json;
 mod judgement;
 mod markdown;
+pub mod method;
 mod nodes;
 mod noticed;
 mod said;
@@ -32,7 +33,7 @@ pub use csv::csv;
 pub use html::html;
 pub use json::{FORMAT, json};
 pub use markdown::markdown;
-pub use terminal::terminal;
+pub use terminal::{demands, terminal};
 
 use crate::record::{Floor, Outcome, Record, RunHeader};
 use crate::units::trials_text;
@@ -52,6 +53,7 @@ pub struct Report {
     sentence: String,
     findings: Vec<String>,
     fairness: fairness::Sheet,
+    method: Vec<method::Answer>,
 }
 
 /// How a terminal's text is to look.
@@ -70,6 +72,7 @@ impl Report {
         let sentences: Vec<String> = comparisons.iter().filter_map(Comparison::sentence).collect();
         let mut findings: Vec<String> = incomplete(record).into_iter().collect();
         let fairness = fairness::sheet(record, &comparisons);
+        let method = method::answers(record, &fairness);
         findings.extend(fairness.findings.iter().cloned());
         findings.extend(comparisons.iter().flat_map(Comparison::findings));
         let sentence = words::found(&record.header.study, &sentences).join(" ");
@@ -83,6 +86,7 @@ impl Report {
             sentence,
             findings,
             fairness,
+            method,
         }
     }
 
@@ -102,6 +106,12 @@ impl Report {
     /// What differs between the contenders besides the product.
     pub fn fairness(&self) -> &fairness::Sheet {
         &self.fairness
+    }
+
+    /// Which of the field's demands on a measurement the run met, in the order of
+    /// [`method::DEMANDS`].
+    pub fn method(&self) -> &[method::Answer] {
+        &self.method
     }
 
     /// The machine's own limits, if they were measured.

@@ -10,7 +10,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table as Grid};
 
 use super::fairness::Weight;
 use super::tables::{self, Column, Table};
-use super::{Report, Style, floor, nodes, said, stale, words};
+use super::{Report, Style, floor, method, nodes, said, stale, words};
 use crate::units::harmless;
 
 pub(super) const BOLD: &str = "1";
@@ -111,9 +111,30 @@ pub fn terminal(report: &Report, style: &Style) -> String {
         }
     }
     page.gap();
+    page.line(Some(DIM), &method::summary(&report.method));
     for line in words::found(study, &report.sentences) {
         page.line(Some(BOLD), &line);
     }
+    page.text
+}
+
+/// Which of the field's demands on a measurement the run met, and what says so, as text ending in a
+/// newline.
+pub fn demands(report: &Report, style: &Style) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    page.line(Some(BOLD), &words::title(&report.header.study));
+    page.line(Some(DIM), &words::provenance(report));
+    for answer in &report.method {
+        let colour = (answer.met == method::Met::No).then_some(RED);
+        page.gap();
+        page.line(Some(BOLD), answer.demand.by);
+        page.item(None, "  ", &format!("asks: {}", answer.demand.asks));
+        page.item(colour, "  ", &format!("here: {}: {}", answer.met.name(), answer.why));
+        page.item(Some(DIM), "  ", &format!("shown by: {}", answer.demand.shown_by));
+        page.item(Some(DIM), "  ", &format!("lacks: {}", answer.demand.lacks));
+    }
+    page.gap();
+    page.line(None, &method::summary(&report.method));
     page.text
 }
 

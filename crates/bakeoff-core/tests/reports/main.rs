@@ -6,6 +6,7 @@ mod compared;
 mod fairness;
 mod html;
 mod large;
+mod method;
 mod noticed;
 mod old_records;
 mod searched;

@@ -12,6 +12,7 @@ mod data;
 mod fair;
 mod judged;
 mod machine;
+mod method;
 mod nodes;
 mod page;
 mod percentiles;
@@ -55,6 +56,7 @@ pub fn html(report: &Report, record: &Record) -> String {
         Section { id: "time", heading: "Over time", body: timeline::section(report) },
         Section { id: "trials", heading: "Trials", body: trials::section(report) },
         Section { id: "machine", heading: "Set-up", body: machine::section(report) },
+        Section { id: "method", heading: "Method", body: method::section(report) },
     ];
     let body = nodes::section(report);
     if !body.is_empty() {
