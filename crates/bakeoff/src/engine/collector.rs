@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
-    EXAMPLES_MAX, Errors, Handshakes, Measurement, OperationFigures, SILENCE_MIN, Second,
+    EXAMPLES_MAX, Errors, Handshakes, Measurement, OperationFigures, SENT_MAX, SILENCE_MIN, Second,
     SecondFigures, Silence, TargetFigures, longest,
 };
 use bakeoff_core::staleness::Staleness;
@@ -34,6 +34,8 @@ pub(super) struct Slice {
     pub(super) silences: Vec<Span>,
     pub(super) handshakes: Handshakes,
     pub(super) slip: Latencies,
+    /// When operations were sent, in nanoseconds since measuring began, as long as that is sampled.
+    pub(super) sent: Vec<u64>,
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
     pub(super) warmup_operations: u64,
@@ -59,6 +61,7 @@ impl Slice {
             silences: Vec::new(),
             handshakes: Handshakes::default(),
             slip: Latencies::default(),
+            sent: Vec::new(),
             connection_errors: Errors::default(),
             disconnected: Duration::ZERO,
             warmup_operations: 0,
@@ -79,6 +82,7 @@ impl Slice {
         self.silences.clear();
         self.handshakes = Handshakes::default();
         self.slip.clear();
+        self.sent.clear();
         self.connection_errors = Errors::default();
         self.disconnected = Duration::ZERO;
         self.warmup_operations = 0;
@@ -139,6 +143,8 @@ pub(super) struct Collector {
     total: Vec<OperationFigures>,
     /// Of each worker.
     silences: Vec<Vec<Span>>,
+    /// Of each worker.
+    sent: Vec<Vec<u64>>,
     last_end: Option<Instant>,
     measurement: Measurement,
     seconds: Seconds,
@@ -154,6 +160,7 @@ impl Collector {
     ) -> Self {
         Self {
             silences: vec![Vec::new(); recycle.len()],
+            sent: vec![Vec::new(); recycle.len()],
             seconds,
             total: vec![OperationFigures::default(); names.len()],
             names,
@@ -189,6 +196,7 @@ impl Collector {
             ours.merge(theirs);
         }
         self.silences[worker].append(&mut slice.silences);
+        self.sent[worker].append(&mut slice.sent);
         measurement.handshakes.merge(&slice.handshakes);
         measurement.slip.merge(&slice.slip);
         measurement.connection_errors.count += slice.connection_errors.count;
@@ -280,9 +288,21 @@ impl Collector {
             if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };
         self.measurement.window = end.saturating_duration_since(window.measure);
         self.measurement.silences = silences(&self.silences, window.measure, end);
+        self.measurement.sent = first_sent(&self.sent);
         self.measurement.operations = self.names.into_iter().zip(self.total).collect();
         self.measurement
     }
+}
+
+/// Returns the moments that all workers sampled, in order: each stopped at another one, and beyond the
+/// first to stop some are missing.
+fn first_sent(of_workers: &[Vec<u64>]) -> Vec<u64> {
+    let until = of_workers.iter().map(|sent| sent.last().copied().unwrap_or(0)).min().unwrap_or(0);
+    let all = of_workers.iter().flatten().copied();
+    let mut sent: Vec<u64> = all.filter(|&at| at <= until).collect();
+    sent.sort_unstable();
+    sent.truncate(SENT_MAX);
+    sent
 }
 
 /// When all workers were silent, within the window.
@@ -320,6 +340,13 @@ fn overlaps(ours: &[Span], theirs: &[Span]) -> Vec<Span> {
 mod tests {
     use super::*;
     use crate::engine::clock;
+
+    #[test]
+    fn only_moments_that_all_workers_sampled_are_kept() {
+        assert_eq!(first_sent(&[vec![1, 5, 9], vec![2, 3, 6, 7]]), [1, 2, 3, 5, 6, 7]);
+        assert_eq!(first_sent(&[vec![1, 5, 9], Vec::new()]), [0; 0]);
+        assert_eq!(first_sent(&[(0..5000).collect()]).len(), SENT_MAX);
+    }
 
     #[test]
     fn only_when_all_workers_are_silent_nothing_succeeds() {

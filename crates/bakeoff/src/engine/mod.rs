@@ -28,7 +28,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::lanes::{self, deal};
-use bakeoff_core::measurement::{Measurement, TARGETS_MAX, TargetFigures};
+use bakeoff_core::measurement::{Measurement, SENT_MAX, TARGETS_MAX, TargetFigures};
 use bakeoff_core::schedule::{OpenSchedule, Pace, Share, Spacing, counted};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::Stop;
@@ -305,6 +305,11 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], share: Share) -> Part {
         connections: drive.connections,
         spin: drive.spin,
         timeout: drive.timeout,
+        // Under a pace that changes gaps have no one distribution.
+        sample_sent: match drive.arrivals {
+            Some((Pace::Constant { .. }, Spacing::Poisson)) => SENT_MAX,
+            _ => 0,
+        },
         budget: match drive.stop {
             Stop::After(_) => None,
             Stop::Operations(count) => Some(count),

@@ -185,5 +185,16 @@ fn a_poisson_load_that_ends_by_a_count_ends_with_the_last_that_is_due() {
     for threads in [1, 8] {
         let measured = drive(&load(threads), |_| {});
         assert_eq!(measured.verified() + measured.error_count(), count, "{threads} threads");
+        // Beside other tests a client may not have been free, and then the sample ends there.
+        let sent = &measured.sent;
+        assert!(sent.is_sorted() && sent.len() as u64 <= count, "{sent:?}");
     }
+}
+
+#[test]
+fn moments_are_sampled_of_poisson_loads_alone() {
+    let poisson = drive(&open_load(2, Spacing::Poisson), |_| {});
+    assert!(!poisson.sent.is_empty());
+    let constant = drive(&open_load(2, Spacing::Constant), |_| {});
+    assert_eq!(constant.sent, [0; 0]);
 }

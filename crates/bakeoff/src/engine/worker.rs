@@ -62,6 +62,8 @@ pub(super) struct Part {
     pub(super) connections: Connections,
     pub(super) spin: Duration,
     pub(super) timeout: Duration,
+    /// How many moments at which operations are sent are sampled at most.
+    pub(super) sample_sent: usize,
     /// How many measured operations all workers of a closed load begin.
     pub(super) budget: Option<u64>,
 }
@@ -596,9 +598,24 @@ impl<'a, W: Work> Worker<'a, W> {
             if measured && !self.lanes[lane].starved {
                 self.slice.slip.record(now.saturating_duration_since(due));
             }
+            if measured && self.part.sample_sent > 0 {
+                self.sample_sent(lane, now);
+            }
             self.advance(lane, measured);
         }
         true
+    }
+
+    /// Notes when an operation went out. Once one had to wait for a free client, the gaps are the
+    /// system's doing, and no more are sampled.
+    fn sample_sent(&mut self, lane: usize, now: Instant) {
+        if self.lanes[lane].starved {
+            self.part.sample_sent = 0;
+            return;
+        }
+        let since = now.saturating_duration_since(self.window.measure);
+        self.slice.sent.push(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        self.part.sample_sent -= 1;
     }
 
     /// Sends an operation. `false`: none was sent.
