@@ -8,6 +8,7 @@
 //! can do (the binary's `systems`, handed to `parse` as [`Kind`]s).
 
 mod fields;
+mod gate;
 mod mistake;
 mod names;
 mod parse;
@@ -19,6 +20,7 @@ pub mod shipped;
 mod testing;
 mod tree;
 
+pub use gate::{BUILDS, Build, NoGate};
 pub use mistake::{Mistake, Mistakes, Place};
 pub use parse::parse;
 pub use reading::suggest;

@@ -9,7 +9,7 @@
 mod combine;
 mod loads;
 mod published;
-mod systems;
+pub(super) mod systems;
 mod workloads;
 
 #[cfg(test)]

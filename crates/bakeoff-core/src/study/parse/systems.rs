@@ -364,20 +364,34 @@ pub(super) fn option_value(
     node: &Node,
 ) -> Option<String> {
     let value = as_written(mistaken, name, node)?;
-    let read = match form {
+    if let OptionForm::Word(words) = form {
+        return reading::word(mistaken, name, words, node).map(|_| value);
+    }
+    let read = option_form(name, form, &value);
+    unit(mistaken, name, node, |_| read).map(|()| value)
+}
+
+/// Whether the value of an option has its form.
+pub(in crate::study) fn option_form(
+    name: &str,
+    form: &OptionForm,
+    value: &str,
+) -> Result<(), Unreadable> {
+    match form {
         OptionForm::Text => Ok(()),
-        OptionForm::Word(words) => {
-            return reading::word(mistaken, name, words, node).map(|_| value);
-        }
+        OptionForm::Word(words) if words.contains(&value) => Ok(()),
+        OptionForm::Word(words) => Err(Unreadable {
+            what: format!("`{name}` cannot be `{}`", shown(value)),
+            hint: suggest(value, words.iter().copied(), "known words:"),
+        }),
         OptionForm::Number => value.parse::<u64>().map(|_| ()).map_err(|_| Unreadable {
-            what: format!("`{}` is not a whole number", shown(&value)),
+            what: format!("`{}` is not a whole number", shown(value)),
             hint: "write it in digits alone: `10000`".to_owned(),
         }),
         OptionForm::Size => value.parse::<ByteCount>().map(|_| ()),
-        OptionForm::Duration => units::parse_duration(&value).map(|_| ()),
-        OptionForm::Share => units::parse_share(&value).map(|_| ()),
-    };
-    unit(mistaken, name, node, |_| read).map(|()| value)
+        OptionForm::Duration => units::parse_duration(value).map(|_| ()),
+        OptionForm::Share => units::parse_share(value).map(|_| ()),
+    }
 }
 
 fn limits(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Limits> {
