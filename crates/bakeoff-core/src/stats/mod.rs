@@ -6,6 +6,7 @@
 //!
 //! Not here: which figures there are, and how they are shown (`report`).
 
+pub mod gate;
 pub mod judge;
 pub mod samples;
 mod sentence;

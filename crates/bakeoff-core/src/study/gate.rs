@@ -78,7 +78,7 @@ impl Study {
         for load in &mut loads {
             let own = load.clients_for.remove(system);
             load.clients_for.clear();
-            for clients in own {
+            if let Some(clients) = own {
                 load.clients_for = BUILDS.map(|name| (name.to_owned(), clients.clone())).into();
             }
         }
