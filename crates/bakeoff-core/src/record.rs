@@ -60,6 +60,21 @@ pub struct RunHeader {
     pub environment: Environment,
     /// The contenders as they really are, in the study's order.
     pub systems: Vec<SystemRecord>,
+    /// What a gate asks of the run, which is of two builds of one system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
+}
+
+/// What `bakeoff gate` asks: with the trials, all that it takes to judge the run again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// The study's name for the system of which `base` and `new` are builds.
+    pub system: String,
+    /// The conditions, as they were given; none asks for what stops a merge by default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fail_if: Vec<String>,
+    /// The loss that must not pass unnoticed, as a part of the base's figure.
+    pub detect: f64,
 }
 
 /// The machine that a run took place on.

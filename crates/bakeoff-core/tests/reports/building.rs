@@ -113,6 +113,7 @@ pub(crate) fn record(study: Study) -> Record {
                 floor: None,
             },
             systems,
+            gate: None,
         },
         trials: Vec::new(),
         resumed: Vec::new(),

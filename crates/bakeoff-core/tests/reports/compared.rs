@@ -221,3 +221,79 @@ fn trials_on_the_same_servers_are_said_to_be_about_these() {
         "{sentence}"
     );
 }
+
+/// A gate's run in which the new build does `factor` of what the base does, in so many rounds that
+/// scatter by about a hundredth.
+fn gate(factor: f64, rounds: u32, fail_if: &[&str]) -> Record {
+    let mut record = repeated();
+    record.header.gate = Some(bakeoff_core::record::Gate {
+        system: "etcd".to_owned(),
+        fail_if: fail_if.iter().map(|text| (*text).to_owned()).collect(),
+        detect: 0.05,
+    });
+    let named = |name: &mut String| *name = if name == "etcd" { "base" } else { "new" }.to_owned();
+    record.header.study.systems.iter_mut().for_each(|system| named(&mut system.name));
+    record.header.systems.iter_mut().for_each(|system| named(&mut system.name));
+    record.header.study.published.clear();
+    record.header.study.trials = rounds;
+    record.header.order = bakeoff_core::plan::plan(&record.header.study, 42);
+    let of = |trial: &bakeoff_core::plan::Trial| {
+        let noise = f64::from((trial.round * 7 + 3 * u32::from(trial.system == "new")) % 5) - 2.0;
+        let rate =
+            2000.0 * (1.0 + 0.007 * noise) * if trial.system == "new" { factor } else { 1.0 };
+        let mut one = record.trials[0].clone();
+        one.trial = trial.clone();
+        one.stages[0].measurement = put(rate as u64, 4, millis(2));
+        one
+    };
+    let trials = record.header.order.iter().map(of).collect();
+    Record { trials, ..record }
+}
+
+#[track_caller]
+fn gated(record: &Record, expected: compare::Passed) -> String {
+    let compared = Compared::gate(record).unwrap_or_else(|error| panic!("{error}"));
+    let text = compare::terminal(&compared, &PLAIN);
+    assert_eq!(compared.passed(), Some(expected), "{text}");
+    assert!(compare::markdown(&compared).starts_with("# Two builds of etcd\n"));
+    text
+}
+
+#[test]
+fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
+    use compare::Passed;
+    let text = gated(&gate(0.93, 10, &[]), Passed::No);
+    assert!(text.contains("stop: proven of the new build of etcd: create/steady: "), "{text}");
+    assert!(text.contains("99.8 % interval"), "{text}");
+    let text = gated(&gate(1.0, 10, &[]), Passed::Yes);
+    assert!(text.contains("pass: nothing that is asked is proven"), "{text}");
+    gated(&gate(1.1, 10, &[]), Passed::Yes);
+    // Too few rounds cannot tell.
+    gated(&gate(1.0, 3, &[]), Passed::CannotTell);
+    let text = gated(&gate(0.97, 4, &[]), Passed::CannotTell);
+    assert!(text.contains("trials of each to tell"), "{text}");
+    // What is given is asked in place of the default.
+    gated(&gate(0.93, 10, &["throughput < -20%"]), Passed::Yes);
+    gated(&gate(0.7, 10, &["create/steady etcd: throughput < -20%"]), Passed::No);
+    gated(&gate(0.93, 10, &["errors > 1%"]), Passed::Yes);
+    assert!(Compared::gate(&repeated()).is_err());
+}
+
+#[test]
+fn a_gate_tells_a_build_that_fails_from_a_machine_that_is_disturbed() {
+    use bakeoff_core::check::{CheckName, Verdict};
+    use bakeoff_core::record::{Check, Outcome as Ended};
+    use compare::Passed;
+    let mut broken = gate(1.0, 10, &[]);
+    broken.trials[3].outcome = Ended::Failed("it ended".to_owned());
+    gated(&broken, Passed::NotValid);
+    // A disturbed round is dropped, and nine are left.
+    let mut disturbed = gate(1.0, 10, &[]);
+    let verdict = Verdict::Failed("a neighbour".to_owned());
+    disturbed.trials[3].checks.push(Check { name: CheckName::Steal, verdict });
+    let text = gated(&disturbed, Passed::Yes);
+    assert!(text.contains("not valid"), "{text}");
+    let mut slower = broken;
+    slower.trials = gate(0.9, 10, &[]).trials;
+    gated(&slower, Passed::No);
+}

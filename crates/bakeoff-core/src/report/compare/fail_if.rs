@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use crate::condition::{Misread, split, trimmed};
+use crate::stats::gate::{self, Lies};
 use crate::stats::judge::Scale;
 use crate::units::{self, count_text, figure_text};
 
@@ -162,6 +163,15 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl FailIf {
+    /// Whether this figure is worse at this place at all: what a gate asks where nothing is given.
+    pub(super) fn worse(place: &str, quantity: Quantity) -> Self {
+        let below = matches!(quantity, Quantity::HighestRate | Quantity::ThroughputMean);
+        let (figure, what) = (quantity.label(), if below { "lower" } else { "higher" });
+        let text = format!("{place}: {figure} is {what}");
+        let place = Some((place.to_owned(), 0..0));
+        Self { raw: text.clone(), text, place, system: None, quantity, below, limit: 0.0 }
+    }
+
     pub(in crate::report) fn quantity(&self) -> Quantity {
         self.quantity
     }
@@ -174,28 +184,30 @@ impl FailIf {
 
     /// Whether the names in it are of something that was compared; else what is wrong, and where.
     pub fn check_names(&self, compared: &Compared) -> Result<(), Misread> {
-        let misread = |place: &Range<usize>, what: String| Misread {
-            text: self.raw.clone(),
-            place: place.clone(),
-            what,
-        };
-        let known = |names: &mut dyn Iterator<Item = &str>| {
-            let mut all: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        let places = compared.sections.iter().map(|section| section.place.as_str());
+        let systems = compared.changes().map(|(_, change)| change.system.as_str());
+        self.check_among(&places.collect::<Vec<_>>(), &systems.collect::<Vec<_>>(), "in both runs")
+    }
+
+    /// Whether the names in it are among these of workloads and loads (`create/steady`) and of systems;
+    /// `there` is where they ought to be.
+    pub fn check_among(
+        &self,
+        places: &[&str],
+        systems: &[&str],
+        there: &str,
+    ) -> Result<(), Misread> {
+        for (named, known) in [(&self.place, places), (&self.system, systems)] {
+            let Some((name, at)) = named.as_ref().filter(|(name, _)| !known.contains(&&**name))
+            else {
+                continue;
+            };
+            let mut all: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
             all.sort_unstable();
             all.dedup();
-            if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
-        };
-        if let Some((name, at)) = &self.place
-            && compared.sections.iter().all(|section| section.place != *name)
-        {
-            let there = known(&mut compared.sections.iter().map(|section| section.place.as_str()));
-            return Err(misread(at, format!("`{name}` is not in both runs; there is {there}")));
-        }
-        if let Some((name, at)) = &self.system
-            && compared.changes().all(|(_, change)| change.system != *name)
-        {
-            let there = known(&mut compared.changes().map(|(_, change)| change.system.as_str()));
-            return Err(misread(at, format!("`{name}` is not in both runs; there is {there}")));
+            let all = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
+            let what = format!("`{name}` is not {there}; there is {all}");
+            return Err(Misread { text: self.raw.clone(), place: at.clone(), what });
         }
         Ok(())
     }
@@ -216,23 +228,26 @@ impl FailIf {
                 continue;
             };
             let seen = format!(
-                "{at}: {} (95 % interval {} to {})",
+                "{at}: {} ({} interval {} to {})",
                 self.signed(change.change().unwrap_or_default()),
+                compared.confidence_text(),
                 self.signed(low),
                 self.signed(high)
             );
-            let (beyond, within) = match self.below {
-                true => (high < self.limit, low >= self.limit),
-                false => (low > self.limit, high <= self.limit),
-            };
-            if beyond {
-                proven.push(seen);
-            } else if !within {
-                unclear.push(seen);
+            let slack = compared.slack(scale(self.quantity));
+            match gate::lies((low, high), self.below, self.limit, slack) {
+                Lies::Beyond => proven.push(seen),
+                Lies::Within => {}
+                Lies::Across => unclear.push(match change.trials_to_tell {
+                    Some(trials) => {
+                        format!("{seen}; it takes about {trials} trials of each to tell")
+                    }
+                    None => seen,
+                }),
             }
         }
         if !any {
-            unclear.push("nothing that it speaks of is in both runs".to_owned());
+            unclear.push("nothing that it speaks of was compared".to_owned());
         }
         match (proven.is_empty(), unclear.is_empty()) {
             (false, _) => Outcome::Proven(proven),

@@ -7,16 +7,18 @@
 //! A family is one workload under one load: every system that both runs have, every figure that is
 //! shown.
 //!
-//! Not here: conditions on what changed (`fail_if`), how far runs lie apart (`runs`), text (`render`),
+//! Not here: conditions on what changed (`fail_if`), two builds in one run (`gate`), how far runs
+//! lie apart (`runs`), text (`render`),
 //! the statistics (`stats::judge`).
 
 mod fail_if;
+mod gate;
 mod render;
 mod runs;
 
 use serde_json::Value;
 
-use crate::record::Record;
+use crate::record::{Gate, Record};
 use crate::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
 use crate::stats::{Figure, Summary, TRIALS_MIN};
 use crate::units::share_text;
@@ -26,6 +28,7 @@ use super::figures::Quantity;
 use super::judgement::JUDGED;
 
 pub use fail_if::{FailIf, Outcome};
+pub use gate::Passed;
 pub use render::{json, markdown, terminal};
 pub use runs::is_of_the_same_study;
 
@@ -45,6 +48,10 @@ pub struct Compared {
     sections: Vec<Section>,
     /// What was asked of the changes, in the order asked.
     outcomes: Vec<(String, Outcome)>,
+    /// Where both are builds of a system in one run: what was asked of it.
+    gate: Option<Gate>,
+    /// Whether trials of a gate are not valid for another reason than the machine.
+    own_failures: bool,
 }
 
 /// One workload under one load.
@@ -69,6 +76,8 @@ struct Change {
     answer: Option<Answer>,
     /// Why not.
     why_not: Option<String>,
+    /// So many trials would tell what these do not; of a gate.
+    trials_to_tell: Option<u32>,
 }
 
 impl Compared {
@@ -95,6 +104,8 @@ impl Compared {
             },
             sections,
             outcomes: Vec::new(),
+            gate: None,
+            own_failures: false,
         };
         compared.outcomes =
             conditions.iter().map(|one| (one.to_string(), one.ask(&compared))).collect();
@@ -104,6 +115,23 @@ impl Compared {
     /// What came of each condition, in the order in which they were given.
     pub fn outcomes(&self) -> &[(String, Outcome)] {
         &self.outcomes
+    }
+
+    /// How sure intervals are: `95 %`.
+    fn confidence_text(&self) -> &'static str {
+        match self.gate {
+            None => "95 %",
+            Some(_) => gate::CONFIDENCE,
+        }
+    }
+
+    /// By how much a change may be beyond its limit and need not be ruled out.
+    fn slack(&self, scale: Scale) -> f64 {
+        match (&self.gate, scale) {
+            (None, _) => 0.0,
+            (Some(gate), Scale::Ratio) => gate.detect,
+            (Some(_), Scale::Points) => gate::ERRORS_SLACK,
+        }
     }
 
     fn changes(&self) -> impl Iterator<Item = (&str, &Change)> {
@@ -166,7 +194,16 @@ impl Section {
                 };
                 questions.push(Question { trials, leading, scale });
                 let system = ours.system.clone();
-                changes.push(Change { system, quantity, base, new, ratio, answer: None, why_not });
+                changes.push(Change {
+                    system,
+                    quantity,
+                    base,
+                    new,
+                    ratio,
+                    answer: None,
+                    why_not,
+                    trials_to_tell: None,
+                });
             }
         }
         let answers = judge::judge(&questions, Correction::AtOnce);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json as value};
 
 use crate::stats::Figure;
+use crate::stats::gate::FALSE_STOPS;
 
 use super::super::json::number;
 use super::super::tables::{Column, Table};
@@ -32,7 +33,7 @@ pub fn terminal(compared: &Compared, style: &Style) -> String {
     }
     for section in &compared.sections {
         page.gap();
-        page.table(&table(section));
+        page.table(&table(compared, section));
         for line in section.notes(compared) {
             page.item(Some(DIM), "", &line);
         }
@@ -48,6 +49,10 @@ pub fn terminal(compared: &Compared, style: &Style) -> String {
             page.item(None, "  ", line);
         }
     }
+    if let Some(verdict) = compared.verdict() {
+        page.gap();
+        page.line(Some(BOLD), &format!("{verdict}."));
+    }
     page.text
 }
 
@@ -56,12 +61,16 @@ const NOT_COMPARABLE: &str = "the runs have no workload and load in common";
 /// As GitHub-flavoured Markdown, ending in a newline.
 pub fn markdown(compared: &Compared) -> String {
     let mut paragraphs = vec![
-        "# Two runs compared".to_owned(),
+        match &compared.gate {
+            None => "# Two runs compared".to_owned(),
+            Some(gate) => format!("# Two builds of {}", md::escape(&gate.system)),
+        },
         md::list([
             format!("base: {}", md::escape(&compared.base)),
             format!("new: {}", md::escape(&compared.new)),
         ]),
     ];
+    paragraphs.extend(compared.verdict().map(|verdict| format!("**{}.**", md::escape(&verdict))));
     if !compared.outcomes.is_empty() {
         paragraphs.push(md::list(compared.outcomes.iter().map(|(condition, outcome)| {
             let (found, where_) = words(outcome);
@@ -79,7 +88,7 @@ pub fn markdown(compared: &Compared) -> String {
         paragraphs.push(format!("**{NOT_COMPARABLE}**"));
     }
     for section in &compared.sections {
-        let table = table(section);
+        let table = table(compared, section);
         paragraphs.push(format!("## {}", md::escape(table.title.as_deref().unwrap_or_default())));
         paragraphs.push(md::table(&table));
         let notes: Vec<String> =
@@ -114,6 +123,12 @@ pub fn json(compared: &Compared) -> Value {
         "base": compared.base,
         "new": compared.new,
         "differences": compared.differences,
+        "gate": compared.gate.as_ref().map(|gate| value!({
+            "system": gate.system,
+            "false_stops": FALSE_STOPS,
+            "detect": gate.detect,
+            "verdict": compared.verdict(),
+        })),
         "runs_known": compared.runs,
         "nothing_provable_because": compared.unproven,
         "comparisons": compared.sections.iter().map(section).collect::<Vec<_>>(),
@@ -176,7 +191,8 @@ impl Section {
     }
 }
 
-fn table(section: &Section) -> Table {
+fn table(compared: &Compared, section: &Section) -> Table {
+    let sure = compared.confidence_text();
     let column = |head: &str, cell: &dyn Fn(&Change) -> String| Column {
         head: vec![head.to_owned()],
         cells: section.changes.iter().map(cell).collect(),
@@ -186,8 +202,8 @@ fn table(section: &Section) -> Table {
     let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     let corrected = match section.family {
         0 => "nothing judged".to_owned(),
-        1 => "95 % intervals".to_owned(),
-        family => format!("95 % intervals corrected for {family} comparisons"),
+        1 => format!("{sure} intervals"),
+        family => format!("{sure} intervals corrected for {family} comparisons"),
     };
     Table {
         title: Some(format!("{}, {} load; {corrected}", section.place, section.load_kind)),
@@ -204,7 +220,7 @@ fn table(section: &Section) -> Table {
                 column("change", &|of| or_nothing(of.change().map(|change| sign(of, change)))),
             ],
             vec![
-                column("95 % interval", &|of| {
+                column(&format!("{sure} interval"), &|of| {
                     let between = |(low, high)| format!("{} to {}", sign(of, low), sign(of, high));
                     or_nothing(of.interval().map(between))
                 }),
