@@ -101,6 +101,24 @@ pub struct Silence {
     pub seconds: f64,
 }
 
+/// Shorter times in which a thread of the generator stood still are in `timer_lag` and `slip` alone.
+pub const STALL_MIN: Duration = Duration::from_millis(100);
+
+/// How many stalls of the generator are kept, the longest of them.
+pub const STALLS_MAX: usize = 100;
+
+/// A time in which a thread of the generator stood still: it woke so much later than it had asked to,
+/// or was held up at its work.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorStall {
+    /// Which thread, from 0.
+    pub thread: u32,
+    /// When it ought to have gone on, in seconds since measuring began.
+    pub from: f64,
+    /// How much later it did, in seconds; at least [`STALL_MIN`].
+    pub seconds: f64,
+}
+
 /// What one of several nodes answered.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetFigures {
@@ -338,8 +356,20 @@ pub struct Measurement {
     #[serde(default, skip_serializing_if = "Handshakes::is_none")]
     pub handshakes: Handshakes,
     /// From due to sent, for operations that did not have to wait for a free client or a
-    /// connection: the generator's own lateness. Empty for a closed load.
+    /// connection: the generator's own lateness. Of those that had to and fell due while the
+    /// generator stood still, until it went on. Empty for a closed load.
     pub slip: Latencies,
+    /// By how much each timer's wake-up was late: from when a thread had asked to be woken until it
+    /// was. Empty where nothing was waited for but answers.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub timer_lag: Latencies,
+    /// How long answers that were ready waited behind others: from the first that was read after
+    /// `epoll_wait` returned, one value for each read of a connection.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub receive_lag: Latencies,
+    /// When a thread of the generator stood still, in order of time; at most [`STALLS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<GeneratorStall>,
     /// When the first operations of a Poisson load were sent, in nanoseconds since measuring began,
     /// in order and without gaps between them; at most [`SENT_MAX`]. Empty for other loads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -425,6 +455,17 @@ impl Measurement {
         Some((counts().min()?, counts().max()?))
     }
 
+    /// The thread of the generator that stood still for longest, and how long all its stalls were
+    /// together; `None` where none did.
+    pub fn most_stalled(&self) -> Option<(u32, Duration)> {
+        let mut by_thread: BTreeMap<u32, f64> = BTreeMap::new();
+        for stall in &self.stalls {
+            *by_thread.entry(stall.thread).or_default() += stall.seconds;
+        }
+        let (thread, seconds) = by_thread.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some((thread, Duration::try_from_secs_f64(seconds).unwrap_or_default()))
+    }
+
     /// All operations' figures as one.
     pub fn total(&self) -> OperationFigures {
         let mut total = OperationFigures::default();
@@ -439,6 +480,9 @@ impl Measurement {
         let moved = |silence: &Silence| Silence { from: before + silence.from, ..*silence };
         self.silences.extend(later.silences.iter().map(moved));
         longest(&mut self.silences);
+        let moved = |stall: &GeneratorStall| GeneratorStall { from: before + stall.from, ..*stall };
+        self.stalls.extend(later.stalls.iter().map(moved));
+        longest_stalls(&mut self.stalls);
         let offset = self.seconds.last().map_or(0, |last| last.second + 1);
         self.seconds.extend(
             later.seconds.iter().map(|s| Second { second: s.second + offset, ..s.clone() }),
@@ -465,6 +509,11 @@ impl Measurement {
             }
         }
         self.window = self.window.max(other.window);
+        let threads = self.generator_threads;
+        let beside =
+            |stall: &GeneratorStall| GeneratorStall { thread: threads + stall.thread, ..*stall };
+        self.stalls.extend(other.stalls.iter().map(beside));
+        longest_stalls(&mut self.stalls);
         // Each saw what the whole process used.
         self.generator_cpu = self.generator_cpu.max(other.generator_cpu);
         self.generator_threads += other.generator_threads;
@@ -496,6 +545,8 @@ impl Measurement {
         self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());
         self.connection_errors.examples.truncate(EXAMPLES_MAX);
         self.slip.merge(&other.slip);
+        self.timer_lag.merge(&other.timer_lag);
+        self.receive_lag.merge(&other.receive_lag);
         self.generator_busiest = self.generator_busiest.max(other.generator_busiest);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
@@ -537,6 +588,15 @@ pub fn longest(silences: &mut Vec<Silence>) {
     silences.sort_by(|a, b| a.from.total_cmp(&b.from));
 }
 
+/// Keeps the [`STALLS_MAX`] longest, in order of time.
+pub fn longest_stalls(stalls: &mut Vec<GeneratorStall>) {
+    if stalls.len() > STALLS_MAX {
+        stalls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        stalls.truncate(STALLS_MAX);
+    }
+    stalls.sort_by(|a, b| a.from.total_cmp(&b.from));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -564,6 +624,29 @@ mod tests {
         whole.append(&stage(vec![of_node("b", &[3]), of_node("a", &[4])], vec![silence(2.0)]));
         assert_eq!(whole.targets, [of_node("a", &[1, 4]), of_node("b", &[2, 3])]);
         assert_eq!(whole.silences, [silence(1.0), silence(6.0)]);
+    }
+
+    #[test]
+    fn stalls_of_appended_stages_follow_on_and_those_beside_are_of_other_threads() {
+        let stage = |stalls: &[(u32, f64, f64)]| Measurement {
+            window: Duration::from_secs(4),
+            generator_threads: 2,
+            stalls: stalls
+                .iter()
+                .map(|&(thread, from, seconds)| GeneratorStall { thread, from, seconds })
+                .collect(),
+            ..Measurement::default()
+        };
+        let mut whole = stage(&[(0, 1.0, 0.2), (1, 1.0, 0.3)]);
+        assert_eq!(whole.most_stalled(), Some((1, Duration::from_millis(300))));
+        whole.append(&stage(&[(0, 2.0, 0.2)]));
+        assert_eq!(whole.most_stalled(), Some((0, Duration::from_millis(400))));
+        assert_eq!(whole.stalls[2], GeneratorStall { thread: 0, from: 6.0, seconds: 0.2 });
+        whole.add_beside(&stage(&[(0, 3.0, 0.25)]));
+        assert_eq!(whole.stalls[2], GeneratorStall { thread: 2, from: 3.0, seconds: 0.25 });
+        assert_eq!(whole.most_stalled(), Some((0, Duration::from_millis(400))));
+        let text = serde_json::to_string(&Measurement::default()).unwrap();
+        assert!(!text.contains("stalls") && !text.contains("_lag"), "{text}");
     }
 
     #[test]

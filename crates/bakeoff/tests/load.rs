@@ -63,6 +63,48 @@ fn an_open_load_sends_at_its_rate_and_knows_its_slip() {
     assert_eq!(array(&result["seconds"]).len(), 2);
 }
 
+/// An open load of 1,500/s by 100 clients, which stands still for `stops` after a while.
+fn stopped_load(canary: &Canary, stops: Duration) -> Value {
+    let mut command = bakeoff();
+    command.args(["load", &canary.url("/health"), "--rate", "1500", "-c", "100", "--for", "4s"]);
+    let child = command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    if !stops.is_zero() {
+        kill_process(pid, Signal::STOP).unwrap();
+        std::thread::sleep(stops);
+        kill_process(pid, Signal::CONT).unwrap();
+    }
+    serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_generator_that_stands_still_is_told_from_a_server_that_does() {
+    let _alone = alone();
+    let stops = Duration::from_millis(150);
+    let result = stopped_load(&Canary::start(""), stops);
+    let reasons = result["reasons"].to_string();
+    assert_eq!(result["valid"], false);
+    assert!(reasons.contains("the generator stood still for 1"), "{reasons}");
+    assert!(reasons.contains("could not keep the schedule"), "{reasons}");
+    let stalls = array(&result["generator"]["stalls"]);
+    assert!(stalls.iter().any(|one| one["seconds"].as_f64() >= Some(0.13)), "{stalls:?}");
+    // What fell due meanwhile and then waited for a client was late by the generator's doing.
+    let late = result["slip"]["p99_us"].as_f64().unwrap();
+    assert!(late > 50_000.0, "225 of 6,000 fell due within 150 ms: {late} µs");
+    // Its honest twin: the server stands still, and the generator does not.
+    let twin = Canary::start("--stall 150ms --stall-after 2500ms");
+    let result = stopped_load(&twin, Duration::ZERO);
+    assert!(result["response"]["max_us"].as_f64() > Some(130_000.0), "{}", result["response"]);
+    let reasons = result["reasons"].to_string();
+    let stalls = array(&result["generator"]["stalls"]);
+    if stalls.is_empty() {
+        assert!(!reasons.contains("stood still"), "{reasons}");
+    } else {
+        eprintln!("skipped: the machine held the generator up: {stalls:?}");
+    }
+}
+
 #[test]
 fn a_run_of_errors_is_not_valid_and_its_rate_is_nothing() {
     let _alone = alone();

@@ -14,7 +14,9 @@ use crate::study::Load;
 use crate::units::{count_text, figure_text, rate_text};
 
 use super::stationary::stationary;
-use super::{CheckName, Verdict, generator_busy, schedule_slipped};
+use super::{
+    CheckName, Verdict, answers_waited, generator_busy, generator_stalled, schedule_slipped,
+};
 
 /// The generator's threads may work, or wait for a CPU, this share of the time; above it they had
 /// hardly a moment in which they waited for the servers.
@@ -98,10 +100,14 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
         verdict: failed.map_or(Verdict::Passed, Verdict::Failed),
     };
     let busy = all().find_map(generator_busy);
-    let generator = busy.or_else(|| starved(load, open, stages, observed?));
-    let mut checks = vec![check(CheckName::Generator, generator)];
+    let generator = busy.or_else(|| starved(load, stages, observed?));
+    let mut checks = vec![
+        check(CheckName::Generator, generator),
+        check(CheckName::Timers, all().find_map(generator_stalled)),
+    ];
     if open {
         checks.push(check(CheckName::Schedule, all().find_map(schedule_slipped)));
+        checks.push(check(CheckName::ReceiveLag, all().find_map(answers_waited)));
     }
     checks.extend([
         check(CheckName::Answers, untrue(stages)),
@@ -167,11 +173,9 @@ fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
     })
 }
 
-/// A closed load's generator that had no CPU to work with: an open one's would show in its slip.
-fn starved(load: &Load, open: bool, stages: &[StageRecord], observed: &Observed) -> Option<String> {
-    if open {
-        return None;
-    }
+/// A generator that had no CPU to work with. An open one's slip shows that as well, unless all clients
+/// are busy: then nothing is late but what waits for them.
+fn starved(load: &Load, stages: &[StageRecord], observed: &Observed) -> Option<String> {
     let generator = observed.nodes.iter().find(|series| series.name == "generator")?;
     let (mut worked, mut waited, mut time) = (0.0, 0.0, 0.0);
     for stage in stages {
@@ -199,7 +203,7 @@ mod tests {
 
     use super::*;
     use crate::measurement::{Errors, OperationFigures};
-    use crate::study::ERRORS_MAX;
+    use crate::study::{Arrivals, ERRORS_MAX};
 
     fn stage(verified: u64, kind: ErrorKind, count: u64) -> StageRecord {
         let errors = [(kind, Errors { count, ..Errors::default() })].into();
@@ -334,9 +338,10 @@ mod tests {
         }))
         .expect("it is a load");
         let stages = [stage(100, ErrorKind::Status, 0)];
-        assert_eq!(starved(&load, false, &stages, &starving(6.0)), None, "of 20 seconds");
-        let why = starved(&load, false, &stages, &starving(17.0)).expect("19 of 20 seconds");
+        assert_eq!(starved(&load, &stages, &starving(6.0)), None, "of 20 seconds");
+        let why = starved(&load, &stages, &starving(17.0)).expect("19 of 20 seconds");
         assert!(why.contains("waited for a CPU 85.0 % of the time"), "{why}");
-        assert_eq!(starved(&load, true, &stages, &starving(17.0)), None, "an open load slips");
+        let open = Load { arrivals: Arrivals::Constant { rate: 10.0 }, ..load };
+        assert_eq!(starved(&open, &stages, &starving(17.0)), Some(why), "whatever the load");
     }
 }

@@ -29,9 +29,20 @@ pub const SLIP_MAX: Duration = Duration::from_millis(1);
 /// See [`SLIP_MAX`].
 pub const SLIP_SHARE_MAX: f64 = 0.1;
 
+/// A thread of the generator may stand still for this share of the window, counted from
+/// [`STALL_MIN`](crate::measurement::STALL_MIN) on: more than one in a thousand operations met it
+/// above that, and the p99.9 is the generator's.
+pub const STALLED_SHARE_MAX: f64 = 0.001;
+/// Answers may wait behind others in the generator for this share of the median response time before a
+/// median below [`LAG_MATTERS_BELOW`] is said to be the generator's, too.
+pub const LAG_SHARE_MAX: f64 = 0.1;
+/// See [`LAG_SHARE_MAX`].
+pub const LAG_MATTERS_BELOW: Duration = Duration::from_millis(1);
+
 /// Why a load says more of the generator than of the server; empty when it does not.
 pub fn generator_limits(measurement: &Measurement) -> Vec<String> {
-    generator_busy(measurement).into_iter().chain(schedule_slipped(measurement)).collect()
+    let limits = [generator_busy, schedule_slipped, generator_stalled, answers_waited];
+    limits.into_iter().filter_map(|limit| limit(measurement)).collect()
 }
 
 /// Whether the generator's busiest thread was at its limit.
@@ -58,6 +69,64 @@ pub fn schedule_slipped(measurement: &Measurement) -> Option<String> {
             latency_text(slip)
         )
     })
+}
+
+/// Whether a thread of the generator stood still for long enough to be seen in the percentiles.
+pub fn generator_stalled(measurement: &Measurement) -> Option<String> {
+    let (thread, stalled) = measurement.most_stalled()?;
+    let of_thread = || measurement.stalls.iter().filter(|stall| stall.thread == thread);
+    let longest = of_thread().max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
+    (stalled.as_secs_f64() > measurement.window.as_secs_f64() * STALLED_SHARE_MAX).then(|| {
+        let length = Duration::try_from_secs_f64(longest.seconds).unwrap_or_default();
+        let from = Duration::try_from_secs_f64(longest.from).unwrap_or_default();
+        let more = match of_thread().count() - 1 {
+            0 => String::new(),
+            more => format!(" (and {} more of at least 100 ms)", count_text(more as u64)),
+        };
+        format!(
+            "the generator stood still for {}, from {} on{more}: what was due or answered meanwhile \
+             waited for it and not for the server",
+            latency_text(length),
+            latency_text(from)
+        )
+    })
+}
+
+/// Whether answers to an open load waited in the generator, behind others, for a good part of their
+/// time. Of a closed load latencies follow from the number of clients, and are not what it asks for.
+pub fn answers_waited(measurement: &Measurement) -> Option<String> {
+    if measurement.slip.is_empty() {
+        return None;
+    }
+    let lag = measurement.receive_lag.quantile(0.99)?;
+    let response = measurement.total().response.quantile(0.99).unwrap_or_default();
+    (lag > SLIP_MAX.max(response.mul_f64(SLIP_SHARE_MAX))).then(|| {
+        format!(
+            "1 % of answers that had arrived waited {} or longer until the generator read them",
+            latency_text(lag)
+        )
+    })
+}
+
+/// Which share of a median response time below a millisecond 1 % of answers waited in the generator,
+/// behind others; `None` where that is no more than [`LAG_SHARE_MAX`], or the median is longer.
+pub fn lag_share(measurement: &Measurement) -> Option<f64> {
+    let lag = measurement.receive_lag.quantile(0.99)?;
+    let median = measurement.total().response.quantile(0.5)?;
+    let share = lag.as_secs_f64() / median.as_secs_f64().max(f64::MIN_POSITIVE);
+    (median < LAG_MATTERS_BELOW && share > LAG_SHARE_MAX).then_some(share)
+}
+
+/// Why latencies below a millisecond are partly the generator's; `None` where they are the server's,
+/// or longer. It makes no trial invalid: throughput and longer latencies stand.
+pub fn lag_in_latencies(measurement: &Measurement) -> Option<String> {
+    let (share, lag) = (lag_share(measurement)?, measurement.receive_lag.quantile(0.99)?);
+    Some(format!(
+        "1 % of answers waited {} or longer behind others until the generator read them, {} % of the \
+         median response time: differences of so much below 1 ms say nothing of the server",
+        latency_text(lag),
+        figure_text(share * 100.0)
+    ))
 }
 
 /// The outcome of one check.
@@ -183,7 +252,7 @@ impl Passages {
 mod tests {
     use super::*;
     use crate::histogram::Latencies;
-    use crate::measurement::OperationFigures;
+    use crate::measurement::{GeneratorStall, OperationFigures};
 
     /// An open load of ten seconds whose operations went out `slip` late and took `response`.
     fn measured(busiest: f64, slip_us: u64, response_us: u64) -> Measurement {
@@ -224,6 +293,40 @@ mod tests {
         check(&measured(0.1, 1_100, 2_000), &["could not keep the schedule"]);
         check(&measured(0.1, 1_100, 20_000), &[]);
         check(&measured(0.95, 5_000, 20_000), &["95.0 %", "could not keep the schedule"]);
+    }
+
+    #[test]
+    fn a_generator_that_stood_still_is_told_whatever_the_load() {
+        let stall = |thread, seconds| GeneratorStall { thread, from: 3.2, seconds };
+        let stalled = |seconds, stalls: &[GeneratorStall]| Measurement {
+            window: Duration::from_secs(seconds),
+            slip: Latencies::default(),
+            stalls: stalls.to_vec(),
+            ..measured(0.1, 10, 1_000)
+        };
+        let why = "the generator stood still for 150 ms, from 3.20 s on";
+        check(&stalled(10, &[stall(0, 0.15)]), &[why]);
+        check(&stalled(160, &[stall(0, 0.15)]), &[]);
+        check(&stalled(160, &[stall(0, 0.1), stall(1, 0.1)]), &[]);
+        check(&stalled(160, &[stall(1, 0.1), stall(1, 0.1)]), &["(and 1 more of at least 100 ms)"]);
+    }
+
+    #[test]
+    fn answers_that_waited_in_the_generator_are_told_when_it_matters() {
+        let lagged = |lag_us, response_us| {
+            let mut of = measured(0.1, 10, response_us);
+            of.receive_lag.record_many(Duration::from_micros(lag_us), 100);
+            of
+        };
+        check(&lagged(990, 1_000), &[]);
+        check(&lagged(1_100, 2_000), &["answers that had arrived waited 1.1"]);
+        check(&lagged(1_100, 20_000), &[]);
+        check(&Measurement { slip: Latencies::default(), ..lagged(1_100, 2_000) }, &[]);
+        let note = |lag_us, response_us| lag_in_latencies(&lagged(lag_us, response_us));
+        assert_eq!(note(40, 500), None);
+        assert_eq!(note(400, 1_100), None);
+        let why = note(60, 500).expect("12 % of half a millisecond");
+        assert!(why.contains("12.0 % of the median response time"), "{why}");
     }
 
     #[test]

@@ -140,6 +140,9 @@ pub(super) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     add(limits::row(&sides));
     let shared = record.header.environment.shared_with_servers;
     add(plain("load generator", &sides, Weight::Decides, |side| limits::generator(side, shared)));
+    if let Some(row) = limits::receive_lag(&sides) {
+        add((row, None));
+    }
     add(plain("version", &sides, Weight::Matters, |side| {
         format!("{} {}", side.is.kind, side.is.version.as_deref().unwrap_or("of unknown version"))
     }));

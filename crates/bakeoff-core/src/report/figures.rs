@@ -124,6 +124,8 @@ pub(super) enum Quantity {
     Service(Point),
     /// From due to sent, where nothing but the generator was in the way.
     Slip(Point),
+    /// How long answers that were ready waited behind others in the generator.
+    ReceiveLag(Point),
     /// Response times of more than an hour.
     Beyond,
     /// All failures.
@@ -206,6 +208,9 @@ impl Quantity {
             Self::Response(point) => return format!("response time {}", point.words().0),
             Self::Service(point) => return format!("service time {}", point.words().0),
             Self::Slip(point) => return format!("generator's slip {}", point.words().0),
+            Self::ReceiveLag(point) => {
+                return format!("generator's receive lag {}", point.words().0);
+            }
             Self::Beyond => "responses beyond 1 h",
             Self::Errors => "errors",
             Self::ErrorShare => "errors, of all",
@@ -246,6 +251,7 @@ impl Quantity {
             Self::Response(point) => return format!("response_{}_ms", point.words().1),
             Self::Service(point) => return format!("service_{}_ms", point.words().1),
             Self::Slip(point) => return format!("slip_{}_ms", point.words().1),
+            Self::ReceiveLag(point) => return format!("receive_lag_{}_ms", point.words().1),
             Self::Beyond => "responses_beyond_one_hour",
             Self::Errors => "errors",
             Self::ErrorShare => "error_share",
@@ -295,6 +301,7 @@ impl Quantity {
             Self::Response(_)
             | Self::Service(_)
             | Self::Slip(_)
+            | Self::ReceiveLag(_)
             | Self::StaleAge(_)
             | Self::CpuPerOperation => Unit::Milliseconds,
             Self::CpuNodeMax
@@ -477,6 +484,11 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     ]);
     for point in Point::ALL {
         figures.insert(Quantity::Slip(point), point.of(&whole.slip));
+    }
+    if !whole.receive_lag.is_empty() {
+        for point in [Point::P50, Point::P99, Point::Slowest] {
+            figures.insert(Quantity::ReceiveLag(point), point.of(&whole.receive_lag));
+        }
     }
     figures.extend(highest_rate(trial).map(|rate| (Quantity::HighestRate, Figure::Value(rate))));
     figures.extend(stale(&whole.staleness));

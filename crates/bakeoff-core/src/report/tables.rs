@@ -220,6 +220,12 @@ fn rows(of: &Comparison) -> Vec<Row> {
         let slips = [Point::P50, Point::P99, Point::Slowest];
         rows.extend(slips.map(|point| Row::Of(Quantity::Slip(point))));
     }
+    for point in [Point::P99, Point::Slowest] {
+        let lag = Quantity::ReceiveLag(point);
+        if any(lag) && (of.is_open() || point == Point::P99) {
+            rows.push(Row::Of(lag));
+        }
+    }
     if any(Quantity::Beyond) {
         rows.push(Row::Of(Quantity::Beyond));
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
-    EXAMPLES_MAX, Errors, Handshakes, Measurement, OperationFigures, SENT_MAX, SILENCE_MIN, Second,
-    SecondFigures, Silence, TargetFigures, longest,
+    EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, SENT_MAX,
+    SILENCE_MIN, Second, SecondFigures, Silence, TargetFigures, longest, longest_stalls,
 };
 use bakeoff_core::staleness::Staleness;
 
@@ -36,6 +36,12 @@ pub(super) struct Slice {
     pub(super) slip: Latencies,
     /// When operations were sent, in nanoseconds since measuring began, as long as that is sampled.
     pub(super) sent: Vec<u64>,
+    pub(super) timer_lag: Latencies,
+    pub(super) receive_lag: Latencies,
+    /// How many answers were the first of their batch, and waited behind none.
+    pub(super) prompt: u64,
+    /// From when to when the worker stood still.
+    pub(super) stalls: Vec<Span>,
     pub(super) connection_errors: Errors,
     pub(super) disconnected: Duration,
     pub(super) warmup_operations: u64,
@@ -62,6 +68,10 @@ impl Slice {
             handshakes: Handshakes::default(),
             slip: Latencies::default(),
             sent: Vec::new(),
+            timer_lag: Latencies::default(),
+            receive_lag: Latencies::default(),
+            prompt: 0,
+            stalls: Vec::new(),
             connection_errors: Errors::default(),
             disconnected: Duration::ZERO,
             warmup_operations: 0,
@@ -83,6 +93,10 @@ impl Slice {
         self.handshakes = Handshakes::default();
         self.slip.clear();
         self.sent.clear();
+        self.timer_lag.clear();
+        self.receive_lag.clear();
+        self.prompt = 0;
+        self.stalls.clear();
         self.connection_errors = Errors::default();
         self.disconnected = Duration::ZERO;
         self.warmup_operations = 0;
@@ -145,6 +159,8 @@ pub(super) struct Collector {
     silences: Vec<Vec<Span>>,
     /// Of each worker.
     sent: Vec<Vec<u64>>,
+    /// Of each worker.
+    stalls: Vec<Vec<Span>>,
     last_end: Option<Instant>,
     measurement: Measurement,
     seconds: Seconds,
@@ -161,6 +177,7 @@ impl Collector {
         Self {
             silences: vec![Vec::new(); recycle.len()],
             sent: vec![Vec::new(); recycle.len()],
+            stalls: vec![Vec::new(); recycle.len()],
             seconds,
             total: vec![OperationFigures::default(); names.len()],
             names,
@@ -198,7 +215,11 @@ impl Collector {
         self.silences[worker].append(&mut slice.silences);
         self.sent[worker].append(&mut slice.sent);
         measurement.handshakes.merge(&slice.handshakes);
+        self.stalls[worker].append(&mut slice.stalls);
         measurement.slip.merge(&slice.slip);
+        measurement.timer_lag.merge(&slice.timer_lag);
+        measurement.receive_lag.merge(&slice.receive_lag);
+        measurement.receive_lag.record_many(Duration::ZERO, slice.prompt);
         measurement.connection_errors.count += slice.connection_errors.count;
         measurement.connection_errors.examples.extend(slice.connection_errors.examples.clone());
         measurement.connection_errors.examples.truncate(EXAMPLES_MAX);
@@ -289,6 +310,7 @@ impl Collector {
         self.measurement.window = end.saturating_duration_since(window.measure);
         self.measurement.silences = silences(&self.silences, window.measure, end);
         self.measurement.sent = first_sent(&self.sent);
+        self.measurement.stalls = stalls(&self.stalls, window.measure);
         self.measurement.operations = self.names.into_iter().zip(self.total).collect();
         self.measurement
     }
@@ -303,6 +325,21 @@ fn first_sent(of_workers: &[Vec<u64>]) -> Vec<u64> {
     sent.sort_unstable();
     sent.truncate(SENT_MAX);
     sent
+}
+
+/// When workers stood still; all of it lies within the window.
+fn stalls(of_workers: &[Vec<Span>], measure: Instant) -> Vec<GeneratorStall> {
+    let of_worker = |(thread, spans): (u32, &Vec<Span>)| {
+        let told = |&(from, to): &Span| GeneratorStall {
+            thread,
+            from: (from - measure).as_secs_f64(),
+            seconds: (to - from).as_secs_f64(),
+        };
+        spans.iter().map(told).collect::<Vec<_>>()
+    };
+    let mut stalls = (0..).zip(of_workers).flat_map(of_worker).collect();
+    longest_stalls(&mut stalls);
+    stalls
 }
 
 /// When all workers were silent, within the window.

@@ -5,10 +5,11 @@
 //! session. Where a moment matters the clock is read there and the reading handed on.
 //!
 //! Not here: connections that come and go (`connecting`), what is due at each node in an open load
-//! (`lanes`), adding up what workers measured (`collector`), what an operation is (`work`).
+//! (`lanes`), how late the loop itself is (`lateness`), adding up what workers measured (`collector`), what an operation is (`work`).
 
 mod connecting;
 mod lanes;
+mod lateness;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,6 +30,7 @@ use super::transport::Target;
 use super::work::{Done, Failure, Moments, NotIssued, Session as _, Success, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, told_apart};
 pub(super) use lanes::Lane;
+use lateness::Attention;
 
 /// How often timeouts and reconnections are looked after.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
@@ -81,6 +83,7 @@ pub(super) struct Worker<'a, W: Work> {
     resting: BinaryHeap<Reverse<(Instant, usize)>>,
     /// What the timer was last set for.
     timer_set_for: Option<Instant>,
+    attention: Attention,
     /// Whether the load has begun: clients that connect before that wait for it.
     begun_load: bool,
     exhausted: bool,
@@ -133,6 +136,7 @@ impl<'a, W: Work> Worker<'a, W> {
             lanes,
             resting: BinaryHeap::new(),
             timer_set_for: None,
+            attention: Attention::new(now),
             begun_load: false,
             exhausted: false,
             spare_ticket: None,
@@ -213,14 +217,21 @@ impl<'a, W: Work> Worker<'a, W> {
         }
 
         let mut events = Events::with_capacity(1024);
-        let mut scan_at = clock::now() + SCAN_EVERY;
+        let mut now = clock::now();
+        let mut scan_at = now + SCAN_EVERY;
         let mut interrupted_at = None;
+        self.attention = Attention::new(now);
         loop {
-            let spins_from = self.set_timer()?;
-            let wait = if spins_from.is_some() { Duration::ZERO } else { SCAN_EVERY };
+            let spins = self.set_timer(now)?;
+            let wait = if spins { Duration::ZERO } else { SCAN_EVERY };
             self.poll.poll(&mut events, Some(wait)).or_else(ignore_interrupt)?;
-            if let Some(from) = spins_from.filter(|_| events.is_empty()) {
-                self.spun += clock::now() - from;
+            // A closed load that waits for answers alone has no moment to be late at.
+            if self.is_open() || self.attention.wake_at.is_some() {
+                let woke = clock::now();
+                self.note_wake(woke);
+                if spins && events.is_empty() {
+                    self.spun += woke - now;
+                }
             }
             for event in &events {
                 if event.token() != TIMER {
@@ -232,7 +243,8 @@ impl<'a, W: Work> Worker<'a, W> {
             } else {
                 self.wake_resting();
             }
-            let now = clock::now();
+            now = clock::now();
+            self.note_end_of_loop(now);
             if now < scan_at {
                 continue;
             }
@@ -255,6 +267,7 @@ impl<'a, W: Work> Worker<'a, W> {
             if self.is_over(now) && self.clients.iter().all(Client::is_quiet) {
                 break;
             }
+            now = clock::now();
         }
         let aborted = self.shared.aborted.load(Ordering::Relaxed);
         self.finish(interrupted_at.is_some() || aborted);
@@ -351,6 +364,9 @@ impl<'a, W: Work> Worker<'a, W> {
                 }
             };
             let now = clock::now();
+            if read_at.is_none() {
+                self.attention.note_read(now, self.window.measure, &mut self.slice);
+            }
             read_at = Some(now);
             self.slice.bytes_received += count as u64;
             let received = if count == 0 {
@@ -548,7 +564,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 Some(lane) => match lane.next_due {
                     Some(due) if due <= now => due,
                     _ => {
-                        lane.starved = false;
+                        lane.wait();
                         if !self.clients[index].idle {
                             self.clients[index].idle = true;
                             lane.idle.push_back(index);
@@ -595,8 +611,8 @@ impl<'a, W: Work> Worker<'a, W> {
             return false;
         }
         if let Some(lane) = lane {
-            if measured && !self.lanes[lane].starved {
-                self.slice.slip.record(now.saturating_duration_since(due));
+            if measured && let Some(slip) = self.lanes[lane].slip(due, now) {
+                self.slice.slip.record(slip);
             }
             if measured && self.part.sample_sent > 0 {
                 self.sample_sent(lane, now);
@@ -676,25 +692,25 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    /// Sets the timer for what is due next. When that is so soon that sleeping is not wanted, the
-    /// time now.
-    fn set_timer(&mut self) -> io::Result<Option<Instant>> {
+    /// Sets the timer for what is due next. Whether that is so soon that sleeping is not wanted.
+    fn set_timer(&mut self, now: Instant) -> io::Result<bool> {
         let next_rested = self.resting.peek().map(|Reverse((until, _))| *until);
         let next_due = self.first_due().map(|(_, due)| due);
         let Some(due) = next_due.or(next_rested) else {
-            return Ok(None);
+            return Ok(false);
         };
-        let now = clock::now();
+        // What is past is not waited for any more.
+        self.attention.wake_at = (due > now).then_some(due);
         let wait = due.saturating_duration_since(now);
         if wait <= self.part.spin && !self.part.spin.is_zero() {
-            return Ok(Some(now));
+            return Ok(true);
         }
         // Setting a timer costs more than most of what is done here, so it is done once for each time.
         if wait < SCAN_EVERY && self.timer_set_for != Some(due) {
             self.timer.set(wait.saturating_sub(self.part.spin))?;
             self.timer_set_for = Some(due);
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// Hands the figures of past seconds over when a new one has begun.

@@ -133,12 +133,15 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "response": latencies(&total.response, total.verified > 0),
         "service": latencies(&total.service, total.verified > 0),
         "slip": latencies(&measurement.slip, true),
+        "timer_lag": latencies(&measurement.timer_lag, true),
+        "receive_lag": latencies(&measurement.receive_lag, true),
         "waited_for_client_share": part.waited(),
         "generator": {
             "cpu_share": measurement.generator_busiest,
             "cpu_us_per_request": micros(part.cpu_per_request()),
             "threads": measurement.generator_threads,
             "peak_rss_bytes": peak_rss_bytes,
+            "stalls": measurement.stalls,
         },
         "by_request": by_request,
         "seconds": part.seconds.iter().map(second).collect::<Vec<_>>(),
@@ -214,7 +217,8 @@ mod tests {
         assert_eq!(json["statuses"], json!({"200": 900, "500": 100}));
         assert_eq!(json["slip"]["max_us"], 12.007);
         let generator = json!({
-            "cpu_share": 0.25, "cpu_us_per_request": 10.0, "threads": 2, "peak_rss_bytes": 12 << 20
+            "cpu_share": 0.25, "cpu_us_per_request": 10.0, "threads": 2, "peak_rss_bytes": 12 << 20,
+            "stalls": []
         });
         assert_eq!(json["generator"], generator);
         assert_eq!((&json["valid"], &json["reasons"]), (&json!(true), &json!([])));

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use bakeoff_core::check;
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::Second;
 use bakeoff_core::report::Style;
@@ -268,6 +269,9 @@ impl Page {
             vec![("response", &total.response), ("service", &total.service)];
         if open {
             columns.push(("slip", &part.measurement.slip));
+            if !part.measurement.receive_lag.is_empty() {
+                columns.push(("receive lag", &part.measurement.receive_lag));
+            }
         }
         let mut rows = vec![head("", columns.iter().map(|(name, _)| *name))];
         let mut row = |name: &str, of: &dyn Fn(&Latencies) -> Option<Duration>| {
@@ -280,6 +284,9 @@ impl Page {
         row("max", &Latencies::max);
         row("mean", &Latencies::mean);
         self.table(&rows);
+        if let Some(note) = check::lag_in_latencies(&part.measurement) {
+            self.line(None, &note);
+        }
         if let Some(waited) = part.waited().filter(|&share| share >= 0.01) {
             let text = format!(
                 "{} of requests waited for a free client or a connection: their wait is in the response \
@@ -534,6 +541,21 @@ FAILED: --fail-if `mean > 5ms`: mean is 6.00 ms
             shown.contains("\nnot valid: the generator could not keep the schedule"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn latencies_below_a_millisecond_are_shown_with_how_long_answers_waited_in_the_generator() {
+        let mut quick = part(1000.0, 2);
+        quick.measurement.receive_lag.record_many(Duration::from_micros(30), 1000);
+        let shown = text(&result(quick.clone(), &[]), PLAIN);
+        assert!(shown.contains("\n       response  service     slip  receive lag\n"), "{shown}");
+        assert!(!shown.contains("behind others"), "{shown}");
+        let figures = quick.measurement.operations.values_mut().next().unwrap();
+        figures.response.record_many(Duration::from_micros(200), 2000);
+        let shown = text(&result(quick, &[]), PLAIN);
+        let note =
+            "\n1 % of answers waited 30.0 µs or longer behind others until the generator read them";
+        assert!(shown.contains(note), "{shown}");
     }
 
     #[test]

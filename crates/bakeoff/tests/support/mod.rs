@@ -24,7 +24,8 @@ use tempfile::TempDir;
 pub(crate) const AUDITS: [&str; 2] = ["after the load", "after kill -9 and restart of all nodes"];
 
 /// Checks that fail honest systems too where the machine has no time for them or the generator.
-pub(crate) const OF_THE_MACHINE: [&str; 4] = ["generator", "schedule", "steal", "stationary"];
+pub(crate) const OF_THE_MACHINE: [&str; 6] =
+    ["generator", "schedule", "timers", "receive lag", "steal", "stationary"];
 
 /// Whether a trial is not valid for this reason since the machine had no time for it.
 pub(crate) fn is_of_the_machine(why: &str) -> bool {

@@ -3,8 +3,9 @@
 //! Not here: what the rows of a sheet weigh together (`fairness`), whether a limit held a node back
 //! (`nodes`).
 
-use super::{Row, Side, UNKNOWN, Weight, by_group, plain};
-use crate::check::{CheckName, Verdict};
+use super::{NOT_MEASURED, Row, Side, UNKNOWN, Weight, by_group, percent, plain};
+use crate::check::{self, CheckName, Verdict};
+use crate::measurement::Measurement;
 use crate::record::TrialRecord;
 use crate::stats::and;
 use crate::study::{self, Limits};
@@ -96,6 +97,25 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
         })
         .collect();
     (row, Some(format!("the contenders are not held to the same limits: {}", held.join(", "))))
+}
+
+/// For how much of latencies below a millisecond answers waited in the generator, at the most of any
+/// trial; no row where nothing of it is recorded.
+pub(super) fn receive_lag(sides: &[Side<'_>]) -> Option<Row> {
+    let recorded = sides.iter().flat_map(measured).any(|of| !of.receive_lag.is_empty());
+    let (row, _) = plain("answers waited in the generator", sides, Weight::Matters, |side| {
+        let share = measured(side).filter_map(check::lag_share).max_by(f64::total_cmp);
+        match share {
+            _ if measured(side).next().is_none() => NOT_MEASURED.to_owned(),
+            None => "no tenth of a median below 1 ms".to_owned(),
+            Some(share) => format!("up to {} of a median below 1 ms", percent(share)),
+        }
+    });
+    recorded.then_some(row)
+}
+
+fn measured<'a>(side: &'a Side<'a>) -> impl Iterator<Item = &'a Measurement> {
+    side.trials.iter().flat_map(|trial| &trial.stages).map(|stage| &stage.measurement)
 }
 
 /// Where the load comes from. `shared`: the machine is the servers' too.

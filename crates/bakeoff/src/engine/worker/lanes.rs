@@ -6,7 +6,7 @@
 //! Not here: which operations and clients a lane has (`bakeoff_core::lanes`).
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::schedule::OpenSchedule;
@@ -33,12 +33,54 @@ pub(in crate::engine) struct Lane {
     pub(super) idle: VecDeque<usize>,
     /// Whether an operation is due that no client is free for.
     pub(super) starved: bool,
+    /// From when to when the worker was late while something fell due, as far as that has not begun.
+    held_up: VecDeque<(Instant, Instant)>,
 }
+
+/// So many times are kept in which operations were held up that still wait for a client.
+const HELD_UP_MAX: usize = 4096;
 
 impl Lane {
     pub(in crate::engine) fn new(node: usize, schedule: OpenSchedule, count: Option<u64>) -> Self {
-        let idle = VecDeque::new();
-        Self { node, schedule, left: count, next_due: None, idle, starved: false }
+        Self {
+            node,
+            schedule,
+            left: count,
+            next_due: None,
+            idle: VecDeque::new(),
+            starved: false,
+            held_up: VecDeque::new(),
+        }
+    }
+
+    /// The worker was late: whatever fell due meanwhile was held up by it.
+    pub(super) fn hold_up(&mut self, from: Instant, to: Instant) {
+        if self.held_up.len() == HELD_UP_MAX {
+            self.held_up.pop_front();
+        }
+        if self.next_due.is_some_and(|due| due <= to) {
+            self.held_up.push_back((from, to));
+        }
+    }
+
+    /// How late an operation went out by the worker's own doing; `None` where it waited for a client
+    /// alone. Operations are asked for in the order in which they are due.
+    #[inline]
+    pub(super) fn slip(&mut self, due: Instant, now: Instant) -> Option<Duration> {
+        if !self.starved {
+            return Some(now.saturating_duration_since(due));
+        }
+        while self.held_up.front().is_some_and(|&(_, to)| to < due) {
+            self.held_up.pop_front();
+        }
+        let &(from, to) = self.held_up.front()?;
+        (from <= due).then(|| to - due)
+    }
+
+    /// A client is free and nothing is due.
+    pub(super) fn wait(&mut self) {
+        self.starved = false;
+        self.held_up.clear();
     }
 
     /// Goes on to the operation that is due next, from the beginning of the load.

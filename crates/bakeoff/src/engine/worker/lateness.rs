@@ -1,0 +1,99 @@
+//! How late the worker itself was: at its timers, at answers that were ready, at all.
+//!
+//! A generator that stands still delays what is due and what is answered, and without this nothing
+//! would tell it from a server that does. All of it comes from readings of the clock that the loop
+//! takes anyway.
+//!
+//! Not here: what follows from it (`bakeoff_core::check`).
+
+use std::time::{Duration, Instant};
+
+use bakeoff_core::measurement::STALL_MIN;
+
+use super::super::collector::Slice;
+use super::super::work::Work;
+use super::{SCAN_EVERY, Worker};
+
+/// So late a wake-up holds operations up that fall due meanwhile.
+const LATE_MIN: Duration = Duration::from_millis(1);
+/// `epoll_wait` counts in milliseconds, and rounds up.
+const ROUNDING: Duration = Duration::from_millis(1);
+
+/// What a worker knows of its own lateness.
+pub(super) struct Attention {
+    /// When the loop last came to its end, and went to sleep.
+    since: Instant,
+    /// When it asked to be woken, where that was still to come.
+    pub(super) wake_at: Option<Instant>,
+    /// When the first answer of those that are ready was read.
+    batch_began: Option<Instant>,
+}
+
+impl Attention {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { since: now, wake_at: None, batch_began: None }
+    }
+
+    /// An answer has been read: notes how long it waited behind others that were ready.
+    #[inline]
+    pub(super) fn note_read(&mut self, now: Instant, measure: Instant, slice: &mut Slice) {
+        match self.batch_began {
+            Some(began) if began >= measure => {
+                slice.receive_lag.record(now.saturating_duration_since(began));
+            }
+            Some(_) => {}
+            None => {
+                self.batch_began = Some(now);
+                slice.prompt += u64::from(now >= measure);
+            }
+        }
+    }
+
+    /// When the loop had to go on at the latest, had nobody held it up.
+    fn latest(&self) -> Instant {
+        let scan_at = self.since + SCAN_EVERY;
+        self.wake_at.map_or(scan_at, |at| at.min(scan_at))
+    }
+}
+
+impl<W: Work> Worker<'_, W> {
+    /// The worker is awake: notes how late it is at its timer, and what was held up by that.
+    pub(super) fn note_wake(&mut self, now: Instant) {
+        let attention = &self.attention;
+        if let Some(at) = attention.wake_at
+            && now >= at
+            && at >= self.window.measure
+        {
+            self.slice.timer_lag.record(now - at);
+        }
+        let scan_at = attention.since + SCAN_EVERY + ROUNDING;
+        let from = attention.wake_at.map_or(scan_at, |at| at.min(scan_at));
+        if now.saturating_duration_since(from) >= LATE_MIN {
+            self.lanes.iter_mut().for_each(|lane| lane.hold_up(from, now));
+        }
+    }
+
+    /// The loop has come to its end: notes whether it stood still since it last did.
+    #[inline]
+    pub(super) fn note_end_of_loop(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.attention.since) >= STALL_MIN {
+            self.note_stall(now);
+        }
+        self.attention.since = now;
+        self.attention.batch_began = None;
+        self.attention.wake_at = None;
+    }
+
+    #[cold]
+    fn note_stall(&mut self, now: Instant) {
+        let attention = &self.attention;
+        let latest = attention.latest();
+        // Something to read may have woken it before.
+        let from = attention.batch_began.map_or(latest, |began| began.min(latest));
+        let from = from.max(self.window.measure);
+        let to = self.window.end.map_or(now, |end| now.min(end));
+        if to.saturating_duration_since(from) >= STALL_MIN {
+            self.slice.stalls.push((from, to));
+        }
+    }
+}
