@@ -295,10 +295,6 @@ impl Contender {
             let failed = self.failed();
             caveats.push(format!("{} of {name}'s operations {failed}", share_text(share)));
         }
-        let (failed, run) = (self.audits_failed(), self.trials.len());
-        if failed > 0 {
-            caveats.push(format!("{failed} of {name}'s {} failed an audit", trials_text(run)));
-        }
         if self.untrue_answers() > 0.0 {
             caveats.push(format!("{name} gave wrong or stale answers"));
         }
@@ -313,10 +309,27 @@ impl Contender {
                 && !rates.is_empty()
                 && self.valid().all(TrialFigures::kept_up),
             left_out: self.left_out(place, rates.is_empty()),
+            failed: self.own_failures(),
             rates,
             p99,
             caveats,
         }
+    }
+
+    /// Which of its trials failed through its own doing, and how, as a clause.
+    fn own_failures(&self) -> Option<String> {
+        let own: Vec<&TrialFigures> =
+            self.trials.iter().filter(|trial| trial.cause == Some(Cause::System)).collect();
+        let first = own.first()?.invalid_because.first()?;
+        let how = if own.len() == self.audits_failed() {
+            "failed an audit".to_owned()
+        } else {
+            let how = first.split_once("; ").map_or(first.as_str(), |(how, _)| how);
+            let more = if own.len() > 1 { ", …" } else { "" };
+            format!("failed through its own doing ({how}{more})")
+        };
+        let (name, of) = (&self.system, trials_text(self.trials.len()));
+        Some(format!("{} of {name}'s {of} {how}", own.len()))
     }
 
     /// Why it is not ranked, if it is not.
@@ -340,6 +353,27 @@ impl Contender {
             return Some(format!("{name} kept its objective under {place} at no rate"));
         }
         no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
+    }
+
+    /// Whose doing its invalid trials are: `the machine's doing in 2, its own in 1`.
+    fn causes(&self) -> String {
+        let words = [
+            (Cause::System, "its own doing"),
+            (Cause::Machine, "the machine's doing"),
+            (Cause::Generator, "the generator's doing"),
+            (Cause::User, "the study's or the user's doing"),
+            (Cause::Unclear, "nobody knows whose doing"),
+        ];
+        let count = |cause| self.trials.iter().filter(|trial| trial.cause == Some(cause)).count();
+        let known = words.into_iter().map(|(cause, words)| (count(cause), words));
+        let known: Vec<(usize, &str)> = known.filter(|(count, _)| *count > 0).collect();
+        match known.as_slice() {
+            [(_, only)] => (*only).to_owned(),
+            several => {
+                let each = several.iter().map(|(count, words)| format!("{words} in {count}"));
+                each.collect::<Vec<_>>().join(", ")
+            }
+        }
     }
 
     /// In how many valid trials a search did not find the highest rate, in words.
@@ -386,7 +420,10 @@ impl Contender {
             findings.push(format!("{name} has no valid trial under {place}"));
         } else if invalid > 0 {
             let of = trials_text(run);
-            findings.push(format!("{invalid} of {of} of {name} under {place} not valid, not used"));
+            let causes = self.causes();
+            findings.push(format!(
+                "{invalid} of {of} of {name} under {place} not valid, not used ({causes})"
+            ));
         }
         if self.valid().any(|trial| trial.keys_exhausted) {
             findings.push(format!(

@@ -86,6 +86,11 @@ fn judgement(of: &Judgement) -> Value {
         "rounds": of.rounds,
         "corrected_for": of.family,
         "verdict": of.verdict_name(),
+        "p_value_alone": of.answer.map(|answer| answer.p_value),
+        "medians_at_worst": of.worst.map(|(a, b)| {
+            let at_worst = |value| number(of.quantity, Figure::from(Some(value)));
+            [at_worst(a), at_worst(b)]
+        }),
         "would_have_seen_ratio": would_have_seen,
         "words": of.words(),
     })

@@ -8,13 +8,15 @@
 //!
 //! Not here: the statistics (`stats::judge`), tables of it (`tables`).
 
+use crate::check::Cause;
 use crate::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
+use crate::stats::rounds::{Better, Rounds, Withheld, Yield, medians};
 use crate::stats::{
     Comparing, Figure, interval_text, least_text, ratio_text, would_have_seen_text,
 };
 use crate::workload::mix64;
 
-use super::comparison::Contender;
+use super::comparison::{Contender, TrialFigures};
 use super::figures::{Point, Quantity};
 
 /// What is judged, the leading one first where it leads.
@@ -65,7 +67,8 @@ pub(super) struct Judgement {
     pub(super) quantity: Quantity,
     /// Whether it is what the load was run for.
     pub(super) leading: bool,
-    /// Medians of the trials that were compared, in the quantity's unit.
+    /// Medians of the trials that were compared, in the quantity's unit; of all valid ones where none
+    /// were.
     pub(super) medians: (Figure, Figure),
     /// Rounds in which both had a valid trial with this figure.
     pub(super) rounds: usize,
@@ -75,6 +78,9 @@ pub(super) struct Judgement {
     pub(super) answer: Option<Answer>,
     /// The 95 % bootstrap interval of this ratio of medians alone, uncorrected.
     pub(super) bootstrap: Option<(f64, f64)>,
+    /// The medians with trials that failed through the system's own doing taken as the worst there is:
+    /// nothing done, or an infinite latency. `None` where no such trial is known of the two.
+    pub(super) worst: Option<(f64, f64)>,
     /// What follows.
     pub(super) verdict: JudgedAs,
 }
@@ -92,6 +98,13 @@ pub(super) enum JudgedAs {
         /// [`judge::SEEN_WITH`].
         would_have_seen: f64,
     },
+    /// The valid rounds show a difference, and it is not claimed.
+    Withheld {
+        /// Whether they show the first's figure as the higher one.
+        higher: bool,
+        /// Why it is not claimed.
+        why: Withheld,
+    },
     /// Fewer than [`crate::stats::TRIALS_MIN`] rounds.
     TooFew,
     /// It was not looked for, because of this.
@@ -102,7 +115,7 @@ impl Judgement {
     /// Every pair of those that take part, under each judged quantity that any of them has.
     pub(super) fn all(contenders: &[&Contender], led_by: LedBy, seed: u64) -> Vec<Self> {
         let mut judgements = Vec::new();
-        let mut questions = Vec::new();
+        let (mut questions, mut all_rounds) = (Vec::new(), Vec::new());
         let leading = led_by.quantity();
         let kept_up = led_by == LedBy::Response;
         let known = |quantity: &Quantity| {
@@ -118,13 +131,17 @@ impl Judgement {
                         }
                         _ => None,
                     };
-                    let rounds = rounds(a, b, quantity);
-                    let medians = (a.shown(quantity), b.shown(quantity));
-                    let (count, pairs) = match &rounds {
-                        Ok(pairs) => (pairs.len(), pairs.clone()),
-                        Err(_) => (0, Vec::new()),
+                    let (rounds, not_comparable) = match rounds(a, b, quantity) {
+                        Ok(rounds) => (rounds, None),
+                        Err(why) => (Rounds::default(), Some(why)),
                     };
-                    let why = refused.or(rounds.err());
+                    let pairs = rounds.valid();
+                    let count = pairs.len();
+                    let medians = match medians(&pairs) {
+                        Some((a, b)) => (Figure::Value(a), Figure::Value(b)),
+                        None => (a.shown(quantity), b.shown(quantity)),
+                    };
+                    let why = refused.or(not_comparable);
                     // What is not judged is no part of the family: it has no trials there.
                     let trials = if why.is_some() { Vec::new() } else { pairs };
                     let trials = Trials::ByRound(trials);
@@ -136,6 +153,8 @@ impl Judgement {
                         leading: quantity == leading,
                         scale: Scale::Ratio,
                     });
+                    let worst = rounds.any_failed().then(|| rounds.worst_medians(better(quantity)));
+                    all_rounds.push(rounds);
                     judgements.push(Self {
                         a: a.system.clone(),
                         b: b.system.clone(),
@@ -146,6 +165,7 @@ impl Judgement {
                         family: 0,
                         answer: None,
                         bootstrap,
+                        worst: worst.flatten(),
                         verdict: why.map_or(JudgedAs::TooFew, JudgedAs::NotJudged),
                     });
                 }
@@ -153,14 +173,21 @@ impl Judgement {
         }
         let answers = judge::judge(&questions, Correction::Steps);
         let family = answers.iter().flatten().count();
-        for (judgement, answer) in judgements.iter_mut().zip(answers) {
+        for ((judgement, answer), rounds) in judgements.iter_mut().zip(answers).zip(all_rounds) {
             judgement.family = family;
             let Some(answer) = answer else { continue };
-            judgement.verdict = match answer.finding {
-                Finding::Higher => JudgedAs::Higher,
-                Finding::Lower => JudgedAs::Lower,
-                Finding::NoneShown { would_have_seen } => JudgedAs::NoneShown { would_have_seen },
-            };
+            let better = better(judgement.quantity);
+            judgement.verdict =
+                match (rounds.withheld(&answer, Scale::Ratio, better), answer.finding) {
+                    (Some(why), finding) => {
+                        JudgedAs::Withheld { higher: finding == Finding::Higher, why }
+                    }
+                    (None, Finding::Higher) => JudgedAs::Higher,
+                    (None, Finding::Lower) => JudgedAs::Lower,
+                    (None, Finding::NoneShown { would_have_seen }) => {
+                        JudgedAs::NoneShown { would_have_seen }
+                    }
+                };
             judgement.answer = Some(answer);
         }
         judgements
@@ -168,13 +195,21 @@ impl Judgement {
 
     /// The same seen from `a`: what the sentence asks for.
     pub(super) fn comparing(&self, a: &str, b: &str) -> Option<Comparing> {
-        let answer = self.answer?;
-        let answer = match () {
-            () if self.a == a && self.b == b => answer,
-            () if self.a == b && self.b == a => answer.turned(),
-            () => return None,
+        let comparing = Comparing {
+            answer: self.answer?,
+            rounds: self.rounds,
+            medians: (self.medians.0.value()?, self.medians.1.value()?),
+            withheld: match self.verdict {
+                JudgedAs::Withheld { why, .. } => Some(why),
+                _ => None,
+            },
+            worst: self.worst,
         };
-        Some(Comparing { answer, rounds: self.rounds })
+        match () {
+            () if self.a == a && self.b == b => Some(comparing),
+            () if self.a == b && self.b == a => Some(comparing.turned()),
+            () => None,
+        }
     }
 
     /// The ratio, `–` where there is none.
@@ -198,6 +233,7 @@ impl Judgement {
             JudgedAs::Higher => "higher".to_owned(),
             JudgedAs::Lower => "lower".to_owned(),
             JudgedAs::NoneShown { .. } => "none shown".to_owned(),
+            JudgedAs::Withheld { .. } => "not claimed".to_owned(),
             JudgedAs::TooFew => "too few".to_owned(),
             JudgedAs::NotJudged(_) => "not judged".to_owned(),
         }
@@ -225,6 +261,21 @@ impl Judgement {
         match (&self.verdict, self.answer) {
             (JudgedAs::Higher, Some(answer)) => claim(a, b, answer),
             (JudgedAs::Lower, Some(answer)) => claim(b, a, answer.turned()),
+            (JudgedAs::Withheld { higher, why }, Some(answer)) => {
+                let better = if *higher == (better(self.quantity) == Better::More) { a } else { b };
+                let seen = if *higher { claim(a, b, answer) } else { claim(b, a, answer.turned()) };
+                let why = match why {
+                    Withheld::Failed(1) => "1 trial failed through its own doing".to_owned(),
+                    Withheld::Failed(trials) => {
+                        format!("{trials} trials failed through its own doing")
+                    }
+                    Withheld::Unclear(_) => {
+                        "with what was measured in the trials that were not steady it is not shown"
+                            .to_owned()
+                    }
+                };
+                format!("{seen}, and {better} is not said to be better: {why}")
+            }
             (JudgedAs::NotJudged(why), _) => format!("{what} of {a} and {b} not judged: {why}"),
             (JudgedAs::NoneShown { would_have_seen }, _) => {
                 let seen = would_have_seen_text(*would_have_seen);
@@ -240,6 +291,7 @@ impl Judgement {
             JudgedAs::Higher => "higher",
             JudgedAs::Lower => "lower",
             JudgedAs::NoneShown { .. } => "none-shown",
+            JudgedAs::Withheld { .. } => "not-claimed",
             JudgedAs::TooFew => "too-few",
             JudgedAs::NotJudged(_) => "not-judged",
         }
@@ -259,30 +311,53 @@ pub(super) fn what(quantity: Quantity) -> String {
     }
 }
 
-/// Both systems' figures of each round in which both have a valid trial with one; or why they cannot
-/// be compared as ratios.
-fn rounds(a: &Contender, b: &Contender, quantity: Quantity) -> Result<Vec<(f64, f64)>, String> {
+/// Which of two figures is better.
+fn better(quantity: Quantity) -> Better {
+    match quantity {
+        Quantity::HighestRate | Quantity::ThroughputMean => Better::More,
+        _ => Better::Less,
+    }
+}
+
+/// What a trial yields for a comparison.
+fn yielded(trial: Option<&TrialFigures>, quantity: Quantity) -> Yield {
+    let Some(trial) = trial else { return Yield::Dropped };
+    let figure = trial.get(quantity).value().filter(|&value| value > 0.0);
+    match trial.cause {
+        None => figure.map_or(Yield::Dropped, Yield::Valid),
+        Some(Cause::System) => Yield::Failed,
+        Some(Cause::Unclear) => Yield::Unclear(figure),
+        Some(Cause::Machine | Cause::Generator | Cause::User) => Yield::Dropped,
+    }
+}
+
+/// What both systems' trials yield in each round that either ran; or why they cannot be compared as
+/// ratios.
+fn rounds(a: &Contender, b: &Contender, quantity: Quantity) -> Result<Rounds, String> {
+    let of = |one: &'_ Contender, round: u32| one.trials.iter().position(|t| t.round == round);
+    let mut numbers: Vec<u32> = a.trials.iter().chain(&b.trials).map(|trial| trial.round).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
     let mut rounds = Vec::new();
-    for ours in a.valid() {
-        let Some(theirs) = b.valid().find(|theirs| theirs.round == ours.round) else { continue };
-        for (one, figure) in [(a, ours.get(quantity)), (b, theirs.get(quantity))] {
-            match figure {
-                Figure::Beyond => {
-                    return Err(format!("{} had a trial beyond an hour", one.system));
+    for round in numbers {
+        let ours = of(a, round).map(|place| &a.trials[place]);
+        let theirs = of(b, round).map(|place| &b.trials[place]);
+        let both_valid = [ours, theirs].iter().all(|one| one.is_some_and(TrialFigures::valid));
+        for (system, trial) in [(a, ours), (b, theirs)].into_iter().filter(|_| both_valid) {
+            match trial.map(|trial| trial.get(quantity)) {
+                Some(Figure::Beyond) => {
+                    return Err(format!("{} had a trial beyond an hour", system.system));
                 }
-                Figure::Value(value) if value <= 0.0 && quantity == Quantity::HighestRate => {
-                    return Err(format!("{} had a trial in which no rate kept it", one.system));
+                Some(Figure::Value(value)) if value <= 0.0 && quantity == Quantity::HighestRate => {
+                    return Err(format!("{} had a trial in which no rate kept it", system.system));
                 }
-                Figure::Value(value) if value <= 0.0 => {
-                    return Err(format!("{} had a trial with 0", one.system));
+                Some(Figure::Value(value)) if value <= 0.0 => {
+                    return Err(format!("{} had a trial with 0", system.system));
                 }
-                Figure::Value(_) | Figure::Absent => {}
+                _ => {}
             }
         }
-        let both = (ours.get(quantity).value(), theirs.get(quantity).value());
-        if let (Some(ours), Some(theirs)) = both {
-            rounds.push((ours, theirs));
-        }
+        rounds.push((yielded(ours, quantity), yielded(theirs, quantity)));
     }
-    Ok(rounds)
+    Ok(Rounds(rounds))
 }

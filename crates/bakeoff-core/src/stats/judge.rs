@@ -130,6 +130,8 @@ pub struct Answer {
     pub confidence: f64,
     /// What is declared.
     pub finding: Finding,
+    /// The probability of figures at least this far apart where there is no difference.
+    pub p_value: f64,
 }
 
 impl Answer {
@@ -325,16 +327,20 @@ pub fn judge_at(
     let levels = levels(family, &differences, correction, false_alarms);
     let answer = |((question, difference), level): ((&Question, &Option<Difference>), f64)| {
         let difference = (*difference)?;
-        Some(answer(question, difference, level))
+        Some(answer(&question.trials, question.scale, difference, level))
     };
     family.iter().zip(&differences).zip(levels).map(answer).collect()
 }
 
-fn answer(question: &Question, difference: Difference, level: f64) -> Answer {
+/// Answers one question at this level, of no family; `None` with too few trials.
+pub fn alone(trials: &Trials, scale: Scale, level: f64) -> Option<Answer> {
+    (!trials.too_few()).then(|| answer(trials, scale, trials.difference(scale), level))
+}
+
+fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> Answer {
     let Difference { mean, error, freedom } = difference;
-    let Question { trials, scale, .. } = question;
     let critical = student::critical(level, freedom);
-    let ratio = trials.ratio(*scale);
+    let ratio = trials.ratio(scale);
     let reach = critical * error;
     // The interval is around the mean of logarithms; it is stretched where the ratio of medians,
     // which is the one printed, lies outside.
@@ -348,7 +354,8 @@ fn answer(question: &Question, difference: Difference, level: f64) -> Answer {
         let least = student::detectable(critical, freedom, SEEN_QUANTILE) * error;
         Finding::NoneShown { would_have_seen: scale.back(least) }
     };
-    Answer { ratio, interval: (low, high), confidence: 1.0 - level, finding }
+    let p_value = student::two_sided(mean.abs() / error, freedom);
+    Answer { ratio, interval: (low, high), confidence: 1.0 - level, finding, p_value }
 }
 
 /// The level at which each question is tested. In steps: Holm's method with weights (Holm, 1979). Of the

@@ -8,6 +8,7 @@
 
 pub mod gate;
 pub mod judge;
+pub mod rounds;
 pub mod samples;
 mod sentence;
 mod student;

@@ -3,8 +3,9 @@
 //! Not here: whether they differ (`judge`), which figures there are (`report`).
 
 use super::judge::{Answer, Finding};
+use super::rounds::Withheld;
 use super::{and, interval_text, middle, ratio_text, would_have_seen_text};
-use crate::units::figure_text;
+use crate::units::{figure_text, trials_text};
 
 /// One system under one workload and load, as the sentence sees it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,19 +18,60 @@ pub struct Contender {
     pub p99: Option<String>,
     /// What must be said wherever it is said to be better: errors, failed audits.
     pub caveats: Vec<String>,
+    /// Which of its trials failed through its own doing, and how: `3 of etcd's 7 trials failed an audit`.
+    pub failed: Option<String>,
     /// Why it takes no part, as a clause: `consul has no valid trial (…)`.
     pub left_out: Option<String>,
     /// Whether all that was offered in an open load was done in time, in every valid trial.
     pub kept_up: bool,
 }
 
-/// What was judged of the throughput of two of the systems.
+/// What was judged of the throughput of two of the systems. All of it is of the same rounds: those in
+/// which both are valid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparing {
     /// The first by the second.
     pub answer: Answer,
     /// Rounds that it was made from.
     pub rounds: usize,
+    /// Both medians over these rounds.
+    pub medians: (f64, f64),
+    /// Why the difference that they show is not claimed, if one is and must not be.
+    pub withheld: Option<Withheld>,
+    /// Both medians with failed trials taken as having done nothing.
+    pub worst: Option<(f64, f64)>,
+}
+
+/// What follows for the first of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Higher,
+    Lower,
+    NoneShown,
+    /// A difference is seen, and not claimed.
+    Withheld(Withheld),
+}
+
+impl Comparing {
+    fn claim(&self) -> Claim {
+        match (self.withheld, self.answer.finding) {
+            (Some(why), _) => Claim::Withheld(why),
+            (None, Finding::Higher) => Claim::Higher,
+            (None, Finding::Lower) => Claim::Lower,
+            (None, Finding::NoneShown { .. }) => Claim::NoneShown,
+        }
+    }
+
+    /// The same, of the second by the first.
+    pub fn turned(self) -> Self {
+        let turn = |(a, b): (f64, f64)| (b, a);
+        Self {
+            answer: self.answer.turned(),
+            medians: turn(self.medians),
+            worst: self.worst.map(turn),
+            ..self
+        }
+    }
 }
 
 /// The sentence about one workload and load.
@@ -37,9 +79,10 @@ pub struct Comparing {
 /// `operations` is what is counted (`puts`), `place` where (`create/steady`), `open` whether the
 /// load was open. `judged` tells of two contenders, by their places, how their throughput compares;
 /// `None` means too few trials. Contenders that are `left_out` are named with their reason and never
-/// ranked. The rest is ranked by median, and the best is compared with each of the others. In an
-/// open load that all kept up with, throughput is what was offered and shows no difference, so none
-/// is looked for. Caveats stand in the same sentence.
+/// ranked. Of the rest the one with the most differences in its favour, and of several the one with the
+/// highest median, is compared with each of the others. Each comparison's ratio, interval, medians and
+/// claim are of the same rounds. In an open load that all kept up with, throughput is what was offered and
+/// shows no difference, so none is looked for. Caveats and failures stand in the same sentence.
 pub fn sentence(
     operations: &str,
     place: &str,
@@ -107,8 +150,8 @@ fn said(
     if !p99.is_empty() {
         clauses.push(format!("p99 response time: {}", p99.join(", ")));
     }
-    let caveats: Vec<&str> =
-        all.iter().flat_map(|one| one.caveats.iter().map(String::as_str)).collect();
+    let mut caveats: Vec<String> = all.iter().flat_map(|one| one.caveats.clone()).collect();
+    caveats.extend(all.iter().filter_map(|one| one.failed.clone()));
     if !caveats.is_empty() {
         // Right behind the claim that it qualifies.
         clauses.insert(1, format!("but {}", and(&caveats)));
@@ -136,47 +179,120 @@ fn kept_up(all: &[&Contender], what: &str) -> String {
 
 /// The clauses that compare the best with each other.
 fn compared(
-    mut ranked: Vec<(usize, &Contender)>,
+    ranked: Vec<(usize, &Contender)>,
     what: &What,
     judged: &dyn Fn(usize, usize) -> Option<Comparing>,
 ) -> Vec<String> {
-    let in_order: Vec<&Contender> = ranked.iter().map(|(_, one)| *one).collect();
-    ranked.sort_by(|(_, a), (_, b)| middle_of(&b.rates).total_cmp(&middle_of(&a.rates)));
-    let (best_place, best) = ranked[0];
+    let (best_place, best) = the_best(&ranked, judged);
     let others: Vec<(&Contender, Option<Comparing>)> =
-        ranked[1..].iter().map(|&(place, other)| (other, judged(best_place, place))).collect();
+        others(&ranked, best_place).map(|(place, one)| (one, judged(best_place, place))).collect();
     if others.iter().all(|(_, comparing)| comparing.is_none()) {
+        let in_order: Vec<&Contender> = ranked.iter().map(|(_, one)| *one).collect();
         return vec![format!("{}: too few to call a difference", did(&in_order, what, true))];
     }
-    let higher = |comparing: &Comparing| comparing.answer.finding == Finding::Higher;
-    let apart: Vec<(&Contender, Comparing)> = others
+    let higher: Vec<(&Contender, Comparing)> = others
         .iter()
-        .filter_map(|(other, comparing)| Some((*other, (*comparing).filter(higher)?)))
+        .filter_map(|(other, comparing)| Some((*other, (*comparing)?)))
+        .filter(|(_, comparing)| comparing.claim() == Claim::Higher)
         .collect();
-    let mut clauses: Vec<String> = sustained(best, &apart, what).into_iter().collect();
+    let mut clauses = Vec::new();
+    // What is of the same rounds is told together.
+    let mut told: Vec<(&Contender, Comparing)> = Vec::new();
+    for one in &higher {
+        let alike = |other: &Comparing| {
+            other.rounds == one.1.rounds && other.medians.0.to_bits() == one.1.medians.0.to_bits()
+        };
+        if !told.is_empty() && !told.iter().all(|(_, other)| alike(other)) {
+            clauses.push(sustained(best, &std::mem::take(&mut told), what, clauses.is_empty()));
+        }
+        told.push(*one);
+    }
+    if !told.is_empty() {
+        clauses.push(sustained(best, &told, what, clauses.is_empty()));
+    }
     for (other, comparing) in others {
         let is_first = clauses.is_empty();
-        clauses.push(match comparing {
+        let under = match is_first {
+            true => format!(" in {}{}", what.the(), what.figure),
+            false => String::new(),
+        };
+        clauses.push(match comparing.map(|comparing| (comparing.claim(), comparing)) {
             None => {
                 format!("{}: too few to call a difference", did(&[best, other], what, is_first))
             }
-            Some(comparing) if higher(&comparing) => continue,
-            Some(comparing) => {
-                let under = format!(" in {}{}", what.the(), what.figure);
-                no_difference(best, other, if is_first { &under } else { "" }, comparing)
+            Some((Claim::Higher, _)) => continue,
+            Some((Claim::Lower, comparing)) => {
+                sustained(other, &[(best, comparing.turned())], what, is_first)
+            }
+            Some((Claim::NoneShown, comparing)) => no_difference(best, other, &under, comparing),
+            Some((Claim::Withheld(why), comparing)) => {
+                withheld((best, other), &under, comparing, why)
             }
         });
     }
     clauses
 }
 
+/// All but the one at this place, the highest median first.
+fn others<'a>(
+    ranked: &'a [(usize, &'a Contender)],
+    but: usize,
+) -> impl Iterator<Item = (usize, &'a Contender)> {
+    let mut others: Vec<(usize, &Contender)> =
+        ranked.iter().filter(|(place, _)| *place != but).copied().collect();
+    others.sort_by(|(_, a), (_, b)| middle_of(&b.rates).total_cmp(&middle_of(&a.rates)));
+    others.into_iter()
+}
+
+/// The one with the most claims for it less those against it. Of several it is the one whose median is
+/// the higher in most pairs, each over the rounds that the pair shares; of several of these the one with
+/// the highest median of all its trials.
+fn the_best<'a>(
+    ranked: &[(usize, &'a Contender)],
+    judged: &dyn Fn(usize, usize) -> Option<Comparing>,
+) -> (usize, &'a Contender) {
+    let net = |at: usize| -> (i32, i32) {
+        let mut sum = (0, 0);
+        for &(other, _) in ranked.iter().filter(|(place, _)| *place != at) {
+            let Some(comparing) = judged(at, other) else { continue };
+            sum.0 += match comparing.claim() {
+                Claim::Higher => 1,
+                Claim::Lower => -1,
+                Claim::NoneShown | Claim::Withheld(_) => 0,
+            };
+            sum.1 += match comparing.medians {
+                (a, b) if a > b => 1,
+                (a, b) if a < b => -1,
+                _ => 0,
+            };
+        }
+        sum
+    };
+    let better = |a: &&(usize, &Contender), b: &&(usize, &Contender)| {
+        let medians = middle_of(&a.1.rates).total_cmp(&middle_of(&b.1.rates));
+        // Of those that are alike in all the first is named.
+        net(a.0).cmp(&net(b.0)).then(medians).then(b.0.cmp(&a.0))
+    };
+    *ranked.iter().max_by(better).expect("there are at least two")
+}
+
 /// `etcd sustained 1.74 times zookeeper's puts per second under create/steady (95 % interval 1.61 to
-/// 1.88, 7 trials each; medians 5,100 and 2,930)`.
-fn sustained(best: &Contender, apart: &[(&Contender, Comparing)], what: &What) -> Option<String> {
-    let rounds = apart.iter().map(|(_, comparing)| comparing.rounds).min()?;
+/// 1.88, 7 trials each; medians 5,100 and 2,930)`; `whole`: of what was not said before.
+fn sustained(
+    best: &Contender,
+    apart: &[(&Contender, Comparing)],
+    what: &What,
+    whole: bool,
+) -> String {
+    let rounds = apart.first().map_or(0, |(_, comparing)| comparing.rounds);
     let mut all = vec![best];
     all.extend(apart.iter().map(|(other, _)| *other));
-    let medians: Vec<String> = all.iter().map(|one| median(one)).collect();
+    let best_median = apart.first().map(|(_, comparing)| comparing.medians.0);
+    let medians: Vec<String> = best_median
+        .into_iter()
+        .chain(apart.iter().map(|(_, comparing)| comparing.medians.1))
+        .map(figure_text)
+        .collect();
     let trials = rounds_text(&all, rounds);
     let interval = |comparing: &Comparing| interval_text(comparing.answer.interval);
     let (times, intervals) = match apart {
@@ -193,10 +309,8 @@ fn sustained(best: &Contender, apart: &[(&Contender, Comparing)], what: &What) -
         }
     };
     let medians = and(&medians);
-    Some(format!(
-        "{} sustained {times} {} ({intervals}, {trials}; medians {medians})",
-        best.name, what.figure
-    ))
+    let figure = if whole { format!(" {}", what.figure) } else { String::new() };
+    format!("{} sustained {times}{figure} ({intervals}, {trials}; medians {medians})", best.name)
 }
 
 /// `no difference shown between etcd and zookeeper in puts per second under create/steady; a
@@ -211,8 +325,44 @@ fn no_difference(best: &Contender, other: &Contender, under: &str, of: Comparing
         best.name,
         other.name,
         rounds_text(&[best, other], of.rounds),
-        median(best),
-        median(other)
+        figure_text(of.medians.0),
+        figure_text(of.medians.1)
+    )
+}
+
+/// `etcd is not said to be better than zookeeper in puts per second under create/steady, though its median
+/// is 1.05 times the other's in the 4 rounds with valid trials of both (95 % interval 1.04 to 1.06; medians
+/// 5,250 and 5,000): with its 3 failed trials taken as 0 the medians are 5,100 and 5,000`.
+fn withheld(both: (&Contender, &Contender), under: &str, of: Comparing, why: Withheld) -> String {
+    let first_is_higher = of.answer.finding == Finding::Higher;
+    let ((higher, other), of) =
+        if first_is_higher { (both, of) } else { ((both.1, both.0), of.turned()) };
+    let why = match (why, of.worst) {
+        (Withheld::Failed(trials), Some((a, b))) => format!(
+            "with failed trials ({trials} of {}) taken as 0 the medians are {} and {}",
+            higher.name,
+            figure_text(a),
+            figure_text(b)
+        ),
+        (Withheld::Failed(trials), None) => format!("{trials} of its trials failed"),
+        (Withheld::Unclear(trials), _) => {
+            let were = if trials == 1 { "was" } else { "were" };
+            format!(
+                "with what was measured in {} that {were} not steady it is not shown",
+                trials_text(trials)
+            )
+        }
+    };
+    format!(
+        "{} is not said to be better than {}{under}, though its median is {} times the other's in the \
+         {} rounds with valid trials of both (95 % interval {}; medians {} and {}): {why}",
+        higher.name,
+        other.name,
+        ratio_text(of.answer.ratio),
+        of.rounds,
+        interval_text(of.answer.interval),
+        figure_text(of.medians.0),
+        figure_text(of.medians.1)
     )
 }
 
@@ -269,7 +419,10 @@ fn middle_of(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::judge::{Correction, Question, Scale, Trials, judge};
+    use crate::stats::judge::{Scale, Trials, alone};
+    use crate::stats::rounds::{self, Better, Rounds, Yield};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn did(name: &str, rates: &[f64]) -> Contender {
         Contender { name: name.into(), rates: rates.to_vec(), ..Contender::default() }
@@ -278,14 +431,18 @@ mod tests {
     /// The sentence of contenders whose trials are of rounds in this order.
     fn said(operations: &str, place: &str, open: bool, contenders: &[Contender]) -> String {
         sentence(operations, place, open, contenders, &|a, b| {
-            let rates =
-                contenders[a].rates.iter().copied().zip(contenders[b].rates.iter().copied());
-            let rounds: Vec<(f64, f64)> = rates.collect();
-            let count = rounds.len();
-            let question =
-                Question { trials: Trials::ByRound(rounds), leading: true, scale: Scale::Ratio };
-            Some(Comparing { answer: judge(&[question], Correction::Steps)[0]?, rounds: count })
+            compare(&contenders[a], &contenders[b])
         })
+    }
+
+    /// Two contenders whose trials are of the same rounds, in order.
+    fn compare(a: &Contender, b: &Contender) -> Option<Comparing> {
+        let rounds: Vec<(f64, f64)> =
+            a.rates.iter().copied().zip(b.rates.iter().copied()).collect();
+        let medians = rounds::medians(&rounds)?;
+        let count = rounds.len();
+        let answer = alone(&Trials::ByRound(rounds), Scale::Ratio, 0.05)?;
+        Some(Comparing { answer, rounds: count, medians, withheld: None, worst: None })
     }
 
     fn check(contenders: &[Contender], expected: &str) {
@@ -323,15 +480,7 @@ mod tests {
     #[test]
     fn highest_rates_are_compared_in_words_of_their_own() {
         let check = |contenders: &[Contender], expected: &str| {
-            let judged = |a: usize, b: usize| {
-                let rates = contenders[a].rates.iter().copied();
-                let rounds: Vec<(f64, f64)> =
-                    rates.zip(contenders[b].rates.iter().copied()).collect();
-                let count = rounds.len();
-                let trials = Trials::ByRound(rounds);
-                let question = Question { trials, leading: true, scale: Scale::Ratio };
-                Some(Comparing { answer: judge(&[question], Correction::Steps)[0]?, rounds: count })
-            };
+            let judged = |a: usize, b: usize| compare(&contenders[a], &contenders[b]);
             let said = sentence_of_rates("p99 < 50ms", "pages/limit", contenders, &judged);
             assert_eq!(said, expected);
         };
@@ -434,5 +583,93 @@ mod tests {
             "etcd and zookeeper kept up with what was offered: 1,000 and 999 operations per second \
              under mixed/open in 3 trials each"
         );
+    }
+
+    /// A round of all contenders: a draw of noise and what became of the trial, for each.
+    fn rounds_of(count: usize) -> impl Strategy<Value = Vec<Vec<(f64, u8)>>> {
+        vec(vec((-0.05..0.05_f64, 0..12_u8), count), 2..9)
+    }
+
+    /// Which of `a` and `b` a sentence calls higher, and whether it tells them apart at all.
+    fn claimed(said: &str, names: &[String]) -> Vec<(usize, usize)> {
+        let mut claims = Vec::new();
+        for clause in said.split("; ").filter(|clause| clause.contains(" sustained ")) {
+            let (best, others) = clause.split_once(" sustained ").expect("it was just found");
+            let of = |name: &str| names.iter().position(|one| one == name).expect("it has a name");
+            let others = names.iter().filter(|name| others.contains(&format!(" times {name}'s")));
+            claims.extend(others.map(|other| (of(best), of(other))));
+        }
+        claims
+    }
+
+    proptest! {
+        /// Two to four contenders that differ by up to a fifth, over rounds of which some are lost.
+        #[test]
+        fn sentence_and_finding_never_disagree(
+            levels in vec(0.0..0.2_f64, 2..5),
+            seed in rounds_of(4),
+        ) {
+            let names: Vec<String> = (0..levels.len()).map(|place| format!("s{place}")).collect();
+            let yielded = |place: usize, round: &[(f64, u8)]| {
+                let (noise, fate) = round[place];
+                let figure = 1000.0 * (levels[place] + noise).exp();
+                match fate {
+                    0 => Yield::Dropped,
+                    1 => Yield::Failed,
+                    2 => Yield::Unclear(Some(figure / 2.0)),
+                    3 => Yield::Unclear(None),
+                    _ => Yield::Valid(figure),
+                }
+            };
+            let pair = |a: usize, b: usize| {
+                Rounds(seed.iter().map(|round| (yielded(a, round), yielded(b, round))).collect())
+            };
+            let judged = |a: usize, b: usize| {
+                let of = pair(a, b);
+                let trials = Trials::ByRound(of.valid());
+                let answer = alone(&trials, Scale::Ratio, 0.05)?;
+                let medians = rounds::medians(&of.valid())?;
+                let withheld = of.withheld(&answer, Scale::Ratio, Better::More);
+                let worst = of.worst_medians(Better::More);
+                Some(Comparing { answer, rounds: of.valid().len(), medians, withheld, worst })
+            };
+            let contenders: Vec<Contender> = names.iter().enumerate().map(|(place, name)| {
+                let valid = seed.iter().filter_map(|round| match yielded(place, round) {
+                    Yield::Valid(figure) => Some(figure),
+                    _ => None,
+                });
+                did(name, &valid.collect::<Vec<_>>())
+            }).collect();
+            let said = sentence("puts", "create/steady", false, &contenders, &judged);
+            let claims = claimed(&said, &names);
+            for &(a, b) in &claims {
+                let comparing = judged(a, b).expect("a claim rests on trials");
+                prop_assert_eq!(comparing.claim(), Claim::Higher, "{} is not {}", &said, b);
+                prop_assert!(comparing.medians.0 > comparing.medians.1, "{}", &said);
+                prop_assert!(comparing.answer.interval.0 > 1.0);
+                let ratio = ratio_text(comparing.medians.0 / comparing.medians.1);
+                prop_assert!(said.contains(&format!("{ratio} times s{b}'s")), "{}", &said);
+            }
+            for (a, first) in names.iter().enumerate() {
+                for (b, second) in names.iter().enumerate() {
+                    let no_difference = format!("no difference shown between {first} and {second}");
+                    let not_better = format!("{first} is not said to be better than {second}");
+                    if said.contains(&no_difference) {
+                        let claim = judged(a, b).map(|one| one.claim());
+                        prop_assert_eq!(claim, Some(Claim::NoneShown), "{}", &said);
+                    }
+                    if said.contains(&not_better) {
+                        let of = judged(a, b).map(|one| (one.withheld.is_some(), one.answer.finding));
+                        prop_assert_eq!(of, Some((true, Finding::Higher)), "{}", &said);
+                    }
+                }
+            }
+            // The one that the others are compared with is nobody's loser, unless all are somebody's.
+            let loses = |a: usize| (0..names.len()).any(|b| b != a
+                && judged(a, b).is_some_and(|one| one.claim() == Claim::Lower));
+            if let Some(&(best, _)) = claims.first() {
+                prop_assert!(!loses(best) || (0..names.len()).all(loses), "{}", &said);
+            }
+        }
     }
 }

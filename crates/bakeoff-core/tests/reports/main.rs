@@ -2,6 +2,7 @@
 //! and found good: `snapshots/`. `BLESS=1 cargo test -p bakeoff-core --test reports` writes them.
 
 mod building;
+mod collapsing;
 mod compared;
 mod fairness;
 mod html;
