@@ -78,6 +78,7 @@ fn begin(
         order: order.clone(),
         environment,
         systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
+        gate: None,
     };
     folder.push(&Line::Run(header))?;
     messages.step(&opening(&study, seed, &order, &folder.path));
