@@ -261,7 +261,7 @@ impl Run<'_> {
         match self.checked(CheckName::Schedule) {
             Checked { failed: 0, .. } => (Met::Yes, loads),
             Checked { failed, .. } => {
-                (Met::InPart, format!("{loads}; {} fell behind its schedule", trials_text(failed)))
+                (Met::InPart, format!("{loads}; {} fell behind schedule", trials_text(failed)))
             }
         }
     }

@@ -49,7 +49,7 @@ fn closed_loads_show_few_stalls_and_open_ones_all() {
     expect(&open, "Tene", "met", "1 of 1 load");
     expect(&open, "Schroeder", "met", "open: offered");
     fail(&mut open, CheckName::Schedule);
-    expect(&open, "Tene", "in part", "1 trial fell behind its schedule");
+    expect(&open, "Tene", "in part", "1 trial fell behind schedule");
 }
 
 #[test]
