@@ -29,6 +29,48 @@ pub struct Observed {
     pub nodes: Vec<Series>,
     /// The machine.
     pub machine: Series,
+    /// What the machine's [`Column::Busy`] is from; `None` in records of format 1, where it is
+    /// [`BusyBy::Ticks`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_by: Option<BusyBy>,
+    /// Who else used the CPUs, for each measured window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<Strangers>,
+}
+
+/// What a machine's running time is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BusyBy {
+    /// The root cgroup's `cpuacct.usage`: exact.
+    Cgroup,
+    /// `/proc/schedstat`: exact.
+    SchedStat,
+    /// `/proc/stat`, which counts ticks and misses most of what runs for less than one.
+    Ticks,
+}
+
+/// What processes used that are neither nodes nor bakeoff's, from just before a measured window to
+/// just after it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Strangers {
+    /// When the first scan was.
+    pub from: f64,
+    /// When the second was.
+    pub to: f64,
+    /// Seconds of CPU of the kernel's own threads, which work for whoever asked.
+    pub kernel_seconds: f64,
+    /// The commands that used most, most first.
+    pub commands: Vec<Command>,
+}
+
+/// What all processes of a name used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// The first fifteen bytes of the program's name.
+    pub name: String,
+    /// Seconds of CPU.
+    pub seconds: f64,
 }
 
 /// A part of a trial.
@@ -102,8 +144,20 @@ pub enum Column {
     SocketReceived,
     /// Gauge, bytes of disk space that the node's directory takes.
     DataDirectory,
-    /// Machine, counter: seconds of all CPUs that did something.
+    /// Machine, counter: seconds of all CPUs that ran something; from what [`Observed::busy_by`] says.
     Busy,
+    /// Machine, counter: seconds of CPU of what bakeoff has started besides the nodes.
+    Helpers,
+    /// Machine, counter: seconds in which at least one task waited for a CPU.
+    PressureCpu,
+    /// Machine, counter: the same, for storage.
+    PressureIo,
+    /// Machine, counter: the same, for memory.
+    PressureMemory,
+    /// Machine, counter: processes and threads that began.
+    TasksBegun,
+    /// Machine, counter: TCP connections that were asked for, by whomever.
+    ConnectionsOpened,
     /// Machine, counter: seconds of all CPUs that the hypervisor gave to somebody else.
     Steal,
     /// Machine, gauge: threads that run or are ready to.

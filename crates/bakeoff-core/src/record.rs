@@ -104,6 +104,9 @@ pub struct Environment {
     pub generator_threads: u32,
     /// Whether generator and servers share the machine, and its CPUs.
     pub shared_with_servers: bool,
+    /// Whether bakeoff was told that others work on the machine, so that neighbours are not checked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared_machine: bool,
     /// What the machine itself can do, measured before the first trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,

@@ -123,6 +123,10 @@ pub(crate) struct RunArgs {
     /// Where runs are kept
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
+    /// Others work on this machine: do not check for neighbours, and say so in the report; so does
+    /// BAKEOFF_SHARED_MACHINE=1
+    #[arg(long)]
+    pub(crate) shared_machine: bool,
     /// Use ports from here on [default: free ones below the ephemeral range]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
     pub(crate) base_port: Option<u16>,

@@ -19,6 +19,15 @@ use crate::host::disk;
 /// jumps by BY once, AFTER the first trial began.
 const CLOCK_STEP: &str = "BAKEOFF_CLOCK_STEP";
 
+/// Says that others work on this machine, like `--shared-machine`, where it is `1`: for tests that run
+/// beside each other.
+const SHARED_MACHINE: &str = "BAKEOFF_SHARED_MACHINE";
+
+/// Whether bakeoff's environment says that others work on this machine.
+pub(crate) fn is_machine_shared() -> bool {
+    std::env::var(SHARED_MACHINE).is_ok_and(|value| value == "1")
+}
+
 /// The time now, in UTC: `2026-11-21T20:24:50Z`.
 pub(crate) fn utc_now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -126,6 +135,7 @@ pub(crate) fn describe(
         open_files_max: open_files,
         generator_threads: threads,
         shared_with_servers,
+        shared_machine: false,
         floor: None,
     })
 }

@@ -67,6 +67,7 @@ fn begin(
     let mut environment =
         environment::describe(&folder.path, threads, open_files, study.starts_any())?;
     check_space(&study, environment.disk_free_bytes)?;
+    environment.shared_machine = args.shared_machine || environment::is_machine_shared();
     environment.floor =
         floor::measure(&study, &folder.path, threads, open_files, messages, interrupted)?;
     let header = RunHeader {
@@ -76,14 +77,16 @@ fn begin(
         study: study.clone(),
         seed,
         order: order.clone(),
-        environment,
+        environment: environment.clone(),
         systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
         gate: None,
     };
     folder.push(&Line::Run(header))?;
     messages.step(&opening(&study, seed, &order, &folder.path));
     let progress = Progress::new(&study, &[]);
-    let session = Session { study: &study, contenders: &contenders, threads, args, interrupted };
+    let shared_machine = environment.shared_machine;
+    let contenders = &contenders[..];
+    let session = Session { study: &study, contenders, threads, args, interrupted, shared_machine };
     let complete = session.run(&order, order.len(), progress, &mut folder, messages)?;
     Ok((folder, complete))
 }
@@ -134,7 +137,10 @@ fn go_on(
         folder.path.display()
     ));
     let progress = Progress::new(study, &record.trials);
-    let session = Session { study, contenders: &contenders, threads, args, interrupted };
+    // What a run began as it stays, so that all of its trials say the same.
+    let shared_machine = header.environment.shared_machine;
+    let contenders = &contenders[..];
+    let session = Session { study, contenders, threads, args, interrupted, shared_machine };
     let complete = session.run(&missing, header.order.len(), progress, &mut folder, messages)?;
     Ok((folder, complete))
 }
@@ -171,6 +177,7 @@ struct Session<'a> {
     threads: u32,
     args: &'a RunArgs,
     interrupted: &'a AtomicBool,
+    shared_machine: bool,
 }
 
 impl Session<'_> {
@@ -194,6 +201,7 @@ impl Session<'_> {
             run_dir: &run_dir,
             ports: Allocator::new(self.args.base_port),
             interrupted: self.interrupted,
+            shared_machine: self.shared_machine,
             kept: BTreeMap::new(),
         };
         for (place, trial) in trials.iter().enumerate() {

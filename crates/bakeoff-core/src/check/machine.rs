@@ -1,18 +1,29 @@
-//! Checks of the machine that a trial ran on: whether somebody else had its CPUs, its disk ran
-//! full, or its clock was stepped.
+//! Checks of the machine that a trial ran on: whether another machine or another program had its
+//! CPUs, its disk ran full, or its clock was stepped.
 //!
 //! Not here: who looks (the binary's `host::observe`), checks of what was measured (`check`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Verdict;
-use crate::observed::{Column, Series};
+use crate::observed::{BusyBy, Column, Observed, Series, Strangers};
+use crate::stats::and;
+use crate::study::Study;
 use crate::units::figure_text;
 
 /// The hypervisor may give this share of all CPUs' time to others.
 pub const STEAL_MAX: f64 = 0.05;
 /// Less than this, in seconds, is a few of the kernel's ticks and says nothing of a short load.
 const STEAL_MIN: f64 = 0.1;
+/// Strangers may use this share of the machine in a study with figures that stand by themselves,
+pub const NEIGHBOURS_MAX: f64 = 0.05;
+/// and this one where systems are only compared within a round, in which they share their neighbours.
+pub const NEIGHBOURS_MAX_COMPARED: f64 = 0.1;
+/// How many commands are named.
+const COMMANDS_SAID: usize = 3;
+/// Less than this, in seconds, may be the ticks in which the kernel counts each process's time.
+const NEIGHBOURS_MIN: f64 = 0.1;
 /// With less than this free at any look, the disk is taken to have been full.
 pub const DISK_FREE_MIN: u64 = 64 << 20;
 /// By so much may the wall clock and the monotonic clock differ in a trial's length.
@@ -35,6 +46,94 @@ pub fn steal(machine: &Series, cpus: u32, from: f64, to: f64) -> Verdict {
         "the hypervisor gave {} % of this machine's CPU time to others",
         figure_text(share * 100.0)
     ))
+}
+
+/// Which share of the machine strangers may use in a study. They may use more where all that it says
+/// follows from comparing systems within a round: two or more systems, no search for a rate, whose
+/// answer is a figure by itself, and no published figures beside ours.
+pub fn neighbours_max(study: &Study) -> f64 {
+    let compares = study.systems.len() > 1
+        && study.published.is_empty()
+        && study.loads.iter().all(|load| load.find.is_none());
+    if compares { NEIGHBOURS_MAX_COMPARED } else { NEIGHBOURS_MAX }
+}
+
+/// Whether processes that are neither nodes nor bakeoff's had the machine's CPUs. The machine's exact
+/// running time over what was measured is held against all that is attributed; the kernel's own
+/// threads, which work for whoever asked, are left out. `windows`: what was measured, in seconds since
+/// the trial began; `cpus`: how many the machine has; `share_max`: what strangers may use of them.
+pub fn neighbours(
+    observed: &Observed,
+    windows: &[(f64, f64)],
+    cpus: u32,
+    share_max: f64,
+) -> Verdict {
+    let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
+    let Some(strange) = strange(observed, windows).filter(|_| cpus > 0 && time > 0.0) else {
+        return Verdict::NotChecked(
+            "the machine's running time over the measured windows is not known".to_owned(),
+        );
+    };
+    let share = strange / (f64::from(cpus) * time);
+    if share > share_max && strange >= NEIGHBOURS_MIN {
+        let percent = figure_text(share * 100.0);
+        let who = commands(observed, windows);
+        return Verdict::Failed(format!("others used {percent} % of this machine's CPU time{who}"));
+    }
+    match observed.busy_by {
+        Some(BusyBy::Cgroup | BusyBy::SchedStat) => Verdict::Passed,
+        _ => Verdict::NotChecked(
+            "this kernel tells the machine's running time in clock ticks alone, which miss what runs \
+             for less than one"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Seconds of CPU over these times that are attributed to nobody.
+fn strange(observed: &Observed, windows: &[(f64, f64)]) -> Option<f64> {
+    let machine = |column| observed.machine.growth_over(column, windows);
+    let of_node = |node: &Series| {
+        let grown = |column| node.growth_over(column, windows);
+        Some(grown(Column::CpuUser)? + grown(Column::CpuSystem)?)
+    };
+    let attributed: Option<f64> = observed.nodes.iter().map(of_node).sum();
+    let left = machine(Column::Busy)? - attributed? - machine(Column::Helpers)?;
+    let kernel: f64 = shares(observed, windows).map(|(of, share)| of.kernel_seconds * share).sum();
+    Some((left - kernel).max(0.0))
+}
+
+/// The scans around these times, each with the share of its time that was measured.
+fn shares<'a>(
+    observed: &'a Observed,
+    windows: &'a [(f64, f64)],
+) -> impl Iterator<Item = (&'a Strangers, f64)> {
+    observed.strangers.iter().map(|of| {
+        let within = |&(from, to): &(f64, f64)| (to.min(of.to) - from.max(of.from)).max(0.0);
+        let measured: f64 = windows.iter().map(within).sum();
+        (of, (measured / (of.to - of.from).max(f64::MIN_POSITIVE)).min(1.0))
+    })
+}
+
+/// `: most of it `rustc` (9.10 s), `cc1` (3.00 s) and `ld` (0.40 s)`.
+fn commands(observed: &Observed, windows: &[(f64, f64)]) -> String {
+    let mut all: BTreeMap<&str, f64> = BTreeMap::new();
+    for (of, _) in shares(observed, windows).filter(|(_, share)| *share > 0.0) {
+        for command in &of.commands {
+            *all.entry(&command.name).or_default() += command.seconds;
+        }
+    }
+    let mut all: Vec<(&str, f64)> = all.into_iter().collect();
+    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    all.truncate(COMMANDS_SAID);
+    if all.is_empty() {
+        return String::new();
+    }
+    let said: Vec<String> = all
+        .iter()
+        .map(|(name, seconds)| format!("`{name}` ({} s)", figure_text(*seconds)))
+        .collect();
+    format!(", most of it {}", and(&said))
 }
 
 /// Whether the disk that holds the data ran full. `complainant`: a node whose log says so.
@@ -70,6 +169,7 @@ pub fn clock(wall: f64, monotonic: Duration) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observed::Command;
 
     fn machine(column: Column, values: &[f64]) -> Series {
         Series {
@@ -98,6 +198,59 @@ mod tests {
         check(of(&[0.0, 0.0, 0.09], 1, 1.5, 2.1), "passed"); // 15 %, of nine ticks
         check(of(&[0.0, 0.0, 0.11], 1, 1.5, 2.1), "failed");
         check(steal(&Series::default(), 2, 0.0, 9.0), "not checked: the kernel");
+    }
+
+    /// Ten seconds of two CPUs, of which the second to the eighth second are measured. `busy`, `node` and
+    /// `ours`: seconds of CPU in each second.
+    fn ten_seconds(busy: f64, node: f64, ours: f64, kernel: f64, by: BusyBy) -> Observed {
+        let at: Vec<f64> = (0..=10).map(f64::from).collect();
+        let counter = |rate: f64| at.iter().map(|at| at * rate).collect::<Vec<f64>>();
+        let series = |name: &str, columns: &[(Column, f64)]| Series {
+            name: name.to_owned(),
+            at: at.clone(),
+            columns: columns.iter().map(|&(column, rate)| (column, counter(rate))).collect(),
+        };
+        let process = |name, rate| {
+            series(name, &[(Column::CpuUser, rate * 0.75), (Column::CpuSystem, rate * 0.25)])
+        };
+        let command = |name: &str, seconds| Command { name: name.to_owned(), seconds };
+        Observed {
+            nodes: vec![process("generator", ours), process("n-1", node)],
+            machine: series("machine", &[(Column::Busy, busy), (Column::Helpers, 0.0)]),
+            busy_by: Some(by),
+            strangers: vec![Strangers {
+                from: 0.0,
+                to: 10.0,
+                kernel_seconds: kernel * 10.0,
+                commands: vec![command("rustc", 3.0), command("ld", 0.25)],
+            }],
+            ..Observed::default()
+        }
+    }
+
+    #[test]
+    fn what_nobody_of_the_trial_used_was_a_neighbours() {
+        let of = |busy, node, ours, kernel, by| {
+            let observed = ten_seconds(busy, node, ours, kernel, by);
+            neighbours(&observed, &[(2.0, 8.0)], 2, NEIGHBOURS_MAX)
+        };
+        check(of(1.5, 1.2, 0.21, 0.0, BusyBy::Cgroup), "passed"); // 4.5 % of two CPUs
+        check(
+            of(1.5, 0.9, 0.2, 0.0, BusyBy::SchedStat),
+            "failed: others used 20.0 % of this machine's CPU time, most of it `rustc` (3.00 s) and `ld` \
+             (0.25 s)",
+        );
+        check(of(1.5, 1.1, 0.2, 0.15, BusyBy::Cgroup), "passed"); // the kernel had 0.15 of 0.2
+        check(of(1.0, 1.1, 0.2, 0.0, BusyBy::Ticks), "not checked: this kernel tells");
+        check(of(1.9, 1.1, 0.2, 0.0, BusyBy::Ticks), "failed: others used 30.0 %");
+        check(
+            neighbours(&Observed::default(), &[(2.0, 8.0)], 2, 0.05),
+            "not checked: the machine's",
+        );
+        let observed = ten_seconds(2.0, 0.9, 0.2, 0.0, BusyBy::Cgroup);
+        check(neighbours(&observed, &[(2.0, 2.05)], 2, 0.05), "passed"); // ticks
+        check(neighbours(&observed, &[(2.0, 18.0)], 2, 0.05), "not checked"); // nothing is known of then
+        check(neighbours(&observed, &[], 2, 0.05), "not checked");
     }
 
     #[test]

@@ -86,6 +86,9 @@ pub(super) fn machine(of: &Environment) -> String {
     if of.shared_with_servers {
         parts.push("generator and servers share the CPUs".to_owned());
     }
+    if of.shared_machine {
+        parts.push("others worked on the machine, as bakeoff was told".to_owned());
+    }
     parts.retain(|part| !part.is_empty());
     parts.join(", ")
 }

@@ -110,6 +110,7 @@ pub(crate) fn record(study: Study) -> Record {
                 open_files_max: 1 << 20,
                 generator_threads: 2,
                 shared_with_servers: true,
+                shared_machine: false,
                 floor: None,
             },
             systems,

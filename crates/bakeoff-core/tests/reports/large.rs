@@ -134,6 +134,7 @@ pub(crate) fn observed(system: &str, seed: u64) -> Observed {
             ]),
             at: at.clone(),
         },
+        ..Observed::default()
     }
 }
 

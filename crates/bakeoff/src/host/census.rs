@@ -1,8 +1,15 @@
 //! Which processes are a node, and what they have used, from `/proc`.
 //!
 //! A node is its server process and all that descends from it or is in its group. Counters go on
-//! over restarts: what a process had used when it was last seen is kept when it is gone. What it
-//! used after that, and a child that lived and ended between two looks, is missed; both are short.
+//! over restarts: what a process had used when it was last seen is kept when it is gone.
+//!
+//! A child that lives and ends between two looks is never seen itself. What it used is in its
+//! parent's counters of children that were waited for (`cutime` and others, `proc_pid_stat(5)`).
+//! These hold the time of children too that were seen while they lived, so that the two must not be
+//! added: of each process the larger counts of what its waited-for children had used and of what those
+//! children that were seen had used when they were seen last. Where a process waits for its children the former
+//! is larger; where it leaves them to the kernel (`SIGCHLD` ignored) it is zero. What is missed is what
+//! an unseen child used that nobody waited for.
 //!
 //! The resident memory of a node with several processes counts the pages that they share once for
 //! each of them. Linux counts CPU time in ticks of `CLK_TCK`, commonly 10 ms.
@@ -15,69 +22,125 @@ use std::sync::atomic::AtomicI32;
 
 use bakeoff_core::observed::Column;
 
-use super::procfs::{self, OfThread, Stat};
+use super::procfs::{self, OfThread, Stat, Used};
+
+/// Whose processes a family is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kinship {
+    /// The leader, its descendants, and all in its group.
+    Node,
+    /// The leader alone.
+    Alone,
+    /// The leader's descendants that are nobody else's, without the leader.
+    Descendants,
+}
 
 /// A process and its family.
 pub(super) struct Family {
     /// The leader's id, over all restarts; 0 while there is none.
     pub(super) pid: Arc<AtomicI32>,
-    /// Whether its descendants count as it.
-    pub(super) with_descendants: bool,
+    kinship: Kinship,
     members: HashMap<i32, Member>,
-    /// What members that are gone had used.
+    /// What members that are gone had used, as far as no member waited for them.
     gone: Used,
+    gone_io: Option<Io>,
     threads_gone: OfThread,
+    /// What was told last: a counter never goes back.
+    told: Used,
+    told_io: Option<Io>,
 }
+
+/// Bytes fetched from storage, and sent to it.
+type Io = (u64, u64);
 
 struct Member {
     start_ticks: u64,
-    used: Used,
+    parent: i32,
+    /// Whether it has ended, and was not waited for.
+    ended: bool,
+    own: Used,
+    /// Of children that it waited for.
+    waited: Used,
+    /// The same when it was first seen: of children that were never seen.
+    waited_before: Option<Used>,
+    /// What children that were seen had used when they were seen last.
+    left: Used,
+    io: Option<Io>,
+    left_io: Option<Io>,
+    rss_pages: u64,
+    thread_count: u64,
     threads: HashMap<i32, OfThread>,
     open_files: Option<u64>,
 }
 
-/// What a process has used so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct Used {
-    user_ticks: u64,
-    system_ticks: u64,
-    faults_minor: u64,
-    faults_major: u64,
-    io: Option<(u64, u64)>,
-}
-
-impl Used {
-    fn of(stat: &Stat) -> Self {
+impl Member {
+    fn new(stat: &Stat) -> Self {
         Self {
-            user_ticks: stat.user_ticks,
-            system_ticks: stat.system_ticks,
-            faults_minor: stat.faults_minor,
-            faults_major: stat.faults_major,
-            io: procfs::io(stat.pid),
+            start_ticks: stat.start_ticks,
+            parent: stat.parent,
+            ended: false,
+            own: Used::default(),
+            waited: Used::default(),
+            waited_before: None,
+            left: Used::default(),
+            io: None,
+            left_io: None,
+            rss_pages: 0,
+            thread_count: 0,
+            threads: HashMap::new(),
+            open_files: None,
         }
     }
 
-    fn add(&mut self, other: &Self) {
-        self.user_ticks += other.user_ticks;
-        self.system_ticks += other.system_ticks;
-        self.faults_minor += other.faults_minor;
-        self.faults_major += other.faults_major;
-        let sum = |a: Option<(u64, u64)>, b: (u64, u64)| {
-            let (read, written) = a.unwrap_or_default();
-            (read + b.0, written + b.1)
-        };
-        self.io = other.io.map(|io| sum(self.io, io)).or(self.io);
+    fn see(&mut self, stat: &Stat) {
+        self.own = stat.own;
+        self.waited = stat.waited;
+        self.waited_before.get_or_insert(stat.waited);
+        self.parent = stat.parent;
+        self.ended = !stat.lives();
+        (self.rss_pages, self.thread_count) = (stat.rss_pages, stat.threads);
+        // The counters of one that has ended can be read until it is waited for; what it did to the
+        // disk cannot.
+        self.io = procfs::io(stat.pid).or(self.io);
+    }
+
+    /// What children used that it waited for since it was first seen.
+    fn waited_since(&self) -> Used {
+        self.waited.less(&self.waited_before.unwrap_or_default())
+    }
+
+    /// What it and its children that are gone have used.
+    fn used(&self) -> Used {
+        let children = self.waited_since().most(&self.left);
+        self.own.and(&self.waited_before.unwrap_or_default()).and(&children)
+    }
+
+    /// The same of storage. What a child did to it is its parent's once that has waited for it, so that
+    /// `/proc/PID/io` holds it. Any process meets page faults: they tell whether it was waited for.
+    fn used_io(&self) -> Option<Io> {
+        let waits = self.waited_since().faults_minor >= self.left.faults_minor;
+        if waits { self.io } else { sum(self.io, self.left_io) }
+    }
+}
+
+fn sum(one: Option<Io>, other: Option<Io>) -> Option<Io> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0 + other.0, one.1 + other.1)),
+        (one, other) => one.or(other),
     }
 }
 
 impl Family {
-    pub(super) fn new(pid: Arc<AtomicI32>, with_descendants: bool) -> Self {
+    pub(super) fn new(pid: Arc<AtomicI32>, kinship: Kinship) -> Self {
         Self {
             pid,
-            with_descendants,
+            kinship,
             members: HashMap::new(),
             gone: Used::default(),
+            gone_io: None,
             threads_gone: OfThread::default(),
+            told: Used::default(),
+            told_io: None,
         }
     }
 
@@ -86,60 +149,110 @@ impl Family {
         self.members.keys().copied().collect()
     }
 
+    /// Lets go of members that turn out to be somebody else's; what they had used stays.
+    fn keep(&mut self, is_its_own: impl Fn(i32) -> bool) {
+        let gone = &mut self.gone;
+        self.members.retain(|&pid, member| {
+            let keeps = is_its_own(pid);
+            if !keeps {
+                *gone = gone.and(&member.used());
+            }
+            keeps
+        });
+    }
+
     fn join(&mut self, stat: &Stat) {
-        let member = Member {
-            start_ticks: stat.start_ticks,
-            used: Used::default(),
-            threads: HashMap::new(),
-            open_files: None,
+        self.members.insert(stat.pid, Member::new(stat));
+    }
+
+    /// Looks at each member, and lets go of those that are gone.
+    fn see(&mut self) {
+        // Parents first: a child that ends meanwhile is then missed in its parent until the next
+        // look, and not counted twice.
+        let mut pids: Vec<(u64, i32)> =
+            self.members.iter().map(|(&pid, member)| (member.start_ticks, pid)).collect();
+        pids.sort_unstable();
+        let mut gone = Vec::new();
+        for (start_ticks, pid) in pids {
+            let Some(member) = self.members.get_mut(&pid) else { continue };
+            match procfs::stat(pid).filter(|stat| stat.start_ticks == start_ticks) {
+                Some(stat) => member.see(&stat),
+                None => gone.push(pid),
+            }
+        }
+        // Children first, so that what they leave goes with their parent where that is gone too.
+        for pid in gone.into_iter().rev() {
+            let Some(member) = self.members.remove(&pid) else { continue };
+            member.threads.values().for_each(|of| self.threads_gone.add(of));
+            match self.members.get_mut(&member.parent).filter(|_| self.kinship != Kinship::Alone) {
+                Some(parent) => {
+                    parent.left = parent.left.and(&member.used());
+                    parent.left_io = sum(parent.left_io, member.used_io());
+                }
+                None => {
+                    self.gone = self.gone.and(&member.used());
+                    self.gone_io = sum(self.gone_io, member.used_io());
+                }
+            }
+        }
+    }
+
+    /// What all have used so far, those that are gone among them.
+    fn used(&mut self) -> (Used, Option<Io>) {
+        let (mut total, mut io) = (self.gone, self.gone_io);
+        for member in self.members.values() {
+            // bakeoff itself waits for the nodes, whose time is theirs.
+            let used = if self.kinship == Kinship::Alone { member.own } else { member.used() };
+            total = total.and(&used);
+            io = sum(io, member.used_io());
+        }
+        self.told = self.told.most(&total);
+        self.told_io = match (self.told_io, io) {
+            (Some(told), Some(io)) => Some((told.0.max(io.0), told.1.max(io.1))),
+            (told, io) => io.or(told),
         };
-        self.members.insert(stat.pid, member);
+        (self.told, self.told_io)
+    }
+
+    /// The seconds of CPU that all have used so far.
+    pub(super) fn cpu(&mut self) -> f64 {
+        self.see();
+        self.used().0.ticks() as f64 / procfs::ticks_per_second()
     }
 
     /// What it has used so far and what it holds now. `thoroughly`: what costs a system call for
     /// each thread is read too, and is not among the columns otherwise.
     pub(super) fn look(&mut self, thoroughly: bool) -> Vec<(Column, f64)> {
-        let (mut total, mut of_threads) = (Used::default(), OfThread::default());
-        let (mut rss_pages, mut threads, mut open_files) = (0, 0, None);
-        let (gone, threads_gone) = (&mut self.gone, &mut self.threads_gone);
-        self.members.retain(|&pid, member| {
-            let stat = procfs::stat(pid).filter(|stat| stat.start_ticks == member.start_ticks);
-            if let Some(stat) = &stat {
-                // The last figures of one that has ended can be read until it is reaped; what it
-                // did to the disk cannot.
-                let io = member.used.io;
-                member.used = Used::of(stat);
-                member.used.io = member.used.io.or(io);
-            }
-            let Some(stat) = stat.filter(Stat::lives) else {
-                gone.add(&member.used);
-                member.threads.values().for_each(|of| threads_gone.add(of));
-                return false;
-            };
-            if thoroughly {
+        let mut of_threads = OfThread::default();
+        let (mut rss_pages, mut threads, mut open_files, mut living) = (0, 0, None, 0);
+        self.see();
+        for (&pid, member) in &mut self.members {
+            if thoroughly && !member.ended {
                 let old = std::mem::replace(&mut member.threads, procfs::threads(pid));
                 let ended = old.iter().filter(|(id, _)| !member.threads.contains_key(id));
-                ended.for_each(|(_, of)| threads_gone.add(of));
+                ended.for_each(|(_, of)| self.threads_gone.add(of));
                 member.open_files = procfs::open_files(pid);
             }
             member.threads.values().for_each(|of| of_threads.add(of));
-            total.add(&member.used);
-            rss_pages += stat.rss_pages;
-            threads += stat.threads;
+            if member.ended {
+                continue;
+            }
+            living += 1;
+            rss_pages += member.rss_pages;
+            threads += member.thread_count;
             if let Some(of_member) = member.open_files {
                 open_files = Some(open_files.unwrap_or(0) + of_member);
             }
-            true
-        });
-        total.add(gone);
-        of_threads.add(threads_gone);
-        if self.members.is_empty() {
+        }
+        of_threads.add(&self.threads_gone);
+        if living == 0 {
             open_files = Some(0);
         }
+        let (total, io) = self.used();
         let ticks_per_second = procfs::ticks_per_second();
         // The kernel adds what a child did to the disk to whoever reaps it: to bakeoff all that
         // its servers did.
-        let io = total.io.filter(|_| self.with_descendants);
+        let io = io.filter(|_| self.kinship == Kinship::Node);
         let optional = [
             (Column::DiskRead, io.map(|io| io.0 as f64)),
             (Column::DiskWritten, io.map(|io| io.1 as f64)),
@@ -154,7 +267,7 @@ impl Family {
             (Column::CpuUser, total.user_ticks as f64 / ticks_per_second),
             (Column::CpuSystem, total.system_ticks as f64 / ticks_per_second),
             (Column::Resident, rss_pages as f64 * rustix::param::page_size() as f64),
-            (Column::Processes, self.members.len() as f64),
+            (Column::Processes, f64::from(living)),
             (Column::Threads, threads as f64),
             (Column::FaultsMinor, total.faults_minor as f64),
             (Column::FaultsMajor, total.faults_major as f64),
@@ -180,6 +293,11 @@ impl Census {
         self.leaders != leaders
     }
 
+    /// Whether a process belonged to a family when the last census was taken.
+    pub(super) fn is_ours(&self, pid: i32) -> bool {
+        self.owners.get(&pid).is_some_and(Option::is_some)
+    }
+
     /// Looks for members that are new. `leaders`: the families' leaders now, 0 for none.
     pub(super) fn take(&mut self, families: &mut [&mut Family], leaders: Vec<i32>) {
         if leaders != self.leaders {
@@ -191,15 +309,17 @@ impl Census {
         let mut unknown = Vec::new();
         for (index, family) in families.iter_mut().enumerate() {
             let leader = self.leaders[index];
-            if leader != 0
+            if leader == 0 {
+                continue;
+            }
+            if family.kinship != Kinship::Descendants
                 && !family.members.contains_key(&leader)
                 && let Some(stat) = procfs::stat(leader).filter(Stat::lives)
             {
                 family.join(&stat);
             }
-            if leader != 0 {
-                found.insert(leader, family.with_descendants.then_some(index));
-            }
+            // bakeoff leads two families: its children are of the one that comes later.
+            found.insert(leader, Some(index));
         }
         for pid in procfs::pids() {
             if let Some(owner) = self.owners.get(&pid) {
@@ -216,15 +336,111 @@ impl Census {
             // The kernel's own threads are in group 0, which is also how a node that is down looks.
             let leads = |&leader: &i32| leader != 0 && leader == stat.group;
             let by_group = self.leaders.iter().position(leads);
-            let by_group = by_group.filter(|&index| families[index].with_descendants);
+            let by_group = by_group.filter(|&index| families[index].kinship == Kinship::Node);
             let owner = by_group.or_else(|| found.get(&stat.parent).copied().flatten());
             if let Some(index) = owner.filter(|_| stat.lives())
+                && families[index].kinship != Kinship::Alone
                 && !families[index].members.contains_key(&stat.pid)
             {
                 families[index].join(&stat);
             }
             found.insert(stat.pid, owner);
         }
+        // A node's processes are bakeoff's until it is known to be there.
+        for (index, family) in families.iter_mut().enumerate() {
+            if family.kinship == Kinship::Descendants {
+                family.keep(|pid| found.get(&pid).copied().flatten() == Some(index));
+            }
+        }
         self.owners = found;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::super::tests::{launch, sh, wait_for};
+    use super::*;
+
+    /// A member as if it had been seen.
+    fn member(start_ticks: u64, parent: i32, own: u64, waited: u64) -> Member {
+        let used = |user_ticks| Used { user_ticks, ..Used::default() };
+        let own = used(own);
+        Member {
+            start_ticks,
+            parent,
+            own,
+            waited: used(waited),
+            waited_before: Some(Used::default()),
+            ..Member::new(&Stat::default())
+        }
+    }
+
+    fn family(members: Vec<(i32, Member)>) -> Family {
+        let mut family = Family::new(Arc::default(), Kinship::Node);
+        family.members = members.into_iter().collect();
+        family
+    }
+
+    /// Ids that no process has.
+    const GONE: [i32; 2] = [i32::MAX - 1, i32::MAX];
+
+    #[test]
+    fn time_of_a_child_that_was_seen_and_waited_for_counts_once() {
+        let us = std::process::id() as i32;
+        let start = procfs::stat(us).unwrap().start_ticks;
+        // Children of this process that are gone; what `see` reads of us is far less than they had.
+        let mut of = family(vec![
+            (us, member(start, 1, 0, 0)),
+            (GONE[0], member(start + 1, us, 70_000, 5_000)),
+            (GONE[1], member(start + 2, GONE[0], 20_000, 0)),
+        ]);
+        let before = of.used().0.user_ticks;
+        assert_eq!(before, 95_000);
+        of.see();
+        let left = of.members[&us].left.user_ticks;
+        // A grandchild's 20,000 are more than the 5,000 that its parent had waited for when seen last.
+        assert_eq!(left, 90_000, "it goes with its parent");
+        assert!(of.used().0.user_ticks >= before, "a counter never goes back");
+        // Waited for: the parent's own count holds them all, and those never seen.
+        let ours = of.members.get_mut(&us).unwrap();
+        ours.waited = Used { user_ticks: 99_000, ..Used::default() };
+        ours.waited_before = Some(Used::default());
+        ours.own = Used::default();
+        assert_eq!(of.used().0.user_ticks, 99_000);
+    }
+
+    #[test]
+    fn time_of_many_short_lived_children_is_their_nodes() {
+        let dir = TempDir::new().unwrap();
+        // Each subshell burns some milliseconds and ends; then the shell tells what its children used.
+        let script = "n=0; while [ $n -lt 150 ]; do \
+                      (i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done); n=$((n+1)); done; \
+                      times > used; exec sleep 60";
+        let process = launch(sh(&dir, script)).unwrap();
+        let mut family = Family::new(process.pid_cell(), Kinship::Node);
+        let mut census = Census::default();
+        let mut look = || {
+            let leaders = vec![family.pid.load(std::sync::atomic::Ordering::Acquire)];
+            census.take(&mut [&mut family], leaders);
+            family.cpu()
+        };
+        let file = process.dir().join("used");
+        let mut seen = 0.0;
+        wait_for("the end of its work", || {
+            seen = look();
+            std::fs::read_to_string(&file).is_ok_and(|text| text.lines().count() == 2)
+        });
+        seen = look().max(seen);
+        // `times` writes user and system time of the shell, and on a second line of its children.
+        let text = std::fs::read_to_string(&file).unwrap();
+        let seconds = |word: &str| {
+            let (minutes, rest) = word.trim_end_matches('s').split_once('m').unwrap();
+            minutes.parse::<f64>().unwrap() * 60.0 + rest.parse::<f64>().unwrap()
+        };
+        let used: f64 = text.split_ascii_whitespace().map(seconds).sum();
+        assert!(used > 0.3, "{text}");
+        assert!((seen / used - 1.0).abs() < 0.1, "{seen} of {used} s were attributed: {text}");
     }
 }

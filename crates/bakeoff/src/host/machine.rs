@@ -4,9 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::observed::Column;
+use bakeoff_core::observed::{BusyBy, Column};
 
 use super::procfs;
+use super::running::Running;
 
 /// The machine, and the disk below one directory.
 pub(super) struct Machine {
@@ -14,6 +15,7 @@ pub(super) struct Machine {
     /// Major and minor number of the device that holds `data`; `None` where no single disk does
     /// (tmpfs, overlay, btrfs).
     device: Option<(u32, u32)>,
+    running: Running,
 }
 
 /// Bytes of the sectors that `/proc/diskstats` counts in, whatever the disk's own are.
@@ -25,7 +27,13 @@ impl Machine {
         let device = rustix::fs::stat(data).ok();
         let device = device.map(|of| (rustix::fs::major(of.st_dev), rustix::fs::minor(of.st_dev)));
         // Major 0 is no device.
-        Self { data: data.to_owned(), device: device.filter(|&(major, _)| major != 0) }
+        let device = device.filter(|&(major, _)| major != 0);
+        Self { data: data.to_owned(), device, running: Running::find() }
+    }
+
+    /// What its running time is known by.
+    pub(super) fn busy_by(&self) -> BusyBy {
+        self.running.name()
     }
 
     pub(super) fn look(&self) -> Vec<(Column, f64)> {
@@ -33,6 +41,16 @@ impl Machine {
         if let Ok(text) = std::fs::read_to_string("/proc/stat") {
             row.extend(cpus(&text, procfs::ticks_per_second()));
         }
+        if let Some(seconds) = self.running.seconds() {
+            row.retain(|(column, _)| *column != Column::Busy);
+            row.push((Column::Busy, seconds));
+        }
+        row.extend(PRESSURES.into_iter().filter_map(|(file, column)| {
+            Some((column, pressure(&std::fs::read_to_string(file).ok()?)?))
+        }));
+        let opened = std::fs::read_to_string("/proc/net/snmp").ok();
+        let opened = opened.and_then(|text| connections_opened(&text));
+        row.extend(opened.map(|count| (Column::ConnectionsOpened, count as f64)));
         let disk = self
             .device
             .and_then(|device| disk(&std::fs::read_to_string("/proc/diskstats").ok()?, device));
@@ -69,10 +87,36 @@ fn cpus(text: &str, ticks_per_second: f64) -> Vec<(Column, f64)> {
                 let running = words.next().and_then(|word| word.parse::<f64>().ok());
                 row.extend(running.map(|running| (Column::RunQueue, running)));
             }
+            Some("processes") => {
+                let begun = words.next().and_then(|word| word.parse::<f64>().ok());
+                row.extend(begun.map(|begun| (Column::TasksBegun, begun)));
+            }
             _ => {}
         }
     }
     row
+}
+
+/// Where the kernel tells how long something was waited for (`Documentation/accounting/psi.rst`).
+const PRESSURES: [(&str, Column); 3] = [
+    ("/proc/pressure/cpu", Column::PressureCpu),
+    ("/proc/pressure/io", Column::PressureIo),
+    ("/proc/pressure/memory", Column::PressureMemory),
+];
+
+/// Seconds in which at least one task waited.
+fn pressure(text: &str) -> Option<f64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let total = some.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?;
+    Some(total.parse::<u64>().ok()? as f64 / 1e6)
+}
+
+/// `ActiveOpens` of TCP in `/proc/net/snmp`, whose lines come in pairs of names and values.
+fn connections_opened(text: &str) -> Option<u64> {
+    let mut tcp = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
+    let (names, values) = (tcp.next()?, tcp.next()?);
+    let place = names.split_ascii_whitespace().position(|name| name == "ActiveOpens")?;
+    values.split_ascii_whitespace().nth(place)?.parse().ok()
 }
 
 /// The kernel's `Documentation/admin-guide/iostats.rst`, of one device.
@@ -100,13 +144,29 @@ mod tests {
 
     #[test]
     fn busy_steal_and_queue_are_told_apart() {
-        let text = "cpu  100 10 50 9000 40 5 6 7 3 0\ncpu0 1 1 1 1\nintr 5\nprocs_running 4\n";
-        let expected =
-            [(Column::Busy, 1.71), (Column::Steal, 0.07), (Column::RunQueue, 4.0)].to_vec();
+        let text = "cpu  100 10 50 9000 40 5 6 7 3 0\ncpu0 1 1 1 1\nintr 5\nprocesses 9\nprocs_running 4\n";
+        let expected = [
+            (Column::Busy, 1.71),
+            (Column::Steal, 0.07),
+            (Column::TasksBegun, 9.0),
+            (Column::RunQueue, 4.0),
+        ]
+        .to_vec();
         assert_eq!(cpus(text, 100.0), expected);
         // A kernel that knows no steal says nothing of it.
         assert_eq!(cpus("cpu 1 1 1 1 1 1 1\n", 100.0), [(Column::Busy, 0.05)]);
         assert!(cpus("cpu 1 2\nprocs_running x\n", 100.0).is_empty());
+    }
+
+    #[test]
+    fn pressure_and_connections_are_read() {
+        let text =
+            "some avg10=1.50 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0.00 total=9\n";
+        assert_eq!(pressure(text), Some(2.5));
+        assert_eq!(pressure(""), None);
+        let snmp = "Ip: A\nIp: 1\nTcp: RtoMin MaxConn ActiveOpens\nTcp: 200 -1 1487\nUdp: B\n";
+        assert_eq!(connections_opened(snmp), Some(1487));
+        assert_eq!(connections_opened("Tcp: X\nTcp: 1\n"), None);
     }
 
     #[test]

@@ -16,13 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bakeoff_core::observed::{Column, Observed, Phase, Series};
+use bakeoff_core::observed::{Column, Observed, Phase, Series, Strangers};
 
 use super::Process;
-use super::census::{Census, Family};
+use super::census::{Census, Family, Kinship};
 use super::cgroup::Group;
 use super::machine::Machine;
 use super::sockets::{Owner, Sockets};
+use super::strangers::Scan;
 use crate::engine::clock;
 use crate::engine::moments::{Moment, Moments};
 
@@ -65,7 +66,7 @@ impl Watched {
     pub(crate) fn node(process: &Process) -> Self {
         Self {
             name: process.name().to_owned(),
-            family: Family::new(process.pid_cell(), true),
+            family: Family::new(process.pid_cell(), Kinship::Node),
             ports: process.ports().collect(),
             dir: Some(process.dir().to_owned()),
             group: process.group(),
@@ -75,8 +76,7 @@ impl Watched {
 
     /// bakeoff itself; its children are the nodes.
     fn ourselves() -> Self {
-        let pid = Arc::new(AtomicI32::new(std::process::id() as i32));
-        let family = Family::new(pid, false);
+        let family = Family::new(ourselves(), Kinship::Alone);
         Self {
             name: GENERATOR.to_owned(),
             family,
@@ -86,6 +86,10 @@ impl Watched {
             throttled: Default::default(),
         }
     }
+}
+
+fn ourselves() -> Arc<AtomicI32> {
+    Arc::new(AtomicI32::new(std::process::id() as i32))
 }
 
 /// Samples until it is stopped, in a thread of its own and where a phase begins.
@@ -163,6 +167,8 @@ impl Sampler {
             phases: self.phases,
             nodes: looker.nodes.drain(..).map(|node| settle(node.series)).collect(),
             machine: settle(std::mem::take(&mut looker.machine_series)),
+            busy_by: Some(looker.machine.busy_by()),
+            strangers: std::mem::take(&mut looker.strangers),
         }
     }
 
@@ -185,19 +191,32 @@ fn look_until(
     interval: Duration,
 ) {
     let mut due = clock::now() + interval;
-    let mut moments: Vec<Instant> = Vec::new();
+    let mut moments: Vec<Moment> = Vec::new();
+    let time = |moment: &Moment| match *moment {
+        Moment::Begin(at) | Moment::End(at) => at,
+    };
     loop {
-        let next = moments.iter().copied().fold(due, Instant::min);
+        let next = moments.iter().map(time).fold(due, Instant::min);
         match told.recv_timeout(next.saturating_duration_since(clock::now())) {
             Ok(_) if stopped.load(Ordering::Acquire) => return,
-            Ok(Moment::Begin(at) | Moment::End(at)) => moments.push(at),
+            Ok(moment) => {
+                // It is told ahead, so that this takes nothing from what is measured.
+                if matches!(moment, Moment::Begin(_)) {
+                    lock(looker).before_measuring();
+                }
+                moments.push(moment);
+            }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => return,
         }
         let now = clock::now();
-        if moments.iter().any(|&moment| moment <= now) {
-            moments.retain(|&moment| moment > now);
+        let (come, later): (Vec<_>, Vec<_>) = moments.iter().partition(|one| time(one) <= now);
+        moments = later;
+        if !come.is_empty() {
             lock(looker).look(Occasion::Moment);
+        }
+        if come.iter().any(|one| matches!(one, Moment::End(_))) {
+            lock(looker).after_measuring();
         }
         if due <= now {
             lock(looker).look(Occasion::Grid);
@@ -235,6 +254,11 @@ struct Looker {
     walk: Pace,
     machine: Machine,
     machine_series: Series,
+    /// What bakeoff has started besides the nodes.
+    helpers: Family,
+    /// All processes before what is measured now.
+    before: Option<Scan>,
+    strangers: Vec<Strangers>,
     last: Option<(Instant, Occasion)>,
     cost: Duration,
 }
@@ -280,6 +304,9 @@ impl Looker {
             walk: Pace::new(WALK),
             machine: Machine::new(data),
             machine_series: Series { name: MACHINE.to_owned(), ..Series::default() },
+            helpers: Family::new(ourselves(), Kinship::Descendants),
+            before: None,
+            strangers: Vec::new(),
             last: None,
             cost: Duration::ZERO,
         }
@@ -312,7 +339,9 @@ impl Looker {
             self.look_at_sockets(now, asked);
             self.look_at_directories(now, asked);
         }
-        push(&mut self.machine_series, at, self.machine.look());
+        let mut row = self.machine.look();
+        row.push((Column::Helpers, self.helpers.cpu()));
+        push(&mut self.machine_series, at, row);
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
 
@@ -323,12 +352,10 @@ impl Looker {
 
     fn look_at_processes(&mut self, at: f64, now: Instant, asked: bool) {
         let cpu_before = clock::thread_cpu();
-        let leader = |node: &Node| node.watched.family.pid.load(Ordering::Acquire);
-        let leaders = self.nodes.iter().map(leader).collect::<Vec<_>>();
+        let leaders = self.leaders();
         let thoroughly = asked || self.thorough.is_due(now);
         if thoroughly || self.census.is_outdated(&leaders) {
-            let families = self.nodes.iter_mut().map(|node| &mut node.watched.family);
-            self.census.take(&mut families.collect::<Vec<_>>(), leaders);
+            self.take_census(leaders);
         }
         for node in &mut self.nodes {
             let Watched { family, group, throttled, .. } = &mut node.watched;
@@ -346,6 +373,37 @@ impl Looker {
         if thoroughly {
             self.thorough.taken(now, cpu_before);
         }
+    }
+
+    fn leaders(&self) -> Vec<i32> {
+        let families = self.nodes.iter().map(|node| &node.watched.family);
+        let families = families.chain([&self.helpers]);
+        families.map(|family| family.pid.load(Ordering::Acquire)).collect()
+    }
+
+    fn take_census(&mut self, leaders: Vec<i32>) {
+        let families = self.nodes.iter_mut().map(|node| &mut node.watched.family);
+        let families = families.chain([&mut self.helpers]);
+        self.census.take(&mut families.collect::<Vec<_>>(), leaders);
+    }
+
+    /// Measuring is about to begin.
+    fn before_measuring(&mut self) {
+        let cpu_before = clock::thread_cpu();
+        self.take_census(self.leaders());
+        self.before = Some(Scan::take(self.at(clock::now())));
+        self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+    }
+
+    /// Measuring has ended.
+    fn after_measuring(&mut self) {
+        let cpu_before = clock::thread_cpu();
+        let Some(before) = self.before.take() else { return };
+        self.take_census(self.leaders());
+        let census = &self.census;
+        let at = self.at(clock::now());
+        self.strangers.push(before.since(at, |pid| census.is_ours(pid)));
+        self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
 
     fn look_at_sockets(&mut self, now: Instant, asked: bool) {

@@ -145,7 +145,7 @@ impl Process {
     /// reaped.
     pub(crate) fn cpu_used(&self) -> Option<Duration> {
         let stat = procfs::stat(self.pid()?)?;
-        let ticks = (stat.user_ticks + stat.system_ticks) as f64;
+        let ticks = stat.own.ticks() as f64;
         Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
     }
 

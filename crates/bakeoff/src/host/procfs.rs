@@ -7,19 +7,59 @@ use std::collections::HashMap;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+/// What processes have used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    /// Clock ticks.
+    pub(super) user_ticks: u64,
+    pub(super) system_ticks: u64,
+    pub(super) faults_minor: u64,
+    pub(super) faults_major: u64,
+}
+
+impl Used {
+    /// Clock ticks of both kinds.
+    pub(super) fn ticks(&self) -> u64 {
+        self.user_ticks + self.system_ticks
+    }
+
+    fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
+        Self {
+            user_ticks: join(self.user_ticks, other.user_ticks),
+            system_ticks: join(self.system_ticks, other.system_ticks),
+            faults_minor: join(self.faults_minor, other.faults_minor),
+            faults_major: join(self.faults_major, other.faults_major),
+        }
+    }
+
+    /// Both together.
+    pub(super) fn and(&self, other: &Self) -> Self {
+        self.with(other, |a, b| a.saturating_add(b))
+    }
+
+    /// What it is more than the other.
+    pub(super) fn less(&self, other: &Self) -> Self {
+        self.with(other, u64::saturating_sub)
+    }
+
+    /// The larger of each.
+    pub(super) fn most(&self, other: &Self) -> Self {
+        self.with(other, u64::max)
+    }
+}
+
 /// What `/proc/PID/stat` says; `proc_pid_stat(5)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) pid: i32,
     /// `Z` is a process that has ended and was not waited for.
     pub(super) state: u8,
     pub(super) parent: i32,
     pub(super) group: i32,
-    pub(super) faults_minor: u64,
-    pub(super) faults_major: u64,
-    /// Clock ticks, children that were waited for not included.
-    pub(super) user_ticks: u64,
-    pub(super) system_ticks: u64,
+    /// By itself.
+    pub(super) own: Used,
+    /// By its children that it has waited for, and those that these had waited for.
+    pub(super) waited: Used,
     pub(super) threads: u64,
     /// Clock ticks since boot.
     pub(super) start_ticks: u64,
@@ -38,6 +78,17 @@ pub(super) fn stat(pid: i32) -> Option<Stat> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// The same, with the name of its program, of which the kernel keeps fifteen bytes.
+pub(super) fn named(pid: i32) -> Option<(String, Stat)> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = parse_stat(&text)?;
+    let begin = text.iter().position(|&b| b == b'(')? + 1;
+    let end = text.iter().rposition(|&b| b == b')')?;
+    let name = String::from_utf8_lossy(text.get(begin..end)?);
+    // Anybody may name a process as he likes; what is said of it goes to terminals.
+    Some((name.chars().filter(|c| !c.is_control()).collect(), stat))
+}
+
 fn parse_stat(text: &[u8]) -> Option<Stat> {
     // The name stands in parentheses and may itself hold spaces and parentheses.
     let name_end = text.iter().rposition(|&b| b == b')')?;
@@ -51,10 +102,18 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
         state: *fields.first()?.as_bytes().first()?,
         parent: number(4)? as i32,
         group: number(5)? as i32,
-        faults_minor: number(10)?,
-        faults_major: number(12)?,
-        user_ticks: number(14)?,
-        system_ticks: number(15)?,
+        own: Used {
+            faults_minor: number(10)?,
+            faults_major: number(12)?,
+            user_ticks: number(14)?,
+            system_ticks: number(15)?,
+        },
+        waited: Used {
+            faults_minor: number(11)?,
+            faults_major: number(13)?,
+            user_ticks: number(16)?,
+            system_ticks: number(17)?,
+        },
         threads: number(20)?,
         start_ticks: number(22)?,
         rss_pages: number(24)?,
@@ -179,11 +238,17 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_and_spaces_does_not_shift_the_fields() {
         let line =
-            b"42 (a) b (c) S 7 42 1 0 -1 4194304 11 0 13 0 15 16 0 0 20 0 19 0 21 1000 23 9\n";
+            b"42 (a) b (c) S 7 42 1 0 -1 4194304 11 12 13 14 15 16 17 18 20 0 19 0 21 1000 23 9\n";
         let stat = parse_stat(line).unwrap();
         assert_eq!((stat.pid, stat.state, stat.parent, stat.group), (42, b'S', 7, 42));
-        assert_eq!((stat.faults_minor, stat.faults_major), (11, 13));
-        assert_eq!((stat.user_ticks, stat.system_ticks, stat.threads), (15, 16, 19));
+        let used = |faults_minor, faults_major, user_ticks, system_ticks| Used {
+            faults_minor,
+            faults_major,
+            user_ticks,
+            system_ticks,
+        };
+        assert_eq!((stat.own, stat.waited), (used(11, 13, 15, 16), used(12, 14, 17, 18)));
+        assert_eq!(stat.threads, 19);
         assert_eq!((stat.start_ticks, stat.rss_pages), (21, 23));
     }
 

@@ -31,12 +31,13 @@ use support::{AUDITS, Bench, OF_THE_MACHINE, Ran, array, figure, text};
 use surroundings::{How, Staged, stage};
 
 /// All that is checked of every trial.
-const CHECKS: [&str; 14] = [
+const CHECKS: [&str; 15] = [
     "generator",
     "schedule",
     "timers",
     "receive lag",
     "steal",
+    "neighbours",
     "errors",
     "answers",
     "successes",
@@ -47,8 +48,9 @@ const CHECKS: [&str; 14] = [
     "disk",
     "clock",
 ];
-/// What some machines cannot check: those without cgroups, and those that do not tell stolen time.
-const NOT_EVERYWHERE: [&str; 2] = ["limits", "steal"];
+/// What some machines cannot check: those without cgroups, those that do not tell stolen time, and those
+/// that tests share.
+const NOT_EVERYWHERE: [&str; 3] = ["limits", "steal", "neighbours"];
 /// How often an honest canary is tried on a machine that has no time for the generator.
 const ATTEMPTS: usize = 3;
 const BEGIN: &str = "<!-- faults: begin -->";
@@ -149,10 +151,15 @@ fn run_scene(scene: &'static Scene) -> Found {
     run(&bench, &mut bench.command())
 }
 
+/// Whether nothing else may run beside it: what uses the CPUs, or looks for who does.
+fn needs_all(how: How) -> bool {
+    matches!(how, How::Starved | How::Neighbour)
+}
+
 /// Runs an honest canary in surroundings with or without a fault. `None`: not on this machine.
 fn around(how: How, faulty: bool) -> Result<Found, String> {
     let mut cannot = None;
-    let found = once(&format!("{how:?} {faulty}"), how == How::Starved, || {
+    let found = once(&format!("{how:?} {faulty}"), needs_all(how), || {
         run_around(how, faulty).unwrap_or_else(|why| {
             cannot = Some(why);
             Err("not on this machine".into())

@@ -291,6 +291,16 @@ pub(crate) static ROWS: &[Row] = &[
         said: &[Said::AnyCheck(&["generator", "schedule"], "")],
     },
     Row {
+        fault: "somebody else uses a CPU",
+        name: "canary",
+        load: "load",
+        made: Made::Around { by: "a busy loop that bakeoff did not start", how: How::Neighbour },
+        said: &[
+            Said::Check("neighbours", "of this machine's CPU time"),
+            Said::Check("neighbours", "`sh` ("),
+        ],
+    },
+    Row {
         fault: "limits are asked for and cannot be applied",
         name: "canary",
         load: "load",

@@ -10,6 +10,7 @@ use crate::support::{Bench, has};
 pub(crate) enum How {
     Keys,
     Starved,
+    Neighbour,
     Limits,
     Clock,
     Disk,
@@ -64,6 +65,17 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
                 busy.args(["-c", "0", "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
                 beside.push(busy.spawn().map_err(|error| format!("no busy loop: {error}"))?);
             }
+            (bench, command)
+        }
+        How::Neighbour => {
+            let bench = bench("", READS, "{clients: 4, rate: 100/s, stop: {after: 3s}}");
+            if faulty {
+                let mut busy = Command::new("sh");
+                busy.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+                beside.push(busy.spawn().map_err(|error| format!("no busy loop: {error}"))?);
+            }
+            let mut command = bench.command();
+            command.env_remove("BAKEOFF_SHARED_MACHINE");
             (bench, command)
         }
         How::Limits => {

@@ -115,7 +115,8 @@ fn machine(of: &Environment) -> String {
     let micros = |value: Option<f64>| {
         value.map_or("not measured".to_owned(), |value| format!("{} µs", figure_text(value)))
     };
-    let shared = if of.shared_with_servers { "yes" } else { "no" };
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    let shared = yes(of.shared_with_servers);
     let rows = [
         ("processor", of.cpu_model.clone()),
         ("CPUs", of.cpus.to_string()),
@@ -128,6 +129,7 @@ fn machine(of: &Environment) -> String {
         ("open files at most", count_text(of.open_files_max)),
         ("generator's threads", of.generator_threads.to_string()),
         ("generator and servers share the CPUs", shared.to_owned()),
+        ("others worked on it, as bakeoff was told", yes(of.shared_machine).to_owned()),
     ];
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(label, value)| vec![label.to_owned(), value]).collect();

@@ -1,0 +1,88 @@
+//! Whose the CPU time is that belongs to nobody of a trial: all processes, before and after.
+//!
+//! How much it was is known exactly, as what is left of the machine's running time. Which commands it
+//! was is known from two scans, a moment before measuring begins and after it ended; what began
+//! and ended in between shows only where somebody waited for it.
+//!
+//! The kernel's own threads work for whoever asked them to. They are nobody's neighbours, and are
+//! told apart.
+//!
+//! Not here: what follows (core's `check`), when to scan (`observe`).
+
+use std::collections::{BTreeMap, HashMap};
+
+use bakeoff_core::observed::{Command, Strangers};
+
+use super::procfs::{self, Stat};
+
+/// The parent of the kernel's own threads, which is one itself.
+const KTHREADD: i32 = 2;
+/// How many commands are told.
+const COMMANDS: usize = 3;
+
+/// All processes at a moment.
+pub(super) struct Scan {
+    at: f64,
+    ticks: HashMap<(i32, u64), u64>,
+}
+
+impl Scan {
+    /// `at`: seconds since the trial began.
+    pub(super) fn take(at: f64) -> Self {
+        let stats = procfs::pids().into_iter().filter_map(procfs::stat);
+        Self { at, ticks: stats.map(|stat| ((stat.pid, stat.start_ticks), ticks(&stat))).collect() }
+    }
+
+    /// What all but `ours` have used since then.
+    pub(super) fn since(&self, at: f64, ours: impl Fn(i32) -> bool) -> Strangers {
+        let mut kernel = 0;
+        let mut commands: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, stat) in procfs::pids().into_iter().filter_map(procfs::named) {
+            let before = self.ticks.get(&(stat.pid, stat.start_ticks)).copied().unwrap_or(0);
+            let grown = ticks(&stat).saturating_sub(before);
+            if stat.pid == KTHREADD || stat.parent == KTHREADD {
+                kernel += grown;
+            } else if !ours(stat.pid) && grown > 0 {
+                *commands.entry(name).or_default() += grown;
+            }
+        }
+        let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second();
+        let mut commands: Vec<Command> = commands
+            .into_iter()
+            .map(|(name, ticks)| Command { name, seconds: seconds(ticks) })
+            .collect();
+        commands.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        commands.truncate(COMMANDS);
+        Strangers { from: self.at, to: at, kernel_seconds: seconds(kernel), commands }
+    }
+}
+
+/// What it and those that it waited for have used.
+fn ticks(stat: &Stat) -> u64 {
+    stat.own.ticks() + stat.waited.ticks()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::wait_for;
+    use super::*;
+
+    #[test]
+    fn a_stranger_that_burns_is_named() {
+        let scan = Scan::take(1.0);
+        let mut burning = std::process::Command::new("sh");
+        let mut burning = burning.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let pid = burning.id() as i32;
+        let used = |of: &Strangers| {
+            of.commands.iter().find(|one| one.name == "sh").map_or(0.0, |one| one.seconds)
+        };
+        wait_for("its time", || procfs::stat(pid).is_some_and(|stat| ticks(&stat) >= 30));
+        let all_but_it = |one: i32| one != pid;
+        let found = scan.since(3.0, all_but_it);
+        assert!(used(&found) >= 0.3, "{found:?}");
+        assert_eq!((found.from, found.to, found.commands.len()), (1.0, 3.0, 1));
+        assert_eq!(scan.since(3.0, |_| true).commands, []);
+        burning.kill().unwrap();
+        burning.wait().unwrap();
+    }
+}
