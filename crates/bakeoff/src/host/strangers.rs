@@ -9,7 +9,7 @@
 //!
 //! Not here: what follows (core's `check`), when to scan (`observe`).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bakeoff_core::observed::{Command, Strangers};
 
@@ -23,23 +23,37 @@ const COMMANDS: usize = 3;
 /// All processes at a moment.
 pub(super) struct Scan {
     at: f64,
-    ticks: HashMap<(i32, u64), u64>,
+    /// By id and start time: what it had used, and its parent.
+    processes: HashMap<(i32, u64), (u64, i32)>,
 }
 
 impl Scan {
     /// `at`: seconds since the trial began.
     pub(super) fn take(at: f64) -> Self {
         let stats = procfs::pids().into_iter().filter_map(procfs::stat);
-        Self { at, ticks: stats.map(|stat| ((stat.pid, stat.start_ticks), ticks(&stat))).collect() }
+        let one = |stat: Stat| ((stat.pid, stat.start_ticks), (ticks(&stat), stat.parent));
+        Self { at, processes: stats.map(one).collect() }
     }
 
     /// What all but `ours` have used since then.
     pub(super) fn since(&self, at: f64, ours: impl Fn(i32) -> bool) -> Strangers {
+        let now: Vec<(String, Stat)> =
+            procfs::pids().into_iter().filter_map(procfs::named).collect();
+        // What one that is gone had used before is in the count of whoever waited for it.
+        let there: HashSet<(i32, u64)> =
+            now.iter().map(|(_, stat)| (stat.pid, stat.start_ticks)).collect();
+        let mut inherited: HashMap<i32, u64> = HashMap::new();
+        for (_, (ticks, parent)) in self.processes.iter().filter(|(id, _)| !there.contains(id)) {
+            *inherited.entry(*parent).or_default() += ticks;
+        }
         let mut kernel = 0;
         let mut commands: BTreeMap<String, u64> = BTreeMap::new();
-        for (name, stat) in procfs::pids().into_iter().filter_map(procfs::named) {
-            let before = self.ticks.get(&(stat.pid, stat.start_ticks)).copied().unwrap_or(0);
-            let grown = ticks(&stat).saturating_sub(before);
+        for (name, stat) in now {
+            let before = self.processes.get(&(stat.pid, stat.start_ticks));
+            let before = before.map_or(0, |(ticks, _)| *ticks);
+            let inherited = inherited.get(&stat.pid).copied().unwrap_or(0);
+            let waited = stat.waited.ticks();
+            let grown = ticks(&stat).saturating_sub(before + inherited.min(waited));
             if stat.pid == KTHREADD || stat.parent == KTHREADD {
                 kernel += grown;
             } else if !ours(stat.pid) && grown > 0 {
