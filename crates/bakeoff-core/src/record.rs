@@ -417,12 +417,18 @@ impl StageRecord {
 
 impl TrialRecord {
     /// The stages that its figures are of: all, or of a search for a rate the try that its answer rests
-    /// on. That is the last that kept the objective; where none did, the last of all.
+    /// on. That is the last that kept the objective at the rate that was found, or at any where none was;
+    /// where none did, the last of all.
     pub fn figured(&self) -> &[StageRecord] {
         if self.stages.iter().all(|stage| stage.tried.is_none()) {
             return &self.stages;
         }
-        let kept = |stage: &StageRecord| stage.tried.as_ref().is_some_and(Tried::kept);
+        let found = match self.found {
+            Some(Found::Rate(rate)) => Some(rate),
+            _ => None,
+        };
+        let is_it = |tried: &Tried| tried.kept() && found.is_none_or(|rate| rate == tried.rate);
+        let kept = |stage: &StageRecord| stage.tried.as_ref().is_some_and(is_it);
         let last = self.stages.len().saturating_sub(1);
         let place = self.stages.iter().rposition(kept).unwrap_or(last);
         self.stages.get(place..=place).unwrap_or_default()

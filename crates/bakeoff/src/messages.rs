@@ -268,7 +268,7 @@ fn figures(record: &TrialRecord) -> String {
         Some(Found::Nothing(rate)) => {
             return format!("no rate kept the objective, down to {}", rate_text(rate));
         }
-        Some(Found::Unsteady(_)) | None => String::new(),
+        Some(Found::Unsteady(_) | Found::OutOfTime(_)) | None => String::new(),
     };
     format!("{found}{}/s, p99 {p99}, {errors}", count_text(rate))
 }

@@ -18,7 +18,7 @@ use bakeoff_core::units::{figure_text, trials_text};
 /// Starting, reading back, killing, starting again and stopping, before any is known.
 const AROUND_A_LOAD: Duration = Duration::from_secs(5);
 /// How many rates a search tries before its last, as a rule.
-const TRIES: u32 = 9;
+const TRIES: u32 = 15;
 /// What a load takes that ends by a count, before any is known.
 const COUNTED_LOAD: Duration = Duration::from_secs(10);
 
@@ -111,7 +111,7 @@ fn loaded(load: &Load, system: &str) -> Duration {
         },
     };
     if load.find.is_some() {
-        return (load.warmup + measured) * TRIES + measured * CONFIRM_TIMES;
+        return (load.warmup + measured) * TRIES + load.warmup + measured * CONFIRM_TIMES;
     }
     load.warmup * stages + measured
 }

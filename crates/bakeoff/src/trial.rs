@@ -27,6 +27,7 @@ use crate::contenders::Contender;
 use crate::engine::{Connections, Drive, EngineError, Live, Seconds, clock};
 use crate::environment::{utc_now, wall_clock};
 use crate::failure::Failure;
+use crate::host::disturbance::Stretch;
 use crate::host::observe::{Sampler, Watched};
 use crate::host::ports::Allocator;
 use crate::host::{LimitsApplied, Process, logs, machine, usage};
@@ -414,9 +415,11 @@ impl Attempt<'_, '_> {
             let time = if confirming { time * CONFIRM_TIMES } else { time };
             let stage = plan::Stage { clients, stop: Stop::After(time) };
             let arrivals = load.arrivals.at(rate);
+            let stretch = Stretch::begin();
             let (mut stage, next) = self.stage(of, &stage, arrivals, first_ticket)?;
             first_ticket = next;
-            let tried = Tried::judged(rate, confirming, &stage.measurement, &objective);
+            let tried = Tried::judged(rate, confirming, &stage.measurement, &objective)
+                .disturbed_by(stretch.disturbed_by());
             let over = is_over(&stage);
             if !over {
                 search.take(&tried);

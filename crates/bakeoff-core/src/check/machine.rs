@@ -38,14 +38,17 @@ pub fn steal(machine: &Series, cpus: u32, from: f64, to: f64) -> Verdict {
             "the kernel does not say how much CPU time the hypervisor took".to_owned(),
         );
     };
-    let share = stolen / (f64::from(cpus) * (to - from));
-    if share <= STEAL_MAX || stolen < STEAL_MIN {
-        return Verdict::Passed;
-    }
-    Verdict::Failed(format!(
-        "the hypervisor gave {} % of this machine's CPU time to others",
-        figure_text(share * 100.0)
-    ))
+    steal_between(stolen, cpus, to - from).map_or(Verdict::Passed, Verdict::Failed)
+}
+
+/// Why so many stolen seconds of all CPUs are too many for a stretch of so many seconds; `None` where
+/// they are not.
+pub fn steal_between(stolen: f64, cpus: u32, seconds: f64) -> Option<String> {
+    let share = stolen / (f64::from(cpus) * seconds);
+    (share > STEAL_MAX && stolen >= STEAL_MIN).then(|| {
+        let share = figure_text(share * 100.0);
+        format!("the hypervisor gave {share} % of this machine's CPU time to others")
+    })
 }
 
 /// Which share of the machine strangers may use in a study. They may use more where all that it says

@@ -43,19 +43,23 @@ fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     };
     let bound = match trial.found {
         Some(Found::Rate(rate)) => Tried::broken_above(tries(), rate),
-        Some(Found::Nothing(_) | Found::Unsteady(_)) => tries().next_back(),
+        Some(Found::Nothing(_) | Found::Unsteady(_) | Found::OutOfTime(_)) => tries().next_back(),
         _ => None,
     };
     let generator = bound.filter(|bound| bound.void).map(|bound| {
         let rate = rate_text(bound.rate);
-        let why = bound.broken_by.iter().find(|why| why.contains("generator"));
-        let why = why.map_or("it was in the way", |why| why);
+        let told = bound.broken_by.iter().find(|why| why.contains("generator"));
+        let why = bound.disturbed_by.first().or(told).map_or("it was in the way", |why| why);
         format!("the server might keep its objective at {rate} and more: {why}")
     });
     let search = match trial.found {
         Some(Found::Unsteady(_)) if generator.is_some() => None,
         Some(Found::Unsteady(rate)) => Some(format!(
             "rates kept the objective once and not again, the last of them {}: there is no one rate",
+            rate_text(rate)
+        )),
+        Some(Found::OutOfTime(rate)) => Some(format!(
+            "its time was over before a rate was confirmed; {} kept the objective once",
             rate_text(rate)
         )),
         None => Some("it did not come to its end".to_owned()),
@@ -248,6 +252,7 @@ mod tests {
                 confirming: false,
                 broken_by: broken_by.iter().map(|&why| why.to_owned()).collect(),
                 void,
+                disturbed_by: Vec::new(),
             }),
             ..stage(rate as u64, ErrorKind::Timeout, if broken_by.is_empty() { 0 } else { 900 })
         });

@@ -19,6 +19,7 @@ use crate::study::{Clusters, Load, Operation, Study, System, Workload};
 use crate::units::{rate_text, share_text, trials_text};
 use crate::workload::mix64;
 
+use super::contradicted;
 use super::drawn::Drawn;
 use super::figures::{self, Combined, Figures, Quantity};
 use super::floor::Limits;
@@ -64,6 +65,8 @@ pub(super) struct Contender {
     pub(super) published_of: BTreeMap<(Operation, Quantity), f64>,
     /// What the literature says of them.
     pub(super) notes: Vec<String>,
+    /// What contradicts the rate that its searches found.
+    pub(super) contradicted: Option<String>,
 }
 
 /// One trial, condensed.
@@ -352,6 +355,9 @@ impl Contender {
         if self.valid().all(|trial| matches!(trial.found, Some(Found::Nothing(_)))) {
             return Some(format!("{name} kept its objective under {place} at no rate"));
         }
+        if let Some(why) = &self.contradicted {
+            return Some(format!("{name}'s highest rate is not ranked: {why}"));
+        }
         no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
     }
 
@@ -380,6 +386,9 @@ impl Contender {
     fn searches(&self, place: &str) -> Vec<String> {
         let (name, of) = (&self.system, trials_text(self.valid_count()));
         let mut said = Vec::new();
+        if let Some(why) = &self.contradicted {
+            said.push(format!("{name}'s highest rate under {place} is too low: {why}"));
+        }
         let mut count = |what: &str, is_it: fn(Found) -> Option<f64>| {
             let rates: Vec<f64> = self.valid().filter_map(|t| is_it(t.found?)).collect();
             if let Some(last) = rates.last() {
@@ -617,6 +626,7 @@ fn contender(
     Contender {
         system: system.to_owned(),
         look,
+        contradicted: contradicted::by(record, system, workload, load),
         planned: record.header.order.iter().filter(|trial| here(trial)).count(),
         trials: record
             .trials

@@ -462,7 +462,7 @@ fn highest_rate(trial: &TrialRecord) -> Option<f64> {
     match trial.found? {
         Found::Rate(rate) | Found::NoLimit(rate) => Some(rate),
         Found::Nothing(_) => Some(0.0),
-        Found::Unsteady(_) => None,
+        Found::Unsteady(_) | Found::OutOfTime(_) => None,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::check::{Audit, Audited, Verdict};
 use crate::measurement::ErrorKind;
 use crate::plan;
 use crate::record::{Environment, PartRecord, Setting, SystemRecord};
+use crate::search;
 use crate::stats::{Figure, and};
 use crate::study::{Arrivals, KeyOrder, Load, Operation, Routing, Stop, Study, System, Targets};
 use crate::units::{
@@ -175,6 +176,10 @@ fn load(study: &Study, load: &Load) -> String {
         parts.push(format!(
             "the highest rate looked for that keeps {objective}, beginning at {first}"
         ));
+        if let Stop::After(time) = load.stop {
+            let most = duration_text(search::longest(time, load.warmup));
+            parts.push(format!("at most {most} for all tries"));
+        }
     }
     match load.arrivals {
         Arrivals::Closed => {}

@@ -27,10 +27,13 @@ pub struct Tried {
     /// Why it did not keep the objective; empty when it did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken_by: Vec<String>,
-    /// Whether it broke the objective without saying anything of the server, for the generator was
-    /// in the way.
+    /// Whether it broke the objective without saying anything of the server, for the machine or the
+    /// generator was disturbed.
     #[serde(default)]
     pub void: bool,
+    /// What disturbed the machine or the generator meanwhile, whether or not it kept the objective.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbed_by: Vec<String>,
 }
 
 impl Tried {
@@ -59,8 +62,15 @@ impl Tried {
             let share = figure_text(share * 100.0);
             broken_by.push(format!("only {share} % of the rate was answered with success"));
         }
-        let void = !broken_by.is_empty() && !check::generator_limits(measurement).is_empty();
-        Self { rate, confirming, broken_by, void }
+        Self { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() }
+            .disturbed_by(check::generator_limits(measurement))
+    }
+
+    /// The same, of which it is known what else disturbed the machine or the generator meanwhile.
+    pub fn disturbed_by(mut self, reasons: impl IntoIterator<Item = String>) -> Self {
+        self.disturbed_by.extend(reasons);
+        self.void = !self.kept() && !self.disturbed_by.is_empty();
+        self
     }
 
     /// Whether it kept the objective.
@@ -75,7 +85,10 @@ impl Tried {
         let why = self.broken_by.first().map_or("", String::as_str);
         match (self.kept(), self.void) {
             (true, _) => format!("{rate}{again}: kept"),
-            (false, true) => format!("{rate}{again}: says nothing of the system, {why}"),
+            (false, true) => {
+                let why = self.disturbed_by.first().map_or(why, String::as_str);
+                format!("{rate}{again}: says nothing of the system, {why}")
+            }
             (false, false) => format!("{rate}{again}: broken, {why}"),
         }
     }
@@ -207,12 +220,26 @@ mod tests {
     }
 
     #[test]
+    fn a_disturbed_machine_voids_what_broke_and_not_what_was_kept() {
+        let objective = ["p99 < 20ms".parse().unwrap()];
+        let tried = |micros| {
+            let tried = Tried::judged(1000.0, false, &second(1000, micros), &objective);
+            tried.disturbed_by(["the hypervisor took a CPU".to_owned()])
+        };
+        let (kept, broken) = (tried(5000), tried(30_000));
+        assert!(kept.kept() && !kept.void && kept.disturbed_by.len() == 1);
+        assert!(!broken.kept() && broken.void);
+        assert_eq!(broken.text(), "1,000/s: says nothing of the system, the hypervisor took a CPU");
+    }
+
+    #[test]
     fn the_lowest_broken_rate_above_another_is_found_as_it_was_tried_last() {
         let tried = |rate, broken: &[&str], void| Tried {
             rate,
             confirming: false,
             broken_by: broken.iter().map(|&why| why.to_owned()).collect(),
             void,
+            disturbed_by: Vec::new(),
         };
         let tries = [
             tried(8.0, &["a"], false),

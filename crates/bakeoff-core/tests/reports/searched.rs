@@ -13,7 +13,7 @@ use super::building::{Trials as _, closed, measured, record, study, workload};
 
 fn tried(rate: f64, confirming: bool, broken_by: &[&str]) -> Tried {
     let broken_by = broken_by.iter().map(|&why| why.to_owned()).collect();
-    Tried { rate, confirming, broken_by, void: false }
+    Tried { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() }
 }
 
 fn at(rate: f64) -> Measurement {
@@ -22,15 +22,35 @@ fn at(rate: f64) -> Measurement {
 
 /// Two systems under a search, each with these results, trial by trial.
 fn searched(results: [&[Found]; 2]) -> Record {
+    searched_beside(results, None)
+}
+
+/// The same, beside a load at a fixed rate that each answered in so much time.
+fn searched_beside(results: [&[Found]; 2], beside: Option<(f64, [Duration; 2])>) -> Record {
     let load = Load {
         arrivals: Arrivals::Constant { rate: 100.0 },
         find: Some(Find { objective: vec!["p99 < 50ms".into(), "errors < 1%".into()] }),
         ..closed("limit", &[64], Stop::After(Duration::from_secs(2)))
     };
     let pages = workload("pages", &[(Operation::Request, 1)], "limit");
-    let mut record = record(study(&["old", "new"], pages, load, results[0].len() as u32));
-    for round in 0..results[0].len() {
-        for (name, results) in ["old", "new"].into_iter().zip(results) {
+    let mut study = study(&["old", "new"], pages, load, results[0].len() as u32);
+    if let Some((rate, _)) = beside {
+        study.workloads[0].loads.push("fixed".to_owned());
+        let arrivals = Arrivals::Constant { rate };
+        let load = closed("fixed", &[64], Stop::After(Duration::from_secs(2)));
+        study.loads.push(Load { arrivals, ..load });
+    }
+    let mut record = record(study);
+    let mut rounds = [0, 0];
+    for planned in record.header.order.clone() {
+        let name = planned.system.as_str();
+        let place = usize::from(name == "new");
+        if let Some((rate, took)) = beside.filter(|_| planned.load == "fixed") {
+            let window = Duration::from_secs(2);
+            record.run(name, vec![(64, measured("request", rate as u64, window, took[place]))]);
+        } else {
+            let (results, round) = (results[place], rounds[place]);
+            rounds[place] += 1;
             let tries = match results[round] {
                 Found::Rate(rate) => vec![
                     tried(100.0, false, &[]),
@@ -38,7 +58,7 @@ fn searched(results: [&[Found]; 2]) -> Record {
                     tried(rate, true, &[]),
                 ],
                 Found::NoLimit(rate) => vec![tried(rate, false, &[])],
-                Found::Nothing(rate) | Found::Unsteady(rate) => {
+                Found::Nothing(rate) | Found::Unsteady(rate) | Found::OutOfTime(rate) => {
                     vec![tried(rate, false, &["p99 is 60.0 ms"])]
                 }
             };
@@ -118,6 +138,30 @@ fn a_system_that_keeps_it_at_no_rate_is_not_ranked_and_one_such_trial_forbids_a_
     let text = report::terminal(&report, &PLAIN);
     assert!(text.contains("old had a trial in which no rate kept it"), "{text}");
     assert!(!report.sentence().contains("sustained"), "{}", report.sentence());
+}
+
+#[test]
+fn a_rate_that_another_load_of_the_run_contradicts_is_said_and_not_ranked() {
+    let found = || [rates([114.0, 120.0, 110.0]), rates([800.0, 790.0, 810.0])];
+    let beside = |rate, took: [u64; 2]| {
+        let [old, new] = found();
+        let took = took.map(Duration::from_micros);
+        Report::new(&searched_beside([&old, &new], Some((rate, took))))
+    };
+    // `new` answers none of it in time, `old` all.
+    let report = beside(1500.0, [2000, 40_000]);
+    let said = "its search found 114/s, and it kept the same objective at 1,500/s in 3 of 3 trials \
+                under fixed";
+    let sentence = report.sentence();
+    assert!(sentence.contains(&format!("old's highest rate is not ranked: {said}")), "{sentence}");
+    assert!(sentence.contains("new had 800/s as the highest rate that keeps"), "{sentence}");
+    let text = report::terminal(&report, &PLAIN);
+    assert!(text.contains(&format!("old's highest rate under pages/limit is too low: {said}")));
+    // What is lower, or was not kept, contradicts nothing.
+    for report in [beside(100.0, [2000, 2000]), beside(1500.0, [40_000, 40_000])] {
+        let sentence = report.sentence();
+        assert!(!sentence.contains("not ranked"), "{sentence}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod before;
 mod census;
 mod cgroup;
 pub(crate) mod disk;
+pub(crate) mod disturbance;
 mod error;
 mod hold;
 mod launcher;

@@ -86,6 +86,14 @@ impl SearchResult {
                 lines.extend(self.tries.last().map(|one| one.broken_by.join("; ")));
                 (false, lines)
             }
+            Found::OutOfTime(rate) => (
+                false,
+                vec![format!(
+                    "no answer: the search's time was over before a rate was confirmed; {} kept \
+                     {objective} once",
+                    rate_text(rate)
+                )],
+            ),
             Found::Unsteady(rate) => (
                 false,
                 vec![format!(
@@ -235,6 +243,7 @@ pub(super) fn json(result: &SearchResult) -> Value {
         Some(Found::NoLimit(rate)) => ("no-limit", Some(rate)),
         Some(Found::Nothing(_)) => ("nothing", None),
         Some(Found::Unsteady(_)) => ("unsteady", None),
+        Some(Found::OutOfTime(_)) => ("out-of-time", None),
         None => ("interrupted", None),
     };
     let (_, sentences) = result.answer();

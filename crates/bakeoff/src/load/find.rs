@@ -11,13 +11,15 @@ use std::sync::atomic::Ordering;
 
 use bakeoff_core::condition::{Condition, Figures};
 use bakeoff_core::schedule::Pace;
-use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried};
-use bakeoff_core::units::rate_text;
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, longest};
+use bakeoff_core::study::Stop;
+use bakeoff_core::units::{duration_text, rate_text};
 
 use super::Loader;
 use super::curve;
 use super::result::{Part, Settings};
 use crate::failure::{Failure, NOT_VALID};
+use crate::host::disturbance::Stretch;
 use crate::messages;
 
 /// What one rate came to.
@@ -31,17 +33,20 @@ pub(super) struct Try {
     pub(super) latency: Option<f64>,
     /// Why it did not keep the objective; empty when it did.
     pub(super) broken_by: Vec<String>,
+    /// What disturbed the generator or this machine meanwhile.
+    pub(super) disturbed_by: Vec<String>,
 }
 
 impl Try {
     /// Whether it broke the objective without saying anything of the server: it was not valid.
     pub(super) fn is_void(&self) -> bool {
-        !self.broken_by.is_empty() && self.part.is_generators_fault()
+        !self.broken_by.is_empty() && !self.disturbed_by.is_empty()
     }
 
     fn tried(&self) -> Tried {
         let Self { rate, confirming, .. } = *self;
-        Tried { rate, confirming, broken_by: self.broken_by.clone(), void: self.is_void() }
+        let (broken_by, disturbed_by) = (self.broken_by.clone(), self.disturbed_by.clone());
+        Tried { rate, confirming, broken_by, void: self.is_void(), disturbed_by }
     }
 }
 
@@ -68,7 +73,7 @@ impl SearchResult {
         match self.found {
             Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(Try::is_void),
             Some(Found::NoLimit(_)) => true,
-            Some(Found::Nothing(_) | Found::Unsteady(_)) | None => false,
+            Some(Found::Nothing(_) | Found::Unsteady(_) | Found::OutOfTime(_)) | None => false,
         }
     }
 }
@@ -80,6 +85,11 @@ pub(super) fn run(
     objective: &[Condition],
     json: bool,
 ) -> Result<ExitCode, Failure> {
+    let drive = loader.asked.drive(None, 0);
+    if let Stop::After(time) = drive.stop {
+        let most = duration_text(longest(time, drive.warmup));
+        loader.messages.step(&format!("the search takes {most} at most, mostly a third of that"));
+    }
     let mut search = Search::new(first);
     let mut tries: Vec<Try> = Vec::new();
     let ended = loop {
@@ -90,6 +100,7 @@ pub(super) fn run(
         };
         let times = if confirming { CONFIRM_TIMES } else { 1 };
         let pace = Some(Pace::Constant { rate });
+        let stretch = Stretch::begin();
         let part =
             match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {
                 Ok(part) => part,
@@ -99,7 +110,7 @@ pub(super) fn run(
         if part.measurement.interrupted || loader.interrupted.load(Ordering::Relaxed) {
             break Ok(None); // half a try is none
         }
-        let one = judged(rate, confirming, part, objective);
+        let one = judged(rate, confirming, part, objective, stretch.disturbed_by());
         loader.messages.step(&said(&one));
         search.take(&one.tried());
         tries.push(one);
@@ -125,10 +136,17 @@ pub(super) fn run(
     }
 }
 
-/// Holds a try against the objective.
-fn judged(rate: f64, confirming: bool, part: Part, objective: &[Condition]) -> Try {
+/// Holds a try against the objective. `machine`: what disturbed the machine meanwhile.
+fn judged(
+    rate: f64,
+    confirming: bool,
+    part: Part,
+    objective: &[Condition],
+    machine: Vec<String>,
+) -> Try {
     let figures = Figures::of(&part.measurement);
-    let Tried { broken_by, .. } = Tried::judged(rate, confirming, &part.measurement, objective);
+    let tried = Tried::judged(rate, confirming, &part.measurement, objective).disturbed_by(machine);
+    let Tried { broken_by, disturbed_by, .. } = tried;
     let latency = match objective.iter().find(|condition| condition.latency_limit().is_some()) {
         Some(condition) => condition.latency_of(&figures),
         None => {
@@ -137,7 +155,7 @@ fn judged(rate: f64, confirming: bool, part: Part, objective: &[Condition]) -> T
         }
     };
     let latency = latency.map(|latency| latency.as_secs_f64());
-    Try { rate, confirming, part, latency, broken_by }
+    Try { rate, confirming, part, latency, broken_by, disturbed_by }
 }
 
 /// A try as progress tells it.
@@ -147,7 +165,7 @@ fn said(one: &Try) -> String {
     match one.broken_by.first() {
         None => format!("{rate}{again}: kept"),
         Some(_) if one.is_void() => {
-            let why = one.part.invalid_because().join("; ");
+            let why = one.disturbed_by.join("; ");
             format!("{rate}{again}: not valid, {why}")
         }
         Some(why) => format!("{rate}{again}: broken, {why}"),
@@ -165,7 +183,7 @@ mod tests {
     fn check(part: Part, objective: &[&str], expected: &[&str]) {
         let objective: Vec<Condition> =
             objective.iter().map(|text| text.parse().unwrap()).collect();
-        let one = judged(part.rate.unwrap(), false, part, &objective);
+        let one = judged(part.rate.unwrap(), false, part, &objective, Vec::new());
         assert_eq!(one.broken_by, expected);
     }
 
@@ -210,10 +228,10 @@ mod tests {
         let mut busy = part(1000.0, 11);
         busy.measurement.generator_busiest = 0.97;
         let objective = ["p99 < 20ms".parse().unwrap()];
-        let one = judged(1000.0, false, busy, &objective);
+        let one = judged(1000.0, false, busy, &objective, Vec::new());
         assert!(one.broken_by[0].contains("busiest thread"), "{:?}", one.broken_by);
         let nothing = Part { rate: Some(5.0), ..Part::default() };
-        let one = judged(5.0, false, nothing, &objective);
+        let one = judged(5.0, false, nothing, &objective, Vec::new());
         assert_eq!(one.broken_by[0], "p99 is unknown: there was no success");
         assert_eq!(one.latency, None);
     }

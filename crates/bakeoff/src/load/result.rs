@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bakeoff_core::check;
 use bakeoff_core::condition::{Condition, Figures, Finding};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
 use bakeoff_core::search;
@@ -128,11 +127,6 @@ impl Part {
     /// Why the figures do not say what they seem to say; empty when they do.
     pub(super) fn invalid_because(&self) -> Vec<String> {
         search::invalid_because(&self.measurement)
-    }
-
-    /// Whether the generator was in the way: trying again may help.
-    pub(super) fn is_generators_fault(&self) -> bool {
-        !check::generator_limits(&self.measurement).is_empty()
     }
 }
 

@@ -130,6 +130,7 @@ pub(super) fn search() -> SearchResult {
             part,
             latency: latency.map(|latency| latency.as_secs_f64()),
             broken_by: broken_by.iter().map(|&why| why.to_owned()).collect(),
+            disturbed_by: Vec::new(),
         }
     };
     SearchResult {

@@ -1,6 +1,7 @@
 //! The loads of a study: how hard the clients work.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::systems::ReadSystem;
 use crate::condition::Condition;
@@ -84,6 +85,7 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
         mistaken.hint(&read.stop_at, what, "raise the rate, or end the load earlier");
     }
     let warmup = fields.duration(mistaken, "warmup");
+    let unwarmed = fields.node("warmup").is_none();
     let timeout = fields.duration(mistaken, "timeout");
     let targets = targets(mistaken, &fields);
     let keep_alive = fields.word(mistaken, "keep-alive", &[true, false]);
@@ -104,7 +106,10 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
             arrivals: arrivals?,
             in_flight: u32::try_from(in_flight?).ok()?,
             stop: stop?,
-            warmup: warmup?,
+            warmup: match (&find, stop) {
+                (Some(Some(_)), Some(Stop::After(time))) if unwarmed => warmup_of_a_try(time),
+                _ => warmup?,
+            },
             timeout: timeout?,
             targets: targets?,
             keep_alive: keep_alive?,
@@ -114,6 +119,12 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
         })
     })();
     read
+}
+
+/// How long each try of a search warms up where its load does not say: what the try before it left
+/// would else be in its first moments.
+fn warmup_of_a_try(time: Duration) -> Duration {
+    (time / 5).min(Duration::from_secs(1))
 }
 
 /// What rate is looked for, if any; `None` when that is mistaken.

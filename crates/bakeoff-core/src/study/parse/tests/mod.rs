@@ -186,6 +186,7 @@ fn every_field_is_read() {
     assert_eq!(listed.loads, ["sweep", "open"]);
     let [sweep, open, found] = study.loads.as_slice() else { panic!("three loads") };
     assert_eq!((found.errors_max, open.errors_max), (0.6, crate::study::ERRORS_MAX));
+    assert_eq!(found.warmup, Duration::from_secs(1), "a fifth of a try, at most a second");
     assert!(found.find.is_some() && !found.tls_resumption && open.tls_resumption);
     assert_eq!(sweep.clients_on("one"), [2, 20]);
     assert_eq!(sweep.clients_on("far"), [1, 10]);
