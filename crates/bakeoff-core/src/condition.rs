@@ -2,8 +2,9 @@
 //!
 //! One comparison of one figure with one limit; whoever wants several states several, so that a
 //! message can always name the one that spoke. A figure that does not exist (a percentile of
-//! nothing, a latency beyond what is told apart) makes a condition neither true nor false, and
-//! [`Finding::Unknown`] makes every caller say what follows from that.
+//! nothing, or of too few operations) makes a condition neither true nor false, and
+//! [`Finding::Unknown`] makes every caller say what follows from that. A figure that failures reach
+//! is known to be at least something: a limit below that is answered, one above it is not.
 //!
 //! Not here: what a condition is for (`--fail-if`, `--slo`), and the exit code.
 
@@ -12,8 +13,8 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::histogram::Latencies;
-use crate::measurement::{ErrorKind, Measurement};
+use crate::measurement::Measurement;
+use crate::ranked::{Place, Ranked, sample_min};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
 
 const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \
@@ -76,13 +77,11 @@ enum Limit {
 /// What a condition is about, of one load.
 #[derive(Debug, Clone)]
 pub struct Figures {
-    response: Latencies,
-    service: Latencies,
-    slip: Latencies,
+    response: Ranked<'static>,
+    service: Ranked<'static>,
+    slip: Ranked<'static>,
     verified: u64,
     errors: u64,
-    /// Of these, what was due and never sent.
-    unsent: u64,
     throughput: Option<f64>,
 }
 
@@ -93,10 +92,9 @@ impl Figures {
         Self {
             verified: total.verified,
             errors: total.error_count(),
-            unsent: measurement.errors_of(ErrorKind::Unsent),
-            response: total.response,
-            service: total.service,
-            slip: measurement.slip.clone(),
+            response: total.responses().into_owned(),
+            service: total.services().into_owned(),
+            slip: Ranked::of_values(&measurement.slip).into_owned(),
             throughput: measurement.throughput(),
         }
     }
@@ -284,15 +282,39 @@ impl Operator {
     }
 }
 
+impl Operator {
+    /// Whether it holds of a figure that is at least `least`; `None` where that cannot be told.
+    fn holds_from<T: PartialOrd>(self, least: T, limit: T) -> Option<bool> {
+        match self {
+            Self::Below if least >= limit => Some(false),
+            Self::AtMost if least > limit => Some(false),
+            Self::Above if least > limit => Some(true),
+            Self::AtLeast if least >= limit => Some(true),
+            _ => None,
+        }
+    }
+}
+
 impl Condition {
     /// Whether it holds of these figures.
     pub fn check(&self, figures: &Figures) -> Finding {
         let unknown = |why: &str| Finding::Unknown(format!("{} is unknown: {why}", self.name()));
         let (holds, seen) = match self.limit {
-            Limit::Latency(which, point, limit) => match latency(figures, which, point) {
-                Ok(figure) => (self.operator.holds(figure, limit), latency_text(figure)),
-                Err(why) => return unknown(why),
-            },
+            Limit::Latency(which, point, limit) => {
+                let place = match latency(figures, which, point) {
+                    Ok(place) => place,
+                    Err(why) => return unknown(why),
+                };
+                let why = place.why_not().unwrap_or_default();
+                match (place.latency(), place.least()) {
+                    (Some(figure), _) => (self.operator.holds(figure, limit), latency_text(figure)),
+                    (None, Some(least)) => match self.operator.holds_from(least, limit) {
+                        Some(holds) => (holds, format!("at least {}: {why}", latency_text(least))),
+                        None => return unknown(&why),
+                    },
+                    (None, None) => return unknown(&why),
+                }
+            }
             Limit::Throughput(limit) => match figures.throughput {
                 Some(figure) => (self.operator.holds(figure, limit), rate_text(figure)),
                 None => return unknown("no time passed"),
@@ -322,7 +344,15 @@ impl Condition {
     /// there is none.
     pub fn latency_of(&self, figures: &Figures) -> Option<Duration> {
         match self.limit {
-            Limit::Latency(which, point, _) => latency(figures, which, point).ok(),
+            Limit::Latency(which, point, _) => latency(figures, which, point).ok()?.latency(),
+            _ => None,
+        }
+    }
+
+    /// How many operations the percentile needs that it is about; `None` where it is about none.
+    pub fn sample_min(&self) -> Option<u64> {
+        match self.limit {
+            Limit::Latency(_, Point::Quantile(quantile), _) => Some(sample_min(quantile)),
             _ => None,
         }
     }
@@ -341,7 +371,8 @@ impl Condition {
     }
 }
 
-fn latency(figures: &Figures, which: Which, point: Point) -> Result<Duration, &'static str> {
+/// The figure, or why there is none at all.
+fn latency(figures: &Figures, which: Which, point: Point) -> Result<Place, &'static str> {
     let of = match which {
         Which::Response => &figures.response,
         Which::Service => &figures.service,
@@ -350,28 +381,14 @@ fn latency(figures: &Figures, which: Which, point: Point) -> Result<Duration, &'
     if which != Which::Slip && figures.verified == 0 {
         return Err("there was no success");
     }
-    if of.is_empty() {
-        return Err(match which {
-            Which::Slip => "a closed load has no due times to be late for",
-            _ => "nothing was recorded",
-        });
+    if which == Which::Slip && of.count() == 0 {
+        return Err("a closed load has no due times to be late for");
     }
-    // What was due and never sent would have been answered later than anything else.
-    let unsent = if which == Which::Response { figures.unsent } else { 0 };
-    let answered = of.count() as f64;
-    let found = match point {
-        Point::Quantile(quantile) => {
-            let quantile = quantile * (answered + unsent as f64) / answered;
-            if quantile > 1.0 {
-                return Err("too much of what was due was never sent");
-            }
-            of.quantile(quantile)
-        }
-        Point::Max if unsent > 0 => return Err("some of what was due was never sent"),
+    Ok(match point {
+        Point::Quantile(quantile) => of.percentile(quantile),
         Point::Max => of.max(),
         Point::Mean => of.mean(),
-    };
-    found.ok_or("it is longer than an hour")
+    })
 }
 
 #[cfg(test)]
@@ -380,20 +397,38 @@ mod tests {
 
     use super::*;
     use crate::histogram::LATENCY_MAX_NS;
-    use crate::measurement::OperationFigures;
+    use crate::measurement::{ErrorKind, OperationFigures};
 
-    /// A second with responses of 1 to 100 ms, served in a tenth of that, and one error.
-    fn some() -> Figures {
+    /// A second with 100 responses of each of 1 to 100 ms, served in a tenth of that.
+    fn second() -> Measurement {
         let mut figures =
-            OperationFigures { verified: 100, verified_in_window: 100, ..Default::default() };
+            OperationFigures { verified: 10_000, verified_in_window: 10_000, ..Default::default() };
         for ms in 1..=100 {
-            figures.response.record(Duration::from_millis(ms));
-            figures.service.record(Duration::from_micros(ms * 100));
+            figures.response.record_many(Duration::from_millis(ms), 100);
+            figures.service.record_many(Duration::from_micros(ms * 100), 100);
         }
-        figures.errors.entry(ErrorKind::Reset).or_default().count = 25;
         let mut measurement = Measurement { window: Duration::from_secs(1), ..Default::default() };
         measurement.operations.insert("GET /".into(), figures);
-        measurement.slip.record(Duration::from_micros(50));
+        measurement.slip.record_many(Duration::from_micros(50), 10_000);
+        measurement
+    }
+
+    fn some() -> Figures {
+        Figures::of(&second())
+    }
+
+    /// The same beside so many failures of a kind, after so long.
+    fn failing(count: u64, kind: ErrorKind, after: Duration) -> Figures {
+        let mut measurement = second();
+        let figures = measurement.operations.values_mut().next().unwrap();
+        figures.errors.entry(kind).or_default().count = count;
+        match kind {
+            ErrorKind::Timeout | ErrorKind::Unsent => figures.unanswered.record_many(after, count),
+            _ => figures.failed.record_many(after, count),
+        }
+        if kind == ErrorKind::Timeout {
+            figures.unanswered_service.record_many(after, count);
+        }
         Figures::of(&measurement)
     }
 
@@ -422,23 +457,64 @@ mod tests {
         check("response p50 < 5.1ms", "HoldsNot(\"response p50 is 50.0 ms\")");
         check("slip p99 > 100us", "HoldsNot(\"slip p99 is 50.0 µs\")");
         check("mean < 60ms", "Holds(\"mean is 50.5 ms\")");
-        check("throughput < 100/s", "HoldsNot(\"throughput is 100/s\")");
-        check("rate <= 100", "Holds(\"rate is 100/s\")");
-        check("errors > 24", "Holds(\"errors is 25\")");
+        check("throughput < 10000/s", "HoldsNot(\"throughput is 10,000/s\")");
+        check("rate <= 10000", "Holds(\"rate is 10,000/s\")");
+        let failing = failing(2500, ErrorKind::Reset, Duration::ZERO);
+        let check = |text, expected| super::tests::check(text, &failing, expected);
+        check("errors > 2499", "Holds(\"errors is 2,500\")");
         check("errors > 20%", "HoldsNot(\"errors is 20.0 %\")");
         check("errors >= 20 %", "Holds(\"errors is 20.0 %\")");
     }
 
     #[test]
-    fn what_was_never_sent_is_later_than_all_that_was() {
-        let figures = Figures { unsent: 2, ..some() };
-        let check = |text, expected| check(text, &figures, expected);
-        check("p97 < 98.5ms", "HoldsNot(\"p97 is 99.0 ms\")");
-        check("service p97 < 9.75ms", "Holds(\"service p97 is 9.71 ms\")");
-        let unknown = "Unknown(\"p99 is unknown: too much of what was due was never sent\")";
-        check("p99 < 1h", unknown);
-        check("max < 1h", "Unknown(\"max is unknown: some of what was due was never sent\")");
-        check("mean < 60ms", "Holds(\"mean is 50.5 ms\")");
+    fn failures_are_later_than_every_success() {
+        let two = failing(200, ErrorKind::Unsent, Duration::from_secs(2));
+        let check_two = |text: &str, expected: &str| check(text, &two, expected);
+        check_two("p97 < 98.5ms", "HoldsNot(\"p97 is 99.0 ms\")");
+        check_two("service p97 < 9.75ms", "Holds(\"service p97 is 9.71 ms\")");
+        let why = "2.0 % failed; those after 2.00 s";
+        check_two("p99 < 1h", &format!("Unknown(\"p99 is unknown: {why}\")"));
+        check_two("p99 < 1s", &format!("HoldsNot(\"p99 is at least 2.00 s: {why}\")"));
+        check_two("p99 > 1s", &format!("Holds(\"p99 is at least 2.00 s: {why}\")"));
+        check_two("p99 > 3s", &format!("Unknown(\"p99 is unknown: {why}\")"));
+        check_two("max < 1h", "Unknown(\"max is unknown: some failed\")");
+        check_two("mean < 60ms", "HoldsNot(\"mean is at least 88.7 ms: some failed\")");
+        // An error that comes quickly is no quick answer.
+        let quick = failing(200, ErrorKind::Status, Duration::from_millis(1));
+        let why = "2.0 % failed; those after 1.00 ms";
+        let holds = format!("HoldsNot(\"p99 is at least 100 ms: {why}\")");
+        check("p99 < 20ms", &quick, &holds);
+        check("service p99 < 20ms", &quick, "Unknown(\"service p99 is unknown: 2.0 % failed\")");
+    }
+
+    #[test]
+    fn a_limit_beyond_the_timeout_is_never_kept_where_timeouts_reach() {
+        let timeouts = failing(526, ErrorKind::Timeout, Duration::from_secs(10));
+        let why = "5.0 % failed; those after 10.0 s";
+        for text in ["p99 > 15s", "p99 < 15s", "service p99 <= 15s", "service p99 >= 15s"] {
+            let name = text.split([' ', '<', '>']).next().unwrap();
+            let name = if name == "service" { "service p99" } else { name };
+            check(text, &timeouts, &format!("Unknown(\"{name} is unknown: {why}\")"));
+        }
+        let at_least = format!("is at least 10.0 s: {why}");
+        check("p99 < 5s", &timeouts, &format!("HoldsNot(\"p99 {at_least}\")"));
+        check("p99 > 5s", &timeouts, &format!("Holds(\"p99 {at_least}\")"));
+        check("p90 < 15s", &timeouts, "Holds(\"p90 is 95.0 ms\")");
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_is_unknown() {
+        let mut few = second();
+        let figures = few.operations.values_mut().next().unwrap();
+        (figures.verified, figures.response) = (412, Default::default());
+        figures.response.record_many(Duration::from_millis(1), 412);
+        let figures = Figures::of(&few);
+        let why = "p99 is unknown: too few: 412 of 1,000 operations";
+        check("p99 < 1h", &figures, &format!("Unknown(\"{why}\")"));
+        check("p90 < 1h", &figures, "Holds(\"p90 is 1.00 ms\")");
+        let needs = |text: &str| text.parse::<Condition>().unwrap().sample_min();
+        assert_eq!(needs("slip p99.9 < 1ms"), Some(10_000));
+        assert_eq!((needs("max < 1s"), needs("errors < 1%")), (None, None));
     }
 
     #[test]
@@ -455,16 +531,23 @@ mod tests {
         let slip =
             "Unknown(\"slip p99 is unknown: a closed load has no due times to be late for\")";
         check_nothing("slip p99 < 1ms", slip);
-        let mut saturated = some();
-        saturated.response.record(Duration::from_nanos(LATENCY_MAX_NS * 2));
-        check("max > 1ms", &saturated, "Unknown(\"max is unknown: it is longer than an hour\")");
+        let mut saturated = second();
+        let figures = saturated.operations.values_mut().next().unwrap();
+        (figures.verified, figures.response) = (10_001, figures.response.clone());
+        figures.response.record(Duration::from_nanos(LATENCY_MAX_NS * 2));
+        let saturated = Figures::of(&saturated);
+        let beyond = "max is at least 3,600 s: it is longer than an hour";
+        check("max > 1ms", &saturated, &format!("Holds(\"{beyond}\")"));
         check("p50 > 1ms", &saturated, "Holds(\"p50 is 51.0 ms\")");
     }
 
     #[test]
     fn timeouts_alone_are_no_latency() {
-        let mut figures = nothing();
-        figures.response.record(Duration::from_secs(1)); // what a timeout leaves
+        let mut measurement = second();
+        let figures = measurement.operations.values_mut().next().unwrap();
+        figures.verified = 0; // what is recorded has timed out
+        figures.errors.entry(ErrorKind::Timeout).or_default().count = 10_000;
+        let figures = Figures::of(&measurement);
         check("p99 < 2s", &figures, "Unknown(\"p99 is unknown: there was no success\")");
     }
 

@@ -76,6 +76,9 @@ impl Latencies {
 
     /// Forgets everything; keeps the memory.
     pub fn clear(&mut self) {
+        if self.is_empty() {
+            return; // most are: nothing failed
+        }
         self.histogram.reset();
         self.saturated = 0;
     }
@@ -121,6 +124,23 @@ impl Latencies {
         self.histogram.iter_recorded().map(|step| {
             (Duration::from_nanos(step.value_iterated_to()), step.count_since_last_iteration())
         })
+    }
+
+    /// Takes the `count` slowest out, or all where there are fewer; returns them.
+    pub fn split_off_slowest(&mut self, count: u64) -> Self {
+        let mut rest = self.count().saturating_sub(count);
+        let (mut kept, mut taken) = (Self::default(), Self::default());
+        for (latency, times) in self.recorded() {
+            let keeps = times.min(rest);
+            rest -= keeps;
+            kept.histogram.saturating_record_n(latency.as_nanos() as u64, keeps);
+            taken.histogram.saturating_record_n(latency.as_nanos() as u64, times - keeps);
+        }
+        // Those beyond an hour are the slowest of all.
+        taken.saturated = self.saturated.min(taken.count());
+        kept.saturated = self.saturated - taken.saturated;
+        *self = kept;
+        taken
     }
 
     /// The V2 encoding, deflated, in base64: what `HistogramLogProcessor` and its kin read.
@@ -239,6 +259,18 @@ mod tests {
         let off = steps[1].0.as_secs_f64() / 0.003 - 1.0;
         assert!(off.abs() < 0.001, "{off}");
         assert_eq!(Latencies::default().recorded().count(), 0);
+    }
+
+    #[test]
+    fn the_slowest_are_split_off() {
+        let recorded = |of: &Latencies| of.recorded().collect::<Vec<_>>();
+        let mut all = of(&[1000, 2000, 2000, 3000, LATENCY_MAX_NS * 2]);
+        let slowest = all.split_off_slowest(3);
+        assert_eq!(recorded(&all), recorded(&of(&[1000, 2000])));
+        assert_eq!(recorded(&slowest), recorded(&of(&[2000, 3000, LATENCY_MAX_NS * 2])));
+        assert_eq!((all.saturated(), slowest.saturated()), (0, 1));
+        assert_eq!(all.split_off_slowest(9).count(), 2);
+        assert!(all.is_empty());
     }
 
     #[test]

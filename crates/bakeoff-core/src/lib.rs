@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod measurement;
 pub mod observed;
 pub mod plan;
+pub mod ranked;
 pub mod record;
 pub mod report;
 pub mod said;

@@ -2,13 +2,14 @@
 //!
 //! Only operations that were due after warm-up are in a measurement. `response` runs from the
 //! moment an operation was due, `service` from the moment it was sent; both hold the verified
-//! successes, and the operations that timed out with the time they had waited by then, so that a
-//! slow answer cannot leave the picture by being too slow; `response` also holds those that found
-//! no connection or were never sent. Other failures are in `failed` alone: an error answered quickly
-//! improves no percentile. Throughput counts verified successes only.
+//! successes alone. How long failures had waited is kept apart from them: `unanswered` for those
+//! that ended by waiting (timeouts, no connection, never sent), `failed` for all others. Percentiles
+//! are of both together, failures ranked last ([`OperationFigures::responses`]), so that no operation
+//! leaves the picture by failing. Throughput counts verified successes only.
 //!
 //! Not here: who measures (the engine), how it is shown (`report`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gist::gist_of_answer;
 use crate::histogram::{Latencies, PackedLatencies};
+use crate::ranked::Ranked;
 use crate::staleness::Staleness;
 use crate::units;
 
@@ -250,12 +252,20 @@ pub struct OperationFigures {
     /// Of the verified, how many were allowed to be old and were.
     #[serde(default)]
     pub old_reads: u64,
-    /// From due to done.
+    /// From due to done, of verified successes.
     pub response: Latencies,
-    /// From sent to done.
+    /// From sent to done, of verified successes.
     pub service: Latencies,
-    /// From due to failed, for failures that are not timeouts.
+    /// From due to failed, for failures that are not in `unanswered`.
     pub failed: Latencies,
+    /// From due to given up: operations that timed out, found no connection or were never sent. In
+    /// records of format 1 they are among `response`.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub unanswered: Latencies,
+    /// From sent to given up: operations that timed out. In records of format 1 they are among
+    /// `service`.
+    #[serde(default, skip_serializing_if = "Latencies::is_empty")]
+    pub unanswered_service: Latencies,
     /// Failures by kind.
     pub errors: BTreeMap<ErrorKind, Errors>,
 }
@@ -264,6 +274,68 @@ impl OperationFigures {
     /// All failures.
     pub fn error_count(&self) -> u64 {
         self.errors.values().map(|errors| errors.count).sum()
+    }
+
+    /// Failures of one kind.
+    pub fn errors_of(&self, kind: ErrorKind) -> u64 {
+        self.errors.get(&kind).map_or(0, |errors| errors.count)
+    }
+
+    /// Response times of all operations that were due, failures ranked last.
+    pub fn responses(&self) -> Ranked<'_> {
+        let failures = self.error_count();
+        let (response, old) = self.successes(&self.response, failures);
+        let mut waits = Cow::Borrowed(&self.failed);
+        for more in [Some(&self.unanswered), old.as_ref()].into_iter().flatten() {
+            if !more.is_empty() {
+                waits.to_mut().merge(more);
+            }
+        }
+        Ranked::new(response, waits, failures)
+    }
+
+    /// Service times of all operations that were sent, failures ranked last. How long other failures
+    /// than timeouts had been under way is not known.
+    pub fn services(&self) -> Ranked<'_> {
+        let never_sent = [ErrorKind::Unsent, ErrorKind::Refused].map(|kind| self.errors_of(kind));
+        let failures = self.error_count() - never_sent.iter().sum::<u64>();
+        let (service, old) = self.successes(&self.service, failures);
+        let mut waits = Cow::Borrowed(&self.unanswered_service);
+        if let Some(old) = old {
+            waits.to_mut().merge(&old);
+        }
+        Ranked::new(service, waits, failures)
+    }
+
+    /// The successes among these latencies, and failures that are among them in records of format 1:
+    /// those had waited for as long as they might, and are taken for the slowest.
+    fn successes<'a>(
+        &self,
+        of: &'a Latencies,
+        failures: u64,
+    ) -> (Cow<'a, Latencies>, Option<Latencies>) {
+        let surplus = of.count().saturating_sub(self.verified).min(failures);
+        if surplus == 0 {
+            return (Cow::Borrowed(of), None);
+        }
+        let mut successes = of.clone();
+        let old = successes.split_off_slowest(surplus);
+        (Cow::Owned(successes), Some(old))
+    }
+
+    /// All that ended by being answered or by being given up, as one distribution of times whatever
+    /// became of them: what other load generators show, and no measure of a system.
+    pub fn response_and_unanswered(&self) -> Latencies {
+        let mut all = self.response.clone();
+        all.merge(&self.unanswered);
+        all
+    }
+
+    /// The same of service times.
+    pub fn service_and_unanswered(&self) -> Latencies {
+        let mut all = self.service.clone();
+        all.merge(&self.unanswered_service);
+        all
     }
 
     /// Counts a failure with what it said, and keeps it as an example if it is among the first.
@@ -291,6 +363,8 @@ impl OperationFigures {
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.failed.merge(&other.failed);
+        self.unanswered.merge(&other.unanswered);
+        self.unanswered_service.merge(&other.unanswered_service);
         for (&kind, theirs) in &other.errors {
             self.errors.entry(kind).or_default().merge(theirs);
         }
@@ -301,6 +375,8 @@ impl OperationFigures {
         self.response.clear();
         self.service.clear();
         self.failed.clear();
+        self.unanswered.clear();
+        self.unanswered_service.clear();
         self.errors.clear();
         (self.verified, self.verified_in_window, self.old_reads) = (0, 0, 0);
     }
@@ -313,10 +389,32 @@ pub struct SecondFigures {
     pub verified: u64,
     /// Failures that ended in this second.
     pub errors: u64,
-    /// From due to done.
+    /// From due to done, of verified successes.
     pub response: PackedLatencies,
-    /// From sent to done.
+    /// From sent to done, of verified successes.
     pub service: PackedLatencies,
+    /// From due to failed, of all failures; absent where there was none, and in records of format 1,
+    /// where those that waited are among `response`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<PackedLatencies>,
+}
+
+impl SecondFigures {
+    /// Response times of the operations that ended in this second, failures ranked last; an error
+    /// when the text is no histogram.
+    pub fn responses(&self) -> Result<Ranked<'static>, String> {
+        let mut response = self.response.unpack()?;
+        let waits = match &self.failed {
+            Some(failed) => failed.unpack()?,
+            // Format 1: those that waited are the slowest of what is more than the successes.
+            None if self.errors > 0 => {
+                let surplus = response.count().saturating_sub(self.verified).min(self.errors);
+                response.split_off_slowest(surplus)
+            }
+            None => Latencies::default(),
+        };
+        Ok(Ranked::new(Cow::Owned(response), Cow::Owned(waits), self.errors))
+    }
 }
 
 /// One second of a load, by operation.
@@ -329,6 +427,12 @@ pub struct Second {
 }
 
 impl Second {
+    /// Response times of all its operations, failures ranked last; an error when a text is no
+    /// histogram.
+    pub fn responses(&self) -> Result<Ranked<'static>, String> {
+        Ranked::all(self.operations.values().map(SecondFigures::responses))
+    }
+
     /// Verified successes of all operations.
     pub fn verified(&self) -> u64 {
         self.operations.values().map(|figures| figures.verified).sum()
@@ -427,8 +531,7 @@ impl Measurement {
 
     /// Failures of one kind, of all operations.
     pub fn errors_of(&self, kind: ErrorKind) -> u64 {
-        let of = |figures: &OperationFigures| figures.errors.get(&kind).map_or(0, |e| e.count);
-        self.operations.values().map(of).sum()
+        self.operations.values().map(|figures| figures.errors_of(kind)).sum()
     }
 
     /// The examples of failures, operation by operation and kind by kind.
@@ -561,7 +664,7 @@ impl Measurement {
             node: node.to_owned(),
             verified: total.verified,
             errors: self.failed_count(),
-            service: total.service,
+            service: total.service_and_unanswered(),
         }];
     }
 }
@@ -699,6 +802,46 @@ mod tests {
     }
 
     #[test]
+    fn operations_of_old_records_that_waited_are_told_from_successes() {
+        let mut old = OperationFigures { verified: 60, ..OperationFigures::default() };
+        old.response.record_many(Duration::from_millis(2), 60);
+        old.response.record_many(Duration::from_secs(1), 40);
+        old.service = old.response.clone();
+        old.errors.entry(ErrorKind::Timeout).or_default().count = 40;
+        let mut new = old.clone();
+        new.response.clear();
+        new.response.record_many(Duration::from_millis(2), 60);
+        new.service = new.response.clone();
+        new.unanswered.record_many(Duration::from_secs(1), 40);
+        new.unanswered_service = new.unanswered.clone();
+        for figures in [&old, &new] {
+            for ranked in [figures.responses(), figures.services()] {
+                assert_eq!(ranked.count(), 100);
+                let p90 = ranked.percentile(0.9);
+                assert_eq!(p90.why_not().as_deref(), Some("40.0 % failed; those after 1.00 s"));
+                assert_eq!(ranked.percentile(0.5).text(), "2.00 ms");
+            }
+        }
+        assert_eq!(new.response_and_unanswered(), old.response);
+        let second = |of: &OperationFigures, failed: Option<&Latencies>| SecondFigures {
+            verified: 60,
+            errors: 40,
+            response: of.response.pack(),
+            service: of.service.pack(),
+            failed: failed.map(Latencies::pack),
+        };
+        for second in [second(&old, None), second(&new, Some(&new.unanswered))] {
+            let ranked = second.responses().unwrap();
+            assert_eq!((ranked.count(), ranked.failed_share()), (100, 0.4));
+            assert_eq!(ranked.max().text(), "≥ 1.00 s");
+        }
+        // What was never sent has no service time, and quick errors are failures too.
+        old.errors.entry(ErrorKind::Unsent).or_default().count = 10;
+        old.errors.entry(ErrorKind::Status).or_default().count = 30;
+        assert_eq!((old.responses().count(), old.services().count()), (140, 130));
+    }
+
+    #[test]
     fn of_many_silences_the_longest_are_kept_in_order_of_time() {
         let mut all: Vec<Silence> = (0..=SILENCES_MAX)
             .map(|at| Silence { from: at as f64, seconds: if at == 3 { 0.5 } else { 0.6 } })
@@ -724,6 +867,7 @@ mod tests {
                     errors: 0,
                     response: latencies.clone(),
                     service: latencies,
+                    failed: None,
                 };
                 Second { second, operations: [(name.to_owned(), of)].into() }
             };

@@ -14,7 +14,7 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Outcome, TrialRecord};
 use bakeoff_core::report::Style;
 use bakeoff_core::search::Found;
-use bakeoff_core::units::{count_text, latency_text, rate_text};
+use bakeoff_core::units::{count_text, rate_text};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::engine::{Live, clock};
@@ -134,7 +134,7 @@ impl Messages {
         let clients_text =
             if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
         let said = live.map(|live| {
-            let p99 = live.p99.map_or_else(|| "–".to_owned(), latency_text);
+            let p99 = live.p99.text();
             let errors = match live.errors {
                 0 => String::new(),
                 errors => format!(", {} errors/s", count_text(errors)),
@@ -188,7 +188,6 @@ impl Messages {
 
     /// A load of URLs has gone on for another second.
     pub(crate) fn load_goes_on(&mut self, live: &Live) {
-        let latency = |of: Option<Duration>| of.map_or_else(|| "–".to_owned(), latency_text);
         let errors = match live.errors {
             0 => "no errors".to_owned(),
             errors => format!("{} errors/s", count_text(errors)),
@@ -197,8 +196,8 @@ impl Messages {
             "{} s: {}/s, p50 {}, p99 {}, {errors}, generator at {:.0} % of its CPU",
             live.second + 1,
             count_text(live.verified),
-            latency(live.p50),
-            latency(live.p99),
+            live.p50.text(),
+            live.p99.text(),
             live.busy * 100.0
         );
         match &self.bar {
@@ -256,8 +255,7 @@ pub(crate) fn style() -> Style {
 fn figures(record: &TrialRecord) -> String {
     let Some(measurement) = record.measurement() else { return "nothing was measured".to_owned() };
     let rate = measurement.throughput().map_or(0, |rate| rate.round() as u64);
-    let p99 = measurement.total().response.quantile(0.99);
-    let p99 = p99.map_or_else(|| "–".to_owned(), latency_text);
+    let p99 = measurement.total().responses().percentile(0.99).text();
     let errors = match measurement.error_count() {
         0 => "no errors".to_owned(),
         errors => format!("{} errors", count_text(errors)),

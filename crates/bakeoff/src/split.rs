@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use bakeoff_core::divide::Half;
 use bakeoff_core::measurement::Measurement;
+use bakeoff_core::ranked::Place;
 use bakeoff_core::schedule;
 use bakeoff_core::workload::mix64;
 
@@ -128,6 +129,15 @@ fn drive_half(
     Ok((measurement, next))
 }
 
+/// The slower of two slowest responses: one of a failure is only known to be no quicker.
+fn slower(one: Place, other: Place) -> Place {
+    let (quicker, slower) = if one.least() < other.least() { (one, other) } else { (other, one) };
+    match (quicker, slower) {
+        (Place::AtLeast(_), Place::At(least)) => Place::AtLeast(least),
+        _ => slower,
+    }
+}
+
 /// Tells of each second once both halves have told of it. Percentiles of two distributions have no
 /// sum: none is told but the slowest response.
 fn tell_both(lives: &Receiver<(usize, Live)>, halves: &[Half; 2], progress: &mut dyn FnMut(&Live)) {
@@ -144,9 +154,9 @@ fn tell_both(lives: &Receiver<(usize, Live)>, halves: &[Half; 2], progress: &mut
             second: live.second,
             verified: live.verified + before.verified,
             errors: live.errors + before.errors,
-            p50: None,
-            p99: None,
-            max: live.max.max(before.max),
+            p50: Place::Nothing,
+            p99: Place::Nothing,
+            max: slower(live.max, before.max),
             // Each told which share of its own threads' CPUs the whole process used.
             busy: (live.busy * ours + before.busy * theirs) / 2.0 / (ours + theirs),
         });

@@ -108,14 +108,11 @@ fn second_rate(second: Option<&Second>) -> f64 {
     second.map_or(0.0, |second| second.verified() as f64)
 }
 
-/// The median response time of each second, in seconds; `None` where not every second has one.
+/// The median response time of each second, in seconds, or the least that it can be; `None` where not
+/// every second has one.
 fn responses(seconds: &[Option<&Second>]) -> Option<Vec<f64>> {
     let median = |second: &Option<&Second>| {
-        let mut all = crate::histogram::Latencies::default();
-        for figures in (*second)?.operations.values() {
-            all.merge(&figures.response.unpack().ok()?);
-        }
-        Some(all.quantile(0.5)?.as_secs_f64())
+        Some((*second)?.responses().ok()?.at(0.5).least()?.as_secs_f64())
     };
     seconds.iter().map(median).collect()
 }

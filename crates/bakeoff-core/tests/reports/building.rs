@@ -274,6 +274,7 @@ pub(crate) fn measured(op: &str, rate: u64, window: Duration, fastest: Duration)
                 errors: 0,
                 response: Latencies::default().pack(),
                 service: Latencies::default().pack(),
+                failed: None,
             },
         )]),
     };
@@ -295,5 +296,13 @@ pub(crate) fn failing(mut of: Measurement, op: &str, kind: ErrorKind, count: u64
         what: "answered \u{1b}[31m`busy`|now\u{1b}[0m".to_owned(),
     };
     (0..count).for_each(|_| figures.count_error(kind, example));
+    let waits = match kind {
+        ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Unsent => &mut figures.unanswered,
+        _ => &mut figures.failed,
+    };
+    waits.record_many(Duration::from_millis(250), count);
+    if kind == ErrorKind::Timeout {
+        figures.unanswered_service.record_many(Duration::from_millis(250), count);
+    }
     of
 }

@@ -64,6 +64,7 @@ fn measured(system: usize, trial: u64, rate: u64, length: u64) -> Measurement {
             errors: 0,
             response: packed.clone(),
             service: packed.clone(),
+            failed: None,
         };
         let operations = BTreeMap::from([("put".to_owned(), one)]);
         seconds.push(Second { second: number as u32, operations });

@@ -4,15 +4,17 @@
 //! merges, encodes and gives the memory back. So nothing is locked in the loop, memory does not
 //! grow with the number of operations, and progress can be shown while the load runs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use bakeoff_core::histogram::Latencies;
+use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{
     EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, SENT_MAX,
     SILENCE_MIN, Second, SecondFigures, Silence, TargetFigures, longest, longest_stalls,
 };
+use bakeoff_core::ranked::{Place, Ranked};
 use bakeoff_core::staleness::Staleness;
 
 use super::transport::Agreed;
@@ -136,12 +138,12 @@ pub(crate) struct Live {
     pub(crate) verified: u64,
     /// Failures in the last second.
     pub(crate) errors: u64,
-    /// Median of the response time in the last second.
-    pub(crate) p50: Option<Duration>,
-    /// 99th percentile of the response time in the last second.
-    pub(crate) p99: Option<Duration>,
+    /// Median of the response time in the last second, of all operations.
+    pub(crate) p50: Place,
+    /// 99th percentile of the response time in the last second, likewise.
+    pub(crate) p99: Place,
     /// The slowest response in the last second.
-    pub(crate) max: Option<Duration>,
+    pub(crate) max: Place,
     /// Which share of the CPUs that its threads could use the generator used since the last second.
     pub(crate) busy: f64,
 }
@@ -264,7 +266,7 @@ impl Collector {
 
     fn close_second(&mut self, second: u32, merged: &[OperationFigures]) -> Live {
         let mut closed = Second { second, operations: BTreeMap::new() };
-        let mut response = Latencies::default();
+        let (mut response, mut waits) = (Latencies::default(), Latencies::default());
         let (mut verified, mut errors) = (0, 0);
         for ((name, figures), total) in self.names.iter().zip(merged).zip(&mut self.total) {
             total.merge(figures);
@@ -273,6 +275,8 @@ impl Collector {
                 continue;
             }
             response.merge(&figures.response);
+            waits.merge(&figures.failed);
+            waits.merge(&figures.unanswered);
             verified += figures.verified_in_window;
             errors += figures.error_count();
             if self.seconds == Seconds::Told {
@@ -285,18 +289,20 @@ impl Collector {
                     errors: figures.error_count(),
                     response: figures.response.pack(),
                     service: figures.service.pack(),
+                    failed: packed_failures(figures),
                 },
             );
         }
         if !closed.operations.is_empty() {
             self.measurement.seconds.push(closed);
         }
+        let response = Ranked::new(Cow::Owned(response), Cow::Owned(waits), errors);
         Live {
             second,
             verified,
             errors,
-            p50: response.quantile(0.5),
-            p99: response.quantile(0.99),
+            p50: response.percentile(0.5),
+            p99: response.percentile(0.99),
             max: response.max(),
             busy: 0.0, // known to whoever reads the clock
         }
@@ -340,6 +346,16 @@ fn stalls(of_workers: &[Vec<Span>], measure: Instant) -> Vec<GeneratorStall> {
     let mut stalls = (0..).zip(of_workers).flat_map(of_worker).collect();
     longest_stalls(&mut stalls);
     stalls
+}
+
+/// How long all failures had waited; `None` where there was none.
+fn packed_failures(of: &OperationFigures) -> Option<PackedLatencies> {
+    if of.failed.is_empty() && of.unanswered.is_empty() {
+        return None;
+    }
+    let mut failed = of.failed.clone();
+    failed.merge(&of.unanswered);
+    Some(failed.pack())
 }
 
 /// When all workers were silent, within the window.

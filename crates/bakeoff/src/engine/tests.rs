@@ -120,7 +120,8 @@ const HANGS: Duration = Duration::from_millis(1500);
 /// How many operations took so long or failed.
 fn felt(measured: &Measurement, least: Duration) -> u64 {
     let total = measured.total();
-    let slow = total.response.recorded().filter(|(latency, _)| *latency >= least);
+    let all = total.response_and_unanswered();
+    let slow = all.recorded().filter(|(latency, _)| *latency >= least);
     slow.map(|(_, count)| count).sum::<u64>() + total.failed.count()
 }
 

@@ -527,7 +527,7 @@ impl<'a, W: Work> Worker<'a, W> {
         match kind {
             // These ended by waiting: they are as slow as they had waited, and more.
             ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Unsent => {
-                figures.response.record(waited);
+                figures.unanswered.record(waited);
             }
             _ => figures.failed.record(waited),
         }

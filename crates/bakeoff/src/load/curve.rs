@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
+use bakeoff_core::ranked::Ranked;
 use bakeoff_core::report::Style;
 use bakeoff_core::search::Found;
 use bakeoff_core::units::{count_text, latency_text, rate_text};
@@ -147,15 +148,13 @@ fn table(page: &mut Page, result: &SearchResult) {
     for one in result.by_rate() {
         let measurement = &one.part.measurement;
         let total = measurement.total();
-        let response = |quantile: f64| {
-            latency(total.response.quantile(quantile).filter(|_| total.verified > 0))
-        };
+        let response = total.responses();
         let mut row = vec![
             rate_text(one.rate),
             figure(measurement.throughput()),
             count_text(measurement.error_count()),
-            response(0.5),
-            response(0.99),
+            response.percentile(0.5).text(),
+            response.percentile(0.99).text(),
         ];
         if heads.contains(&name) && !["p50", "p99"].contains(&own) {
             row.push(latency(one.latency.map(Duration::from_secs_f64)));
@@ -167,7 +166,7 @@ fn table(page: &mut Page, result: &SearchResult) {
         };
         let again = if one.confirming { " again" } else { "" };
         row.extend([
-            latency(measurement.slip.quantile(0.99)),
+            Ranked::of_values(&measurement.slip).percentile(0.99).text(),
             percent(measurement.generator_busiest),
             format!("{verdict}{again}"),
         ]);
@@ -191,7 +190,9 @@ fn chart(result: &SearchResult) -> Vec<String> {
     let (low, high) = latencies.fold((f64::INFINITY, 0.0f64), |(a, b), y| (a.min(y), b.max(y)));
     let right = points.iter().map(|point| point.0).fold(0.0, f64::max);
     if points.is_empty() || right <= 0.0 {
-        return vec!["No curve: no try has a latency".to_owned()];
+        return vec![format!(
+            "No curve: no try has {name}, as too few were sent, or failures reach it"
+        )];
     }
     let span = (high / low).ln().max(f64::MIN_POSITIVE);
     let column = |rate: f64| (rate / right * (CHART_WIDTH - 1) as f64).round() as usize;
@@ -344,7 +345,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
     fn tries_without_any_latency_make_no_chart_and_no_panic() {
         let mut result = search();
         result.tries.iter_mut().for_each(|one| one.latency = None);
-        assert!(text(&result, PLAIN).contains("No curve: no try has a latency"));
+        assert!(text(&result, PLAIN).contains("No curve: no try has p99"));
         result.tries.truncate(1);
         result.tries[0].latency = Some(0.001);
         text(&result, PLAIN);

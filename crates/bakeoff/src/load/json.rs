@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bakeoff_core::histogram::Latencies;
+use bakeoff_core::ranked::{Place, Ranked};
 use bakeoff_core::units::harmless;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use super::result::{Length, LoadResult, Part, Settings};
 use super::text::QUANTILES;
 
 /// The version of this form. Fields may be added within one.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Examples given for each kind of error.
 const EXAMPLES_GIVEN: usize = 3;
 
@@ -130,11 +130,11 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "statuses": statuses,
         "bytes_received": part.bytes_received,
         "body_bytes": part.body_bytes,
-        "response": latencies(&total.response, total.verified > 0),
-        "service": latencies(&total.service, total.verified > 0),
-        "slip": latencies(&measurement.slip, true),
-        "timer_lag": latencies(&measurement.timer_lag, true),
-        "receive_lag": latencies(&measurement.receive_lag, true),
+        "response": latencies(&total.responses()),
+        "service": latencies(&total.services()),
+        "slip": latencies(&Ranked::of_values(&measurement.slip)),
+        "timer_lag": latencies(&Ranked::of_values(&measurement.timer_lag)),
+        "receive_lag": latencies(&Ranked::of_values(&measurement.receive_lag)),
         "waited_for_client_share": part.waited(),
         "generator": {
             "cpu_share": measurement.generator_busiest,
@@ -162,25 +162,46 @@ fn of_request(name: &str, part: &Part) -> Option<Value> {
         "verified": figures.verified,
         "requests_per_second": rate,
         "errors": figures.error_count(),
-        "response": latencies(&figures.response, figures.verified > 0),
-        "service": latencies(&figures.service, figures.verified > 0),
+        "response": latencies(&figures.responses()),
+        "service": latencies(&figures.services()),
     }))
 }
 
-/// A distribution: figures that do not exist are null. Without a success only the histogram is told,
-/// which then holds timeouts.
-fn latencies(latencies: &Latencies, any_success: bool) -> Value {
-    let figure = |of: Option<Duration>| micros(of.filter(|_| any_success));
+/// A distribution of all operations, failures ranked last: figures that do not exist are null, and
+/// `none_because` tells why. Its histogram is that of successes.
+fn latencies(of: &Ranked<'_>) -> Value {
     let mut object = Map::new();
-    for (name, quantile) in QUANTILES {
-        object.insert(format!("{name}_us"), figure(latencies.quantile(quantile)));
-    }
-    object.insert("max_us".into(), figure(latencies.max()));
-    object.insert("mean_us".into(), figure(latencies.mean()));
-    object.insert("count".into(), latencies.count().into());
-    object.insert("saturated".into(), latencies.saturated().into());
-    object.insert("hdr".into(), latencies.encode().into());
+    let quantiles = QUANTILES.iter().map(|(name, quantile)| (*name, of.percentile(*quantile)));
+    put_places(&mut object, quantiles.chain([("max", of.max()), ("mean", of.mean())]));
+    let successes = of.successes();
+    object.insert("operations".into(), of.count().into());
+    object.insert("failed_share".into(), of.failed_share().into());
+    object.insert("failed_after_us".into(), micros(of.failed_after()));
+    object.insert("count".into(), successes.count().into());
+    object.insert("saturated".into(), successes.saturated().into());
+    let alone = Ranked::of_values(successes);
+    let alone: Map<String, Value> = QUANTILES
+        .iter()
+        .map(|(name, quantile)| {
+            (format!("{name}_us"), micros(alone.percentile(*quantile).latency()))
+        })
+        .collect();
+    object.insert("of_successes".into(), alone.into());
+    object.insert("hdr".into(), successes.encode().into());
     Value::Object(object)
+}
+
+/// Adds latencies by name, and why there are none under `none_because`.
+fn put_places<'a>(object: &mut Map<String, Value>, places: impl Iterator<Item = (&'a str, Place)>) {
+    let mut none_because = Map::new();
+    for (name, place) in places {
+        let name = format!("{name}_us");
+        object.insert(name.clone(), micros(place.latency()));
+        none_because.extend(place.why_not().map(|why| (name, why.into())));
+    }
+    if !none_because.is_empty() {
+        object.insert("none_because".into(), none_because.into());
+    }
 }
 
 fn micros(latency: Option<Duration>) -> Value {
@@ -189,25 +210,25 @@ fn micros(latency: Option<Duration>) -> Value {
 
 /// Second by second, without histograms; those of the whole are in `response`.
 fn second(live: &Live) -> Value {
-    json!({
-        "second": live.second,
-        "verified": live.verified,
-        "errors": live.errors,
-        "p50_us": micros(live.p50),
-        "p99_us": micros(live.p99),
-        "max_us": micros(live.max),
-    })
+    let mut object = Map::new();
+    object.insert("second".into(), live.second.into());
+    object.insert("verified".into(), live.verified.into());
+    object.insert("errors".into(), live.errors.into());
+    put_places(&mut object, [("p50", live.p50), ("p99", live.p99), ("max", live.max)].into_iter());
+    Value::Object(object)
 }
 
 #[cfg(test)]
 mod tests {
+    use bakeoff_core::histogram::Latencies;
+
     use super::super::testing::{part, result, with_errors};
     use super::*;
 
     #[test]
     fn a_result_has_these_figures() {
         let json = json(&result(with_errors(part(1000.0, 11), 100), &["errors > 0"]));
-        assert_eq!(json["format"], 1);
+        assert_eq!(json["format"], 2);
         assert_eq!(json["url"], "http://127.0.0.1:8080/");
         assert_eq!(json["settings"]["requests"][0]["headers"], json!(["Authorization"]));
         assert_eq!((&json["requests"], &json["verified"]), (&json!(1000), &json!(900)));

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_core::condition::Figures;
+use bakeoff_core::ranked::Place;
 use bakeoff_core::schedule::Pace;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::rate_text;
@@ -152,7 +153,7 @@ impl Loader<'_> {
         self.messages.load_ended();
         let Outcome { measurement, answers } = outcome?;
         // The load's end commonly lies in a second in which nothing is measured any more.
-        let is_empty = |live: &Live| live.verified + live.errors == 0 && live.p50.is_none();
+        let is_empty = |live: &Live| live.verified + live.errors == 0 && live.p50 == Place::Nothing;
         while seconds.pop_if(|last| is_empty(last)).is_some() {}
         Ok(Part {
             rate,

@@ -7,6 +7,7 @@ use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
     ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
 };
+use bakeoff_core::ranked::Place;
 use bakeoff_core::search::Found;
 
 use crate::engine::Live;
@@ -31,6 +32,7 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
         errors: 0,
         response: figures.response.pack(),
         service: figures.service.pack(),
+        failed: None,
     };
     let operations = [(NAME.to_owned(), second)].into();
     let measurement = Measurement {
@@ -50,9 +52,9 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
             second: 0,
             verified: count,
             errors: 0,
-            p50: Some(Duration::from_millis(1)),
-            p99: Some(Duration::from_millis(slowest_ms)),
-            max: Some(Duration::from_millis(slowest_ms)),
+            p50: Place::At(Duration::from_millis(1)),
+            p99: Place::At(Duration::from_millis(slowest_ms)),
+            max: Place::At(Duration::from_millis(slowest_ms)),
             busy: 0.25,
         }],
         statuses: [(200, count)].into(),
@@ -123,7 +125,7 @@ pub(super) fn result(whole: Part, gates: &[&str]) -> LoadResult {
 pub(super) fn search() -> SearchResult {
     let tried = |rate: f64, slowest_ms: u64, confirming: bool, broken_by: &[&str]| {
         let part = part(rate, slowest_ms);
-        let latency = part.measurement.total().response.quantile(0.99);
+        let latency = part.measurement.total().responses().percentile(0.99).latency();
         Try {
             rate,
             confirming,

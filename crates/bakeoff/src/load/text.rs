@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use bakeoff_core::check;
-use bakeoff_core::histogram::Latencies;
-use bakeoff_core::measurement::Second;
+use bakeoff_core::measurement::{Second, SecondFigures};
+use bakeoff_core::ranked::{Place, Ranked};
 use bakeoff_core::report::Style;
 use bakeoff_core::units::{
     ByteCount, count_text, duration_text, figure_text, harmless, latency_text, plural, rate_text,
@@ -71,7 +71,7 @@ pub(super) fn asked_text(settings: &Settings) -> String {
 /// A step's figures in a few words.
 pub(super) fn in_short(part: &Part) -> String {
     let total = part.measurement.total();
-    let p99 = latency(total.response.quantile(0.99).filter(|_| total.verified > 0));
+    let p99 = total.responses().percentile(0.99).text();
     let errors = match total.error_count() {
         0 => "no errors".to_owned(),
         errors => plural(errors, "error"),
@@ -264,28 +264,40 @@ impl Page {
             self.line(None, "No latencies: there was no success");
             return;
         }
-        let open = !part.measurement.slip.is_empty();
-        let mut columns: Vec<(&str, &Latencies)> =
-            vec![("response", &total.response), ("service", &total.service)];
-        if open {
-            columns.push(("slip", &part.measurement.slip));
-            if !part.measurement.receive_lag.is_empty() {
-                columns.push(("receive lag", &part.measurement.receive_lag));
+        let (response, service) = (total.responses(), total.services());
+        let (slip, alone) =
+            (Ranked::of_values(&part.measurement.slip), Ranked::of_values(response.successes()));
+        let mut columns: Vec<(&str, &Ranked<'_>)> =
+            vec![("response", &response), ("service", &service)];
+        let receive_lag = Ranked::of_values(&part.measurement.receive_lag);
+        if slip.count() > 0 {
+            columns.push(("slip", &slip));
+            if receive_lag.count() > 0 {
+                columns.push(("receive lag", &receive_lag));
             }
         }
+        if response.failed_share() > 0.0 {
+            columns.push(("response of successes", &alone));
+        }
         let mut rows = vec![head("", columns.iter().map(|(name, _)| *name))];
-        let mut row = |name: &str, of: &dyn Fn(&Latencies) -> Option<Duration>| {
-            let cells = columns.iter().map(|(_, latencies)| latency(of(latencies)));
+        let mut row = |name: &str, of: &dyn Fn(&Ranked<'_>) -> Place| {
+            let cells = columns.iter().map(|(_, ranked)| of(ranked).text());
             rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
         };
         for (name, quantile) in QUANTILES {
-            row(name, &|latencies| latencies.quantile(quantile));
+            row(name, &|ranked| ranked.percentile(quantile));
         }
-        row("max", &Latencies::max);
-        row("mean", &Latencies::mean);
+        row("max", &|ranked| ranked.max());
+        row("mean", &|ranked| ranked.mean());
         self.table(&rows);
         if let Some(note) = check::lag_in_latencies(&part.measurement) {
             self.line(None, &note);
+        }
+        if let Some(text) = failed_text(&response) {
+            self.alarm(&text);
+        }
+        if let Some(text) = too_few_text(&response) {
+            self.line(None, &text);
         }
         if let Some(waited) = part.waited().filter(|&share| share >= 0.01) {
             let text = format!(
@@ -341,17 +353,15 @@ impl Page {
         for request in result.settings.requests.iter().take(REQUESTS_SHOWN) {
             let Some(figures) = measurement.operations.get(&request.name) else { continue };
             let rate = (seconds > 0.0).then(|| figures.verified_in_window as f64 / seconds);
-            let response = |of: fn(&Latencies) -> Option<Duration>| {
-                latency(of(&figures.response).filter(|_| figures.verified > 0))
-            };
+            let response = figures.responses();
             rows.push(vec![
                 harmless(&request.name),
                 figure(rate),
                 count_text(figures.verified + figures.error_count()),
                 count_text(figures.error_count()),
-                response(|latencies| latencies.quantile(0.5)),
-                response(|latencies| latencies.quantile(0.99)),
-                response(Latencies::max),
+                response.percentile(0.5).text(),
+                response.percentile(0.99).text(),
+                response.max().text(),
             ]);
         }
         self.table(&rows);
@@ -385,8 +395,8 @@ impl Page {
                 figure(measurement.throughput()),
                 count_text(measurement.error_count()),
             ];
-            row.extend(response_cells(&total.response, total.verified > 0));
-            row.push(latency(measurement.slip.quantile(0.99)));
+            row.extend(response_cells(&total.responses()));
+            row.push(Ranked::of_values(&measurement.slip).percentile(0.99).text());
             row.push(percent(measurement.generator_busiest));
             let valid = step.invalid_because().is_empty();
             row.push(if valid { "" } else { "not valid" }.to_owned());
@@ -404,16 +414,13 @@ impl Page {
         let mut rows = vec![head("seconds", heads)];
         for begin in (0..whole).step_by(each as usize) {
             let end = (begin + each).min(whole);
-            let (mut verified, mut errors, mut response) = (0, 0, Latencies::default());
             let within = |second: &&Second| (begin..end).contains(&second.second);
-            for second in measurement.seconds.iter().filter(within) {
-                verified += second.verified();
-                for figures in second.operations.values() {
-                    errors += figures.errors;
-                    // What was packed here can be unpacked.
-                    response.merge(&figures.response.unpack().unwrap_or_default());
-                }
-            }
+            let seconds = || measurement.seconds.iter().filter(within);
+            let verified: u64 = seconds().map(Second::verified).sum();
+            let figures = || seconds().flat_map(|second| second.operations.values());
+            let errors: u64 = figures().map(|figures| figures.errors).sum();
+            // What was packed here can be unpacked.
+            let response = Ranked::all(figures().map(SecondFigures::responses));
             let middle = f64::from(begin + end) / 2.0 / measurement.window.as_secs_f64();
             let mut row = vec![
                 format!("{begin} to {end}"),
@@ -421,7 +428,7 @@ impl Page {
                 figure(Some(verified as f64 / f64::from(end - begin))),
                 count_text(errors),
             ];
-            row.extend(response_cells(&response, verified > 0));
+            row.extend(response.iter().flat_map(response_cells));
             rows.push(row);
         }
         self.table(&rows);
@@ -447,9 +454,35 @@ impl Page {
 }
 
 /// The quantiles of a row of steps.
-fn response_cells(response: &Latencies, any_success: bool) -> impl Iterator<Item = String> {
-    let cell = move |quantile| latency(response.quantile(quantile).filter(|_| any_success));
-    [0.5, 0.9, 0.99, 1.0].into_iter().map(cell)
+fn response_cells(response: &Ranked<'_>) -> impl Iterator<Item = String> {
+    let quantiles = [0.5, 0.9, 0.99].map(|quantile| response.percentile(quantile));
+    quantiles.into_iter().chain([response.max()]).map(Place::text)
+}
+
+/// What became of the percentiles that are none because operations failed.
+fn failed_text(response: &Ranked<'_>) -> Option<String> {
+    let reached =
+        QUANTILES.iter().find_map(|(name, quantile)| match response.percentile(*quantile) {
+            Place::Failed(failed) => Some((name, failed)),
+            _ => None,
+        });
+    let (name, failed) = reached?;
+    Some(format!(
+        "No response time from {name} on: {}. What failed has no answer and ranks last",
+        failed.text()
+    ))
+}
+
+/// Which percentiles are not told, and how many requests they need.
+fn too_few_text(response: &Ranked<'_>) -> Option<String> {
+    let few =
+        QUANTILES.iter().filter_map(|(name, quantile)| match response.percentile(*quantile) {
+            Place::TooFew { needed, .. } => Some(format!("{name} needs {}", count_text(needed))),
+            _ => None,
+        });
+    let few: Vec<String> = few.collect();
+    let had = plural(response.count(), "request");
+    (!few.is_empty()).then(|| format!("{had} are too few: {}", few.join(", ")))
 }
 
 /// The first row of a table.
@@ -482,9 +515,10 @@ p75     8.50 ms  4.25 ms  12.0 µs
 p90     10.0 ms  5.00 ms  12.0 µs
 p95     10.5 ms  5.25 ms  12.0 µs
 p99     10.9 ms  5.45 ms  12.0 µs
-p99.9   11.0 ms  5.50 ms  12.0 µs
+p99.9   too few  too few  too few
 max     11.0 ms  5.50 ms  12.0 µs
 mean    6.00 ms  3.00 ms  12.0 µs
+1,000 requests are too few: p99.9 needs 10,000
 
 Statuses: 200: 1,000
 Received: 97.7 KiB (97.7 KiB/s), bodies 5.86 KiB
@@ -522,7 +556,33 @@ FAILED: --fail-if `mean > 5ms`: mean is 6.00 ms
         all_failed.steps = vec![all_failed.whole.clone()];
         let row = text(&all_failed, PLAIN);
         let row = row.lines().find(|line| line.starts_with("100/s")).unwrap();
-        assert_eq!(row.matches('–').count(), 4, "{row}");
+        assert!(row.contains("100 % failed  100 % failed  too few"), "{row}");
+    }
+
+    #[test]
+    fn failures_rank_last_and_the_percentiles_that_they_reach_say_so() {
+        let mut half = with_errors(part(1000.0, 11), 490);
+        let figures = half.measurement.operations.values_mut().next().unwrap();
+        figures.response.clear();
+        figures.response.record_many(Duration::from_micros(12_300), 510);
+        figures.service = figures.response.clone();
+        figures.failed.record_many(Duration::from_millis(503), 490);
+        let shown = text(&result(half, &["p99 > 1s"]), PLAIN);
+        let table = shown.split("\n\n").find(|part| part.contains("p50 ")).unwrap();
+        assert_eq!(
+            table,
+            "            response        service     slip  response of successes
+p50          12.3 ms        12.3 ms  12.0 µs                12.3 ms
+p75    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
+p90    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
+p95    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
+p99    49.0 % failed  49.0 % failed  12.0 µs                too few
+p99.9        too few        too few  too few                too few
+max         ≥ 503 ms      ≥ 12.3 ms  12.0 µs                12.3 ms
+mean        ≥ 253 ms      ≥ 12.3 ms  12.0 µs                12.3 ms
+No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has no answer and ranks last
+1,000 requests are too few: p99.9 needs 10,000"
+        );
     }
 
     #[test]

@@ -284,7 +284,7 @@ fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures
         total: measurement.window,
         successes_per_second: measurement.throughput().unwrap_or(0.0),
         failures_per_second: if seconds > 0.0 { failed / seconds } else { 0.0 },
-        latencies: total.response,
+        latencies: total.response_and_unanswered(),
         body_bytes: answers.body_bytes,
         answers: statuses.values().sum(),
         statuses,

@@ -253,8 +253,8 @@ fn figures(outcome: &Outcome) -> Figures {
         },
         status_errors: errors(ErrorKind::Status),
         rate: measurement.throughput().unwrap_or(0.0),
-        latency: Spread::of_latencies(&total.response),
-        uncorrected: Spread::of_latencies(&total.service),
+        latency: Spread::of_latencies(&total.response_and_unanswered()),
+        uncorrected: Spread::of_latencies(&total.service_and_unanswered()),
         rates: Spread::of_rates(&answers.rates),
     }
 }

@@ -143,7 +143,7 @@ impl<W: Work> Worker<'_, W> {
         self.count_failure(flight.operation, flight.due, now, node, ErrorKind::Timeout, what);
         if flight.due >= self.window.measure {
             let waited = now.saturating_duration_since(flight.sent);
-            self.slice.operations[flight.operation].service.record(waited);
+            self.slice.operations[flight.operation].unanswered_service.record(waited);
             if let Some(target) = self.slice.targets.get_mut(node) {
                 target.service.record(waited);
             }

@@ -202,7 +202,7 @@ impl<W: Work> Worker<'_, W> {
                     let rest = u64::from(u64::from(part) < count % u64::from(UNSENT_PARTS));
                     let more = count / u64::from(UNSENT_PARTS) + rest - 1;
                     let figures = &mut self.slice.operations[operation];
-                    figures.response.record_many(now.saturating_duration_since(due), more);
+                    figures.unanswered.record_many(now.saturating_duration_since(due), more);
                     figures.errors.entry(ErrorKind::Unsent).or_default().count += more;
                 }
                 return;

@@ -285,7 +285,7 @@ fn figures(name: &str, measured: &OperationFigures, counts: TestCounts) -> TestF
         name: name.to_owned(),
         requests: measured.verified + measured.error_count() - unsent,
         successes: measured.verified,
-        latencies: measured.response.clone(),
+        latencies: measured.response_and_unanswered(),
         statuses,
         errors,
         bytes_in: counts.bytes_in,

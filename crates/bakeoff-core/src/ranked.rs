@@ -1,0 +1,379 @@
+//! Latencies of all operations, with those that failed ranked above those that succeeded.
+//!
+//! An operation that failed never got its answer. Its response time is censored: it would have been
+//! at least as long as the client had waited. Percentiles over successes alone flatter a system that
+//! fails its slow operations, so a percentile here is one of all operations. It is a latency where it
+//! falls among the successes, and says so where it falls among the failures.
+//!
+//! A percentile also needs enough operations: 10 beyond it, or it is the luck of a few.
+//!
+//! Not here: recording (`histogram`), which operations there are (`measurement`), several trials
+//! together (`stats`).
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::histogram::Latencies;
+use crate::units::{count_text, latency_text, share_text};
+
+/// How many operations must lie beyond a percentile for it to be told.
+const BEYOND_MIN: f64 = 10.0;
+
+/// A place in a distribution of all operations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Place {
+    /// Nothing was recorded.
+    Nothing,
+    /// Fewer operations than the percentile needs.
+    TooFew {
+        /// How many there were.
+        had: u64,
+        /// How many it needs: [`sample_min`].
+        needed: u64,
+    },
+    /// A success, or all of them: the latency.
+    At(Duration),
+    /// A success that took more than an hour.
+    Beyond,
+    /// Failures are part of the mean, or are the slowest: at least this long.
+    AtLeast(Duration),
+    /// A failure.
+    Failed(Failed),
+}
+
+/// What is known of a percentile that falls among the failures.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Failed {
+    /// Which share of all operations failed, above 0 and at most 1.
+    pub share: f64,
+    /// The median time after which they failed, where it is known.
+    pub after: Option<Duration>,
+    /// The percentile is at least this: the slowest success, or what the failure there had waited.
+    pub least: Duration,
+}
+
+/// How many operations a quantile (above 0, below 1) needs: `10 / (1 - q)`, and below the median as
+/// many as its mirror image. 20 for the median, 1,000 for p99, 10,000 for p99.9.
+pub fn sample_min(quantile: f64) -> u64 {
+    let rarer = quantile.min(1.0 - quantile);
+    // Less a rounding error: 1 - 0.999 is a little less than 0.001.
+    (BEYOND_MIN / rarer - 1e-6).ceil() as u64
+}
+
+/// A distribution of operations.
+#[derive(Debug, Clone)]
+pub struct Ranked<'a> {
+    successes: Cow<'a, Latencies>,
+    /// How long failures had waited, as far as that is known.
+    waits: Cow<'a, Latencies>,
+    /// All failures.
+    failures: u64,
+}
+
+impl<'a> Ranked<'a> {
+    /// Ranks `failures` failures above these successes. `waits` has how long they had waited, or how
+    /// long some of them had; more waits than failures count as failures each.
+    pub fn new(successes: Cow<'a, Latencies>, waits: Cow<'a, Latencies>, failures: u64) -> Self {
+        let failures = failures.max(waits.count());
+        Self { successes, waits, failures }
+    }
+
+    /// Ranks values of which none can fail, such as a schedule's slip.
+    pub fn of_values(values: &'a Latencies) -> Self {
+        Self::new(Cow::Borrowed(values), Cow::Owned(Latencies::default()), 0)
+    }
+
+    /// Adds several up; the first error, where there is one.
+    pub fn all<E>(
+        several: impl IntoIterator<Item = Result<Ranked<'a>, E>>,
+    ) -> Result<Ranked<'static>, E> {
+        let (mut successes, mut waits) = (Latencies::default(), Latencies::default());
+        let mut failures = 0;
+        for one in several {
+            let one = one?;
+            successes.merge(&one.successes);
+            waits.merge(&one.waits);
+            failures += one.failures;
+        }
+        Ok(Ranked::new(Cow::Owned(successes), Cow::Owned(waits), failures))
+    }
+
+    /// Returns the same with histograms of its own.
+    pub fn into_owned(self) -> Ranked<'static> {
+        Ranked {
+            successes: Cow::Owned(self.successes.into_owned()),
+            waits: Cow::Owned(self.waits.into_owned()),
+            failures: self.failures,
+        }
+    }
+
+    /// Returns how many operations there are.
+    pub fn count(&self) -> u64 {
+        self.successes.count() + self.failures
+    }
+
+    /// Returns the successes alone.
+    pub fn successes(&self) -> &Latencies {
+        &self.successes
+    }
+
+    /// Returns how many of all failed, 0 to 1; 0 of none.
+    pub fn failed_share(&self) -> f64 {
+        self.failures as f64 / self.count().max(1) as f64
+    }
+
+    /// Returns what a share of `quantile` (above 0, below 1) does not exceed, where there are
+    /// [`sample_min`] operations.
+    pub fn percentile(&self, quantile: f64) -> Place {
+        let (had, needed) = (self.count(), sample_min(quantile));
+        match had {
+            0 => Place::Nothing,
+            had if had < needed => Place::TooFew { had, needed },
+            _ => self.at(quantile),
+        }
+    }
+
+    /// Returns what a share of `quantile` (above 0, below 1) does not exceed, of however few
+    /// operations: for checks, not for claims.
+    pub fn at(&self, quantile: f64) -> Place {
+        let count = self.count();
+        if count == 0 {
+            return Place::Nothing;
+        }
+        if self.failures == 0 {
+            return self.successes.quantile(quantile).map_or(Place::Beyond, Place::At);
+        }
+        let rank = ((quantile * count as f64 - 1e-6).ceil() as u64).clamp(1, count);
+        let successes = self.successes.count();
+        if rank <= successes {
+            return at_rank(&self.successes, rank).map_or(Place::Beyond, Place::At);
+        }
+        // Failures of which nothing is known rank lowest among them.
+        let known = (rank - successes).saturating_sub(self.failures - self.waits.count());
+        let waited = match known {
+            0 => None,
+            rank => at_rank(&self.waits, rank),
+        };
+        Place::Failed(Failed {
+            share: self.failed_share(),
+            after: self.failed_after(),
+            least: waited.unwrap_or_default().max(self.slowest_success()),
+        })
+    }
+
+    /// Returns the median time after which operations failed; `None` where it is not known of most.
+    pub fn failed_after(&self) -> Option<Duration> {
+        let known = self.waits.count() * 2 >= self.failures.max(1);
+        self.waits.quantile(0.5).filter(|_| known)
+    }
+
+    /// Returns the fastest success.
+    pub fn min(&self) -> Place {
+        let successes = &self.successes;
+        match successes.min() {
+            _ if self.count() == 0 => Place::Nothing,
+            // Nothing else was recorded.
+            Some(_) if successes.saturated() == successes.count() => Place::Beyond,
+            Some(least) => Place::At(least),
+            None => Place::AtLeast(self.waits.min().unwrap_or_default()),
+        }
+    }
+
+    /// Returns the slowest.
+    pub fn max(&self) -> Place {
+        match (self.count(), self.failures) {
+            (0, _) => Place::Nothing,
+            (_, 0) => self.successes.max().map_or(Place::Beyond, Place::At),
+            _ => {
+                let waited = self.waits.max().unwrap_or_default();
+                Place::AtLeast(waited.max(self.slowest_success()))
+            }
+        }
+    }
+
+    /// Returns the mean; with failures the least that it can be, each of which counts as no sooner
+    /// than the slowest success.
+    pub fn mean(&self) -> Place {
+        if self.count() == 0 {
+            return Place::Nothing;
+        }
+        let mean = self.successes.mean();
+        if self.failures == 0 {
+            return mean.map_or(Place::Beyond, Place::At);
+        }
+        if mean.is_none() && !self.successes.is_empty() {
+            return Place::Beyond;
+        }
+        let slowest = self.slowest_success();
+        let known = self.waits.recorded();
+        let waits: f64 =
+            known.map(|(wait, count)| wait.max(slowest).as_secs_f64() * count as f64).sum();
+        let unknown = (self.failures - self.waits.count()) as f64 * slowest.as_secs_f64();
+        let served = mean.unwrap_or_default().as_secs_f64() * self.successes.count() as f64;
+        let mean = (served + waits + unknown) / self.count() as f64;
+        Place::AtLeast(Duration::try_from_secs_f64(mean).unwrap_or_default())
+    }
+
+    fn slowest_success(&self) -> Duration {
+        // One beyond an hour is told as an hour, which it is at least.
+        self.successes.recorded().last().map_or(Duration::ZERO, |(latency, _)| latency)
+    }
+}
+
+/// The value of this rank, from 1; `None` when it is beyond an hour.
+fn at_rank(of: &Latencies, rank: u64) -> Option<Duration> {
+    of.quantile((rank as f64 - 0.5) / of.count() as f64)
+}
+
+impl Place {
+    /// Returns the latency, where it is known.
+    pub fn latency(self) -> Option<Duration> {
+        match self {
+            Self::At(latency) => Some(latency),
+            _ => None,
+        }
+    }
+
+    /// Returns the least that it can be; `None` where nothing is known of it, or too little to say.
+    pub fn least(self) -> Option<Duration> {
+        match self {
+            Self::Nothing | Self::TooFew { .. } => None,
+            Self::At(latency) | Self::AtLeast(latency) => Some(latency),
+            Self::Beyond => Some(Duration::from_nanos(crate::histogram::LATENCY_MAX_NS)),
+            Self::Failed(failed) => Some(failed.least),
+        }
+    }
+
+    /// Returns it for reading, in few words: `12.3 ms`, `≥ 503 ms`, `49.0 % failed`, `too few`.
+    pub fn text(self) -> String {
+        match self {
+            Self::Nothing => "–".to_owned(),
+            Self::TooFew { .. } => "too few".to_owned(),
+            Self::At(latency) => latency_text(latency),
+            Self::Beyond => "> 1 h".to_owned(),
+            Self::AtLeast(least) => format!("≥ {}", latency_text(least)),
+            Self::Failed(failed) => format!("{} failed", share_text(failed.share)),
+        }
+    }
+
+    /// Returns why there is no such latency, in a clause; `None` where there is one.
+    pub fn why_not(self) -> Option<String> {
+        match self {
+            Self::At(_) => None,
+            Self::Nothing => Some("nothing was recorded".to_owned()),
+            Self::TooFew { had, needed } => Some(too_few_text(had, needed)),
+            Self::Beyond => Some("it is longer than an hour".to_owned()),
+            Self::AtLeast(_) => Some("some failed".to_owned()),
+            Self::Failed(failed) => Some(failed.text()),
+        }
+    }
+}
+
+impl Failed {
+    /// Returns it as a clause: `49.0 % failed; those after 503 ms`.
+    pub fn text(&self) -> String {
+        failed_text(self.share, self.after)
+    }
+}
+
+/// `49.0 % failed; those after 503 ms`.
+pub(crate) fn failed_text(share: f64, after: Option<Duration>) -> String {
+    let after = after.map(|after| format!("; those after {}", latency_text(after)));
+    format!("{} failed{}", share_text(share), after.unwrap_or_default())
+}
+
+/// `too few: 412 of 1,000 operations`.
+pub fn too_few_text(had: u64, needed: u64) -> String {
+    format!("too few: {} of {} operations", count_text(had), count_text(needed))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(milliseconds: impl IntoIterator<Item = u64>) -> Latencies {
+        let mut latencies = Latencies::default();
+        milliseconds.into_iter().for_each(|ms| latencies.record(Duration::from_millis(ms)));
+        latencies
+    }
+
+    fn ranked(successes: Latencies, waits: Latencies, failures: u64) -> Ranked<'static> {
+        Ranked::new(Cow::Owned(successes), Cow::Owned(waits), failures)
+    }
+
+    #[test]
+    fn failures_rank_above_every_success() {
+        // The connector of `access-gateway`: 12 ms or 503 after half a second.
+        let gate = ranked(of((0..510).map(|_| 12)), of((0..490).map(|_| 503)), 490);
+        assert_eq!(gate.percentile(0.5).text(), "12.0 ms");
+        let p99 = gate.percentile(0.99);
+        assert_eq!(p99.why_not().as_deref(), Some("49.0 % failed; those after 503 ms"));
+        assert_eq!((p99.latency(), p99.text()), (None, "49.0 % failed".to_owned()));
+        assert_eq!(gate.max().text(), "≥ 503 ms");
+        assert_eq!(gate.mean().text(), "≥ 253 ms");
+        // Quick failures are no quick answers.
+        let quick = ranked(of((0..510).map(|_| 12)), of((0..490).map(|_| 1)), 490);
+        let Place::Failed(failed) = quick.percentile(0.99) else { panic!() };
+        assert_eq!(latency_text(failed.least), "12.0 ms");
+        assert_eq!(quick.mean().text(), "≥ 12.0 ms");
+    }
+
+    #[test]
+    fn a_percentile_below_the_failures_is_one_of_all_operations() {
+        let some = ranked(of(1..=990), of([9; 10]), 10);
+        assert_eq!(some.percentile(0.99).text(), "990 ms");
+        assert_eq!(some.percentile(0.5).text(), "500 ms");
+        assert!(matches!(some.percentile(0.991), Place::TooFew { .. }));
+        assert!(matches!(some.at(0.991), Place::Failed(_)));
+    }
+
+    #[test]
+    fn failures_whose_wait_is_unknown_count_and_rank_lowest() {
+        let some = ranked(of([2; 50]), of([70; 10]), 50);
+        let least = |quantile| some.at(quantile).least().map(latency_text);
+        assert_eq!(least(0.89).as_deref(), Some("2.00 ms"));
+        assert_eq!(least(0.91).as_deref(), Some("70.1 ms"));
+        assert_eq!(some.at(0.91).why_not().as_deref(), Some("50.0 % failed"));
+    }
+
+    #[test]
+    fn a_percentile_needs_ten_operations_beyond_it() {
+        let needs = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.1].map(sample_min);
+        assert_eq!(needs, [20, 40, 100, 200, 1000, 10_000, 100_000, 100]);
+        let few = ranked(of(1..=412), Latencies::default(), 0);
+        assert_eq!(few.percentile(0.5).text(), "206 ms");
+        let p99 = few.percentile(0.99);
+        assert_eq!(p99.why_not().as_deref(), Some("too few: 412 of 1,000 operations"));
+        assert_eq!(p99.least(), None);
+    }
+
+    #[test]
+    fn nothing_has_no_place_and_failures_alone_have_a_least() {
+        let nothing = ranked(Latencies::default(), Latencies::default(), 0);
+        assert_eq!((nothing.percentile(0.5), nothing.max()), (Place::Nothing, Place::Nothing));
+        let failures = ranked(Latencies::default(), of([1000; 40]), 40);
+        assert_eq!(failures.percentile(0.5).text(), "100 % failed");
+        assert_eq!(failures.min().text(), "≥ 1.00 s");
+    }
+
+    proptest! {
+        #[test]
+        fn failing_an_operation_never_lowers_a_percentile(
+            times in prop::collection::vec(1u64..5000, 20..60),
+            failing in prop::collection::vec(any::<bool>(), 60),
+            quantile in 0.01f64..0.99,
+        ) {
+            let all = ranked(of(times.iter().copied()), Latencies::default(), 0);
+            let some = |failed: bool| {
+                let kept = times.iter().zip(&failing).filter(move |(_, fails)| **fails == failed);
+                of(kept.map(|(time, _)| *time))
+            };
+            let failures = some(true).count();
+            let with = ranked(some(false), some(true), failures);
+            prop_assert_eq!(with.count(), all.count());
+            prop_assert!(with.at(quantile).least() >= all.at(quantile).least());
+        }
+    }
+}
