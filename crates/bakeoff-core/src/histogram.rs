@@ -46,6 +46,9 @@ impl Latencies {
 
     /// Records the same latency `count` times.
     pub fn record_many(&mut self, latency: Duration, count: u64) {
+        if count == 0 {
+            return; // the histogram would take note of its least and most
+        }
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if nanoseconds > LATENCY_MAX_NS {
             self.saturated += count;
@@ -133,8 +136,8 @@ impl Latencies {
         for (latency, times) in self.recorded() {
             let keeps = times.min(rest);
             rest -= keeps;
-            kept.histogram.saturating_record_n(latency.as_nanos() as u64, keeps);
-            taken.histogram.saturating_record_n(latency.as_nanos() as u64, times - keeps);
+            kept.record_many(latency, keeps);
+            taken.record_many(latency, times - keeps);
         }
         // Those beyond an hour are the slowest of all.
         taken.saturated = self.saturated.min(taken.count());

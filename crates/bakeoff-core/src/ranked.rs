@@ -13,11 +13,14 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::histogram::Latencies;
+use crate::histogram::{LATENCY_MAX_NS, Latencies};
 use crate::units::{count_text, latency_text, share_text};
 
 /// How many operations must lie beyond a percentile for it to be told.
-const BEYOND_MIN: f64 = 10.0;
+pub(crate) const BEYOND_MIN: f64 = 10.0;
+
+/// What is beyond is at least this.
+const LATENCY_MAX: Duration = Duration::from_nanos(LATENCY_MAX_NS);
 
 /// A place in a distribution of all operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -151,13 +154,13 @@ impl<'a> Ranked<'a> {
         // Failures of which nothing is known rank lowest among them.
         let known = (rank - successes).saturating_sub(self.failures - self.waits.count());
         let waited = match known {
-            0 => None,
-            rank => at_rank(&self.waits, rank),
+            0 => Duration::ZERO,
+            rank => at_rank(&self.waits, rank).unwrap_or(LATENCY_MAX),
         };
         Place::Failed(Failed {
             share: self.failed_share(),
             after: self.failed_after(),
-            least: waited.unwrap_or_default().max(self.slowest_success()),
+            least: waited.max(slowest(&self.successes)),
         })
     }
 
@@ -184,10 +187,7 @@ impl<'a> Ranked<'a> {
         match (self.count(), self.failures) {
             (0, _) => Place::Nothing,
             (_, 0) => self.successes.max().map_or(Place::Beyond, Place::At),
-            _ => {
-                let waited = self.waits.max().unwrap_or_default();
-                Place::AtLeast(waited.max(self.slowest_success()))
-            }
+            _ => Place::AtLeast(slowest(&self.waits).max(slowest(&self.successes))),
         }
     }
 
@@ -204,7 +204,7 @@ impl<'a> Ranked<'a> {
         if mean.is_none() && !self.successes.is_empty() {
             return Place::Beyond;
         }
-        let slowest = self.slowest_success();
+        let slowest = slowest(&self.successes);
         let known = self.waits.recorded();
         let waits: f64 =
             known.map(|(wait, count)| wait.max(slowest).as_secs_f64() * count as f64).sum();
@@ -213,11 +213,11 @@ impl<'a> Ranked<'a> {
         let mean = (served + waits + unknown) / self.count() as f64;
         Place::AtLeast(Duration::try_from_secs_f64(mean).unwrap_or_default())
     }
+}
 
-    fn slowest_success(&self) -> Duration {
-        // One beyond an hour is told as an hour, which it is at least.
-        self.successes.recorded().last().map_or(Duration::ZERO, |(latency, _)| latency)
-    }
+/// The slowest of these, an hour where it is more; zero of none.
+fn slowest(of: &Latencies) -> Duration {
+    if of.is_empty() { Duration::ZERO } else { of.max().unwrap_or(LATENCY_MAX) }
 }
 
 /// The value of this rank, from 1; `None` when it is beyond an hour.
@@ -239,7 +239,7 @@ impl Place {
         match self {
             Self::Nothing | Self::TooFew { .. } => None,
             Self::At(latency) | Self::AtLeast(latency) => Some(latency),
-            Self::Beyond => Some(Duration::from_nanos(crate::histogram::LATENCY_MAX_NS)),
+            Self::Beyond => Some(LATENCY_MAX),
             Self::Failed(failed) => Some(failed.least),
         }
     }

@@ -1,7 +1,8 @@
 //! A report as CSV (RFC 4180): a header row, then one row a trial, in the order of the run.
 //!
 //! Numbers have full precision and their unit in the column's name. A figure that does not exist is
-//! an empty field, and so is a latency beyond an hour, which `beyond_one_hour` then names.
+//! an empty field, and so is a latency beyond an hour, which `beyond_one_hour` then names. Where
+//! failures reach a percentile, or it has too few operations, it is empty and `none_because` tells why.
 //!
 //! Not here: figures of several trials together (JSON has them).
 
@@ -11,6 +12,7 @@ use crate::stats::Figure;
 use super::Report;
 use super::comparison::{Comparison, TrialFigures};
 use super::figures::Quantity;
+use super::json::none_because;
 
 /// One row a trial; lines end in CR LF.
 pub fn csv(report: &Report) -> String {
@@ -38,7 +40,7 @@ pub fn csv(report: &Report) -> String {
     ];
     let head = fixed.into_iter().map(str::to_owned);
     let head = head.chain(quantities.iter().map(|quantity| quantity.name()));
-    let mut text = line(head.chain(["beyond_one_hour".to_owned()]));
+    let mut text = line(head.chain(["beyond_one_hour", "none_because"].map(str::to_owned)));
 
     let mut trials: Vec<(&Comparison, &str, &TrialFigures)> = Vec::new();
     for comparison in &report.comparisons {
@@ -67,7 +69,11 @@ pub fn csv(report: &Report) -> String {
         });
         let beyond = trial.figures.iter().filter(|(_, figure)| **figure == Figure::Beyond);
         let beyond: Vec<String> = beyond.map(|(quantity, _)| quantity.name()).collect();
-        text.push_str(&line(fixed.into_iter().chain(figures).chain([beyond.join(" ")])));
+        let none = trial.figures.iter().filter_map(|(&quantity, &figure)| {
+            Some(format!("{}: {}", quantity.name(), none_because(quantity, figure)?))
+        });
+        let last = [beyond.join(" "), none.collect::<Vec<_>>().join(" | ")];
+        text.push_str(&line(fixed.into_iter().chain(figures).chain(last)));
     }
     text
 }

@@ -6,17 +6,21 @@
 //!
 //! Not here: drawing (`html`).
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::time::Duration;
 
-use crate::histogram::Latencies;
 use crate::measurement::{Measurement, Second};
 use crate::observed::{Column, Series};
+use crate::ranked::{BEYOND_MIN, Place, Ranked, sample_min};
 use crate::record::{StageRecord, TrialRecord};
 
 /// No line has more points: a chart is a few hundred pixels wide.
 pub(super) const POINTS_MAX: usize = 150;
 /// Points of a percentile curve in a decade of `1 / (1 - quantile)`.
 const PER_DECADE: u32 = 10;
+/// A percentile of a time that has too few operations is one of at most so many points together.
+const JOINED_MAX: usize = 10;
 /// Where the end of a stage leaves less than this of a second, it is no second of its own.
 const SECOND_MIN: f64 = 0.5;
 
@@ -27,10 +31,13 @@ pub(super) type Line = Vec<(f64, f64)>;
 /// What one trial's charts show.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drawn {
-    /// Response times in milliseconds at each [`quantiles`] that the trial reaches.
+    /// Response times in milliseconds at each [`quantiles`] that the trial reaches, as far as no
+    /// failure ranks there.
     pub(super) response: Vec<f64>,
     /// The same of service times.
     pub(super) service: Vec<f64>,
+    /// Which share of the operations failed, 0 to 1: the curve ends there.
+    pub(super) failed_share: f64,
     pub(super) timeline: Timeline,
 }
 
@@ -90,30 +97,33 @@ impl Drawn {
     pub(super) fn new(record: &TrialRecord, warmup: Duration, whole: Option<&Measurement>) -> Self {
         let total = whole.map(Measurement::total).unwrap_or_default();
         Self {
-            response: curve(&total.response),
-            service: curve(&total.service),
+            response: curve(&total.responses()),
+            service: curve(&total.services()),
+            failed_share: total.responses().failed_share(),
             timeline: Timeline::new(record, warmup.as_secs_f64()),
         }
     }
 }
 
-/// The latencies in milliseconds at each of [`quantiles`], as far as there are so many values, and
-/// as long as they are numbers.
-fn curve(latencies: &Latencies) -> Vec<f64> {
-    let count = latencies.count();
+/// The latencies in milliseconds at each of [`quantiles`], as far as there are so many operations
+/// beyond, and as long as they are numbers.
+fn curve(operations: &Ranked<'_>) -> Vec<f64> {
+    let count = operations.count() as f64;
+    let successes = operations.successes();
     let mut curve = Vec::new();
     let mut places = quantiles().peekable();
     let mut seen = 0;
-    for (latency, times) in latencies.recorded() {
+    for (latency, times) in successes.recorded() {
         seen += times;
         while let Some(&place) = places.peek() {
-            let left = (1.0 - place) * count as f64;
-            // A curve ends at its slowest value, and before the first that is beyond an hour.
-            let reached = left >= 0.999_999 && left >= latencies.saturated() as f64;
-            if !reached {
+            let left = (1.0 - place) * count;
+            // A curve ends where a percentile would rest on too few, before the first that is beyond
+            // an hour, and where failures begin.
+            let unknown = count - successes.count() as f64 + successes.saturated() as f64;
+            if left < BEYOND_MIN - 1e-6 || left < unknown - 1e-6 {
                 return curve;
             }
-            if (seen as f64) < place * count as f64 - 1e-6 {
+            if (seen as f64) < place * count - 1e-6 {
                 break;
             }
             curve.push(latency.as_nanos() as f64 / 1e6);
@@ -166,6 +176,7 @@ impl Timeline {
             }
         }
         let mut from = 0;
+        let mut recent = VecDeque::new();
         while f64::from(from) < window {
             let to = from + each;
             let length = f64::from(to).min(window) - f64::from(from);
@@ -182,12 +193,15 @@ impl Timeline {
                 joined.iter().flat_map(|second| second.operations.values()).map(|o| o.errors).sum();
             self.throughput.push((middle, verified as f64 / length));
             self.errors.push((middle, errors as f64 / length));
-            let latencies = merged(joined);
-            let at_place = |place: f64| {
-                latencies.quantile(place).map_or(f64::NAN, |l| l.as_nanos() as f64 / 1e6)
+            recent.push_back(ranked(joined));
+            let known = |place: Place| {
+                place.latency().map_or(f64::NAN, |latency| latency.as_nanos() as f64 / 1e6)
             };
-            self.p50.push((middle, at_place(0.5)));
-            self.p99.push((middle, at_place(0.99)));
+            self.p50.push((middle, known(of_recent(&recent, 0.5))));
+            self.p99.push((middle, known(of_recent(&recent, 0.99))));
+            if recent.len() == JOINED_MAX {
+                recent.pop_front();
+            }
             from = to;
         }
         self.end = self.end.max(at + window);
@@ -218,18 +232,31 @@ impl Timeline {
     }
 }
 
-/// The response times of all operations in these seconds.
-fn merged(seconds: &[Second]) -> Latencies {
-    let mut all: Option<Latencies> = None;
-    for figures in seconds.iter().flat_map(|second| second.operations.values()) {
-        // A histogram that cannot be read is a gap in a line, no reason to show nothing.
-        let Ok(one) = figures.response.unpack() else { continue };
-        match &mut all {
-            None => all = Some(one),
-            Some(all) => all.merge(&one),
+/// The response times of all operations in these seconds, failures ranked last.
+fn ranked(seconds: &[Second]) -> Ranked<'static> {
+    let figures = seconds.iter().flat_map(|second| second.operations.values());
+    // A histogram that cannot be read is a gap in a line, no reason to show nothing.
+    let known = figures.filter_map(|figures| figures.responses().ok());
+    let Ok(all) = Ranked::all(known.map(Ok::<_, Infallible>));
+    all
+}
+
+/// A percentile of the last points: of as few of them as have enough operations.
+fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Place {
+    let mut count = 0;
+    let enough = recent.iter().rev().position(|point| {
+        count += point.count();
+        count >= sample_min(quantile)
+    });
+    match enough {
+        Some(0) => recent.back().map_or(Place::Nothing, |last| last.percentile(quantile)),
+        Some(more) => {
+            let last = recent.iter().rev().take(more + 1).cloned();
+            let Ok(all) = Ranked::all(last.map(Ok::<_, Infallible>));
+            all.percentile(quantile)
         }
+        None => Place::Nothing,
     }
-    all.unwrap_or_default()
 }
 
 fn watched(series: &Series) -> Watched {
@@ -310,9 +337,11 @@ fn shorter(points: &[(f64, f64)], join: fn(f64, f64) -> f64) -> Line {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::histogram::Latencies;
 
     fn series(looks: usize) -> Series {
         let at: Vec<f64> = (0..looks).map(|n| n as f64 / 10.0).collect();
@@ -350,22 +379,51 @@ mod tests {
         assert!((first - 6.5).abs() < 1e-9, "{first}");
     }
 
+    fn of_successes(latencies: &Latencies) -> Vec<f64> {
+        curve(&Ranked::of_values(latencies))
+    }
+
     #[test]
-    fn a_curve_ends_at_the_slowest_and_before_what_is_beyond() {
+    fn a_curve_ends_where_too_few_are_left_and_before_what_is_beyond() {
         let mut latencies = Latencies::default();
-        (1..=1000).for_each(|n| latencies.record(Duration::from_millis(n)));
-        let curve = curve(&latencies);
-        // 1 / (1 - p) reaches 1000 after three decades.
+        (1..=10_000).for_each(|n| latencies.record(Duration::from_millis(n)));
+        let curve = of_successes(&latencies);
+        // 1 / (1 - p) reaches 1000 after three decades, with ten operations beyond.
         assert_eq!(curve.len(), 31);
         let place = |nth: usize| latencies.quantile(quantiles().nth(nth).unwrap()).unwrap();
         for nth in [3, 10, 20, 29] {
             let exact = place(nth).as_nanos() as f64 / 1e6;
             assert!((curve[nth] / exact - 1.0).abs() < 0.002, "{nth}: {} {exact}", curve[nth]);
         }
-        (0..10).for_each(|_| latencies.record(Duration::from_secs(4000)));
-        let shorter = super::curve(&latencies);
-        // Ten of 1010 are beyond: 99 % is known, the next place is not.
-        assert_eq!(shorter.len(), 21);
-        assert!(super::curve(&Latencies::default()).is_empty());
+        (0..100).for_each(|_| latencies.record(Duration::from_secs(4000)));
+        // A hundred of 10,100 are beyond: 99 % is known, the next place is not.
+        assert_eq!(of_successes(&latencies).len(), 21);
+        assert!(of_successes(&Latencies::default()).is_empty());
+    }
+
+    #[test]
+    fn a_curve_ends_where_failures_begin() {
+        let mut successes = Latencies::default();
+        (1..=9000).for_each(|n| successes.record(Duration::from_millis(n)));
+        let none = Latencies::default();
+        let failing = Ranked::new(Cow::Borrowed(&successes), Cow::Borrowed(&none), 1000);
+        // Nine of ten succeeded, the slowest after 9 s.
+        let curve = curve(&failing);
+        assert_eq!(curve.len(), 11);
+        assert!((curve[10] / 9000.0 - 1.0).abs() < 0.002, "{}", curve[10]);
+    }
+
+    #[test]
+    fn a_percentile_of_seconds_with_few_operations_is_one_of_several() {
+        let second = |ms| {
+            let mut successes = Latencies::default();
+            successes.record_many(Duration::from_millis(ms), 400);
+            Ranked::new(Cow::Owned(successes), Cow::Owned(Latencies::default()), 0)
+        };
+        let mut recent: VecDeque<Ranked<'static>> = [second(90), second(3)].into();
+        assert_eq!(of_recent(&recent, 0.5).text(), "3.00 ms");
+        assert_eq!(of_recent(&recent, 0.99), Place::Nothing);
+        recent.extend([second(2), second(1)]);
+        assert_eq!(of_recent(&recent, 0.99).text(), "3.00 ms");
     }
 }

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::histogram::Latencies;
 use crate::measurement::{ErrorKind, Measurement, OperationFigures};
+use crate::ranked::{Place, Ranked, sample_min, too_few_text};
 use crate::record::{StageRecord, TrialRecord, Usage};
 use crate::search::Found;
 use crate::staleness::{Age, Staleness};
@@ -57,6 +57,9 @@ impl Point {
         Self::P999,
     ];
 
+    /// What is told of successes alone.
+    pub(super) const OF_SUCCESSES: [Self; 4] = [Self::Mean, Self::Slowest, Self::P50, Self::P99];
+
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Fastest => ("fastest", "min"),
@@ -73,27 +76,36 @@ impl Point {
         }
     }
 
-    /// Its place in these latencies.
-    pub(super) fn of(self, latencies: &Latencies) -> Figure {
-        let known = match self {
-            // When nothing else was recorded, even the fastest is beyond.
-            Self::Fastest if latencies.saturated() == latencies.count() => None,
-            Self::Fastest => latencies.min(),
-            Self::Mean => latencies.mean(),
-            Self::Slowest => latencies.max(),
-            Self::P10 => latencies.quantile(0.10),
-            Self::P25 => latencies.quantile(0.25),
-            Self::P50 => latencies.quantile(0.50),
-            Self::P75 => latencies.quantile(0.75),
-            Self::P90 => latencies.quantile(0.90),
-            Self::P95 => latencies.quantile(0.95),
-            Self::P99 => latencies.quantile(0.99),
-            Self::P999 => latencies.quantile(0.999),
+    /// Its name: `p99.9`.
+    pub(super) fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Its place among these operations.
+    pub(super) fn of(self, operations: &Ranked<'_>) -> Figure {
+        let place = match self {
+            Self::Fastest => operations.min(),
+            Self::Mean => operations.mean(),
+            Self::Slowest => operations.max(),
+            Self::P10 => operations.percentile(0.10),
+            Self::P25 => operations.percentile(0.25),
+            Self::P50 => operations.percentile(0.50),
+            Self::P75 => operations.percentile(0.75),
+            Self::P90 => operations.percentile(0.90),
+            Self::P95 => operations.percentile(0.95),
+            Self::P99 => operations.percentile(0.99),
+            Self::P999 => operations.percentile(0.999),
         };
-        match known {
-            Some(latency) => Figure::Value(latency.as_nanos() as f64 / 1e6),
-            None if latencies.is_empty() => Figure::Absent,
-            None => Figure::Beyond,
+        let ms = |latency: Duration| latency.as_nanos() as f64 / 1e6;
+        match place {
+            Place::Nothing => Figure::Absent,
+            Place::TooFew { had, needed } => Figure::TooFew { had, needed },
+            Place::At(latency) => Figure::Value(ms(latency)),
+            Place::Beyond => Figure::Beyond,
+            Place::AtLeast(least) => Figure::AtLeast(ms(least)),
+            Place::Failed(failed) => {
+                Figure::Failed { share: failed.share, after: failed.after.map(ms) }
+            }
         }
     }
 }
@@ -118,9 +130,11 @@ pub(super) enum Quantity {
     ThroughputMean,
     /// Fewest verified successes in a whole second of any stage.
     ThroughputMin,
-    /// From due to done.
+    /// From due to done, of all operations that were due: those that failed rank last.
     Response(Point),
-    /// From sent to done.
+    /// From due to done, of verified successes alone.
+    OfSuccesses(Point),
+    /// From sent to done, of all operations that were sent, likewise.
     Service(Point),
     /// From due to sent, where nothing but the generator was in the way.
     Slip(Point),
@@ -206,6 +220,9 @@ impl Quantity {
             Self::ThroughputMean => "throughput mean /s",
             Self::ThroughputMin => "throughput min /s",
             Self::Response(point) => return format!("response time {}", point.words().0),
+            Self::OfSuccesses(point) => {
+                return format!("response time {} of successes", point.words().0);
+            }
             Self::Service(point) => return format!("service time {}", point.words().0),
             Self::Slip(point) => return format!("generator's slip {}", point.words().0),
             Self::ReceiveLag(point) => {
@@ -249,6 +266,9 @@ impl Quantity {
             Self::ThroughputMean => "throughput_mean_per_second",
             Self::ThroughputMin => "throughput_min_per_second",
             Self::Response(point) => return format!("response_{}_ms", point.words().1),
+            Self::OfSuccesses(point) => {
+                return format!("response_of_successes_{}_ms", point.words().1);
+            }
             Self::Service(point) => return format!("service_{}_ms", point.words().1),
             Self::Slip(point) => return format!("slip_{}_ms", point.words().1),
             Self::ReceiveLag(point) => return format!("receive_lag_{}_ms", point.words().1),
@@ -299,6 +319,7 @@ impl Quantity {
             | Self::ThroughputMean
             | Self::ThroughputMin => Unit::PerSecond,
             Self::Response(_)
+            | Self::OfSuccesses(_)
             | Self::Service(_)
             | Self::Slip(_)
             | Self::ReceiveLag(_)
@@ -321,11 +342,26 @@ impl Quantity {
         matches!(self.unit(), Unit::Count | Unit::Bytes)
     }
 
-    /// Its value for reading; `–` where there is none.
+    /// Its value for reading; `–` where there is none, and why it is none where that is known.
     pub(super) fn text(self, figure: Figure) -> String {
+        match figure {
+            Figure::Failed { after: Some(after), .. } => {
+                let after = self.text(Figure::Value(after));
+                format!("{}; those after {after}", self.short(figure))
+            }
+            Figure::TooFew { had, needed } => too_few_text(had, needed),
+            _ => self.short(figure),
+        }
+    }
+
+    /// The same where there is little room.
+    pub(super) fn short(self, figure: Figure) -> String {
         let value = match figure {
             Figure::Absent => return "–".to_owned(),
             Figure::Beyond => return "> 1 h".to_owned(),
+            Figure::AtLeast(least) => return format!("≥ {}", self.short(Figure::Value(least))),
+            Figure::Failed { share, .. } => return format!("none: {} failed", share_text(share)),
+            Figure::TooFew { .. } => return "too few".to_owned(),
             Figure::Value(value) => value,
         };
         let whole = value.fract() == 0.0;
@@ -398,9 +434,14 @@ pub(super) fn of_operation(operation: &OperationFigures) -> Figures {
         let errors = operation.errors.get(&kind).map_or(0, |errors| errors.count);
         figures.insert(Quantity::ErrorsOf(kind), count(errors));
     }
+    let (responses, services) = (operation.responses(), operation.services());
+    let successes = Ranked::of_values(responses.successes());
     for point in Point::ALL {
-        figures.insert(Quantity::Response(point), point.of(&operation.response));
-        figures.insert(Quantity::Service(point), point.of(&operation.service));
+        figures.insert(Quantity::Response(point), point.of(&responses));
+        figures.insert(Quantity::Service(point), point.of(&services));
+    }
+    for point in Point::OF_SUCCESSES {
+        figures.insert(Quantity::OfSuccesses(point), point.of(&successes));
     }
     figures
 }
@@ -425,7 +466,9 @@ fn stale(nodes: &[Staleness]) -> Figures {
         return Figures::new();
     }
     let age = |(quantile, point)| {
+        let needed = if quantile < 1.0 { sample_min(quantile) } else { 1 };
         let known = match whole.age(quantile) {
+            _ if (1..needed).contains(&whole.stale) => Figure::TooFew { had: whole.stale, needed },
             Some(Age::Exactly(age)) => Figure::Value(age.as_secs_f64() * 1e3),
             Some(Age::AtLeast(_)) => Figure::Absent,
             None if whole.stale > 0 => Figure::Beyond,
@@ -482,12 +525,14 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::ConnectionErrors, count(whole.connection_errors.count)),
         (Quantity::Disconnected, Figure::Value(whole.disconnected.as_secs_f64())),
     ]);
+    let slip = Ranked::of_values(&whole.slip);
     for point in Point::ALL {
-        figures.insert(Quantity::Slip(point), point.of(&whole.slip));
+        figures.insert(Quantity::Slip(point), point.of(&slip));
     }
     if !whole.receive_lag.is_empty() {
+        let receive_lag = Ranked::of_values(&whole.receive_lag);
         for point in [Point::P50, Point::P99, Point::Slowest] {
-            figures.insert(Quantity::ReceiveLag(point), point.of(&whole.receive_lag));
+            figures.insert(Quantity::ReceiveLag(point), point.of(&receive_lag));
         }
     }
     figures.extend(highest_rate(trial).map(|rate| (Quantity::HighestRate, Figure::Value(rate))));

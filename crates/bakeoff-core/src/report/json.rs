@@ -1,7 +1,9 @@
 //! A report as JSON, for other programs.
 //!
 //! Numbers have full precision and their unit in their name. A figure that does not exist is
-//! `null`; a latency beyond an hour is `null` too and named under `beyond_one_hour`.
+//! `null`; a latency beyond an hour is `null` too and named under `beyond_one_hour`. Where failures
+//! reach a percentile, or it has too few operations, it is `null` and `none_because` tells which; where
+//! failures are part of a figure it is `null` and `at_least` has the least that it can be.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +19,7 @@ use super::method::Answer;
 use super::{Report, floor, said, stale, words};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The whole report.
 pub fn json(report: &Report) -> Value {
@@ -144,6 +146,14 @@ fn combined(of: &Contender) -> Value {
         if !beyond.is_empty() {
             figure.insert("beyond_one_hour".into(), beyond.into());
         }
+        match of.shown(quantity) {
+            Figure::AtLeast(least) => {
+                figure.insert("at_least".into(), least.into());
+            }
+            shown => figure.extend(
+                none_because(quantity, shown).map(|why| ("none_because".to_owned(), why.into())),
+            ),
+        }
         if let Some(&published) = of.published.get(&quantity) {
             figure.insert("published".into(), published.into());
         }
@@ -239,7 +249,34 @@ fn figures(of: &Figures) -> Value {
     if !beyond.is_empty() {
         figures.insert("beyond_one_hour".into(), beyond.into());
     }
+    let all = || of.iter().map(|(&quantity, &figure)| (quantity, figure));
+    let none: Map<String, Value> = all()
+        .filter_map(|(quantity, figure)| {
+            Some((quantity.name(), none_because(quantity, figure)?.into()))
+        })
+        .collect();
+    if !none.is_empty() {
+        figures.insert("none_because".into(), none.into());
+    }
+    let least: Map<String, Value> = all()
+        .filter_map(|(quantity, figure)| match figure {
+            Figure::AtLeast(least) => Some((quantity.name(), least.into())),
+            _ => None,
+        })
+        .collect();
+    if !least.is_empty() {
+        figures.insert("at_least".into(), least.into());
+    }
     Value::Object(figures)
+}
+
+/// Why there is no number though something was measured.
+pub(super) fn none_because(quantity: Quantity, figure: Figure) -> Option<String> {
+    match figure {
+        Figure::Failed { .. } => Some(quantity.text(figure).replacen("none: ", "", 1)),
+        Figure::TooFew { .. } => Some(quantity.text(figure)),
+        _ => None,
+    }
 }
 
 pub(super) fn number(quantity: Quantity, figure: Figure) -> Value {

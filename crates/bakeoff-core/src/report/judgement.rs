@@ -344,10 +344,11 @@ fn rounds(a: &Contender, b: &Contender, quantity: Quantity) -> Result<Rounds, St
         let theirs = of(b, round).map(|place| &b.trials[place]);
         let both_valid = [ours, theirs].iter().all(|one| one.is_some_and(TrialFigures::valid));
         for (system, trial) in [(a, ours), (b, theirs)].into_iter().filter(|_| both_valid) {
-            match trial.map(|trial| trial.get(quantity)) {
-                Some(Figure::Beyond) => {
-                    return Err(format!("{} had a trial beyond an hour", system.system));
-                }
+            let figure = trial.map(|trial| trial.get(quantity));
+            if let Some(why) = figure.and_then(Figure::incomparable) {
+                return Err(format!("{} {why}", system.system));
+            }
+            match figure {
                 Some(Figure::Value(value)) if value <= 0.0 && quantity == Quantity::HighestRate => {
                     return Err(format!("{} had a trial in which no rate kept it", system.system));
                 }

@@ -35,7 +35,7 @@ pub fn markdown(report: &Report) -> String {
         if let Some(combination) = words::combination(comparison) {
             paragraph(&escape(&combination));
         }
-        paragraph(&table(&tables::main(comparison)));
+        paragraph(&table(&tables::main(comparison, true)));
         if let Some(judged) = tables::judgements(comparison) {
             paragraph(&escape(judged.title.as_deref().unwrap_or_default()));
             paragraph(&table(&judged));

@@ -70,7 +70,8 @@ impl Row {
         }
     }
 
-    fn ours(&self, of: &Contender) -> String {
+    /// `wide`: there is room for a clause.
+    fn ours(&self, of: &Contender, wide: bool) -> String {
         let absent = if of.trials.is_empty() { NOTHING } else { NOT_VALID };
         match self {
             Self::Trials => trials(of),
@@ -93,7 +94,13 @@ impl Row {
                     _ => text,
                 }
             }
-            Self::Of(quantity) => quantity.text(of.shown(*quantity)),
+            Self::Of(quantity @ Quantity::Response(Point::P99)) if wide => {
+                match of.shown(*quantity) {
+                    failed @ Figure::Failed { .. } => quantity.text(failed),
+                    figure => quantity.short(figure),
+                }
+            }
+            Self::Of(quantity) => quantity.short(of.shown(*quantity)),
             Self::HighestRate(_) => Quantity::HighestRate.text(of.shown(Quantity::HighestRate)),
             Self::Requests => {
                 let text = |quantity: Quantity| quantity.text(of.shown(quantity));
@@ -104,7 +111,15 @@ impl Row {
                 if summary.trials < 2 {
                     return NOTHING.to_owned();
                 }
-                format!("{} to {}", quantity.text(summary.min), quantity.text(summary.max))
+                let end = |figure| match figure {
+                    Figure::Failed { .. } => "none".to_owned(),
+                    figure => quantity.short(figure),
+                };
+                let (least, most) = (end(summary.min), end(summary.max));
+                match summary.min {
+                    Figure::Failed { .. } | Figure::TooFew { .. } => least,
+                    _ => format!("{least} to {most}"),
+                }
             }
         }
     }
@@ -146,8 +161,8 @@ fn audits(of: &Contender) -> String {
     }
 }
 
-/// The side-by-side table.
-pub(super) fn main(of: &Comparison) -> Table {
+/// The side-by-side table. `wide`: its cells have room for a clause.
+pub(super) fn main(of: &Comparison, wide: bool) -> Table {
     let rows = rows(of);
     let column = |head: Vec<String>, cell: &dyn Fn(&Row) -> String| Column {
         head,
@@ -158,7 +173,7 @@ pub(super) fn main(of: &Comparison) -> Table {
         let name = one.system.clone();
         let head =
             if any_published { vec![name.clone(), "measured".into()] } else { vec![name.clone()] };
-        let mut columns = vec![column(head, &|row| row.ours(one))];
+        let mut columns = vec![column(head, &|row| row.ours(one, wide))];
         if !one.published.is_empty() {
             columns.push(column(vec![name, "published".into()], &|row| row.published(one)));
         }
@@ -214,6 +229,12 @@ fn rows(of: &Comparison) -> Vec<Row> {
         if point == Point::P99 && repeated {
             rows.push(Row::Spread(response_p99));
         }
+    }
+    // What only those had that succeeded stands beside it, where a headline has none.
+    let reached = |one: &Contender| matches!(one.shown(response_p99), Figure::Failed { .. });
+    if of.contenders.iter().any(reached) {
+        let points = [Point::Mean, Point::P50, Point::P99];
+        rows.extend(points.map(|point| Row::Of(Quantity::OfSuccesses(point))));
     }
     if of.is_open() {
         rows.extend([Point::P50, Point::P99].map(|point| Row::Of(Quantity::Service(point))));
@@ -371,7 +392,7 @@ pub(super) fn operations(of: &Comparison) -> Option<Table> {
     let cell = |one: &Contender, op: Operation, quantity: Quantity| match one.valid_count() {
         0 if one.trials.is_empty() => NOTHING.to_owned(),
         0 => NOT_VALID.to_owned(),
-        _ => quantity.text(one.operation(op.name(), quantity)),
+        _ => quantity.short(one.operation(op.name(), quantity)),
     };
     let published = |one: &Contender, op: Operation, quantity: Quantity| {
         // What was published as a count of requests stands beside those that were verified.
@@ -417,7 +438,7 @@ pub(super) fn tries(of: &Comparison) -> Option<Table> {
         };
         let figure = |quantity: Quantity| {
             move |(_, of): &(Tried, Figures)| {
-                quantity.text(of.get(&quantity).copied().unwrap_or(Figure::Absent))
+                quantity.short(of.get(&quantity).copied().unwrap_or(Figure::Absent))
             }
         };
         let kept = |(tried, _): &(Tried, Figures)| {

@@ -18,6 +18,8 @@ pub(super) const DIM: &str = "2";
 pub(super) const RED: &str = "31";
 /// Words that a table's cells have in red.
 const ALARMING: [&str; 2] = ["not valid", "FAILED"];
+/// From so many columns on a table's cells may hold a clause.
+const WIDE: usize = 110;
 /// What a grid adds to the text of a cell.
 const PADDING: usize = 2;
 
@@ -53,7 +55,7 @@ pub fn terminal(report: &Report, style: &Style) -> String {
         if let Some(combination) = words::combination(comparison) {
             page.line(Some(DIM), &combination);
         }
-        page.table(&tables::main(comparison));
+        page.table(&tables::main(comparison, page.width() >= WIDE));
         if let Some(table) = tables::judgements(comparison) {
             page.table(&table);
             for line in words::unjudged(comparison) {

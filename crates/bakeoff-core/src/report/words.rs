@@ -18,7 +18,7 @@ use crate::units::{
 use super::Report;
 use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use super::fairness::{Row, Sheet};
-use super::figures::Quantity;
+use super::figures::{Point, Quantity};
 use super::judgement::{JudgedAs, Judgement};
 
 /// How many texts of errors are shown for each system.
@@ -347,15 +347,35 @@ pub(super) fn seconds(of: &Comparison) -> Option<String> {
     })
 }
 
-/// What a reader would otherwise take the latencies for, where many operations failed.
-pub(super) fn latencies(of: &Comparison) -> Option<String> {
+/// What a reader must know of the latencies: where failures rank, and which percentiles had too few
+/// operations.
+pub(super) fn latencies(of: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
     let failing = |one: &&Contender| one.valid_count() > 0 && one.errors_worth_saying().is_some();
     let names: Vec<&str> =
         of.contenders.iter().filter(failing).map(|one| one.system.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        let whose = and(&names);
-        format!("latencies are those of verified operations and timeouts: other failures of {whose} are not among them")
-    })
+    if !names.is_empty() {
+        lines.push(format!(
+            "latencies are those of all operations that were due: what failed of {} has no answer and \
+             ranks last",
+            and(&names)
+        ));
+    }
+    for point in Point::ALL {
+        let few = |one: &Contender| match one.shown(Quantity::Response(point)) {
+            Figure::TooFew { had, needed } => {
+                Some((needed, format!("{} {}", one.system, count_text(had))))
+            }
+            _ => None,
+        };
+        let few: Vec<(u64, String)> = of.contenders.iter().filter_map(few).collect();
+        let Some((needed, _)) = few.first() else { continue };
+        let (name, needed) = (point.name(), count_text(*needed));
+        let had: Vec<&str> = few.iter().map(|(_, had)| had.as_str()).collect();
+        let had = and(&had);
+        lines.push(format!("{name} needs {needed} operations, and a trial had fewer: {had}"));
+    }
+    lines
 }
 
 /// The trials that are not used, with their reasons.

@@ -15,7 +15,8 @@ mod student;
 
 pub use sentence::{Comparing, Contender, sentence, sentence_of_rates};
 
-use crate::units::figure_text;
+use crate::ranked::too_few_text;
+use crate::units::{figure_text, share_text};
 
 /// Fewer valid trials of a system than this are an observation, and no finding.
 pub const TRIALS_MIN: usize = 3;
@@ -29,6 +30,22 @@ pub enum Figure {
     Value(f64),
     /// A latency beyond the longest that is told apart: more than an hour, by an unknown amount.
     Beyond,
+    /// At least this: failures, which have no latency, are part of it.
+    AtLeast(f64),
+    /// None: it falls among operations that failed.
+    Failed {
+        /// Which share of all operations failed, 0 to 1.
+        share: f64,
+        /// After what time half of them had, in the quantity's unit; `None` where that is unknown.
+        after: Option<f64>,
+    },
+    /// None: it needs more operations.
+    TooFew {
+        /// How many there were.
+        had: u64,
+        /// How many it needs.
+        needed: u64,
+    },
 }
 
 impl Figure {
@@ -36,7 +53,32 @@ impl Figure {
     pub fn value(self) -> Option<f64> {
         match self {
             Self::Value(value) => Some(value),
-            Self::Absent | Self::Beyond => None,
+            _ => None,
+        }
+    }
+
+    /// Why it cannot be compared with another, in a clause that goes on from a system's name:
+    /// `failures reach it`; `None` where it can, or where there is none at all.
+    pub fn incomparable(self) -> Option<String> {
+        match self {
+            Self::Absent | Self::Value(_) => None,
+            Self::Beyond => Some("had a trial beyond an hour".to_owned()),
+            Self::AtLeast(_) => Some("had failures, which are part of it".to_owned()),
+            Self::Failed { share, .. } => {
+                Some(format!("had failures, which reach it ({} failed)", share_text(share)))
+            }
+            Self::TooFew { had, needed } => {
+                Some(format!("had a trial with {}", too_few_text(had, needed)))
+            }
+        }
+    }
+
+    /// Ranks it among the trials' figures: numbers, then what is beyond an hour, then failures.
+    fn rank(self) -> (u8, f64) {
+        match self {
+            Self::Value(value) | Self::AtLeast(value) => (0, value),
+            Self::Failed { share, .. } => (2, share),
+            Self::Beyond | Self::Absent | Self::TooFew { .. } => (1, 0.0),
         }
     }
 }
@@ -62,33 +104,46 @@ pub struct Summary {
 
 /// Combines one quantity's figures of several trials.
 ///
-/// Trials without a figure are left out and not counted. `Beyond` is more than every number; an
-/// even number of trials whose upper middle one is `Beyond` has the median `Beyond`, since half of
-/// what is unknown is unknown.
+/// Trials without a figure are left out and not counted. `Beyond` is more than every number, and
+/// `Failed` is more than that; an even number of trials whose upper middle one is either has that
+/// for its median, since half of what is unknown is unknown. A median above something that is only
+/// `AtLeast` known is itself only at least. Where any trial had too few operations nothing is told:
+/// in a closed load it is the slow trials that have few.
 pub fn summary(figures: impl IntoIterator<Item = Figure>) -> Summary {
-    let mut known: Vec<f64> = figures
-        .into_iter()
-        .filter_map(|figure| match figure {
-            Figure::Absent => None,
-            Figure::Value(value) => Some(value),
-            Figure::Beyond => Some(f64::INFINITY),
-        })
-        .collect();
-    known.sort_by(f64::total_cmp);
-    let figure = |value: f64| {
-        if value.is_finite() { Figure::Value(value) } else { Figure::Beyond }
-    };
-    match known.as_slice() {
-        [] => {
-            Summary { median: Figure::Absent, min: Figure::Absent, max: Figure::Absent, trials: 0 }
-        }
-        [first, .., last] | [first @ last] => Summary {
-            median: figure(middle(&known)),
-            min: figure(*first),
-            max: figure(*last),
-            trials: known.len(),
-        },
+    let mut known: Vec<Figure> =
+        figures.into_iter().filter(|figure| *figure != Figure::Absent).collect();
+    let few = known.iter().filter_map(|figure| match *figure {
+        Figure::TooFew { had, needed } => Some((had, needed)),
+        _ => None,
+    });
+    let trials = known.len();
+    let all = |figure| Summary { median: figure, min: figure, max: figure, trials };
+    if let Some((had, needed)) = few.min() {
+        return all(Figure::TooFew { had, needed });
     }
+    known.sort_by(|a, b| {
+        let (a, b) = (a.rank(), b.rank());
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    match known.as_slice() {
+        [] => all(Figure::Absent),
+        [first, .., last] | [first @ last] => {
+            Summary { median: middle_of(&known), min: *first, max: *last, trials }
+        }
+    }
+}
+
+/// The median of figures in order, of which there is at least one.
+fn middle_of(sorted: &[Figure]) -> Figure {
+    let upper = sorted.len() / 2;
+    let lower = if sorted.len() % 2 == 1 { upper } else { upper - 1 };
+    let middle = match (sorted[lower].rank(), sorted[upper].rank()) {
+        ((0, lower), (0, upper)) if lower == upper => lower,
+        ((0, lower), (0, upper)) => f64::midpoint(lower, upper),
+        _ => return sorted[upper],
+    };
+    let any_least = sorted[..=upper].iter().any(|figure| matches!(figure, Figure::AtLeast(_)));
+    if any_least { Figure::AtLeast(middle) } else { Figure::Value(middle) }
 }
 
 /// The median of sorted numbers, of which there is at least one.
@@ -166,6 +221,26 @@ mod tests {
         check(&[Value(4.0), Absent, Value(1.0)], Value(2.5), Value(1.0), Value(4.0), 2);
         check(&[Value(1.0), Beyond, Value(2.0)], Value(2.0), Value(1.0), Beyond, 3);
         check(&[Value(1.0), Beyond], Beyond, Value(1.0), Beyond, 2);
+    }
+
+    #[test]
+    fn trials_that_failures_reach_are_more_than_every_number() {
+        let failed = |share| Figure::Failed { share, after: Some(503.0) };
+        let check = |figures: &[Figure], median, max| {
+            let found = summary(figures.iter().copied());
+            assert_eq!((found.median, found.max), (median, max), "{figures:?}");
+        };
+        let one = failed(0.02);
+        check(&[one, Value(3.0), Value(9.0)], Value(9.0), one);
+        check(&[one, Value(3.0), Beyond], Beyond, one);
+        check(&[one, failed(0.5), Value(1.0)], one, failed(0.5));
+        check(&[one, Value(3.0)], one, one);
+        let at_least = Figure::AtLeast;
+        check(&[at_least(1.0), Value(3.0), Value(9.0)], at_least(3.0), Value(9.0));
+        check(&[at_least(10.0), Value(3.0), Value(9.0)], Value(9.0), at_least(10.0));
+        check(&[at_least(4.0), Value(2.0)], at_least(3.0), at_least(4.0));
+        let few = |had| Figure::TooFew { had, needed: 1000 };
+        check(&[few(980), Value(2.0), few(412)], few(412), few(412));
     }
 
     #[test]

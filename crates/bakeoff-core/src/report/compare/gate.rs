@@ -214,13 +214,13 @@ fn rounds(
         let mut pair = [0.0; 2];
         let figures = [(new, ours.get(quantity)), (base, theirs.get(quantity))];
         for (place, (of, figure)) in pair.iter_mut().zip(figures) {
+            if let Some(why) = figure.incomparable() {
+                return Err(format!("{} {why}", of.system));
+            }
             *place = match figure {
                 Figure::Value(value) if value > 0.0 || scale == Scale::Points => value,
                 Figure::Value(_) => return Err(format!("a trial of {} has 0", of.system)),
-                Figure::Beyond => {
-                    return Err(format!("a trial of {} is beyond an hour", of.system));
-                }
-                Figure::Absent => return Err(format!("a trial of {} has none", of.system)),
+                _ => return Err(format!("a trial of {} has none", of.system)),
             };
         }
         rounds.push((pair[0], pair[1]));

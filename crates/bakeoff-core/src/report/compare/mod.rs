@@ -239,13 +239,16 @@ fn figures(
     }
     let mut figures = Vec::new();
     for trial in of.valid() {
-        match trial.get(quantity) {
-            Figure::Absent => {}
-            Figure::Beyond => return Err(format!("a trial of the {run} run is beyond an hour")),
+        let figure = trial.get(quantity);
+        if let Some(why) = figure.incomparable() {
+            return Err(format!("the {run} run {why}"));
+        }
+        match figure {
             Figure::Value(value) if value <= 0.0 && scale == Scale::Ratio => {
                 return Err(format!("a trial of the {run} run has 0"));
             }
             Figure::Value(value) => figures.push(value),
+            _ => {}
         }
     }
     Ok(figures)

@@ -11,6 +11,7 @@ use crate::report::comparison::{Comparison, Contender, TrialFigures};
 use crate::report::drawn::quantiles;
 use crate::report::figures::{Point, Quantity};
 use crate::stats::{self, Figure};
+use crate::units::share_text;
 
 use super::page::{figure, grid};
 use super::scale::{Axis, Unit};
@@ -180,9 +181,19 @@ fn chart(of: &Comparison) -> String {
         true => " Service times are the same within 2 %, and not drawn.",
         false => "",
     };
+    let failing = of.contenders.iter().filter_map(|one| {
+        let shares = one.valid().map(|trial| Figure::Value(trial.drawn.failed_share));
+        let share = stats::summary(shares).max.value().filter(|share| *share > 0.0)?;
+        Some(format!("{} (up to {} of a trial)", one.system, share_text(share)))
+    });
+    let failing: Vec<String> = failing.collect();
+    let ends = match failing.is_empty() {
+        true => String::new(),
+        false => format!(" A curve ends where failures begin: {}.", failing.join(", ")),
+    };
     let how = format!(
         "Response: from due to answered. Service: from sent to answered.{service} Medians of each \
-         trial's own percentiles, as far as all of them reach. {}.",
+         trial's own percentiles, as far as all of them reach with ten operations beyond.{ends} {}.",
         how(of)
     );
     figure(&title, "", &svg.finish(&title, &told.join("; ")), &how, &table(of, &title))

@@ -5,10 +5,11 @@
 //!
 //! Not here: how trials are compared (`stats`).
 
-use crate::report::comparison::{Comparison, Contender, TrialFigures};
+use crate::report::comparison::{Comparison, Contender};
 use crate::report::figures::{Point, Quantity};
 use crate::report::{Report, floor, tables, words};
 use crate::stats::Figure;
+use crate::units::trials_text;
 
 use super::page::{details, escape, figure, grid, list, paragraph, table};
 use super::scale::{Axis, Unit};
@@ -73,7 +74,7 @@ fn one(report: &Report, of: &Comparison) -> String {
     html.push_str(&chart(of, Quantity::Response(Point::P99)));
     html.push_str("</div>");
     let mut all = words::combination(of).map_or(String::new(), |text| paragraph("how", &text));
-    all.push_str(&table(&format!("All figures, {heading}"), &tables::main(of)));
+    all.push_str(&table(&format!("All figures, {heading}"), &tables::main(of, true)));
     for more in
         [tables::tries(of), tables::stages(of), tables::operations(of)].into_iter().flatten()
     {
@@ -161,11 +162,15 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
                 .push(format!("The machine's own limit lies beyond this axis ({what}): {text}/s."));
         }
     }
-    let beyond = |trial: &&TrialFigures| trial.get(quantity) == Figure::Beyond;
-    let hidden = of.contenders.iter().flat_map(|one| &one.trials).filter(beyond).count();
-    if hidden > 0 {
-        notes.push(format!("{hidden} trials have more than an hour, and no place on this axis."));
-    }
+    let hidden = |what: &str, is_it: fn(Figure) -> bool| {
+        let trials = of.contenders.iter().flat_map(|one| &one.trials);
+        let count = trials.filter(|trial| is_it(trial.get(quantity))).count();
+        let have = if count == 1 { "has" } else { "have" };
+        (count > 0).then(|| format!("{} {have} no place on this axis: {what}.", trials_text(count)))
+    };
+    notes.extend(hidden("more than an hour", |figure| figure == Figure::Beyond));
+    notes.extend(hidden("failures reach it", |figure| matches!(figure, Figure::Failed { .. })));
+    notes.extend(hidden("too few operations", |figure| matches!(figure, Figure::TooFew { .. })));
     let title = format!("{what}, {}", place(of));
     let caption = format!("{}. {}", how(of), notes.join(" "));
     figure(
@@ -192,7 +197,7 @@ fn row(
     let value = match (of.trials.is_empty(), of.valid_count()) {
         (true, _) => "not run".to_owned(),
         (false, 0) => "no valid trial".to_owned(),
-        (false, _) => format!("{}{per}", quantity.text(shown)),
+        (false, _) => format!("{}{per}", quantity.short(shown)),
     };
     let room = ((RIGHT - LEFT) / 7.4) as usize - value.chars().count();
     svg.text("name", "start", LEFT, base, &cut(&of.system, room));

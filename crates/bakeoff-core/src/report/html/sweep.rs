@@ -219,6 +219,11 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
     let head = ["system", "clients", &quantity.label(), "range of valid trials"].map(str::to_owned);
     let title = format!("{what}, {}", of.title);
     let how = of.stages.first().map_or(String::new(), |stage| how(stage.comparison));
-    let how = format!("Medians; thin bars: lowest to highest valid trial. {how}.");
+    let reached = |spot: &Spot| matches!(spot.median, Figure::Failed { .. });
+    let ends = match all().any(reached) {
+        true => " A line has no mark where failures reach it.",
+        false => "",
+    };
+    let how = format!("Medians; thin bars: lowest to highest valid trial.{ends} {how}.");
     figure(what, "", &svg.finish(&title, &told.join("; ")), &how, &grid(&title, &head, &rows))
 }
