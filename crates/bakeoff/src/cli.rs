@@ -46,6 +46,8 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// Put two runs side by side: what changed, and whether that is more than chance
     Compare(CompareArgs),
+    /// Run two builds of one system in turn, and say by the exit code whether the new one may be merged
+    Gate(Box<GateArgs>),
     /// List the studies that ship, or print one's file
     Studies {
         /// The study whose file to print
@@ -229,6 +231,80 @@ pub(crate) struct CompareArgs {
     /// for anything to be proven [default: the folder that the base's is in]
     #[arg(long, value_name = "DIR")]
     pub(crate) history: Option<PathBuf>,
+    /// In which form
+    #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
+    pub(crate) format: CompareFormat,
+    /// The same as `--format json`
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+const GATE_EXAMPLES: &str = "\
+Examples:
+  bakeoff gate kv-stores --system etcd --base 3.6.1 --new ./bin/etcd
+  bakeoff gate kv.yaml --base ./old/server --new ./new/server --fail-if 'p99 > +10%'
+  bakeoff gate demo --system unsynced --new-option delay=1ms
+  bakeoff gate --resume runs/2026-11-22-183016-kv-gate";
+
+/// `bakeoff gate`.
+#[derive(Debug, Args)]
+#[command(after_help = GATE_EXAMPLES, after_long_help = format!("{GATE_EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct GateArgs {
+    /// A study's file, or the name of one that ships (`bakeoff studies`)
+    #[arg(required_unless_present = "resume")]
+    pub(crate) study: Option<String>,
+    /// Of which of its systems there are two builds; may be left out where it has one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system: Option<String>,
+    /// The build to compare with: a path, or a version that `bakeoff install` can fetch [default: what the
+    /// study names]
+    #[arg(long, value_name = "PROGRAM|VERSION")]
+    pub(crate) base: Option<String>,
+    /// The build that may be merged, likewise
+    #[arg(long, value_name = "PROGRAM|VERSION")]
+    pub(crate) new: Option<String>,
+    /// An option that the base has of its own, in place of the study's
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::gate::option)]
+    pub(crate) base_option: Vec<(String, String)>,
+    /// An option that the new one has of its own
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::gate::option)]
+    pub(crate) new_option: Vec<(String, String)>,
+    /// What stops the merge when it is proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
+    /// errors, cpu, memory [default: what each load was run for is worse, or errors > +1%]
+    #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
+    pub(crate) fail_if: Vec<FailIf>,
+    /// The loss that must not pass unnoticed: it is found, or nobody can tell [default: 5%]
+    #[arg(long, value_name = "SHARE", value_parser = crate::gate::loss)]
+    pub(crate) detect: Option<f64>,
+    /// How often each build is run [default: as often as finds that loss where figures scatter by 1.5 %]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
+    pub(crate) trials: Option<u32>,
+    /// Multiply all counts of operations and keys, evenly
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) scale: Option<f64>,
+    /// What the order, the keys and the arrivals follow from [default: a fresh one, printed]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Threads of the load generator [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) threads: Option<u32>,
+    /// Where runs are kept
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    pub(crate) out: PathBuf,
+    /// Use ports from here on [default: free ones below the ephemeral range]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
+    pub(crate) base_port: Option<u16>,
+    /// Others work on this machine: do not check for neighbours, and say so in the report; so does
+    /// BAKEOFF_SHARED_MACHINE=1
+    #[arg(long)]
+    pub(crate) shared_machine: bool,
+    /// Go on with a gate that was interrupted or killed, and judge it; one that is complete is judged again
+    #[arg(long, value_name = "RUN")]
+    #[arg(conflicts_with_all = [
+        "study", "system", "base", "new", "base_option", "new_option", "fail_if", "detect", "trials",
+        "scale", "seed", "threads", "out",
+    ])]
+    pub(crate) resume: Option<PathBuf>,
     /// In which form
     #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
     pub(crate) format: CompareFormat,

@@ -18,8 +18,8 @@ Exit codes:
   3    a program is missing and could not be fetched
   4    servers could not be started or reached
   5    this machine refused something: files, disk space, sockets
-  6    compare: a condition of --fail-if is proven
-  7    compare: no condition is proven, and of one or more nobody can tell
+  6    compare, gate: a condition of --fail-if is proven
+  7    compare, gate: no condition is proven, and of one or more nobody can tell
   130  interrupted; what was measured by then is kept";
 
 /// A run in which at least one trial is not valid.

@@ -17,6 +17,7 @@ mod engine;
 mod environment;
 mod failure;
 mod floor;
+mod gate;
 mod history;
 mod host;
 mod http;
@@ -79,6 +80,7 @@ fn obey(
         Command::Start(args) => return start::run(args, messages, interrupted),
         Command::Report(args) => rendering::report(args, messages)?,
         Command::History(args) => history::history(args, messages)?,
+        Command::Gate(args) => return gate::run(args, messages, interrupted),
         Command::Compare(args) => return compare::run(args, messages),
         Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
         Command::Systems => catalogue::systems(messages)?,

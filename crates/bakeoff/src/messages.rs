@@ -50,7 +50,7 @@ impl Outlook {
 }
 
 /// `1 min 25 s`, in steps that an estimate can bear.
-fn left_text(left: Duration) -> String {
+pub(crate) fn left_text(left: Duration) -> String {
     match left.as_secs() {
         seconds if seconds < 60 => format!("{seconds} s"),
         seconds if seconds < 600 => format!("{} min {} s", seconds / 60, seconds % 60 / 5 * 5),

@@ -19,6 +19,8 @@ use bakeoff_core::units::{figure_text, trials_text};
 const AROUND_A_LOAD: Duration = Duration::from_secs(5);
 /// How many rates a search tries before its last, as a rule.
 const TRIES: u32 = 15;
+/// Keys that are written in a second before a load, before any is known.
+const FILLED_PER_SECOND: u64 = 5_000;
 /// What a load takes that ends by a count, before any is known.
 const COUNTED_LOAD: Duration = Duration::from_secs(10);
 
@@ -77,7 +79,10 @@ impl<'a> Progress<'a> {
     /// What the study says that it takes, as far as it does.
     fn nominal(&self, trial: &Trial) -> Duration {
         let load = self.study.loads.iter().find(|load| load.name == trial.load);
-        AROUND_A_LOAD + load.map_or(COUNTED_LOAD, |load| loaded(load, &trial.system))
+        let workload = self.study.workloads.iter().find(|one| one.name == trial.workload);
+        let keys = workload.filter(|one| one.fill).map_or(0, |one| one.keys.count);
+        let filled = Duration::from_secs(keys / FILLED_PER_SECOND);
+        AROUND_A_LOAD + filled + load.map_or(COUNTED_LOAD, |load| loaded(load, &trial.system))
     }
 
     /// What was seen of the systems under the workload and load of `trial` by now; `None` before

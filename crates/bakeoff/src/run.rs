@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
-    Environment, FORMAT, Line, RunEnd, RunHeader, RunResumed, SystemRecord,
+    Environment, FORMAT, Gate, Line, RunEnd, RunHeader, RunResumed, SystemRecord,
 };
 use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_core::units::{count_text, trials_text};
@@ -19,6 +19,7 @@ use crate::engine::clock;
 use crate::environment;
 use crate::failure::{Failure, NOT_VALID};
 use crate::floor;
+use crate::gate;
 use crate::host::ports::Allocator;
 use crate::messages::{self, Messages};
 use crate::progress::Progress;
@@ -35,7 +36,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     let (folder, complete) = match (&args.resume, &args.study) {
         (Some(run), _) => go_on(run, args, messages, interrupted)?,
-        (None, Some(study)) => begin(study, args, messages, interrupted)?,
+        (None, Some(study)) => begin(study_for(study, args)?, None, args, messages, interrupted)?,
         (None, None) => unreachable!("clap asks for one of them"),
     };
     messages.finish();
@@ -48,20 +49,22 @@ pub(crate) fn run(
     conclude(&folder, args.json, messages)
 }
 
-/// A run of its own. Yields its folder and whether it came to its end.
-fn begin(
-    study: &str,
+/// A run of its own, of a gate where `gate` is asked. Yields its folder and whether it came to its end.
+pub(crate) fn begin(
+    study: Study,
+    gate: Option<Gate>,
     args: &RunArgs,
     messages: &mut Messages,
     interrupted: &AtomicBool,
 ) -> Result<(RunFolder, bool), Failure> {
-    let study = study_for(study, args)?;
-    let seed = args.seed.unwrap_or_else(|| rand::random::<u64>() >> 32); // short enough to retype
-    let order = plan(&study, seed);
+    let (seed, order) = order(&study, args.seed);
     let open_files = environment::open_files_for(clients_max(&study))?;
 
     let mut folder = RunFolder::create(&args.out, &study.name)?;
     let contenders = contenders::gather(&study, &folder.path, messages, interrupted)?;
+    if gate.is_some() {
+        gate::refuse_same_program(&contenders)?;
+    }
     let threads = args.threads.unwrap_or_else(environment::cpus).max(1);
     check_ports(args.base_port, &order, &contenders, &folder.path)?;
     let mut environment =
@@ -79,7 +82,7 @@ fn begin(
         order: order.clone(),
         environment: environment.clone(),
         systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
-        gate: None,
+        gate,
     };
     folder.push(&Line::Run(header))?;
     messages.step(&opening(&study, seed, &order, &folder.path));
@@ -91,8 +94,14 @@ fn begin(
     Ok((folder, complete))
 }
 
+/// The seed of a run, a fresh one where none is given, and the order that follows from it.
+pub(crate) fn order(study: &Study, seed: Option<u64>) -> (u64, Vec<Trial>) {
+    let seed = seed.unwrap_or_else(|| rand::random::<u64>() >> 32); // short enough to retype
+    (seed, plan(study, seed))
+}
+
 /// The trials that a run still lacks, on the same machine with the same programs.
-fn go_on(
+pub(crate) fn go_on(
     run: &Path,
     args: &RunArgs,
     messages: &mut Messages,

@@ -1,0 +1,268 @@
+//! `bakeoff gate` as continuous integration meets it: two builds of one system in turn, what is printed,
+//! and the exit code.
+//!
+//! The builds are bakeoff's own server by its options, scripts that become it, and etcd where there is one.
+
+#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
+#![allow(clippy::disallowed_macros, reason = "a test that cannot run says why")]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use granit_parser::{Event, Parser};
+use serde_json::Value;
+
+use support::{Bench, Ran, array, bakeoff, has, nothing_runs_in, record, text};
+
+const LOADS: &str = "\
+loads:
+  load: {clients: 4, stop: {after: 300ms}}
+trials: 50
+";
+
+/// Two canaries, one of which a gate leaves out.
+fn canaries() -> Bench {
+    Bench::new(&format!(
+        "title: A short one\n\
+         systems:\n  canary: {{kind: canary, options: {{sync: none, delay: 2ms}}}}\n\
+         \x20 other: {{kind: canary}}\n\
+         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n{LOADS}"
+    ))
+}
+
+fn gate(bench: &Bench, arguments: &[&str]) -> Command {
+    let mut command = bakeoff();
+    command.arg("gate").arg(bench.study()).arg("--out").arg(bench.out()).args(["--seed", "7"]);
+    command.args(arguments).current_dir(bench.path());
+    command
+}
+
+#[track_caller]
+fn says(text: &str, expected: &[&str]) {
+    for expected in expected {
+        assert!(text.contains(expected), "`{expected}` is not in\n{text}");
+    }
+}
+
+/// An executable script below the bench.
+fn script(bench: &Bench, path: &str, body: &str) -> PathBuf {
+    let path = bench.path().join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn a_build_that_is_slower_is_stopped_and_the_run_is_an_ordinary_one() {
+    let bench = canaries();
+    let slower = ["--system", "canary", "--new-option", "delay=25ms", "--trials", "6"];
+    let ran = Ran::of(&mut gate(&bench, &slower));
+    assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
+    says(
+        &ran.stdout,
+        &[
+            "stop: proven of the new build of canary: work/load: throughput",
+            "settings",
+            "99.8 % interval",
+            "Report: ",
+        ],
+    );
+    // How long it takes is said before anything is started.
+    says(
+        ran.stderr.split("[1/12]").next().unwrap(),
+        &["6 trials of base and of new in turn, 12 in all, which take about 1 min"],
+    );
+    let run = bench.runs().pop().expect("it left a run");
+    let header = &record(&run)[0];
+    let names: Vec<&str> =
+        array(&header["study"]["systems"]).iter().map(|one| text(&one["name"])).collect();
+    assert_eq!(names, ["base", "new"]);
+    assert_eq!(header["gate"]["system"], "canary");
+    // Others read it as they read any run, and it can be judged again from its record alone.
+    let report = Ran::of(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+    says(&report.stdout, &["base sustained"]);
+    let history = Ran::of(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0);
+    says(&history.stdout, &["study-gate", "12 trials, complete"]);
+    let again = ["gate", "--json", "--resume"];
+    let again = Ran::of(bakeoff().args(again).arg(&run));
+    assert_eq!(again.code, Some(6), "{}{}", again.stdout, again.stderr);
+    let json: Value = serde_json::from_str(&again.stdout).expect("JSON and nothing else");
+    assert_eq!(json["fail_if"][0]["outcome"], "proven");
+    assert_eq!(json["gate"]["system"], "canary");
+    assert!(text(&json["gate"]["verdict"]).starts_with("stop: "));
+    let markdown = ["gate", "--format", "markdown", "--resume"];
+    let markdown = Ran::of(bakeoff().args(markdown).arg(&run));
+    says(&markdown.stdout, &["# Two builds of canary\n", "**stop: "]);
+    // The other way round nothing is lost.
+    let faster = ["--system", "canary", "--base-option", "delay=25ms", "--trials", "4"];
+    let ran = Ran::of(&mut gate(&bench, &faster));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    says(&ran.stdout, &["pass: nothing that is asked is proven"]);
+}
+
+#[test]
+fn a_command_is_replaced_by_another() {
+    let bench = Bench::new(&format!(
+        "title: A service\n\
+         systems:\n  web: {{kind: process, process: {{command: [./no-such-server, \"127.0.0.1:{{port}}\", \
+         \"{{dir}}/data\"]}}}}\n\
+         workloads:\n  pages: {{mix: {{request: 1}}, request: {{path: /}}}}\n{LOADS}"
+    ));
+    let server = |delay: &str| {
+        format!(
+            "exec {} __canary --listen \"$1\" --data \"$2\" --answer 32 --delay {delay}",
+            env!("CARGO_BIN_EXE_bakeoff")
+        )
+    };
+    script(&bench, "old/server", &server("2ms"));
+    script(&bench, "new/server", &server("25ms"));
+    script(&bench, "copy/server", &server("2ms"));
+    // The only system need not be named.
+    let builds = |new: &'static str| ["--base", "./old/server", "--new", new, "--trials", "4"];
+    let ran = Ran::of(&mut gate(&bench, &builds("./new/server")));
+    assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
+    says(&ran.stdout, &["old/server", "new/server", "stop: proven of the new build of web"]);
+    let asked = [&builds("./new/server")[..], &["--fail-if", "throughput > +50%"]].concat();
+    assert_eq!(Ran::of(&mut gate(&bench, &asked)).code, Some(0));
+    let runs = bench.runs().len();
+    for (new, expected) in [
+        ("old/../old/server", "are the same file"),
+        ("./copy/server", "hold the same bytes (SHA-256 "),
+    ] {
+        let ran = Ran::of(&mut gate(&bench, &builds(new))).ends_with(2);
+        says(&ran.stderr, &[expected, "hint: was the new one built? nothing was started"]);
+    }
+    let ran = Ran::of(&mut gate(&bench, &["--new", "3.6"])).ends_with(2);
+    says(&ran.stderr, &["`web` is a command, and `3.6` would not choose one"]);
+    assert_eq!(bench.runs().len(), runs, "nothing was begun");
+    nothing_runs_in(bench.path());
+}
+
+#[test]
+fn etcd_is_held_against_a_program_that_becomes_it() {
+    let installed = Ran::of(bakeoff().args(["install", "etcd@3.4"]));
+    if installed.code != Some(0) {
+        eprintln!("skipped: etcd 3.4 cannot be had: {}", installed.stderr);
+        return;
+    }
+    let bench = Bench::new(&format!(
+        "title: etcd\n\
+         systems:\n  etcd: {{kind: etcd, version: 3.4}}\n\
+         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n{LOADS}"
+    ));
+    let listed = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let block = listed.split("\n\n").filter(|one| one.lines().next() == Some("etcd")).last();
+    let etcd =
+        block.and_then(|block| block.lines().find_map(|line| line.trim().strip_prefix("runs ")));
+    let etcd = etcd.expect("it was installed").trim().to_owned();
+    let wrapped = script(&bench, "wrapped", &format!("exec {etcd} \"$@\""));
+    let wrapped = wrapped.to_str().unwrap();
+    let ran =
+        Ran::of(&mut gate(&bench, &["--base", "etcd@3.4", "--new", wrapped, "--trials", "3"]));
+    // Too few trials to rule a loss out, and a busy machine may spoil one.
+    assert!(matches!(ran.code, Some(0 | 1 | 7)), "{:?} {}{}", ran.code, ran.stdout, ran.stderr);
+    let run = bench.runs().pop().expect("it left a run");
+    let systems = &record(&run)[0]["systems"];
+    says(text(&systems[1]["source"]), &["program given: ", "/wrapped"]);
+    assert_ne!(systems[0]["sha256"], systems[1]["sha256"]);
+    // A version that leads to the same program is found out before anything is started.
+    let ran = Ran::of(&mut gate(&bench, &["--base", &etcd, "--new", "3.4"]));
+    assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
+    says(&ran.stderr, &["are the same program (SHA-256 "]);
+    assert_eq!(bench.runs().len(), 1);
+    nothing_runs_in(bench.path());
+}
+
+#[test]
+fn what_cannot_be_gated_is_told_before_anything_is_started() {
+    let bench = canaries();
+    let check = |arguments: &[&str], expected: &[&str]| {
+        let ran = Ran::of(&mut gate(&bench, arguments));
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        says(&ran.stderr, expected);
+        assert_eq!(ran.stdout, "");
+    };
+    check(&[], &["has 2 systems", "`--system`", "canary, other"]);
+    let canary = |more: &[&'static str]| [&["--system", "canary"], more].concat();
+    check(
+        &canary(&[]),
+        &["base and new are the same program with the same options", "`--new-option`"],
+    );
+    check(&canary(&["--new", "./x"]), &["of kind `canary` is part of bakeoff", "NAME=VALUE"]);
+    check(&canary(&["--new-option", "dely=1ms"]), &["no option `dely`", "did you mean `delay`?"]);
+    check(&canary(&["--new-option", "delay=soon"]), &["`soon`"]);
+    check(&canary(&["--new-option", "delay"]), &["an option is NAME=VALUE"]);
+    check(&["--system", "canry"], &["has no system `canry`", "did you mean `canary`?"]);
+    let option = |more: &[&'static str]| canary(&[&["--new-option", "delay=1ms"], more].concat());
+    check(
+        &option(&["--fail-if", "work/none p99 > 5%"]),
+        &["--fail-if: `work/none` is not in this gate; there is `work/load`", "^^^^^^^^^"],
+    );
+    check(&option(&["--fail-if", "throughput < 5"]), &["`5` is no change"]);
+    check(&option(&["--detect", "0%"]), &["a loss is from 0.1% to 90%"]);
+    check(&option(&["--trials", "2"]), &["2 is not in 3..=1000"]);
+    assert!(bench.runs().is_empty());
+    let etcd = Bench::new(&format!(
+        "title: etcd\nsystems:\n  kv: {{kind: etcd}}\n  there: {{kind: etcd, endpoints: [\"http://127.0.0.1:1\"]}}\n\
+         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n{LOADS}"
+    ));
+    let check = |arguments: &[&str], expected: &[&str]| {
+        let ran = Ran::of(&mut gate(&etcd, arguments));
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        says(&ran.stderr, expected);
+    };
+    check(
+        &["--system", "kv", "--base", "3.5", "--new", "newest"],
+        &["--new `newest` is neither a program nor a version", "`./newest`"],
+    );
+    check(&["--system", "kv", "--new", "./etcd"], &["--new: there is no program `./etcd`"]);
+    check(&["--system", "kv", "--new", "consul@1.20"], &["a version of `consul`"]);
+    check(&["--system", "kv", "--base", "3.5", "--new", "v3.5"], &["the same program"]);
+    check(&["--system", "there", "--new", "3.5"], &["`there` runs already"]);
+    let run = Ran::of(bakeoff().args(["gate", "--resume", "/nowhere"])).ends_with(2);
+    says(&run.stderr, &["cannot read `/nowhere`"]);
+}
+
+/// The blocks of this kind in a document.
+fn blocks(document: &str, kind: &str) -> Vec<String> {
+    let fence = format!("```{kind}\n");
+    let parts = document.split(&fence).skip(1);
+    parts.map(|part| part.split("```").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// What stands in the document is YAML, and only calls bakeoff with flags that there are.
+#[test]
+fn the_files_in_the_documents_are_yaml_that_only_calls_it() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let files = blocks(&document, "yaml");
+    assert_eq!(files.len(), 3, "a study, GitHub's and GitLab's");
+    let help = Ran::of(bakeoff().args(["gate", "--help"])).ends_with(0).stdout;
+    let mut calls = 0;
+    for file in &files {
+        let mut scalars = Vec::new();
+        for event in Parser::new_from_str(file) {
+            let (event, _) = event.unwrap_or_else(|error| panic!("{error}\n{file}"));
+            if let Event::Scalar(value, ..) = event {
+                scalars.push(value.into_owned());
+            }
+        }
+        assert!(!scalars.is_empty());
+        for call in scalars.iter().filter(|one| one.contains("bakeoff gate")) {
+            calls += 1;
+            for flag in call.split_whitespace().filter(|word| word.starts_with("--")) {
+                assert!(help.contains(flag), "`{flag}` is no flag of gate");
+            }
+        }
+    }
+    assert_eq!(calls, 2);
+    // The study runs as it stands there, as far as reading it goes.
+    let bench = Bench::new(&files[0]);
+    let ran = Ran::of(&mut gate(&bench, &["--base", "./old", "--new", "./new"])).ends_with(2);
+    says(&ran.stderr, &["--base: there is no program `./old`"]);
+    assert!(has("sh"));
+}
