@@ -1,17 +1,24 @@
-//! The trials of a study, interleaved in seeded order.
+//! Plans the trials of a study, interleaved and balanced.
 //!
 //! Every round holds each combination of system, workload and load once. Within a round the
 //! combinations of one workload and load stand together, so that what is compared with each other
-//! ran close in time, and their systems are shuffled, so that none always goes first.
+//! ran close in time. Over the rounds each system stands at each place equally often and follows each
+//! other system equally often, as far as the number of rounds allows (`williams`): shuffling alone let
+//! one of two systems go first in six of seven rounds now and then.
 //!
-//! Not here: running them.
+//! Not here: running them, whether the place mattered (`stats::position`).
+
+mod williams;
+
+use std::collections::HashMap;
 
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use crate::study::{Arrivals, Load, Stop, Study};
+
+use williams::Williams;
 
 /// One system under one workload at one load, once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,22 +41,25 @@ pub struct Trial {
 /// The trials in the order in which they will run.
 pub fn plan(study: &Study, seed: u64) -> Vec<Trial> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut designs: HashMap<(&str, &str), Williams> = HashMap::new();
     let mut trials = Vec::new();
     for round in 0..study.trials {
         for workload in &study.workloads {
             for load in workload.loads.iter() {
                 let shared_seed = rand::RngExt::random(&mut rng);
-                let mut systems: Vec<&str> = study
+                let systems: Vec<&str> = study
                     .systems
                     .iter()
                     .filter(|system| workload.is_done_by(system))
                     .map(|system| system.name.as_str())
                     .collect();
-                systems.shuffle(&mut rng);
-                trials.extend(systems.into_iter().map(|system| Trial {
+                let design = designs
+                    .entry((workload.name.as_str(), load.as_str()))
+                    .or_insert_with(|| Williams::new(systems.len()));
+                trials.extend(design.next_round(&mut rng).into_iter().map(|place| Trial {
                     number: 0,
                     round,
-                    system: system.to_owned(),
+                    system: systems[place].to_owned(),
                     workload: workload.name.clone(),
                     load: load.clone(),
                     seed: shared_seed,

@@ -26,6 +26,7 @@ use super::floor::Limits;
 use super::judgement::{Judgement, LedBy};
 use super::nodes::{self, NodeFigures};
 use super::noticed::{self, Lasted, SlowNode, Stall, TwoHumps};
+use super::position::Position;
 use super::said;
 
 /// More errors than this share of all operations must be said wherever a rate is praised.
@@ -45,6 +46,8 @@ pub(super) struct Comparison {
     pub(super) judgements: Vec<Judgement>,
     /// What the machine itself can do, where that bears on it.
     pub(super) limits: Option<Limits>,
+    /// Whether the place within a round mattered; `None` where that cannot be told.
+    pub(super) position: Option<Position>,
     /// The systems whose trials all ran on the same servers: kept ones, or those at endpoints.
     same_servers: Vec<String>,
 }
@@ -465,6 +468,10 @@ impl Comparison {
             one.judgements = one.judged(mix64(record.header.seed ^ place));
             one.limits = Limits::of(record, one);
         }
+        let count = all.len();
+        for one in &mut all {
+            one.position = Position::of(one, count);
+        }
         all
     }
 
@@ -484,6 +491,7 @@ impl Comparison {
                     workload: workload.clone(),
                     load: load.clone(),
                     limits: None,
+                    position: None,
                     same_servers: same_servers(study, workload),
                 };
                 all.push(one);
@@ -585,7 +593,8 @@ impl Comparison {
 
     pub(super) fn findings(&self) -> Vec<String> {
         let place = self.place();
-        self.contenders.iter().flat_map(|one| one.findings(&place)).collect()
+        let order = self.position.as_ref().and_then(|position| position.finding(&place));
+        self.contenders.iter().flat_map(|one| one.findings(&place)).chain(order).collect()
     }
 
     /// Whether clients read.

@@ -16,6 +16,7 @@ use super::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use super::figures::{Combined, Figures, Quantity};
 use super::judgement::{JudgedAs, Judgement};
 use super::method::Answer;
+use super::position::Position;
 use super::{Report, floor, said, stale, words};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
@@ -62,6 +63,7 @@ fn comparison(of: &Comparison) -> Value {
         "load_asked": of.load,
         "sentence": of.sentence(),
         "findings": of.findings(),
+        "order_effect": of.position.as_ref().map(Position::json),
         "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
         "floor": floor::bounds(of),
         "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),

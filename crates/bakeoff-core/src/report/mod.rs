@@ -24,6 +24,7 @@ mod markdown;
 pub mod method;
 mod nodes;
 mod noticed;
+mod position;
 mod said;
 mod stale;
 mod tables;

@@ -8,6 +8,7 @@
 
 pub mod gate;
 pub mod judge;
+pub mod position;
 pub mod rounds;
 pub mod samples;
 mod sentence;

@@ -36,6 +36,12 @@ pub(super) fn critical(p: f64, freedom: f64) -> f64 {
     t
 }
 
+/// Probability that an F variable with these degrees of freedom, of what is explained and of what is
+/// left, is at least `f` (Abramowitz and Stegun, 26.6.2).
+pub(super) fn f_above(f: f64, explained: f64, left: f64) -> f64 {
+    incomplete_beta(left / 2.0, explained / 2.0, left / (left + explained * f))
+}
+
 /// How many standard errors a true difference must measure to exceed `critical` with the
 /// probability whose normal quantile is `reach`.
 ///
@@ -116,6 +122,16 @@ mod tests {
             let found = critical(p, freedom);
             assert!((found - expected).abs() < 6e-4, "{p} {freedom}: {found}");
             assert!((two_sided(found, freedom) - p).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn quantiles_of_f_are_those_of_the_printed_tables() {
+        for (f, explained, left, expected) in
+            [(4.965, 1.0, 10.0, 0.05), (3.885, 2.0, 12.0, 0.05), (5.636, 5.0, 10.0, 0.01)]
+        {
+            let found = f_above(f, explained, left);
+            assert!((found / expected - 1.0).abs() < 1e-3, "{f} {explained} {left}: {found}");
         }
     }
 
