@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::check::{Audit, Verdict};
-use bakeoff_core::record::Acknowledged;
+use bakeoff_core::record::{Acknowledged, Promises};
 use bakeoff_core::study::ReadConsistency;
 use bakeoff_core::units::count_text;
 use rand::SeedableRng as _;
@@ -122,13 +122,23 @@ pub(crate) fn judge(
     audit
 }
 
-/// The audit after a kill, of a system that promises a write to be there, at the least, when it is
-/// acknowledged. Where that is memory alone, what a kill takes is no broken promise, and nothing was
-/// shown to be kept either.
-pub(crate) fn after_a_kill(audit: Audit, promised: Option<Acknowledged>) -> Audit {
+/// The audit after a kill, of a system with these promises. Where a write is acknowledged once it is in
+/// memory, what a kill takes is no broken promise, and what it leaves is more than was promised.
+pub(crate) fn after_a_kill(audit: Audit, promises: &Promises) -> Audit {
+    let promised = promises.acknowledged_in;
     let in_memory = matches!(promised, Some(Acknowledged::Memory | Acknowledged::MajorityMemory));
-    if !in_memory || audit.lost == 0 || audit.wrong + audit.unreadable > 0 {
-        return audit;
+    if !in_memory {
+        let verdict = match audit.verdict {
+            Verdict::Failed(why) if audit.lost > 0 => Verdict::Failed(format!(
+                "{why}; a write is said to be acknowledged {}",
+                promises.acknowledged
+            )),
+            verdict => verdict,
+        };
+        return Audit { verdict, ..audit };
+    }
+    if audit.lost == 0 || audit.wrong + audit.unreadable > 0 {
+        return Audit { unpromised: audit.verdict.passed(), ..audit };
     }
     let verdict = Verdict::NotChecked(format!(
         "{} of {} acknowledged keys are gone, which is no broken promise: a write is acknowledged \
@@ -152,7 +162,14 @@ mod tests {
             unreadable,
             ..Audit::of("after a kill", Verdict::Failed("gone".into()))
         };
-        let verdict = |found, promised| after_a_kill(found, promised).verdict;
+        let promises = |acknowledged_in| Promises {
+            replication: String::new(),
+            acknowledged: "when it is there".into(),
+            reads: String::new(),
+            acknowledged_in,
+            freshness: Default::default(),
+        };
+        let verdict = |found, promised| after_a_kill(found, &promises(promised)).verdict;
         let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(Acknowledged::Memory)) else {
             panic!("it was memory alone");
         };
@@ -160,6 +177,13 @@ mod tests {
         for promised in [None, Some(Acknowledged::PageCache), Some(Acknowledged::Disk)] {
             assert!(verdict(found(7, 0, 0), promised).failed(), "{promised:?}");
         }
+        let kept = Audit { verdict: Verdict::Passed, ..found(0, 0, 0) };
+        assert!(after_a_kill(kept.clone(), &promises(Some(Acknowledged::Memory))).unpromised);
+        assert!(!after_a_kill(kept, &promises(Some(Acknowledged::Disk))).unpromised);
+        let Verdict::Failed(why) = verdict(found(7, 0, 0), Some(Acknowledged::Disk)) else {
+            panic!("it was promised");
+        };
+        assert!(why.ends_with("a write is said to be acknowledged when it is there"), "{why}");
         // What is there has to be right all the same.
         assert!(verdict(found(7, 1, 0), Some(Acknowledged::Memory)).failed());
         assert!(verdict(found(7, 0, 1), Some(Acknowledged::Memory)).failed());

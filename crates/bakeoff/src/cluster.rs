@@ -364,12 +364,15 @@ impl Ready {
         processes.filter_map(|process| reachable(process.name(), &process.listens_on())).collect()
     }
 
-    /// Kills all nodes at once with SIGKILL, those of its parts too, starts them again in their
-    /// order and waits for a leader.
-    pub(crate) fn crash_and_restart(self, stop: &AtomicBool) -> Result<Self, Failure> {
+    /// Kills all nodes at once with SIGKILL, those of its parts too.
+    pub(crate) fn kill9(&self) {
         for process in self.processes() {
             process.kill9();
         }
+    }
+
+    /// Starts nodes that were killed again, in their order, and waits for a leader.
+    pub(crate) fn restart(self, stop: &AtomicBool) -> Result<Self, Failure> {
         self.each_again(RECOVERED_WITHIN, stop, &|processes| {
             processes.iter().try_for_each(Process::restart)
         })

@@ -12,6 +12,7 @@ mod compare;
 mod compat;
 mod composition;
 mod contenders;
+mod crash;
 mod delay;
 mod engine;
 mod environment;

@@ -15,7 +15,9 @@ use bakeoff_core::record::{Check, Freshness, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried};
 use bakeoff_core::staleness::Staleness;
-use bakeoff_core::study::{self, Arrivals, Clusters, Find, Load, Operation, Stop, Study, Workload};
+use bakeoff_core::study::{
+    self, Arrivals, Clusters, Find, Kill, Load, Operation, Stop, Study, Workload,
+};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 
@@ -24,6 +26,7 @@ use crate::audit;
 use crate::cluster::{self, Ready};
 use crate::composition::compose;
 use crate::contenders::Contender;
+use crate::crash;
 use crate::engine::{Connections, Drive, EngineError, Live, Seconds, clock};
 use crate::environment::{utc_now, wall_clock};
 use crate::failure::Failure;
@@ -332,10 +335,10 @@ impl Attempt<'_, '_> {
         let apart = self.keep_apart(&cluster);
         *self.marks = logs::Marks::begin(cluster.processes());
         self.sampler.phase(LOAD);
-        let driven = Driven { workload, load, nodes: &nodes, keyed: &keyed };
+        let of = Driven { workload, load, nodes: &nodes, keyed: &keyed };
         let driven = match &load.find {
-            None => self.stages(&driven).map(|stages| self.record.stages = stages),
-            Some(find) => self.search(&driven, find).map(|found| self.record.found = found),
+            None => self.stages(&of).map(|stages| self.record.stages = stages),
+            Some(find) => self.search(&of, find).map(|found| self.record.found = found),
         };
         self.marks.end();
         drop(apart);
@@ -348,7 +351,7 @@ impl Attempt<'_, '_> {
             return Err(Ended::Interrupted);
         }
 
-        let cluster = self.audit(cluster, &keyed, workload)?;
+        let cluster = self.audit(cluster, &of)?;
         if self.stand.study.clusters == Clusters::Kept && self.contender.asked.is_started() {
             self.stand.kept.insert(self.trial.system.clone(), cluster);
         } else {
@@ -503,12 +506,8 @@ impl Attempt<'_, '_> {
     }
 
     /// Reads back what was acknowledged; kills all nodes at once, restarts them, reads again.
-    fn audit(
-        &mut self,
-        cluster: Ready,
-        keyed: &Arc<Keyed>,
-        workload: &Workload,
-    ) -> Result<Ready, Ended> {
+    fn audit(&mut self, cluster: Ready, of: &Driven<'_>) -> Result<Ready, Ended> {
+        let Driven { workload, load, nodes, keyed } = *of;
         if !workload.writes() {
             return Ok(cluster);
         }
@@ -527,11 +526,34 @@ impl Attempt<'_, '_> {
             self.record.audits.push(Audit::of(when, why));
             return Ok(cluster);
         }
+        let kill = self.stand.study.kill.unwrap_or(system.kind().kill);
+        let under_load = if kill == Kill::UnderLoad && crash::can_go_on(workload) {
+            self.phase("killing under load");
+            let writes = crash::Writes {
+                system,
+                nodes: nodes.to_write_to(),
+                keyed,
+                workload,
+                load,
+                clients: load.clients_on(&self.trial.system).last().copied().unwrap_or(1),
+                threads: self.stand.threads,
+                seed,
+            };
+            let killed = crash::under_load(&writes, &cluster, interrupted);
+            if let Err(why) = &killed {
+                self.messages.complain(&format!("the nodes were killed at rest: {why}"));
+            }
+            killed.ok()
+        } else {
+            cluster.kill9();
+            None
+        };
         self.phase("killing and restarting");
-        let cluster = cluster.crash_and_restart(interrupted)?;
+        let cluster = cluster.restart(interrupted)?;
         self.phase("reading back");
-        let promised = self.contender.record.promises.acknowledged_in;
-        self.record.audits.push(audit::after_a_kill(judge(&cluster, when), promised));
+        let audit = Audit { under_load, ..judge(&cluster, when) };
+        let promises = &self.contender.record.promises;
+        self.record.audits.push(audit::after_a_kill(audit, promises));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
 }
@@ -582,6 +604,14 @@ impl Routes {
                 true => tls::with_sessions_of_its_own(&tls.config),
                 false => tls::without_resumption(&tls.config),
             };
+        }
+    }
+
+    /// Those that writes go to.
+    fn to_write_to(&self) -> &[Access] {
+        match self {
+            Self::Same(nodes) => nodes,
+            Self::Apart { writes, .. } => writes,
         }
     }
 

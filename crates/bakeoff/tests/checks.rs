@@ -88,6 +88,44 @@ fn a_write_lost_on_restart_fails_the_trial() {
     assert!(found(&run, AUDITS[1], "lost") > 0);
 }
 
+/// A canary with these options, all of whose nodes are killed while clients write.
+fn killed_under_load(options: &str) -> Run {
+    let _alone = alone();
+    let run = Bench::new(&format!(
+        "title: A canary\n\
+         systems: {{canary: {{kind: canary, options: {{{options}}}}}}}\n\
+         workloads: {{work: {ONCE}}}\n\
+         loads: {{load: {SHORT}}}\n\
+         audit: {{kill: under-load}}\n\
+         trials: 1\n"
+    ))
+    .run();
+    support::nothing_runs_in(run.bench.path());
+    run
+}
+
+#[test]
+fn a_write_that_is_acknowledged_before_it_is_written_fails_the_trial_when_killed_under_load() {
+    let run = killed_under_load("sync: none, write-every: 300ms");
+    assert_eq!(run.audit(AUDITS[0]), "passed", "until the kill nothing is wrong");
+    assert_eq!(run.audit(AUDITS[1]), "failed");
+    is_invalid(&run, &["after kill -9 and restart of all nodes: ", "a write is said to be"]);
+    assert!(found(&run, AUDITS[1], "lost") + found(&run, AUDITS[1], "wrong") > 0);
+}
+
+#[test]
+fn an_honest_canary_passes_a_kill_under_load_which_is_told() {
+    let run = killed_under_load("sync: none");
+    assert_eq!(run.audit(AUDITS[1]), "passed", "{}", run.invalid_because());
+    let audits = array(&run.trial()["audits"]);
+    let killed = &audits.iter().find(|audit| audit["when"] == AUDITS[1]).unwrap()["under_load"];
+    assert_eq!(killed["clients"], 4);
+    assert!(killed["acknowledged"].as_u64().is_some_and(|count| count > 0), "{killed}");
+    assert!(killed["after_ms"].as_u64().is_some_and(|after| after >= 1000), "{killed}");
+    let shown = support::Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    assert!(shown.contains("killed while 4 clients wrote ("), "{shown}");
+}
+
 #[test]
 fn a_corrupted_value_fails_the_trial_and_counts_as_wrong() {
     let run = canary("corrupt: 5%", GETS, SHORT);

@@ -192,6 +192,13 @@ pub struct Audit {
     /// where nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<u64>,
+    /// In the midst of what the nodes were killed before, if they were killed under load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_load: Option<KilledUnderLoad>,
+    /// Whether what was found is promised by nobody: a system that acknowledges once a write is in
+    /// memory may lose it in a kill.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unpromised: bool,
     /// The first of each, by key.
     pub examples: Vec<String>,
     /// What follows from it.
@@ -210,10 +217,23 @@ impl Audit {
             wrong: 0,
             unreadable: 0,
             claimed: None,
+            under_load: None,
+            unpromised: false,
             examples: Vec::new(),
             verdict,
         }
     }
+}
+
+/// What was under way when all nodes were killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KilledUnderLoad {
+    /// Clients that wrote.
+    pub clients: u32,
+    /// How long they had written, in milliseconds.
+    pub after_ms: u64,
+    /// Writes that were acknowledged in that time.
+    pub acknowledged: u64,
 }
 
 /// Requests that were granted and that were let through, each by the word of who did it.

@@ -414,6 +414,11 @@ struct Held {
     acknowledged: (u64, u64),
     /// Of how many of those that were read any loss would have been noticed; `None` where nobody counted.
     claimed: Option<(u64, u64)>,
+    /// Clients that wrote while the nodes were killed, and writes acknowledged by then; `None` where
+    /// they were killed at rest, in any of the trials, or not at all.
+    under_load: Option<[(u64, u64); 2]>,
+    /// Whether nobody promised it.
+    unpromised: bool,
     trials: usize,
 }
 
@@ -436,6 +441,13 @@ impl Held {
             read: told(|audit| audit.read),
             acknowledged: told(|audit| audit.acknowledged),
             claimed: counted.then(|| told(|audit| audit.claimed.unwrap_or(0))),
+            under_load: passed.iter().all(|audit| audit.under_load.is_some()).then(|| {
+                [
+                    told(|audit| audit.under_load.map_or(0, |killed| killed.clients.into())),
+                    told(|audit| audit.under_load.map_or(0, |killed| killed.acknowledged)),
+                ]
+            }),
+            unpromised: passed.iter().any(|audit| audit.unpromised),
             trials: passed.len(),
         }
     }
@@ -456,9 +468,18 @@ impl Held {
             .map_or_else(String::new, |claimed| {
                 format!(", of {} of which any loss would have been noticed", range(claimed))
             });
+        let killed = self.under_load.map_or_else(String::new, |[clients, acknowledged]| {
+            format!(
+                ", killed while {} clients wrote ({} writes acknowledged in that time)",
+                range(clients),
+                range(acknowledged),
+            )
+        });
+        let unpromised = if self.unpromised { "; passed, though nothing promises it" } else { "" };
         match self.of {
             Audited::Writes => format!(
-                "{sample}{read} of {all} acknowledged keys read back {when} ({each}{trials}){claimed}"
+                "{sample}{read} of {all} acknowledged keys read back {when} \
+                 ({each}{trials}){killed}{claimed}{unpromised}"
             ),
             Audited::Passages => format!(
                 "nothing passed unchecked {when}: {read} requests passed, {all} were granted ({trials})"

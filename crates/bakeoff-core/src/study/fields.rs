@@ -9,7 +9,7 @@ mod service;
 
 pub(super) use service::{EXPECT, PROCESS, REQUEST};
 
-use super::{Clusters, Metric, Operation, ReadConsistency, Targets};
+use super::{Clusters, Kill, Metric, Operation, ReadConsistency, Targets};
 use crate::workload::{KEY_SIZE_MIN, VALUE_SIZE_MIN};
 
 /// The fields of one kind of mapping.
@@ -177,6 +177,12 @@ pub(super) static STUDY: Table = Table {
             COUNT,
             "10000",
             "How many acknowledged keys an audit reads back: all of them up to here, else a sample.",
+        ),
+        maybe(
+            "audit",
+            Form::Table(&AUDIT),
+            "{kill: under-load}",
+            "How acknowledged writes are audited.",
         ),
         default(
             "sample-every",
@@ -573,6 +579,20 @@ pub(super) static STOP: Table = Table {
         maybe("after", Form::Duration { zero: false, max: "24h" }, "30s", "After this time."),
         maybe("operations", COUNT, "100000", "After so many operations."),
     ],
+};
+
+pub(super) static AUDIT: Table = Table {
+    name: "audit",
+    meaning: "How acknowledged writes are audited.",
+    one_of: &[],
+    fields: &[maybe(
+        "kill",
+        Form::Word(Kill::NAMES),
+        "under-load",
+        "When all nodes are killed: `under-load`, in the midst of further writes that nobody measures, \
+         or `at-rest`, after the load was read back. Left out, key-value stores are killed under load \
+         and everything else at rest.",
+    )],
 };
 
 pub(super) static PUBLICATION: Table = Table {

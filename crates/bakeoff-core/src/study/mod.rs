@@ -54,6 +54,9 @@ pub struct Study {
     pub trials: u32,
     /// How many acknowledged keys an audit reads back: all of them up to here, else a sample.
     pub audit_keys: u64,
+    /// When its nodes are killed for the audit after a kill; `None`: as is usual for the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kill: Option<Kill>,
     /// Time between two looks at what nodes use.
     #[serde(default = "sample_every", with = "units::duration")]
     pub sample_every: Duration,
@@ -84,6 +87,17 @@ fn sample_every() -> Duration {
 
 /// No finer: a look at three servers takes about a millisecond.
 pub const SAMPLE_EVERY_MIN: Duration = Duration::from_millis(100);
+
+/// When all nodes are killed whose acknowledged writes are read back after their restart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kill {
+    /// After the load was read back, while nobody asks them anything.
+    #[default]
+    AtRest,
+    /// In the midst of further writes, which nobody measures.
+    UnderLoad,
+}
 
 /// What each trial begins on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -668,6 +682,8 @@ pub struct Kind {
     pub nodes_max: u32,
     /// Most bytes in a value, where the system has a limit of its own.
     pub value_size_max: u64,
+    /// When its nodes are killed for the audit after a kill, where a study does not say.
+    pub kill: Kill,
     /// Most operations under way on one session.
     pub in_flight_max: u32,
     /// Whether an operation can have a connection of its own, as with `keep-alive: off`.
@@ -691,6 +707,7 @@ impl Kind {
             options: &[],
             nodes_max: 1,
             value_size_max: u64::MAX,
+            kill: Kill::AtRest,
             in_flight_max: 1,
             connection_each: true,
             is_process: false,

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::{Clusters, Metric, Operation, ReadConsistency, Targets};
+use super::{Clusters, Kill, Metric, Operation, ReadConsistency, Targets};
 
 macro_rules! named {
     ($type:ident: $($variant:ident = $name:literal),+ $(,)?) => {
@@ -78,6 +78,7 @@ impl Operation {
 named!(ReadConsistency: Linearizable = "linearizable", Default = "default", Stale = "stale");
 named!(Targets: All = "all", Leader = "leader", Followers = "followers");
 named!(Clusters: Fresh = "fresh", Kept = "kept");
+named!(Kill: AtRest = "at-rest", UnderLoad = "under-load");
 named!(Metric:
     Seconds = "seconds",
     Requests = "requests",

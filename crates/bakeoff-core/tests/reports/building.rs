@@ -45,6 +45,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         loads: vec![load],
         trials,
         audit_keys: 1000,
+        kill: None,
         sample_every: Duration::from_secs(1),
         clusters: Clusters::Fresh,
         publication: None,

@@ -22,6 +22,8 @@ pub(crate) struct Faults {
     pub(crate) lose: f64,
     /// Of writes: acknowledged and applied, not logged, so gone after a restart.
     pub(crate) lose_on_restart: f64,
+    /// Acknowledged writes wait in memory for up to so long before they are logged.
+    pub(crate) write_every: Duration,
     /// Of reads: one byte of the value is changed.
     pub(crate) corrupt: f64,
     /// Of reads: the body ends early, and the connection with it.

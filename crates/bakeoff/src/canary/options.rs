@@ -81,6 +81,7 @@ impl Options {
                 "--seed" => set(&mut faults.seed, text.parse().map_err(|_| "is no number".into())),
                 "--lose" => set(&mut faults.lose, share(text)),
                 "--lose-on-restart" => set(&mut faults.lose_on_restart, share(text)),
+                "--write-every" => set(&mut faults.write_every, duration(text)),
                 "--corrupt" => set(&mut faults.corrupt, share(text)),
                 "--truncate" => set(&mut faults.truncate, share(text)),
                 "--stale" => set(&mut faults.stale, share(text)),

@@ -41,6 +41,8 @@ pub(super) struct Service {
     /// When the first request for a key came.
     first_asked: Option<Instant>,
     names: Vec<u8>,
+    /// When the log was last written; only where writes may wait.
+    committed_at: Instant,
 }
 
 /// What `GET /stats` answers.
@@ -79,6 +81,7 @@ impl Service {
         let teller = truth.map(|truth| Teller::new(truth, faults.seed));
         Ok(Self {
             store,
+            committed_at: began,
             faults,
             dice,
             teller,
@@ -119,8 +122,16 @@ impl Service {
         }
     }
 
-    /// Makes the writes of this round durable; no answer may go out before.
+    /// Makes the writes of this round durable; no answer may go out before. One that is told to let
+    /// them wait does so, which is the fault.
     pub(super) fn commit(&mut self) -> io::Result<()> {
+        if !self.faults.write_every.is_zero() {
+            let now = clock::now();
+            if now.saturating_duration_since(self.committed_at) < self.faults.write_every {
+                return Ok(());
+            }
+            self.committed_at = now;
+        }
         let bytes = self.store.commit()?;
         self.counters.commits += u64::from(bytes > 0);
         self.counters.log_bytes += bytes as u64;

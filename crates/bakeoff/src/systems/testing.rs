@@ -81,7 +81,8 @@ impl Running {
     pub(crate) fn killed_and_restarted(mut self) -> Self {
         self.note();
         let never = AtomicBool::new(false);
-        let ready = self.ready.crash_and_restart(&never).unwrap_or_else(|error| panic!("{error}"));
+        self.ready.kill9();
+        let ready = self.ready.restart(&never).unwrap_or_else(|error| panic!("{error}"));
         Self { ready, dir: self.dir, seen: self.seen }
     }
 

@@ -21,7 +21,7 @@ use super::fields;
 use super::mistake::{Mistake, Mistakes};
 use super::reading::Fields;
 use super::tree::{self, Mistaken, Node};
-use super::{Clusters, Kind, Publication, SAMPLE_EVERY_MIN, Study};
+use super::{Clusters, Kill, Kind, Publication, SAMPLE_EVERY_MIN, Study};
 use crate::units::duration_text;
 
 /// Reads the study `name` from `text`. `file` is how messages call where it came from; `kinds` says
@@ -54,6 +54,9 @@ fn study(mistaken: &mut Mistaken<'_>, name: &str, root: &Node, kinds: &[Kind]) -
     combine::check(mistaken, &systems, &workloads, &loads);
     let trials = top.whole(mistaken, "trials");
     let audit_keys = top.whole(mistaken, "audit-keys");
+    let audit = top.table(mistaken, "audit");
+    let kill = audit.filter(|audit| audit.node("kill").is_some());
+    let kill = kill.map(|audit| audit.word(mistaken, "kill", Kill::ALL));
     let sample_every = sample_every(mistaken, &top);
     let clusters = top.word(mistaken, "clusters", Clusters::ALL);
     let publication = top
@@ -69,6 +72,7 @@ fn study(mistaken: &mut Mistaken<'_>, name: &str, root: &Node, kinds: &[Kind]) -
         loads: loads.into_iter().map(|read| read.load).collect::<Option<_>>()?,
         trials: u32::try_from(trials?).ok()?,
         audit_keys: audit_keys?,
+        kill: kill.map_or(Some(None), |kill| kill.map(Some))?,
         sample_every: sample_every?,
         clusters: clusters?,
         publication,

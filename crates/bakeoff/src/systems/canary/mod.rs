@@ -42,6 +42,10 @@ const OPTIONS: &[KindOption] = &[
     },
     share("lose", "share of writes acknowledged and forgotten"),
     share("lose-on-restart", "share of writes that are gone after a restart"),
+    time(
+        "write-every",
+        "how long acknowledged writes wait in memory before they are logged; logged first when absent",
+    ),
     share("corrupt", "share of values answered with one byte changed"),
     share("truncate", "share of values answered shorter than announced"),
     share("stale", "share of reads answered with the value before the last"),

@@ -11,7 +11,7 @@ pub(crate) mod recipe;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Freshness, Promises};
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
 use rustix::process::{Resource, getrlimit};
 
@@ -46,6 +46,7 @@ impl System for Consul {
             nodes_max: 9,
             value_size_max: 512 << 10, // kv_max_value_size
             in_flight_max: 1,          // HTTP/1.1
+            kill: Kill::UnderLoad,
             ..Kind::new("consul")
         }
     }

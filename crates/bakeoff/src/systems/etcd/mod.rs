@@ -12,7 +12,7 @@ mod session;
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Freshness, Promises};
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
@@ -64,6 +64,7 @@ impl System for Etcd {
             nodes_max: 9,
             value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)
             in_flight_max: 100,        // streams of one connection, far below etcd's own limit
+            kill: Kill::UnderLoad,
             ..Kind::new("etcd")
         }
     }

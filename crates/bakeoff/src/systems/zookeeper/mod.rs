@@ -12,7 +12,7 @@ mod session;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Promises};
 use bakeoff_core::study::{
-    self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
+    self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_wire::ProtocolError;
@@ -61,6 +61,7 @@ impl System for ZooKeeper {
             value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
             in_flight_max: 100,
             connection_each: false, // its clients have sessions, which a quorum writes down
+            kill: Kill::UnderLoad,
             ..Kind::new("zookeeper")
         }
     }

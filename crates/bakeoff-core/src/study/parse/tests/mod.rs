@@ -199,6 +199,7 @@ fn every_field_is_read() {
     assert_eq!((sweep.keep_alive, open.keep_alive), (true, false));
     assert_eq!((open.warmup, open.timeout), (Duration::from_secs(5), Duration::from_secs(1)));
     assert_eq!((study.trials, study.audit_keys), (5, 500));
+    assert_eq!(study.kill, Some(crate::study::Kill::AtRest));
     assert_eq!(study.sample_every, Duration::from_millis(250));
     assert_eq!(study.clusters, Clusters::Kept);
     let figures: Vec<_> = study.published.iter().map(|f| (f.load.as_str(), f.value)).collect();
@@ -280,6 +281,7 @@ loads:
     find: {objective: [p99 < 50ms]}
 trials: 5
 audit-keys: 500
+audit: {kill: at-rest}
 sample-every: 250ms
 clusters: kept
 publication: {title: p, hardware: h, versions: v}
