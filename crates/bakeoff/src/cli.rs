@@ -14,7 +14,7 @@ use crate::load::LoadArgs;
 const EXAMPLES: &str = "\
 Examples:
   bakeoff run quickstart               etcd against ZooKeeper, real servers, two minutes
-  bakeoff run demo                     the same flow with nothing to fetch, half a minute
+  bakeoff run demo                     the same flow with nothing to fetch, under a minute
   bakeoff run kv-stores --scale 0.01   the published comparison, a hundredth of its size
   bakeoff run my.yaml --json           a study of your own, for a script to read
   bakeoff studies quickstart           a study's file, to copy and change";

@@ -140,7 +140,7 @@ fn greets_again(_: &Case) {
     let run = run(bench(
         &[&gate("again", ", options: {connector: greets-again, socket-timeout: 200ms}")],
         &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
-        "clients: 8, stop: {after: 3s}",
+        "clients: 8, warmup: 0s, stop: {after: 3s}",
     ));
     let trial = run.trial();
     let (right, failed) = (run.figure("requests_verified"), run.figure("errors"));
@@ -374,7 +374,7 @@ fn tarantool_is_killed(_: &Case) {
     let going = Going::start(bench(
         &[&gate("own", "")],
         &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
-        "clients: 8, stop: {after: 4s}",
+        "clients: 8, warmup: 0s, stop: {after: 4s}",
     ));
     going.signal("own-rights-1", Signal::KILL);
     let run = going.done();
@@ -392,7 +392,7 @@ fn slow_resource(_: &Case) {
     let going = Going::start(bench(
         &[&gate("own", "")],
         &format!("mix: {{request: 1}}, keys: {{count: 50}}, {REQUEST}"),
-        "clients: 8, stop: {after: 3s}, timeout: 5s",
+        "clients: 8, warmup: 0s, stop: {after: 3s}, timeout: 5s",
     ));
     going.signal("own-protected-1", Signal::STOP);
     std::thread::sleep(Duration::from_millis(800));

@@ -191,7 +191,7 @@ fn errors_that_are_answered_quickly_are_no_throughput() {
 #[test]
 fn a_stall_of_a_second_shows_in_the_response_time_of_all_that_fell_due_in_it() {
     let stall = "stall: 1s, stall-after: 2s";
-    let run = canary(stall, GETS, "{clients: 8, rate: 300/s, stop: {after: 4s}}");
+    let run = canary(stall, GETS, "{clients: 8, rate: 300/s, warmup: 0s, stop: {after: 4s}}");
     assert_eq!(run.figure("errors"), 0.0, "{}", run.trial());
     // 1200 operations; about 300 fell due in the stall, and half of those waited over half of it.
     let delayed = slower_than(&run, 100.0);
@@ -235,7 +235,7 @@ fn a_tenth_of_answers_delayed_shows_in_the_tail_alone() {
 
 #[test]
 fn a_server_that_dies_shows_as_errors_and_as_time_without_connection() {
-    let load = "{clients: 4, stop: {after: 4s}, timeout: 500ms}";
+    let load = "{clients: 4, warmup: 0s, stop: {after: 4s}, timeout: 500ms}";
     let run = canary("die-after: 2s", GETS, load);
     assert!(run.figure("requests_verified") > 0.0, "{}", run.trial());
     // Those under way when it died, then those that found nobody to send them to.
@@ -251,7 +251,7 @@ fn a_server_that_dies_shows_as_errors_and_as_time_without_connection() {
 
 #[test]
 fn what_fell_due_after_an_open_load_lost_its_server_is_counted() {
-    let load = "{clients: 4, rate: 100/s, stop: {after: 4s}, timeout: 500ms}";
+    let load = "{clients: 4, rate: 100/s, warmup: 0s, stop: {after: 4s}, timeout: 500ms}";
     let run = canary("die-after: 2s", GETS, load);
     let all = run.figure("requests_verified") + run.figure("errors");
     assert!((390.0..=401.0).contains(&all), "{all} of 400 are accounted for: {}", run.trial());

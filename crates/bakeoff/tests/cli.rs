@@ -45,7 +45,7 @@ systems:
 workloads:
   work: {mix: {put: 1}, keys: {count: 1000}}
 loads:
-  load: {clients: 2, rate: 200/s, stop: {after: 60s}}
+  load: {clients: 2, rate: 200/s, warmup: 0s, stop: {after: 60s}}
 trials: 2
 ";
 

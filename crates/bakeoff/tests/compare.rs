@@ -17,7 +17,7 @@ fn ran(delay: &str) -> (Bench, PathBuf) {
         "title: A short one\n\
          systems:\n  canary: {{kind: canary, options: {{sync: none, delay: {delay}}}}}\n\
          workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n\
-         loads:\n  load: {{clients: 4, stop: {{after: 400ms}}}}\n\
+         loads:\n  load: {{clients: 4, warmup: 0s, stop: {{after: 400ms}}}}\n\
          trials: 5\n"
     ));
     Ran::of(bench.command().arg("--json")).ends_with(0);

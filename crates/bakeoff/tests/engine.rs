@@ -91,7 +91,7 @@ fn seconds_add_up_to_the_whole_histogram_by_histogram() {
 
 #[test]
 fn no_operation_is_done_before_it_was_sent_nor_sent_before_it_was_due() {
-    let load = "{clients: 4, rate: 400/s, stop: {after: 2s}}";
+    let load = "{clients: 4, rate: 400/s, warmup: 0s, stop: {after: 2s}}";
     let stages = stages("delay: 10ms", "{mix: {get: 1}, keys: {count: 50}}", load, 2);
     let measured = &stages[0]["measurement"];
     let get = &measured["operations"]["get"];

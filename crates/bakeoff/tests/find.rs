@@ -28,7 +28,8 @@ fn canary(name: &str, delay: &str) -> String {
 }
 
 /// Answers take so long that what a busy machine adds to them is little.
-const LOAD: &str = "rate: 150/s, clients: 20, stop: {after: 1s}, find: {objective: p90 < 600ms}";
+const LOAD: &str =
+    "rate: 150/s, clients: 20, warmup: 0s, stop: {after: 1s}, find: {objective: p90 < 600ms}";
 
 #[test]
 fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
@@ -93,7 +94,8 @@ fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
 #[test]
 fn a_system_that_keeps_the_objective_at_no_rate_is_not_ranked() {
     let _alone = alone();
-    let load = "rate: 40/s, clients: 20, stop: {after: 1s}, find: {objective: p50 < 150ms}";
+    let load =
+        "rate: 40/s, clients: 20, warmup: 0s, stop: {after: 1s}, find: {objective: p50 < 150ms}";
     let run = Bench::new(&study(&canary("slow", "200ms"), load, 1)).run().ended_well();
     let trial = run.trial();
     let search = &trial["search"];

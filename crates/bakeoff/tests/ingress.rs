@@ -192,7 +192,8 @@ fn cpu_limits(_: &Case) {
     // More than the limit is never to be had; all of it only when others leave it so much.
     loop {
         let limits = format!(", limits: {{cpu: {LIMIT}, memory: 200MiB}}");
-        let bench = bench(&gateway("gw", "consul", &limits), "clients: 50, stop: {after: 6s}");
+        let bench =
+            bench(&gateway("gw", "consul", &limits), "clients: 50, warmup: 0s, stop: {after: 6s}");
         let cpu = busiest(&bench, "gw-1", Duration::from_secs(4));
         let record = bench.record();
         let trial = record.iter().find(|line| line["line"] == "trial").unwrap();
@@ -235,7 +236,7 @@ fn tell(config: &Path, milliseconds: u32) -> std::io::Result<()> {
 }
 
 fn told_otherwise(_: &Case) {
-    let bench = bench(&gateway("gw", "consul", ""), "clients: 4, stop: {after: 3s}");
+    let bench = bench(&gateway("gw", "consul", ""), "clients: 4, warmup: 0s, stop: {after: 3s}");
     let mut command = bench.command();
     let mut child =
         command.arg("--json").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

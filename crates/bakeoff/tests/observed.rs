@@ -110,7 +110,7 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
 #[test]
 fn a_stepped_clock_makes_a_trial_not_valid() {
     for (step, way) in [("300ms,5s", "set forward by 5"), ("300ms,-1h", "set back by 3,60")] {
-        let bench = bench("", "{clients: 2, stop: {after: 1s}}");
+        let bench = bench("", "{clients: 2, warmup: 0s, stop: {after: 1s}}");
         let ran = Ran::of(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(1);
         assert!(ran.stdout.contains("clock: the machine's clock was"), "{}", ran.stdout);
         let trial = trial(&bench);
@@ -121,7 +121,7 @@ fn a_stepped_clock_makes_a_trial_not_valid() {
 
 #[test]
 fn a_limit_of_a_study_holds_and_is_reported() {
-    let load = "{clients: 16, stop: {after: 3s}}";
+    let load = "{clients: 16, warmup: 0s, stop: {after: 3s}}";
     let bench = bench(", limits: {cpu: 0.05}", load);
     let ran = Ran::of(&mut bench.command());
     let trial = trial(&bench);
@@ -158,7 +158,7 @@ fn groups_named(name: &str) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn groups_go_with_a_run_and_those_of_a_killed_one_with_the_next() {
-    let bench = bench(", limits: {cpu: 0.5}", "{clients: 2, stop: {after: 60s}}");
+    let bench = bench(", limits: {cpu: 0.5}", "{clients: 2, warmup: 0s, stop: {after: 60s}}");
     let mut killed = bench.command().stderr(std::process::Stdio::null()).spawn().unwrap();
     let name = format!("bakeoff-{}", killed.id());
     let long = std::time::Duration::from_secs(20);

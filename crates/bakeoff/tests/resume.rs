@@ -22,7 +22,7 @@ systems:
 workloads:
   work: {mix: {put: 1}, keys: {count: 100}}
 loads:
-  load: {clients: 2, stop: {after: 900ms}}
+  load: {clients: 2, warmup: 0s, stop: {after: 900ms}}
 trials: 2
 ";
 

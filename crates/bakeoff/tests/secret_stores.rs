@@ -228,7 +228,7 @@ fn secrets(case: &Case) {
     let bench = bench(
         &case.in_study(),
         &["work: {mix: {put: 2, login-userpass: 1, login-approle: 1}, keys: {count: 10}}"],
-        &["steady: {rate: 40/s, clients: 2, stop: {after: 3s}}"],
+        &["steady: {rate: 40/s, clients: 2, warmup: 0s, stop: {after: 3s}}"],
         "",
     );
     let mut bakeoff = running(&bench);
@@ -392,7 +392,9 @@ fn a_leader_dies(case: &Case) {
     let bench = bench(
         &case.in_study(),
         &["writes: {mix: {put: 1}, keys: {count: 200}}"],
-        &[&format!("open: {{rate: 60/s, clients: {CLIENTS}, stop: {{after: 9s}}, timeout: 2s}}")],
+        &[&format!(
+            "open: {{rate: 60/s, clients: {CLIENTS}, warmup: 0s, stop: {{after: 9s}}, timeout: 2s}}"
+        )],
         "",
     );
     let mut bakeoff = running(&bench);

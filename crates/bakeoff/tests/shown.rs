@@ -48,7 +48,7 @@ fn verdict(run: &Run, name: &str) -> Value {
 #[test]
 fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
     let fields = ", options: {error: 45%, error-after: 300ms, complain: 100%}";
-    let run = canary(fields, "{clients: 16, stop: {after: 4s}}");
+    let run = canary(fields, "{clients: 16, warmup: 0s, stop: {after: 4s}}");
     finds(&run, &["two humps", " of the slow ones failed", "took 300 ms to "]);
     let failed = run.figure("errors_status");
     assert!(failed > 100.0, "{}", run.trial());
@@ -69,7 +69,7 @@ fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
 
 #[test]
 fn an_honest_server_has_one_hump_and_complains_of_nothing() {
-    let run = canary("", "{clients: 8, stop: {after: 2s}}");
+    let run = canary("", "{clients: 8, warmup: 0s, stop: {after: 2s}}");
     let found = findings(&run);
     assert!(!found.iter().any(|one| one.contains("humps") || one.contains("lasted")), "{found:?}");
     assert_eq!(trial(&run)["said"], Value::Null);
@@ -116,7 +116,7 @@ fn the_generator_leaves_the_cpus_to_nodes_that_are_pinned() {
 
 #[test]
 fn a_server_that_is_held_to_a_twentieth_of_a_cpu_is_said_to_go_at_its_limits_pace() {
-    let run = canary(", limits: {cpu: 0.05}", "{clients: 16, stop: {after: 3s}}");
+    let run = canary(", limits: {cpu: 0.05}", "{clients: 16, warmup: 0s, stop: {after: 3s}}");
     let limits = verdict(&run, "limits");
     if text(&limits["verdict"]) == "not-checked" {
         // The sheet says then why the figures mean little.

@@ -97,7 +97,7 @@ fn keys_that_are_written_now_and_then_are_stale_as_often_and_as_long_as_chance_h
 #[test]
 fn a_node_that_does_not_lag_answers_nothing_old() {
     let workload = "{mix: {put: 50, get: 50}, keys: {count: 5}, reads: stale}";
-    let load = format!("{{clients: 8, stop: {{after: 2s}}, {SPLIT}}}");
+    let load = format!("{{clients: 8, warmup: 0s, stop: {{after: 2s}}, {SPLIT}}}");
     let trial = trial("nodes: 3, options: {sync: none}", workload, &load);
     for of in array(&measured(&trial)["staleness"]) {
         assert!(count(&of["reads"]) > 50, "{of}");
@@ -108,7 +108,7 @@ fn a_node_that_does_not_lag_answers_nothing_old() {
 #[test]
 fn a_stale_read_stays_an_error_where_fresh_ones_are_promised() {
     let workload = "{mix: {put: 50, get: 50}, keys: {count: 1}}";
-    let load = format!("{{clients: 2, rate: 100/s, stop: {{after: 2s}}, {SPLIT}}}");
+    let load = format!("{{clients: 2, rate: 100/s, warmup: 0s, stop: {{after: 2s}}, {SPLIT}}}");
     let trial = trial(LAGGING, workload, &load);
     assert!(measured(&trial).get("staleness").is_none());
     let errors = &measured(&trial)["operations"]["get"]["errors"];

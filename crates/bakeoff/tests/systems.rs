@@ -519,7 +519,7 @@ fn an_interrupted_load_leaves_no_key(_: &Case) {
     etcd.put("mine");
     let system =
         format!("staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{}\"]}}", etcd.port);
-    let bench = bench(&system, &[SMALL], &["long: {clients: 4, stop: {after: 60s}}"]);
+    let bench = bench(&system, &[SMALL], &["long: {clients: 4, warmup: 0s, stop: {after: 60s}}"]);
     let quiet = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut bakeoff = quiet.unwrap();
     support::wait_for("keys of ours", Duration::from_secs(30), || etcd.keys().len() > 100);

@@ -481,11 +481,13 @@ pub(super) static LOAD: Table = Table {
             "{after: 30s}",
             "When it ends: all stages together, which share it evenly.",
         ),
-        default(
+        maybe(
             "warmup",
             Form::Duration { zero: true, max: "1h" },
-            "0s",
-            "Time before measuring begins, in each stage. With `find`, a fifth of a try, at most 1s, if left out.",
+            "5s",
+            "Time before measuring begins, in each stage; by default a fifth of the stage's time, at \
+             least 1 s and at most 5 s, and none in a load that ends by a count. With `find`, a fifth of \
+             a try, at most 1 s.",
         ),
         default(
             "timeout",

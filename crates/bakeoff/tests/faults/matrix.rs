@@ -72,26 +72,26 @@ static UPDATES: Scene = Scene {
 static READS: Scene = Scene {
     name: "reads",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
-    loads: "{closed: {clients: 6, stop: {after: 3s}}}",
+    loads: "{closed: {clients: 6, warmup: 0s, stop: {after: 3s}}}",
     nodes: 1,
 };
 /// Long enough to see a course in its seconds.
 static COURSE: Scene = Scene {
     name: "course",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
-    loads: "{closed: {clients: 6, stop: {after: 8s}}}",
+    loads: "{closed: {clients: 6, warmup: 0s, stop: {after: 8s}}}",
     nodes: 1,
 };
 static OFFERED: Scene = Scene {
     name: "offered",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
-    loads: "{open: {clients: 24, rate: 200/s, stop: {after: 4s}}}",
+    loads: "{open: {clients: 24, rate: 200/s, warmup: 0s, stop: {after: 4s}}}",
     nodes: 1,
 };
 static NODES: Scene = Scene {
     name: "nodes",
     workload: "{mix: {get: 1}, keys: {count: 100}}",
-    loads: "{load: {clients: 6, stop: {after: 2s}}}",
+    loads: "{load: {clients: 6, warmup: 0s, stop: {after: 2s}}}",
     nodes: 3,
 };
 

@@ -51,12 +51,13 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
         How::Keys => {
             let count = if faulty { 500 } else { 1_000_000 };
             let workload = format!("{{mix: {{put: 1}}, keys: {{count: {count}, order: unique}}}}");
-            let bench = bench("", &workload, "{clients: 4, stop: {after: 1s}}");
+            let bench = bench("", &workload, "{clients: 4, warmup: 0s, stop: {after: 1s}}");
             let command = bench.command();
             (bench, command)
         }
         How::Starved => {
-            let bench = bench("", READS, "{clients: 20, rate: 100/s, stop: {after: 3s}}");
+            let bench =
+                bench("", READS, "{clients: 20, rate: 100/s, warmup: 0s, stop: {after: 3s}}");
             let words = if faulty { "-c 0 nice -n 19" } else { "-c 0" };
             let command =
                 behind(&["taskset", "nice"], &format!("taskset {words}"), bench.command())?;
@@ -91,7 +92,7 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             (bench, command)
         }
         How::Clock => {
-            let bench = bench("", READS, "{clients: 4, stop: {after: 3s}}");
+            let bench = bench("", READS, "{clients: 4, warmup: 0s, stop: {after: 3s}}");
             let mut command = bench.command();
             if faulty {
                 command.env("BAKEOFF_CLOCK_STEP", "1s,-1h");
@@ -102,7 +103,8 @@ pub(crate) fn stage(how: How, faulty: bool) -> Result<Staged, String> {
             // 6 MiB a second, and the log is never shortened.
             let workload =
                 "{mix: {put: 1}, keys: {count: 100}, values: {size: 65536}, fill: false}";
-            let bench = bench("", workload, "{clients: 20, rate: 100/s, stop: {after: 4s}}");
+            let bench =
+                bench("", workload, "{clients: 20, rate: 100/s, warmup: 0s, stop: {after: 4s}}");
             let out = bench.out();
             std::fs::create_dir(&out).expect("there is room for a test");
             let mount = format!("mount -t tmpfs -o size=2g tmpfs '{}'", out.display());

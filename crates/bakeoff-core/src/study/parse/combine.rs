@@ -9,7 +9,7 @@ use crate::divide::divides;
 use crate::study::reading::{list, suggest};
 use crate::study::tree::{At, Mistaken};
 use crate::study::{Arrivals, KeyOrder, Kind, Load, Stop, Targets, Workload};
-use crate::units::shown;
+use crate::units::{duration_text, shown};
 
 pub(super) fn check(
     mistaken: &mut Mistaken<'_>,
@@ -120,9 +120,16 @@ fn enough_keys(
             "load `{}` has {needed} operations, and workload `{}` has {count} unique keys",
             load.name, read.name
         );
-        let hint = format!(
+        let mut hint = format!(
             "in `unique` order each key is touched once; write `count: {needed}`, or another order"
         );
+        if load.usual_warmup && measured.ceil() <= count as f64 {
+            let usual = duration_text(resolved.warmup);
+            hint = format!(
+                "the usual warm-up of {usual} touches keys, too; write `count: {needed}`, or \
+                 `warmup: 0s` in the load"
+            );
+        }
         mistaken.hint(&read.order_at, what, hint);
     }
 }

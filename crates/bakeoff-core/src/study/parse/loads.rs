@@ -14,6 +14,13 @@ use crate::units::shown;
 /// The longest load, in seconds.
 const LONGEST: f64 = 24.0 * 3600.0;
 
+/// The usual warm-up is this part of what a stage is measured for,
+const WARMUP_PART: u32 = 5;
+/// at least so long, as the check for a steady state looks at whole seconds,
+const WARMUP_MIN: Duration = Duration::from_secs(1);
+/// and at most so long.
+const WARMUP_MAX: Duration = Duration::from_secs(5);
+
 /// A load as far as it could be read, and its places.
 pub(super) struct ReadLoad {
     pub(super) name: String,
@@ -26,6 +33,8 @@ pub(super) struct ReadLoad {
     pub(super) targets_at: At,
     pub(super) keep_alive_at: At,
     pub(super) stop_at: At,
+    /// Whether the warm-up is the usual one, of which the study says nothing.
+    pub(super) usual_warmup: bool,
     /// None when something in it is mistaken.
     pub(super) load: Option<Load>,
 }
@@ -51,6 +60,7 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
         targets_at: at.clone(),
         keep_alive_at: at.clone(),
         stop_at: at.clone(),
+        usual_warmup: false,
         load: None,
         at,
     };
@@ -84,8 +94,12 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
         let what = format!("{} needs more than 24h for its operations at its rate", fields.what);
         mistaken.hint(&read.stop_at, what, "raise the rate, or end the load earlier");
     }
-    let warmup = fields.duration(mistaken, "warmup");
-    let unwarmed = fields.node("warmup").is_none();
+    read.usual_warmup = fields.node("warmup").is_none();
+    let warmup = match (read.usual_warmup, &clients, stop) {
+        (true, Some(clients), Some(stop)) => Some(usual_warmup(stop, clients.len())),
+        (true, ..) => None,
+        (false, ..) => fields.duration(mistaken, "warmup"),
+    };
     let timeout = fields.duration(mistaken, "timeout");
     let targets = targets(mistaken, &fields);
     let keep_alive = fields.word(mistaken, "keep-alive", &[true, false]);
@@ -107,7 +121,9 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
             in_flight: u32::try_from(in_flight?).ok()?,
             stop: stop?,
             warmup: match (&find, stop) {
-                (Some(Some(_)), Some(Stop::After(time))) if unwarmed => warmup_of_a_try(time),
+                (Some(Some(_)), Some(Stop::After(time))) if read.usual_warmup => {
+                    warmup_of_a_try(time)
+                }
                 _ => warmup?,
             },
             timeout: timeout?,
@@ -125,6 +141,19 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
 /// would else be in its first moments.
 fn warmup_of_a_try(time: Duration) -> Duration {
     (time / 5).min(Duration::from_secs(1))
+}
+
+/// The warm-up of each stage where the study says nothing of it: a fifth of the time that the stage is
+/// measured for, from 1 s to 5 s. None in a load that ends by a count: that is a whole job, and its cold
+/// start a part of it.
+fn usual_warmup(stop: Stop, stages: usize) -> Duration {
+    match stop {
+        Stop::Operations(_) => Duration::ZERO,
+        Stop::After(time) => {
+            let stage = time / u32::try_from(stages).unwrap_or(u32::MAX).max(1);
+            (stage / WARMUP_PART).clamp(WARMUP_MIN, WARMUP_MAX)
+        }
+    }
 }
 
 /// What rate is looked for, if any; `None` when that is mistaken.

@@ -1,6 +1,6 @@
 //! Loads that cannot be, and figures published of nothing.
 
-use super::check;
+use super::{BASE, check, read};
 
 #[test]
 fn a_load_that_no_workload_uses_is_a_mistake() {
@@ -16,6 +16,43 @@ error: no workload is put under load `idle`
 11 |   idle: {clients: 1, stop: {after: 1s}}
    |   ^^^^
 hint: name it in the `loads` of a workload, or remove it
+",
+    );
+}
+
+/// The warm-up of a load in seconds.
+fn warmup(load: &str) -> f64 {
+    let text = BASE.replace("    clients: 2\n    stop: {after: 1s}\n", &format!("    {load}\n"));
+    let text = text.replace("steady:\n", "steady:").replace("steady:    ", "steady: {");
+    read(&(text.trim_end().to_owned() + "}\n")).loads[0].warmup.as_secs_f64()
+}
+
+#[test]
+fn a_load_that_says_nothing_of_it_warms_up_for_a_fifth_of_each_stage() {
+    assert_eq!(warmup("clients: 2, stop: {after: 500ms}"), 1.0);
+    assert_eq!(warmup("clients: 2, stop: {after: 15s}"), 3.0);
+    assert_eq!(warmup("clients: [1, 2, 3], stop: {after: 30s}"), 2.0);
+    assert_eq!(warmup("clients: 2, rate: 5/s, stop: {after: 5m}"), 5.0);
+    assert_eq!(warmup("clients: 2, stop: {operations: 100}"), 0.0, "a whole job");
+    assert_eq!(warmup("clients: 2, rate: 5/s, stop: {operations: 100}"), 0.0);
+    assert_eq!(warmup("clients: 2, warmup: 0s, stop: {after: 15s}"), 0.0, "none was asked for");
+    assert_eq!(warmup("clients: 2, warmup: 10s, stop: {after: 15s}"), 10.0);
+}
+
+#[test]
+fn keys_that_last_for_a_load_and_not_for_its_usual_warm_up_are_too_few() {
+    check(
+        &[
+            ("{count: 100}", "{count: 100, order: unique}"),
+            ("clients: 2", "clients: 2\n    rate: 100/s"),
+        ],
+        r"
+error: load `steady` has 200 operations, and workload `write` has 100 unique keys
+ --> my.yaml:8:31
+  |
+8 |     keys: {count: 100, order: unique}
+  |                               ^^^^^^
+hint: the usual warm-up of 1s touches keys, too; write `count: 200`, or `warmup: 0s` in the load
 ",
     );
 }

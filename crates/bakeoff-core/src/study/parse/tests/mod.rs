@@ -95,7 +95,7 @@ workloads:
     loads: [steady]
 loads:
   steady:
-    {clients: [1], in-flight: 1, stop: {after: 1s}, warmup: 0s, timeout: 10s, targets: all, keep-alive: on}
+    {clients: [1], in-flight: 1, stop: {after: 1s}, warmup: 1s, timeout: 10s, targets: all, keep-alive: on}
 trials: 7
 audit-keys: 10000
 sample-every: 1s
