@@ -101,13 +101,13 @@ fn built(of: &System, name: &str, build: &Build, kind: &Kind) -> Result<System, 
     for (role, part) in &mut system.parts {
         part.name = format!("{name}-{role}");
     }
-    match (&build.program, &mut system.process) {
-        (Some(program), Some(process)) => process.command[0].clone_from(program),
+    if let Some(program) = &build.program {
         // What the study says of versions is of its own program.
-        (Some(program), None) => {
-            (system.program, system.version) = (Some(program.clone()), None);
+        system.version = None;
+        match &mut system.process {
+            Some(process) => process.command[0].clone_from(program),
+            None => system.program = Some(program.clone()),
         }
-        (None, _) => {}
     }
     if let Some(version) = &build.version {
         if system.process.is_some() {
