@@ -71,7 +71,7 @@ fn json_goes_to_standard_output_and_nothing_else_does() {
     let bench = quick(&[]);
     let ran = Ran::of(bench.command().arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
-    assert_eq!(report["format"], 1);
+    assert_eq!(report["format"], 2);
     assert_eq!(report["complete"], true);
     assert_eq!(report["seed"], 7);
     assert!(ran.stderr.contains("[1/1] canary"), "progress goes to standard error: {}", ran.stderr);
@@ -178,7 +178,7 @@ fn a_damaged_record_is_read_as_far_as_it_goes_and_says_what_is_wrong() {
     assert_eq!(trials_of(&ran), (2, true));
 
     // Nothing can be made of these.
-    let newer = whole.replacen("\"format\":1", "\"format\":999", 1);
+    let newer = whole.replacen("\"format\":2", "\"format\":999", 1);
     assert_ne!(newer, whole);
     report(&newer).ends_with(2).complains(&["format 999", "use a newer bakeoff"]);
     report("").ends_with(2).complains(&["line 1: the record is empty"]);
