@@ -36,6 +36,39 @@ pub struct Observed {
     /// Who else used the CPUs, for each measured window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Strangers>,
+    /// What was seen of connections and processes that began in each measured window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turnover: Vec<Turnover>,
+}
+
+/// Connections and processes that were new at some look in a measured window. What began and ended
+/// between two looks is in the machine's counters alone: these say whose such are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Turnover {
+    /// When it was begun to look.
+    pub from: f64,
+    /// When it was ended.
+    pub to: f64,
+    /// New processes by node, as many as were seen.
+    pub processes: BTreeMap<String, u64>,
+    /// New processes of nobody's.
+    pub other_processes: u64,
+    /// New connections to nodes, as many as were seen.
+    pub connections: Vec<Opened>,
+    /// New connections to anybody else.
+    pub other_connections: u64,
+}
+
+/// Connections from one to another.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// Who opened them; `None` where that could not be seen, as they were short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Whom they were opened to.
+    pub to: String,
+    /// How many were seen.
+    pub seen: u64,
 }
 
 /// What a machine's running time is known by.
@@ -114,6 +147,8 @@ pub enum Column {
     CpuPeriodsThrottled,
     /// Gauge, bytes of resident memory.
     Resident,
+    /// Gauge, bytes of resident memory in which a page that several processes share counts once in all.
+    Proportional,
     /// Gauge, bytes that the node's cgroup is charged with, page cache among them.
     CgroupMemory,
     /// Gauge.
@@ -174,6 +209,7 @@ impl Column {
         !matches!(
             self,
             Self::Resident
+                | Self::Proportional
                 | Self::CgroupMemory
                 | Self::Processes
                 | Self::Threads

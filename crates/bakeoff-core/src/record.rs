@@ -347,6 +347,13 @@ pub struct Usage {
     pub cpu_max_percent: f64,
     /// Most resident memory.
     pub rss_max_bytes: u64,
+    /// Most resident memory in which pages that its processes share count once; `None` where that was not
+    /// seen, and in records of format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pss_max_bytes: Option<u64>,
+    /// Most processes; 0 in records of format 1.
+    #[serde(default)]
+    pub processes_max: u64,
     /// Bytes written to disk.
     pub written_bytes: u64,
     /// Time that a CPU limit held its threads back; `None` where nothing limits it.

@@ -28,6 +28,7 @@ use super::nodes::{self, NodeFigures};
 use super::noticed::{self, Lasted, SlowNode, Stall, TwoHumps};
 use super::position::Position;
 use super::said;
+use super::turnover::{self, Often};
 
 /// More errors than this share of all operations must be said wherever a rate is praised.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
@@ -111,6 +112,8 @@ pub(super) struct TrialFigures {
     pub(super) error_texts: Vec<(ErrorKind, ErrorText)>,
     /// What each node used.
     pub(super) nodes: Vec<NodeFigures>,
+    /// What nodes did often, and how often in a second.
+    pub(super) often: BTreeMap<Often, f64>,
     /// What the nodes complained of in their logs.
     pub(super) said: Vec<NodeLog>,
     /// How old what reads returned was, by node; empty where that was not measured.
@@ -168,6 +171,7 @@ impl TrialFigures {
                 total.errors.iter().flat_map(texts).collect()
             }),
             nodes: nodes::of_trial(record, whole.as_ref(), system),
+            often: turnover::of_trial(record),
             said: record.said.clone(),
             staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
             drawn: Drawn::new(record, load.warmup, whole.as_ref()),
@@ -445,6 +449,7 @@ impl Contender {
         findings.extend(self.searches(place));
         findings.extend(noticed::findings(self, place));
         findings.extend(nodes::findings(self, place));
+        findings.extend(turnover::findings(self, place));
         findings.extend(said::finding(self, place));
         findings
     }

@@ -277,6 +277,9 @@ fn machine(series: &Series) -> Vec<(&'static str, Line)> {
         ("CPUs busy", Column::Busy),
         ("CPU time stolen", Column::Steal),
         ("disk busy", Column::DiskBusy),
+        ("some task waits for a CPU", Column::PressureCpu),
+        ("some task waits for storage", Column::PressureIo),
+        ("some task waits for memory", Column::PressureMemory),
     ]
     .into_iter()
     .map(|(name, column)| (name, scaled(sum(series, &[column]), 100.0)))

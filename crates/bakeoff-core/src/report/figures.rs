@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::measurement::{ErrorKind, Measurement, OperationFigures};
+use crate::observed::Column;
 use crate::ranked::{Place, Ranked, sample_min, too_few_text};
 use crate::record::{StageRecord, TrialRecord, Usage};
 use crate::search::Found;
@@ -170,8 +171,11 @@ pub(super) enum Quantity {
     CpuPerOperation,
     /// The largest node's most resident memory.
     MemoryNodeMax,
-    /// The nodes' own maxima added up.
+    /// The nodes' own maxima added up, without counting twice what a node's processes share; absent where
+    /// a node has several processes and that could not be seen.
     MemorySum,
+    /// The same of resident memory, which counts what processes share for each of them.
+    MemoryResident,
     /// What the literature calls the server's memory.
     MemoryPublished,
     /// What all nodes wrote to disk.
@@ -181,6 +185,12 @@ pub(super) enum Quantity {
     /// In which share of its CPU limit's periods a node was held back, 0 to 1; of several nodes that
     /// which was held back most.
     Throttled,
+    /// In which share of the measured time a task of the machine waited for a CPU, 0 to 1.
+    PressureCpu,
+    /// The same, for storage.
+    PressureIo,
+    /// The same, for memory.
+    PressureMemory,
     /// Full TLS handshakes of the clients.
     HandshakesFull,
     /// TLS handshakes that took up an earlier connection's session.
@@ -244,10 +254,14 @@ impl Quantity {
             Self::CpuPerOperation => "server CPU per operation",
             Self::MemoryNodeMax => "memory max, one node",
             Self::MemorySum => "memory max, nodes' sum",
+            Self::MemoryResident => "resident memory max, nodes' sum",
             Self::MemoryPublished => "memory max, as published",
             Self::WrittenSum => "written to disk, nodes' sum",
             Self::GeneratorCpu => "generator CPU mean",
             Self::Throttled => "throttled, of periods, one node",
+            Self::PressureCpu => "some task waited for a CPU",
+            Self::PressureIo => "some task waited for storage",
+            Self::PressureMemory => "some task waited for memory",
             Self::HandshakesFull => "TLS handshakes, full",
             Self::HandshakesResumed => "TLS handshakes, resumed",
         };
@@ -288,10 +302,14 @@ impl Quantity {
             Self::CpuPerOperation => "server_cpu_per_operation_ms",
             Self::MemoryNodeMax => "server_memory_max_of_one_node_bytes",
             Self::MemorySum => "server_memory_max_sum_of_nodes_bytes",
+            Self::MemoryResident => "server_memory_resident_max_sum_of_nodes_bytes",
             Self::MemoryPublished => "server_memory_max_as_published_bytes",
             Self::WrittenSum => "server_written_sum_of_nodes_bytes",
             Self::GeneratorCpu => "generator_cpu_mean_percent",
             Self::Throttled => "server_throttled_share_of_one_node",
+            Self::PressureCpu => "pressure_cpu_share",
+            Self::PressureIo => "pressure_io_share",
+            Self::PressureMemory => "pressure_memory_share",
             Self::HandshakesFull => "tls_handshakes_full",
             Self::HandshakesResumed => "tls_handshakes_resumed",
         };
@@ -330,11 +348,26 @@ impl Quantity {
             | Self::CpuMeanSum
             | Self::CpuPublished
             | Self::GeneratorCpu => Unit::Percent,
-            Self::MemoryNodeMax | Self::MemorySum | Self::MemoryPublished | Self::WrittenSum => {
-                Unit::Bytes
-            }
+            Self::MemoryNodeMax
+            | Self::MemorySum
+            | Self::MemoryResident
+            | Self::MemoryPublished
+            | Self::WrittenSum => Unit::Bytes,
             _ => Unit::Count,
         }
+    }
+
+    /// Whether its values are shares, 0 to 1.
+    fn is_share(self) -> bool {
+        matches!(
+            self,
+            Self::ErrorShare
+                | Self::StaleShare
+                | Self::Throttled
+                | Self::PressureCpu
+                | Self::PressureIo
+                | Self::PressureMemory
+        )
     }
 
     /// Whether its values are whole numbers, of one trial or added up.
@@ -376,9 +409,7 @@ impl Quantity {
                 Quantity::Response(Point::Mean).text(Figure::Value(value * 1e3))
             }
             _ if self == Self::Disconnected => "0 s".to_owned(),
-            _ if matches!(self, Self::ErrorShare | Self::StaleShare | Self::Throttled) => {
-                share_text(value)
-            }
+            _ if self.is_share() => share_text(value),
             Unit::Percent => format!("{} %", count_text(value.round() as u64)),
             Unit::Count | Unit::PerSecond if whole => count_text(value as u64),
             Unit::Seconds if value >= 99.95 => format!("{value:.1}"),
@@ -555,11 +586,15 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::CpuMeanSum, over_nodes(|usage| usage.cpu_mean_percent, add)),
         (Quantity::WrittenSum, over_nodes(|usage| usage.written_bytes as f64, add)),
         (Quantity::MemoryNodeMax, over_nodes(memory, f64::max)),
-        (Quantity::MemorySum, over_nodes(memory, add)),
+        (Quantity::MemorySum, memory_sum(&nodes)),
         (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),
     ]);
     let throttled = nodes.iter().filter_map(|usage| nodes::throttled(usage)).reduce(f64::max);
     figures.extend(throttled.map(|share| (Quantity::Throttled, Figure::Value(share))));
+    if over_nodes(memory, add) != memory_sum(&nodes) {
+        figures.insert(Quantity::MemoryResident, over_nodes(memory, add));
+    }
+    figures.extend(pressure(trial));
     if whole.handshakes.all() > 0 {
         figures.extend([
             (Quantity::HandshakesFull, count(whole.handshakes.full)),
@@ -567,6 +602,41 @@ pub(super) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         ]);
     }
     figures
+}
+
+/// The nodes' memory, added up. A single process's resident memory counts nothing twice, as far as is
+/// known: records of format 1 do not tell the number of processes.
+fn memory_sum(nodes: &[&Usage]) -> Figure {
+    let of_node = |node: &&Usage| match node.pss_max_bytes {
+        Some(bytes) => Some(bytes as f64),
+        None => (node.processes_max <= 1).then_some(node.rss_max_bytes as f64),
+    };
+    let all: Option<f64> = nodes.iter().map(of_node).sum();
+    all.filter(|_| !nodes.is_empty()).into()
+}
+
+/// In which share of the measured time tasks of the machine waited; nothing where that was not seen.
+fn pressure(trial: &TrialRecord) -> Figures {
+    let Some(observed) = &trial.observed else { return Figures::new() };
+    let windows = measured(trial);
+    let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
+    let share = |(quantity, column)| {
+        let waited = observed.machine.growth_over(column, &windows)?;
+        (time > 0.0).then(|| (quantity, Figure::Value((waited / time).clamp(0.0, 1.0))))
+    };
+    let all = [
+        (Quantity::PressureCpu, Column::PressureCpu),
+        (Quantity::PressureIo, Column::PressureIo),
+        (Quantity::PressureMemory, Column::PressureMemory),
+    ];
+    all.into_iter().filter_map(share).collect()
+}
+
+/// From when to when was measured what a trial's figures are of, in seconds since it began; nothing for
+/// records of format 1, which do not tell it exactly.
+pub(super) fn measured(trial: &TrialRecord) -> Vec<(f64, f64)> {
+    let stages = trial.figured().iter().filter(|stage| stage.measured_from.is_some());
+    stages.map(|stage| stage.window(Duration::ZERO)).collect()
 }
 
 /// Milliseconds of CPU for each operation. Percent of a core by operations per second are hundredths

@@ -29,6 +29,7 @@ mod said;
 mod stale;
 mod tables;
 mod terminal;
+mod turnover;
 mod words;
 
 pub use csv::csv;

@@ -275,12 +275,23 @@ fn rows(of: &Comparison) -> Vec<Row> {
         Quantity::Throttled,
         Quantity::MemoryNodeMax,
         Quantity::MemorySum,
+        Quantity::MemoryResident,
         Quantity::MemoryPublished,
         Quantity::GeneratorCpu,
         Quantity::HandshakesFull,
         Quantity::HandshakesResumed,
     ] {
         if known(quantity) || published(quantity) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    // Below a hundredth it explains nothing.
+    let worth = |quantity| {
+        let value = |one: &Contender| one.shown(quantity).value().unwrap_or(0.0);
+        of.contenders.iter().any(|one| value(one) >= 0.01)
+    };
+    for quantity in [Quantity::PressureCpu, Quantity::PressureIo, Quantity::PressureMemory] {
+        if worth(quantity) {
             rows.push(Row::Of(quantity));
         }
     }

@@ -39,7 +39,11 @@ pub(crate) fn kinds() -> Vec<Kind> {
     let mut vault = kind(
         "vault",
         ReadConsistency::ALL,
-        vec![option("storage", storage), option("standby-reads", Word(&["on", "off"]))],
+        vec![
+            option("storage", storage),
+            option("standby-reads", Word(&["on", "off"])),
+            option("max-idle-connections", Number),
+        ],
         1 << 20,
         100,
     );

@@ -41,6 +41,7 @@ pub(super) struct Family {
     pub(super) pid: Arc<AtomicI32>,
     kinship: Kinship,
     members: HashMap<i32, Member>,
+    joined: u64,
     /// What members that are gone had used, as far as no member waited for them.
     gone: Used,
     gone_io: Option<Io>,
@@ -136,6 +137,7 @@ impl Family {
             pid,
             kinship,
             members: HashMap::new(),
+            joined: 0,
             gone: Used::default(),
             gone_io: None,
             threads_gone: OfThread::default(),
@@ -163,6 +165,7 @@ impl Family {
 
     fn join(&mut self, stat: &Stat) {
         self.members.insert(stat.pid, Member::new(stat));
+        self.joined += 1;
     }
 
     /// Looks at each member, and lets go of those that are gone.
@@ -212,6 +215,21 @@ impl Family {
             (told, io) => io.or(told),
         };
         (self.told, self.told_io)
+    }
+
+    /// Bytes of its memory, what its processes share counted once; `None` where one of them does not tell.
+    pub(super) fn proportional(&self) -> Option<u64> {
+        let living = self.members.iter().filter(|(_, member)| !member.ended);
+        // One that has ended meanwhile holds nothing.
+        let of_member = |(&pid, _): (&i32, &Member)| {
+            procfs::proportional(pid).or_else(|| procfs::stat(pid).is_none().then_some(0))
+        };
+        living.map(of_member).sum()
+    }
+
+    /// How many processes joined it since it was first looked at.
+    pub(super) fn joined(&self) -> u64 {
+        self.joined
     }
 
     /// The seconds of CPU that all have used so far.
@@ -285,6 +303,8 @@ pub(super) struct Census {
     leaders: Vec<i32>,
     /// The family's index, or none of them.
     owners: HashMap<i32, Option<usize>>,
+    /// How many processes were found that are nobody's.
+    strangers: u64,
 }
 
 impl Census {
@@ -296,6 +316,11 @@ impl Census {
     /// Whether a process belonged to a family when the last census was taken.
     pub(super) fn is_ours(&self, pid: i32) -> bool {
         self.owners.get(&pid).is_some_and(Option::is_some)
+    }
+
+    /// How many processes were found so far that are nobody's.
+    pub(super) fn strangers(&self) -> u64 {
+        self.strangers
     }
 
     /// Looks for members that are new. `leaders`: the families' leaders now, 0 for none.
@@ -344,6 +369,7 @@ impl Census {
             {
                 families[index].join(&stat);
             }
+            self.strangers += u64::from(owner.is_none());
             found.insert(stat.pid, owner);
         }
         // A node's processes are bakeoff's until it is known to be there.

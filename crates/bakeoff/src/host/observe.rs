@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bakeoff_core::observed::{Column, Observed, Phase, Series, Strangers};
+use bakeoff_core::observed::{Column, Observed, Opened, Phase, Series, Strangers, Turnover};
 
 use super::Process;
 use super::census::{Census, Family, Kinship};
 use super::cgroup::Group;
 use super::machine::Machine;
-use super::sockets::{Owner, Sockets};
+use super::sockets::{Counts, Owner, Sockets};
 use super::strangers::Scan;
 use crate::engine::clock;
 use crate::engine::moments::{Moment, Moments};
@@ -109,6 +109,8 @@ pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// How often new processes, threads and sockets are looked for at most. A little less than a
 /// second, so that an interval of one second meets it each time.
 const THOROUGH: Duration = Duration::from_millis(900);
+/// The same for memory in which shared pages count once.
+const PROPORTIONAL: Duration = Duration::from_millis(4_900);
 /// The same for the data directories.
 const WALK: Duration = Duration::from_millis(2_900);
 /// What is dear may use this share of a core: one part in so many.
@@ -169,6 +171,7 @@ impl Sampler {
             machine: settle(std::mem::take(&mut looker.machine_series)),
             busy_by: Some(looker.machine.busy_by()),
             strangers: std::mem::take(&mut looker.strangers),
+            turnover: std::mem::take(&mut looker.turnover),
         }
     }
 
@@ -257,10 +260,22 @@ struct Looker {
     /// What bakeoff has started besides the nodes.
     helpers: Family,
     /// All processes before what is measured now.
-    before: Option<Scan>,
+    before: Option<Before>,
     strangers: Vec<Strangers>,
+    turnover: Vec<Turnover>,
+    proportional: Pace,
     last: Option<(Instant, Occasion)>,
     cost: Duration,
+}
+
+/// What was known before measuring began.
+struct Before {
+    at: f64,
+    processes: Scan,
+    /// How many had joined each node, and were nobody's.
+    joined: Vec<u64>,
+    strangers: u64,
+    opened: Counts,
 }
 
 struct Node {
@@ -307,6 +322,8 @@ impl Looker {
             helpers: Family::new(ourselves(), Kinship::Descendants),
             before: None,
             strangers: Vec::new(),
+            turnover: Vec::new(),
+            proportional: Pace::new(PROPORTIONAL),
             last: None,
             cost: Duration::ZERO,
         }
@@ -336,6 +353,7 @@ impl Looker {
         let asked = occasion == Occasion::Asked;
         self.look_at_processes(at, now, asked);
         if occasion != Occasion::Moment {
+            self.look_at_memory(now, asked);
             self.look_at_sockets(now, asked);
             self.look_at_directories(now, asked);
         }
@@ -391,7 +409,15 @@ impl Looker {
     fn before_measuring(&mut self) {
         let cpu_before = clock::thread_cpu();
         self.take_census(self.leaders());
-        self.before = Some(Scan::take(self.at(clock::now())));
+        self.look_at_sockets(clock::now(), true);
+        let at = self.at(clock::now());
+        self.before = Some(Before {
+            at,
+            processes: Scan::take(at),
+            joined: self.nodes.iter().map(|node| node.watched.family.joined()).collect(),
+            strangers: self.census.strangers(),
+            opened: self.opened(),
+        });
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
 
@@ -402,8 +428,38 @@ impl Looker {
         self.take_census(self.leaders());
         let census = &self.census;
         let at = self.at(clock::now());
-        self.strangers.push(before.since(at, |pid| census.is_ours(pid)));
+        self.strangers.push(before.processes.since(at, |pid| census.is_ours(pid)));
+        self.look_at_sockets(clock::now(), true);
+        self.turnover.push(self.turnover(&before, at));
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+    }
+
+    fn opened(&self) -> Counts {
+        self.sockets.as_ref().map(|sockets| sockets.opened().clone()).unwrap_or_default()
+    }
+
+    /// What has begun since then, as far as it was seen.
+    fn turnover(&self, before: &Before, at: f64) -> Turnover {
+        let name = |place: usize| self.nodes.get(place).map(|node| node.series.name.clone());
+        let joined = self.nodes.iter().zip(&before.joined).filter_map(|(node, before)| {
+            let new = node.watched.family.joined() - before;
+            (new > 0).then(|| (node.series.name.clone(), new))
+        });
+        let opened = self.opened();
+        let connections = opened.to_owners.iter().filter_map(|(&(by, to), &count)| {
+            let had = before.opened.to_owners.get(&(by, to)).copied().unwrap_or(0);
+            let seen = count - had;
+            (seen > 0).then_some(Opened { by: by.and_then(name), to: name(to)?, seen })
+        });
+        Turnover {
+            from: before.at,
+            to: at,
+            processes: joined.collect(),
+            other_processes: self.census.strangers() - before.strangers,
+            connections: connections.collect(),
+            // Each has two ends.
+            other_connections: (opened.others - before.opened.others) / 2,
+        }
     }
 
     fn look_at_sockets(&mut self, now: Instant, asked: bool) {
@@ -433,6 +489,23 @@ impl Looker {
             }
         }
         self.sockets_pace.taken(now, cpu_before);
+    }
+
+    fn look_at_memory(&mut self, now: Instant, asked: bool) {
+        if !asked && !self.proportional.is_due(now) {
+            return;
+        }
+        let cpu_before = clock::thread_cpu();
+        for node in &mut self.nodes {
+            if node.watched.dir.is_none() && node.series.name == GENERATOR {
+                continue;
+            }
+            // One look that tells of a part only would be less than the truth.
+            if let Some(bytes) = node.watched.family.proportional() {
+                set(&mut node.series, Column::Proportional, bytes as f64);
+            }
+        }
+        self.proportional.taken(now, cpu_before);
     }
 
     fn look_at_directories(&mut self, now: Instant, asked: bool) {

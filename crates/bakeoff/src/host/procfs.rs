@@ -148,6 +148,14 @@ pub(super) fn io(pid: i32) -> Option<(u64, u64)> {
     Some((field(&text, "read_bytes:")?, field(&text, "write_bytes:")?))
 }
 
+/// Bytes of resident memory in which a page that several processes share counts for a part in each;
+/// `proc_pid_smaps_rollup(5)`. The kernel goes through all of its pages for this.
+pub(super) fn proportional(pid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
 /// What one thread has met so far; the kernel keeps no sums for a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OfThread {
@@ -250,6 +258,16 @@ mod tests {
         assert_eq!((stat.own, stat.waited), (used(11, 13, 15, 16), used(12, 14, 17, 18)));
         assert_eq!(stat.threads, 19);
         assert_eq!((stat.start_ticks, stat.rss_pages), (21, 23));
+    }
+
+    #[test]
+    fn shared_pages_count_for_a_part() {
+        let us = std::process::id() as i32;
+        let resident = stat(us).unwrap().rss_pages * rustix::param::page_size() as u64;
+        if let Some(bytes) = proportional(us) {
+            assert!(bytes > 0 && bytes < resident * 2, "{bytes} of {resident}");
+        }
+        assert_eq!(proportional(i32::MAX), None);
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! one that began and ended between two looks: counts are too low, never too high. Both ends of a
 //! connection on this machine are sockets, so that what one node sends another receives.
 //!
+//! Which connections are new at a look says who opens many of them to whom, and not how many.
+//!
 //! Not here: when to look (`observe`), other protocols than TCP.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -42,10 +44,22 @@ pub(super) struct Sockets {
     known: HashMap<u64, Known>,
     /// What sockets had moved that are gone, by owner.
     gone: Vec<Moved>,
+    opened: Counts,
+}
+
+/// Connections that were new at some look so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// To owners, by who opened them, where that is known, and to whom.
+    pub(super) to_owners: BTreeMap<(Option<usize>, usize), u64>,
+    /// Ends of connections to nobody of them.
+    pub(super) others: u64,
 }
 
 struct Known {
     owner: Option<usize>,
+    /// Whose port its other end has, of one that is not counted yet.
+    opens: Option<usize>,
     /// How often its inode was looked for in vain. A socket may be seen before its descriptor is.
     searches: u8,
     inode: u32,
@@ -70,6 +84,7 @@ impl Sockets {
             buffer: vec![0; 64 << 10],
             known: HashMap::new(),
             gone: Vec::new(),
+            opened: Counts::default(),
         };
         sockets.dump(INET).map(|_| sockets)
     }
@@ -82,9 +97,17 @@ impl Sockets {
         self.gone.resize(owners.len().max(self.gone.len()), (0, 0));
         let round = self.sequence;
         let mut unknown = false;
+        let has = |port: u16| owners.iter().position(|one| one.ports.contains(&port));
         for socket in found {
+            if !self.known.contains_key(&socket.cookie)
+                && has(socket.port).is_none()
+                && has(socket.peer).is_none()
+            {
+                self.opened.others += 1;
+            }
             let known = self.known.entry(socket.cookie).or_insert_with(|| Known {
-                owner: owners.iter().position(|one| one.ports.contains(&socket.port)),
+                owner: has(socket.port),
+                opens: has(socket.peer).filter(|_| has(socket.port).is_none()),
                 searches: 0,
                 inode: 0,
                 moved: (0, 0),
@@ -98,6 +121,7 @@ impl Sockets {
         if unknown {
             self.search(owners);
         }
+        self.count();
         let gone = &mut self.gone;
         self.known.retain(|_, known| {
             if known.seen != round
@@ -114,6 +138,23 @@ impl Sockets {
             }
         }
         Some(moved)
+    }
+
+    /// Connections that were new at some look so far.
+    pub(super) fn opened(&self) -> &Counts {
+        &self.opened
+    }
+
+    /// Counts each connection to an owner once, when it is known who opened it, or never will be.
+    fn count(&mut self) {
+        let round = self.sequence;
+        for known in self.known.values_mut() {
+            let is_settled = known.owner.is_some() || known.seen != round || !known.is_sought();
+            if let Some(to) = known.opens.filter(|_| is_settled) {
+                *self.opened.to_owners.entry((known.owner, to)).or_default() += 1;
+                known.opens = None;
+            }
+        }
     }
 
     /// Looks through the descriptors of all owners for the sockets that nobody owns yet.
@@ -163,6 +204,8 @@ struct Socket {
     cookie: u64,
     inode: u32,
     port: u16,
+    /// The port at its other end.
+    peer: u16,
     moved: Moved,
 }
 
@@ -238,6 +281,7 @@ fn socket(message: &[u8]) -> Option<Socket> {
                 cookie: u64_at(message, 44)?,
                 inode: u32_at(message, 68)?,
                 port: u16::from_be_bytes(message.get(4..6)?.try_into().ok()?),
+                peer: u16::from_be_bytes(message.get(6..8)?.try_into().ok()?),
                 moved: (u64_at(value, BYTES_ACKED)?, u64_at(value, BYTES_ACKED + 8)?),
             });
         }
@@ -288,6 +332,8 @@ mod tests {
             moved[0] == (300, 5_000)
         });
         assert!(moved[1].0 >= 5_000 && moved[1].1 >= 300, "{moved:?}");
+        let opened = sockets.opened().to_owners.clone();
+        assert_eq!(opened, BTreeMap::from([((Some(1), 0), 1)]), "one, however often it is seen");
         drop((client, server));
         let after = sockets.look(&owners).unwrap();
         assert!(after[0] >= (300, 5_000), "{after:?}");

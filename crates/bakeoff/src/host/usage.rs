@@ -57,6 +57,8 @@ fn of_node(node: &Series, from: f64, to: f64) -> Option<Usage> {
         cpu_mean_percent: mean,
         cpu_max_percent: highest,
         rss_max_bytes: most(Column::Resident)?,
+        pss_max_bytes: most(Column::Proportional),
+        processes_max: most(Column::Processes).unwrap_or(0),
         written_bytes: whole(Column::DiskWritten).unwrap_or(0),
         throttled_seconds: growth(Column::CpuThrottled),
         periods: whole(Column::CpuPeriods),

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::open::Ours;
 use super::prepare::Database;
-use super::{Product, STANDBY_READS, is_on};
+use super::{MAX_IDLE_CONNECTIONS, Product, STANDBY_READS, is_on};
 use crate::host::ports::Allocator;
 use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
 use crate::systems::{
@@ -85,6 +85,12 @@ pub(in crate::systems) fn sound(
     }
     if given("raft-multiplier") && storage != "raft" {
         return wrong("it has `raft-multiplier` and does not keep data by Raft", "leave it out");
+    }
+    if given(MAX_IDLE_CONNECTIONS) && storage != "postgresql" {
+        return wrong(
+            "it has `max-idle-connections` and does not keep data in PostgreSQL",
+            "leave it out",
+        );
     }
     if is_on(asked, STANDBY_READS) && storage != "raft" {
         return wrong(
@@ -212,6 +218,9 @@ fn settings(product: Product, asked: &Asked<'_>) -> Vec<Setting> {
     if let Some(multiplier) = asked.option("raft-multiplier") {
         settings.push(setting("storage.raft.performance_multiplier", multiplier, ASKED));
     }
+    if let Some(kept) = asked.option(MAX_IDLE_CONNECTIONS) {
+        settings.push(setting("storage.postgresql.max_idle_connections", kept, ASKED));
+    }
     if asked.option(STANDBY_READS) == Some("off") {
         settings.push(setting("disable_standby_reads", true, ASKED));
     }
@@ -278,10 +287,14 @@ fn storage(
         "consul" => json!({"address": at(index), "path": "vault/"}),
         "postgresql" => {
             let url = part.and_then(|part| postgresql::url(&part.nodes[0]));
-            json!({
+            let mut storage = json!({
                 "connection_url": url.unwrap_or_default(),
                 "ha_enabled": high_availability,
-            })
+            });
+            if let Some(kept) = asked.option(MAX_IDLE_CONNECTIONS) {
+                storage["max_idle_connections"] = json!(kept);
+            }
+            storage
         }
         "gcs" => {
             if part.is_some() {

@@ -85,10 +85,19 @@ pub(super) const RAFT_MULTIPLIER: KindOption = KindOption {
     meaning: "scales Raft's timeouts; 1 is advised for production, 5 the default",
 };
 
+/// The option that says how many connections are kept to a PostgreSQL that is the storage.
+const MAX_IDLE_CONNECTIONS: &str = "max-idle-connections";
+
 const OPTIONS: &[KindOption] = &[
     storage(STORAGES),
     TLS,
     RAFT_MULTIPLIER,
+    KindOption {
+        name: MAX_IDLE_CONNECTIONS,
+        form: OptionForm::Number,
+        meaning: "how many idle connections each node keeps to a PostgreSQL that is its storage; 2 by \
+                  default, and any more are opened anew for each request",
+    },
     KindOption {
         name: "bucket",
         form: OptionForm::Text,

@@ -53,6 +53,8 @@ fn what_cannot_be_run_is_refused_with_what_to_write_instead() {
         "follows from the part",
     );
     unsound(Vault, &on(None, 1, &[("storage", "postgresql")]), "it has none", "kind: postgresql");
+    let pooled = [("max-idle-connections", "32")];
+    unsound(Vault, &on(None, 1, &pooled), "does not keep data in PostgreSQL", "leave it out");
     unsound(Vault, &on(None, 1, &[("storage", "gcs"), ("bucket", "b")]), "`gcs`", "`credentials`");
     unsound(
         Vault,
@@ -172,6 +174,11 @@ fn each_storage_is_told_where_its_data_is() {
     for setting in &description.settings {
         assert!(!setting.value.contains("secret"), "{setting:?}");
     }
+    assert!(said.get("max_idle_connections").is_none(), "Vault's own default");
+    let (pooled, description) = storage(Some("postgresql"), 2, &[("max-idle-connections", "32")]);
+    assert_eq!(pooled[1]["postgresql"]["max_idle_connections"], "32");
+    let named = |set: &Setting| set.name == "storage.postgresql.max_idle_connections";
+    assert!(description.settings.iter().any(named), "{:?}", description.settings);
     let (one, _) = storage(Some("postgresql"), 1, &[]);
     assert_eq!(one[0]["postgresql"]["ha_enabled"], "false");
 
