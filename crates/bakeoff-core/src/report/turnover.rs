@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::observed::{Column, Observed, Turnover};
 use crate::record::TrialRecord;
-use crate::units::{figure_text, trials_text};
+use crate::units::{count_text, trials_text};
 
 use super::comparison::{Contender, TrialFigures};
 use super::figures::{self, GENERATOR};
@@ -32,7 +32,7 @@ pub(super) enum Often {
 impl Often {
     /// `` `v-1` opened about 118 connections a second to `pg-1` ``.
     fn text(&self, per_second: f64) -> String {
-        let about = figure_text(per_second.round());
+        let about = count_text(per_second.round() as u64);
         match self {
             Self::Opened { by, to } => {
                 format!("`{by}` opened about {about} connections a second to `{to}`")
