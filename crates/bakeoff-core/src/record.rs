@@ -131,6 +131,9 @@ pub struct FloorAppends {
     pub clients: u32,
     /// Appends made durable per second, by the median time of a write and its sync.
     pub per_second: f64,
+    /// The same by the mean time, in which the slow ones are too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second_mean: Option<f64>,
     /// The least time that one write and its sync took, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quickest_us: Option<f64>,
@@ -303,6 +306,9 @@ pub struct TrialRecord {
     /// What its search for a rate came to; `None` where none was looked for, or not to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
+    /// Of the first trial of a round but the first: the disk's durable appends, measured again before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub floor_appends: Vec<FloorAppends>,
 }
 
 /// How a trial ended.

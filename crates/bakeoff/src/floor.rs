@@ -1,4 +1,5 @@
 //! Measures what this machine can do at best, before the first trial: the floor under every system.
+//! The disk is measured again before each further round.
 //!
 //! Durable appends to the disk that will hold the servers' data, and round trips over loopback to a
 //! server that does nothing, each at the numbers of clients that the study's loads use. The
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bakeoff_core::record::{Floor, FloorRoundTrips};
+use bakeoff_core::record::{Floor, FloorAppends, FloorRoundTrips};
 use bakeoff_core::study::{Stop, Study};
 
 use crate::canary;
@@ -64,6 +65,18 @@ pub(crate) fn measure(
             Ok(None)
         }
     }
+}
+
+/// Measures the disk again between two rounds, at the numbers of clients that were measured before the
+/// first; nothing where it was not measured or could not be.
+pub(crate) fn again(
+    dir: &Path,
+    first: Option<&Floor>,
+    interrupted: &AtomicBool,
+) -> Vec<FloorAppends> {
+    let Some(first) = first.filter(|first| !first.appends.is_empty()) else { return Vec::new() };
+    let clients: Vec<u32> = first.appends.iter().map(|point| point.clients).collect();
+    disk::commits(dir, first.append_bytes, &clients, interrupted).unwrap_or_default()
 }
 
 fn floor(

@@ -159,6 +159,7 @@ mod tests {
             said: Vec::new(),
             generator_cpus: Vec::new(),
             found: None,
+            floor_appends: Vec::new(),
         }
     }
 

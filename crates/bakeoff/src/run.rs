@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
-    Environment, FORMAT, Gate, Line, RunEnd, RunHeader, RunResumed, SystemRecord,
+    Environment, FORMAT, Floor, Gate, Line, RunEnd, RunHeader, RunResumed, SystemRecord,
+    TrialRecord,
 };
 use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_core::units::{count_text, trials_text};
@@ -89,7 +90,9 @@ pub(crate) fn begin(
     let progress = Progress::new(&study, &[]);
     let shared_machine = environment.shared_machine;
     let contenders = &contenders[..];
-    let session = Session { study: &study, contenders, threads, args, interrupted, shared_machine };
+    let floor = environment.floor.as_ref();
+    let session =
+        Session { study: &study, contenders, threads, args, interrupted, shared_machine, floor };
     let complete = session.run(&order, order.len(), progress, &mut folder, messages)?;
     Ok((folder, complete))
 }
@@ -149,7 +152,8 @@ pub(crate) fn go_on(
     // What a run began as it stays, so that all of its trials say the same.
     let shared_machine = header.environment.shared_machine;
     let contenders = &contenders[..];
-    let session = Session { study, contenders, threads, args, interrupted, shared_machine };
+    let floor = header.environment.floor.as_ref();
+    let session = Session { study, contenders, threads, args, interrupted, shared_machine, floor };
     let complete = session.run(&missing, header.order.len(), progress, &mut folder, messages)?;
     Ok((folder, complete))
 }
@@ -187,6 +191,8 @@ struct Session<'a> {
     args: &'a RunArgs,
     interrupted: &'a AtomicBool,
     shared_machine: bool,
+    /// As measured before the first trial.
+    floor: Option<&'a Floor>,
 }
 
 impl Session<'_> {
@@ -224,7 +230,13 @@ impl Session<'_> {
             }
             messages.trial_begins(trial, of, progress.left(&trials[place..]), found);
             let contender = contender_of(self.contenders, trial);
+            let again = place > 0 && trials[place - 1].round < trial.round;
+            let floor_appends = match again {
+                true => floor::again(&run_dir, self.floor, self.interrupted),
+                false => Vec::new(),
+            };
             let record = trial::run(&mut stand, contender, trial, messages);
+            let record = TrialRecord { floor_appends, ..record };
             progress.ended(&record, began.elapsed());
             messages.trial_ended(&record, progress.left(&trials[place + 1..]));
             folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing

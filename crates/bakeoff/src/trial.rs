@@ -118,6 +118,7 @@ pub(crate) fn run(
         said: Vec::new(),
         generator_cpus: Vec::new(),
         found: None,
+        floor_appends: Vec::new(),
     };
     let mut marks = logs::Marks::default();
     let name =

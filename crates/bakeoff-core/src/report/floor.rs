@@ -7,12 +7,15 @@
 //! only workloads that do nothing but write, since then as many writes are under way as there are
 //! clients.
 //!
+//! What acknowledges a write before it is on disk is not held against the disk at all. The disk is
+//! measured before each round, since virtual disks change from minute to minute; the limit is a range.
+//!
 //! Not here: measuring it (the binary), the sheet (`fairness`).
 
 use serde::Serialize;
 
 use crate::record::{Acknowledged, FloorAppends, FloorRoundTrips, Record};
-use crate::stats::{Figure, and};
+use crate::stats::{Figure, and, summary};
 use crate::study::Load;
 use crate::units::{ByteCount, count_text, rate_text};
 
@@ -44,8 +47,14 @@ pub struct Bound {
 /// What was reached of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Share {
-    /// The limit, per second.
+    /// The limit, per second; of the disk, by the median sync, the median of the rounds.
     pub per_second: f64,
+    /// The least and the most of the rounds, where it was measured in several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second_range: Option<(f64, f64)>,
+    /// The limit by the mean sync.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second_mean: Option<f64>,
     /// What was reached of it: 1 is all.
     pub share: f64,
     /// Whether less time went by for each operation than the quickest sync took: then not all of
@@ -56,8 +65,8 @@ pub struct Share {
 /// The machine's limits as they bear on one workload under one load.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Limits {
-    /// Empty where nothing is to be held against the disk.
-    appends: Vec<FloorAppends>,
+    /// As measured before each round; empty where nothing is to be held against the disk.
+    appends: Vec<Vec<FloorAppends>>,
     append_bytes: u64,
     round_trips: Vec<FloorRoundTrips>,
     /// Systems whose servers were started here.
@@ -85,9 +94,13 @@ impl Limits {
             && floor_bytes <= bytes.saturating_mul(SIZE_ALIKE);
         // What stores nothing (a ping, a check) is no matter of the disk.
         let only_writes = work.mix.keys().all(|operation| operation.writes());
+        let rounds = || {
+            let later = record.trials.iter().map(|trial| &trial.floor_appends);
+            std::iter::once(&floor.appends).chain(later).filter(|points| !points.is_empty())
+        };
         let started = record.header.systems.iter().filter(|system| !system.already_running);
         Some(Self {
-            appends: if alike && only_writes { floor.appends.clone() } else { Vec::new() },
+            appends: if alike && only_writes { rounds().cloned().collect() } else { Vec::new() },
             append_bytes: floor_bytes,
             round_trips: floor.round_trips.clone(),
             started: started
@@ -104,29 +117,74 @@ impl Limits {
         self.started.iter().find(|started| started.name == system)
     }
 
-    /// What follows for a system that did more than the disk's limit; only what does follow.
-    fn beyond(&self, name: &str, share: Share) -> String {
-        let promised = self.started(name).and_then(|started| started.acknowledged_in);
-        let not_all = "these writes were not all on disk when acknowledged";
-        match promised {
-            Some(place) if !is_disk(place) => format!(
-                "{name} did more than this disk can commit: {not_all}, as it says of itself ({})",
+    /// Whether a system's writes wait for this disk, as far as it says: what acknowledges earlier is not
+    /// held against it.
+    fn waits_for_disk(&self, system: &str) -> bool {
+        let started = self.started(system);
+        started.is_some_and(|one| one.acknowledged_in.is_none_or(is_disk))
+    }
+
+    /// Whether the writes of any of these systems wait for this disk.
+    pub(super) fn any_waits_for_disk<'a>(&self, systems: impl Iterator<Item = &'a str>) -> bool {
+        let mut systems = systems;
+        systems.any(|system| self.waits_for_disk(system))
+    }
+
+    /// What acknowledges before its writes are on this disk, with where: a sentence each.
+    fn not_held(&self, of: &Comparison) -> Vec<String> {
+        let measured = of.contenders.iter().filter(|one| one.valid().next().is_some());
+        let early = measured.filter_map(|one| {
+            let place = self.started(&one.system)?.acknowledged_in.filter(|&at| !is_disk(at))?;
+            Some(format!(
+                "{} is not held against this disk: it acknowledges before that ({})",
+                one.system,
                 acknowledged_words(place)
-            ),
-            _ if share.quicker_than_any_sync => format!(
+            ))
+        });
+        if self.appends.is_empty() { Vec::new() } else { early.collect() }
+    }
+
+    /// What follows for a system that did more than the disk's limit; only what does follow.
+    fn beyond(name: &str, share: Share) -> String {
+        let not_all = "these writes were not all on disk when acknowledged";
+        if share.quicker_than_any_sync {
+            format!(
                 "{name} did more than this disk can commit: {not_all}, since the time of a write was \
                  shorter than the quickest sync that was seen of this disk"
-            ),
-            _ => format!(
+            )
+        } else {
+            format!(
                 "{name} did more than this disk committed when that was measured: the disk was \
                  quicker in these trials, or {not_all}"
-            ),
+            )
         }
     }
 
-    /// Appends per second when `under_way` share each sync.
+    /// Of each round, appends per second when `under_way` share each sync, from the least on.
+    fn disk_rounds(&self, under_way: u32, rate: fn(&FloorAppends) -> Option<f64>) -> Vec<f64> {
+        let point = |point: &FloorAppends| Some((point.clients, rate(point)?));
+        let of = |points: &Vec<FloorAppends>| between(points.iter().filter_map(point), under_way);
+        let mut rates: Vec<f64> = self.appends.iter().filter_map(of).collect();
+        rates.sort_by(f64::total_cmp);
+        rates
+    }
+
+    /// Appends per second when `under_way` share each sync, by the median sync: the median of the rounds.
     pub(super) fn disk(&self, under_way: u32) -> Option<f64> {
-        between(self.appends.iter().map(|point| (point.clients, point.per_second)), under_way)
+        let rates = self.disk_rounds(under_way, |point| Some(point.per_second));
+        summary(rates.into_iter().map(Figure::Value)).median.value()
+    }
+
+    /// The least and the most of the rounds; `None` where there are fewer than two.
+    pub(super) fn disk_range(&self, under_way: u32) -> Option<(f64, f64)> {
+        let rates = self.disk_rounds(under_way, |point| Some(point.per_second));
+        (rates.len() > 1).then(|| (rates[0], rates[rates.len() - 1]))
+    }
+
+    /// The same by the mean sync.
+    fn disk_mean(&self, under_way: u32) -> Option<f64> {
+        let rates = self.disk_rounds(under_way, |point| point.per_second_mean);
+        summary(rates.into_iter().map(Figure::Value)).median.value()
     }
 
     /// Round trips per second with `under_way` clients.
@@ -136,7 +194,7 @@ impl Limits {
 
     /// The least seconds that any write and its sync took.
     fn quickest_sync(&self) -> Option<f64> {
-        let quickest = self.appends.iter().filter_map(|point| point.quickest_us);
+        let quickest = self.appends.iter().flatten().filter_map(|point| point.quickest_us);
         quickest.min_by(f64::total_cmp).map(|micros| micros / 1e6)
     }
 
@@ -146,15 +204,25 @@ impl Limits {
         let quicker = self.quickest_sync().is_some_and(|quickest| seconds_each < quickest);
         let share = |limit: Option<f64>, quicker_than_any_sync| {
             let per_second = limit?;
-            Some(Share { per_second, share: throughput / per_second, quicker_than_any_sync })
+            Some(Share {
+                per_second,
+                per_second_range: None,
+                per_second_mean: None,
+                share: throughput / per_second,
+                quicker_than_any_sync,
+            })
         };
-        let here = self.started(&of.system).is_some();
+        let disk = share(self.disk(under_way).filter(|_| self.waits_for_disk(&of.system)), quicker);
         Bound {
             system: of.system.clone(),
             clients,
             under_way,
             throughput,
-            disk: share(self.disk(under_way).filter(|_| here), quicker),
+            disk: disk.map(|disk| Share {
+                per_second_range: self.disk_range(under_way),
+                per_second_mean: self.disk_mean(under_way),
+                ..disk
+            }),
             // Operations of one connection share round trips, and none were measured so.
             loopback: share(self.loopback(under_way).filter(|_| load.in_flight == 1), false),
         }
@@ -222,7 +290,15 @@ pub(super) fn lines(of: &Comparison) -> Vec<String> {
             } else {
                 String::new()
             };
-            format!("{}{verb} {}{at}", bound.system, percent(share.share))
+            let reached = match share.per_second_range {
+                Some((least, most)) => {
+                    let (low, high) = (bound.throughput / most, bound.throughput / least);
+                    let (low, high) = (percent(low), percent(high));
+                    if low == high { low } else { format!("{low} to {high}") }
+                }
+                None => percent(share.share),
+            };
+            format!("{}{verb} {reached}{at}", bound.system)
         });
         and(&each.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())
     };
@@ -233,15 +309,25 @@ pub(super) fn lines(of: &Comparison) -> Vec<String> {
         let what = if several {
             format!("with as many clients (appends of {appends}, all of them sharing each sync)")
         } else {
+            let rates = match share.per_second_range {
+                Some((least, most)) => format!(
+                    "{} to {}",
+                    count_text(least.round() as u64),
+                    per_second(most, "appends")
+                ),
+                None => per_second(share.per_second, "appends"),
+            };
+            let mean = share.per_second_mean.map_or_else(String::new, |mean| {
+                format!(" by the median sync, {} by the mean", count_text(mean.round() as u64))
+            });
             format!(
-                "with {} ({} of {appends}, all of them sharing each sync)",
+                "with {} ({rates} of {appends}{mean}, all of them sharing each sync)",
                 clients(first.under_way),
-                per_second(share.per_second, "appends"),
             )
         };
         lines.push(format!("{} of what this disk can commit {what}", reached(&disk)));
         let beyond = on_disk().filter(|(_, share)| share.share > 1.0);
-        lines.extend(beyond.map(|(bound, share)| limits.beyond(&bound.system, share)));
+        lines.extend(beyond.map(|(bound, share)| Limits::beyond(&bound.system, share)));
         let syncs_everywhere = |name: &&str| {
             limits.started(name).is_some_and(|one| {
                 one.nodes > 1 && one.acknowledged_in == Some(Acknowledged::MajorityDisks)
@@ -261,6 +347,7 @@ pub(super) fn lines(of: &Comparison) -> Vec<String> {
             ));
         }
     }
+    lines.extend(limits.not_held(of));
     let loopback: Vec<(&Bound, Share)> =
         best.iter().filter_map(|bound| Some((bound, bound.loopback?))).collect();
     if let Some((first, share)) = loopback.first() {

@@ -128,6 +128,7 @@ pub(crate) fn floor(clients: &[u32]) -> Floor {
     let appends = |&clients: &u32| FloorAppends {
         clients,
         per_second: 400.0 * f64::from(clients),
+        per_second_mean: None,
         quickest_us: Some(1000.0),
     };
     let round_trips = |&clients: &u32| FloorRoundTrips {
@@ -211,6 +212,7 @@ pub(crate) trait Trials: AsRecord {
             said: Vec::new(),
             generator_cpus: Vec::new(),
             found: None,
+            floor_appends: Vec::new(),
         });
         record.trials.last_mut().expect("it was just pushed")
     }

@@ -147,6 +147,7 @@ pub(crate) fn floor() -> Floor {
             .map(|clients| FloorAppends {
                 clients,
                 per_second: 2400.0 * f64::from(clients).powf(0.4),
+                per_second_mean: None,
                 quickest_us: Some(310.0),
             })
             .to_vec(),

@@ -100,7 +100,9 @@ fn limit(of: &Comparison) -> Option<(&'static str, f64)> {
     // A sweep has a limit for each of its stages; its own chart shows them.
     let [clients] = of.load.clients.as_slice() else { return None };
     let (limits, under_way) = (of.limits.as_ref()?, clients.saturating_mul(of.load.in_flight));
-    let disk = limits.disk(under_way).map(|rate| ("durable appends to this disk", rate));
+    let waits = limits.any_waits_for_disk(of.contenders.iter().map(|one| one.system.as_str()));
+    let disk = limits.disk(under_way).filter(|_| waits);
+    let disk = disk.map(|rate| ("durable appends to this disk", rate));
     let loopback = limits.loopback(under_way);
     disk.or(loopback.map(|rate| ("loopback round trips to a server that does nothing", rate)))
 }
@@ -138,6 +140,18 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
     if let Some((_, value)) = floor.as_ref().filter(|(_, value)| *value <= axis.high()) {
         svg.line("floor", axis.at(*value), 0.0, axis.at(*value), bottom);
     }
+    // From the slowest round's disk to the quickest's.
+    let range = floor.as_ref().filter(|(what, _)| what.contains("disk")).and_then(|_| {
+        let [clients] = of.load.clients.as_slice() else { return None };
+        of.limits.as_ref()?.disk_range(clients.saturating_mul(of.load.in_flight))
+    });
+    if let Some((least, most)) = range.filter(|(_, most)| *most <= axis.high()) {
+        for end in [least, most] {
+            svg.line("floor", axis.at(end), 0.0, axis.at(end), bottom);
+        }
+        svg.line("floor", axis.at(least), 1.0, axis.at(most), 1.0);
+        svg.line("floor", axis.at(least), bottom - 1.0, axis.at(most), bottom - 1.0);
+    }
     let mut notes = Vec::new();
     let mut told = Vec::new();
     for (place, one) in of.contenders.iter().enumerate() {
@@ -154,7 +168,11 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
         }
     }
     if let Some((what, value)) = &floor {
-        let text = Quantity::ThroughputMean.text(Figure::Value(*value));
+        let rate = |value: f64| Quantity::ThroughputMean.text(Figure::Value(value));
+        let text = match range {
+            Some((least, most)) => format!("{} to {}", rate(least), rate(most)),
+            None => rate(*value),
+        };
         if *value <= axis.high() {
             notes.push(format!("The machine's own limit, {what}: {text}/s."));
         } else {
