@@ -9,6 +9,8 @@
 //!
 //! Not here: who measures (the engine), how it is shown (`report`).
 
+mod stalls;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +22,8 @@ use crate::histogram::{Latencies, PackedLatencies};
 use crate::ranked::Ranked;
 use crate::staleness::Staleness;
 use crate::units;
+
+pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
 
 /// Why an operation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -100,24 +104,6 @@ pub struct Silence {
     /// When it began, in seconds since measuring began.
     pub from: f64,
     /// How long it was, in seconds; at least [`SILENCE_MIN`].
-    pub seconds: f64,
-}
-
-/// Shorter times in which a thread of the generator stood still are in `timer_lag` and `slip` alone.
-pub const STALL_MIN: Duration = Duration::from_millis(100);
-
-/// How many stalls of the generator are kept, the longest of them.
-pub const STALLS_MAX: usize = 100;
-
-/// A time in which a thread of the generator stood still: it woke so much later than it had asked to,
-/// or was held up at its work.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct GeneratorStall {
-    /// Which thread, from 0.
-    pub thread: u32,
-    /// When it ought to have gone on, in seconds since measuring began.
-    pub from: f64,
-    /// How much later it did, in seconds; at least [`STALL_MIN`].
     pub seconds: f64,
 }
 
@@ -558,17 +544,6 @@ impl Measurement {
         Some((counts().min()?, counts().max()?))
     }
 
-    /// The thread of the generator that stood still for longest, and how long all its stalls were
-    /// together; `None` where none did.
-    pub fn most_stalled(&self) -> Option<(u32, Duration)> {
-        let mut by_thread: BTreeMap<u32, f64> = BTreeMap::new();
-        for stall in &self.stalls {
-            *by_thread.entry(stall.thread).or_default() += stall.seconds;
-        }
-        let (thread, seconds) = by_thread.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        Some((thread, Duration::try_from_secs_f64(seconds).unwrap_or_default()))
-    }
-
     /// All operations' figures as one.
     pub fn total(&self) -> OperationFigures {
         let mut total = OperationFigures::default();
@@ -689,15 +664,6 @@ pub fn longest(silences: &mut Vec<Silence>) {
         silences.truncate(SILENCES_MAX);
     }
     silences.sort_by(|a, b| a.from.total_cmp(&b.from));
-}
-
-/// Keeps the [`STALLS_MAX`] longest, in order of time.
-pub fn longest_stalls(stalls: &mut Vec<GeneratorStall>) {
-    if stalls.len() > STALLS_MAX {
-        stalls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-        stalls.truncate(STALLS_MAX);
-    }
-    stalls.sort_by(|a, b| a.from.total_cmp(&b.from));
 }
 
 #[cfg(test)]
