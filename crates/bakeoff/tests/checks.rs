@@ -228,7 +228,7 @@ fn a_delay_shows_in_latency() {
 #[test]
 fn a_tenth_of_answers_delayed_shows_in_the_tail_alone() {
     let options = "delay: 300ms, delay-share: 5%";
-    let run = canary(options, GETS, "{clients: 8, stop: {operations: 600}}");
+    let run = canary(options, GETS, "{clients: 16, stop: {operations: 1200}}");
     assert!(run.figure("response_p99_ms") >= 280.0, "{}", run.trial());
     assert!(run.figure("response_p50_ms") < 250.0, "{}", run.trial());
 }
@@ -246,7 +246,8 @@ fn a_server_that_dies_shows_as_errors_and_as_time_without_connection() {
     let disconnected = run.figure("disconnected_seconds");
     assert!((2.0..17.0).contains(&disconnected), "{disconnected}");
     // The time is not lost from the picture: the slowest response is a whole timeout.
-    assert!(run.figure("response_max_ms") >= 490.0, "{}", run.trial());
+    let slowest = run.trial()["figures"]["at_least"]["response_max_ms"].as_f64();
+    assert!(slowest.is_some_and(|slowest| slowest >= 490.0), "{}", run.trial());
 }
 
 #[test]
@@ -268,5 +269,7 @@ fn an_answer_that_does_not_come_in_time_is_a_timeout() {
     let run = canary(options, GETS, "{clients: 4, stop: {operations: 60}, timeout: 300ms}");
     assert!(run.figure("errors_timeout") >= 1.0, "{}", run.trial());
     assert_eq!(run.figure("requests_verified") + run.figure("errors_timeout"), 60.0);
-    assert!(run.figure("response_max_ms") >= 300.0, "a timeout is as slow as it had waited");
+    let slowest = run.trial()["figures"]["at_least"]["response_max_ms"].as_f64();
+    let waited = slowest.is_some_and(|slowest| slowest >= 300.0);
+    assert!(waited, "a timeout is as slow as it had waited: {}", run.trial());
 }

@@ -29,6 +29,8 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
     let differing: Vec<(&str, &str)> = rows
         .iter()
         .filter(|row| ["matters", "decides"].contains(&text(&row["weight"])))
+        // How long answers wait in the generator differs from trial to trial, as what else runs here.
+        .filter(|row| row["what"] != "answers waited in the generator")
         .map(|row| (text(&row["what"]), text(&row["weight"])))
         .collect();
     let expected =
