@@ -27,6 +27,7 @@ mod kv;
 mod load;
 mod manifests;
 mod messages;
+mod neighbours;
 mod progress;
 mod rendering;
 mod run;

@@ -1,7 +1,6 @@
 //! One trial: launch, ready, fill, load, audit, crash, audit again, stop.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,15 +8,12 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::check::{self, Audit, CheckName, Verdict};
 use bakeoff_core::divide;
-use bakeoff_core::observed::Observed;
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Freshness, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried};
 use bakeoff_core::staleness::Staleness;
-use bakeoff_core::study::{
-    self, Arrivals, Clusters, Find, Kill, Load, Operation, Stop, Study, Workload,
-};
+use bakeoff_core::study::{Arrivals, Clusters, Find, Kill, Load, Operation, Stop, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
 
@@ -36,6 +32,7 @@ use crate::host::ports::Allocator;
 use crate::host::{LimitsApplied, Process, logs, machine, usage};
 use crate::kv::{Ages, Keyed, Reading, Source};
 use crate::messages::Messages;
+use crate::neighbours;
 use crate::split::{self, Split};
 use crate::systems::{Access, KvLoad, Told};
 use crate::tls;
@@ -150,7 +147,10 @@ pub(crate) fn run(
         let cpus = machine::cpus_online().unwrap_or(0);
         check(CheckName::Steal, check::machine::steal(&observed.machine, cpus, load.from, load.to));
         let asked = contender.asked;
-        check(CheckName::Neighbours, neighbours(stand, asked, &observed, &windows));
+        check(
+            CheckName::Neighbours,
+            neighbours::check(stand.study, stand.shared_machine, asked, &observed, &windows),
+        );
     }
     if !record.stages.is_empty() {
         let load = by_name(&stand.study.loads, &trial.load, |load| &load.name);
@@ -180,33 +180,6 @@ pub(crate) fn run(
         throw_data_away(&home);
     }
     record
-}
-
-/// Whether others had the machine's CPUs, as far as that can be told.
-fn neighbours(
-    stand: &Stand<'_>,
-    asked: &study::System,
-    observed: &Observed,
-    windows: &[(f64, f64)],
-) -> Verdict {
-    if stand.shared_machine {
-        return Verdict::NotChecked("others work on this machine, as bakeoff was told".to_owned());
-    }
-    let is_here = |one: &study::Endpoint| match one.host.trim_matches(['[', ']']).parse::<IpAddr>()
-    {
-        Ok(address) => address.is_loopback() || address.is_unspecified(),
-        Err(_) => one.host == "localhost",
-    };
-    if asked.endpoints.iter().any(is_here) {
-        return Verdict::NotChecked(
-            "servers that bakeoff did not start are on this machine, and their CPU time cannot be told \
-             from others'"
-                .to_owned(),
-        );
-    }
-    let cpus = machine::cpus_online().unwrap_or(0);
-    let share_max = check::machine::neighbours_max(stand.study);
-    check::machine::neighbours(observed, windows, cpus, share_max)
 }
 
 /// Why a trial did not go on.
@@ -707,7 +680,7 @@ fn servers_check(cluster: &Ready) -> Option<Check> {
     } else {
         Verdict::Failed(format!("{} during the load", died.join(", ")))
     };
-    cluster.processes().next().is_some().then(|| Check { name: CheckName::Servers, verdict })
+    cluster.processes().next().is_some().then_some(Check { name: CheckName::Servers, verdict })
 }
 
 /// Servers that were told something else while they were loaded were not one system.
