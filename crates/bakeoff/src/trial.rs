@@ -11,7 +11,7 @@ use bakeoff_core::divide;
 use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Freshness, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
-use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried};
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::{Arrivals, Clusters, Find, Kill, Load, Operation, Stop, Study, Workload};
 use bakeoff_core::units::count_text;
@@ -381,7 +381,9 @@ impl Attempt<'_, '_> {
             ));
         };
         let clients = load.clients_on(&self.trial.system).first().copied().unwrap_or(1);
-        let mut search = Search::new(first).not_below(DUE_MIN / time.as_secs_f64());
+        let by_chance = matches!(load.arrivals, Arrivals::Poisson { .. });
+        let least = least_rate(&objective, time, by_chance).max(DUE_MIN / time.as_secs_f64());
+        let mut search = Search::new(first).not_below(least);
         let mut first_ticket = 0;
         loop {
             let (rate, confirming) = match search.next() {

@@ -135,13 +135,13 @@ fn a_condition_that_holds_ends_with_1_and_one_that_does_not_with_0() {
     let canary = Canary::with_value(SLOW);
     let url = canary.url("/kv/key");
     let with = |condition: &str| load(&[&url, "-n", "100", "-c", "2", "--fail-if", condition]);
-    let shown = with("p99 > 4ms").ends_with(1).stdout;
-    assert!(shown.contains("\nFAILED: --fail-if `p99 > 4ms`: p99 is "), "{shown}");
-    let shown = with("p99 > 1h").ends_with(0).stdout;
-    assert!(shown.contains("\nvalid\npassed: --fail-if `p99 > 1h`: p99 is "), "{shown}");
+    let shown = with("p90 > 4ms").ends_with(1).stdout;
+    assert!(shown.contains("\nFAILED: --fail-if `p90 > 4ms`: p90 is "), "{shown}");
+    let shown = with("p90 > 1h").ends_with(0).stdout;
+    assert!(shown.contains("\nvalid\npassed: --fail-if `p90 > 1h`: p90 is "), "{shown}");
     with("errors > 0").ends_with(0);
-    let shown = with("slip p99 < 1h").ends_with(1).stdout;
-    assert!(shown.contains("slip p99 is unknown"), "no figure, no pass: {shown}");
+    let shown = with("slip p90 < 1h").ends_with(1).stdout;
+    assert!(shown.contains("slip p90 is unknown"), "no figure, no pass: {shown}");
 }
 
 #[test]
@@ -300,6 +300,8 @@ fn bad_input_ends_with_2_and_says_where() {
     bad(&[url, "-c", "10", "-n", "5"], &["10 clients cannot share 5 requests", "hint: "]);
     bad(&[url, "--fail-if", "p99 > 20"], &["did you mean `20s`?", "\n        ^^"]);
     bad(&[url, "--arrivals", "poisson"], &["--rate"]);
+    let few = [url, "--find-max", "--slo", "p99.9 < 20ms", "--rate", "50"];
+    bad(&few, &["needs 10,000 requests, and the first try has 250", "hint: "]);
     bad(&[url, "--find-max"], &["--slo"]);
     bad(&[url, "-H", "no colon"], &["`--header`"]);
     bad(&["--targets", "/nowhere"], &["cannot read the targets file `/nowhere`"]);

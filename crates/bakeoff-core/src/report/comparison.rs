@@ -196,6 +196,21 @@ impl TrialFigures {
         let in_time = self.number_of(Quantity::ThroughputMean) * self.number_of(Quantity::Seconds);
         in_time >= KEPT_UP * self.number_of(Quantity::Requests)
     }
+
+    /// Whether more than 1 % of what was due was answered after the window or never sent, besides what
+    /// is under way at any time (by Little's law): then it queued, for longer and longer.
+    fn fell_behind(&self) -> bool {
+        let (requests, seconds) =
+            (self.number_of(Quantity::Requests), self.number_of(Quantity::Seconds));
+        let in_time = self.number_of(Quantity::ThroughputMean) * seconds;
+        let unsent = self.number_of(Quantity::ErrorsOf(ErrorKind::Unsent));
+        let late = self.number_of(Quantity::Verified) - in_time + unsent;
+        let service = self
+            .number_of(Quantity::OfSuccesses(figures::Point::P50))
+            .min(self.get(Quantity::Service(figures::Point::P50)).value().unwrap_or(f64::INFINITY));
+        let under_way = (requests / seconds.max(f64::MIN_POSITIVE) * service / 1e3).ceil() + 1.0;
+        late - under_way > (1.0 - KEPT_UP) * requests
+    }
 }
 
 fn tried(stage: &StageRecord) -> Option<(Tried, Figures)> {
@@ -223,6 +238,11 @@ impl Contender {
     /// One quantity over the valid trials.
     pub(super) fn summary(&self, quantity: Quantity) -> Summary {
         stats::summary(self.valid().map(|trial| trial.get(quantity)))
+    }
+
+    /// Whether it fell behind what an open load offered, in any valid trial.
+    pub(super) fn fell_behind(&self) -> bool {
+        self.valid().any(TrialFigures::fell_behind)
     }
 
     /// What a table shows for it.
@@ -593,13 +613,28 @@ impl Comparison {
             }
             None => LedBy::Throughput,
         };
-        Judgement::all(&ranked, for_what, seed)
+        Judgement::all(&ranked, for_what, open && self.load.find.is_none(), seed)
     }
 
     pub(super) fn findings(&self) -> Vec<String> {
         let place = self.place();
+        let open = self.is_open() && self.load.find.is_none();
+        let behind = |one: &Contender| {
+            (open && one.fell_behind()).then(|| {
+                format!(
+                    "{} fell behind what was offered under {place}: its response times grow for as \
+                     long as the load lasts, and are not judged",
+                    one.system
+                )
+            })
+        };
+        let of_one = |one: &Contender| one.findings(&place).into_iter().chain(behind(one));
         let order = self.position.as_ref().and_then(|position| position.finding(&place));
-        self.contenders.iter().flat_map(|one| one.findings(&place)).chain(order).collect()
+        self.contenders
+            .iter()
+            .flat_map(|one| of_one(one).collect::<Vec<_>>())
+            .chain(order)
+            .collect()
     }
 
     /// Whether clients read.

@@ -112,8 +112,14 @@ pub(super) enum JudgedAs {
 }
 
 impl Judgement {
-    /// Every pair of those that take part, under each judged quantity that any of them has.
-    pub(super) fn all(contenders: &[&Contender], led_by: LedBy, seed: u64) -> Vec<Self> {
+    /// Every pair of those that take part, under each judged quantity that any of them has. `open`:
+    /// operations were due at one rate, whether or not a system kept up.
+    pub(super) fn all(
+        contenders: &[&Contender],
+        led_by: LedBy,
+        open: bool,
+        seed: u64,
+    ) -> Vec<Self> {
         let mut judgements = Vec::new();
         let (mut questions, mut all_rounds) = (Vec::new(), Vec::new());
         let leading = led_by.quantity();
@@ -129,6 +135,7 @@ impl Judgement {
                         Quantity::ThroughputMean if kept_up => {
                             Some("both kept up with what was offered".to_owned())
                         }
+                        Quantity::Response(_) if open => behind(a, b),
                         _ => None,
                     };
                     let (rounds, not_comparable) = match rounds(a, b, quantity) {
@@ -309,6 +316,15 @@ pub(super) fn what(quantity: Quantity) -> String {
         Quantity::MemorySum => "servers' memory".to_owned(),
         other => other.label(),
     }
+}
+
+/// Why response times of an open load are not compared, where one of two did not keep up.
+fn behind(a: &Contender, b: &Contender) -> Option<String> {
+    let behind = [a, b].into_iter().find(|one| one.fell_behind())?;
+    Some(format!(
+        "{} fell behind what was offered, and its response times grow for as long as the load lasts",
+        behind.system
+    ))
 }
 
 /// Which of two figures is better.

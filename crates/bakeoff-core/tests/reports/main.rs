@@ -10,6 +10,7 @@ mod large;
 mod method;
 mod noticed;
 mod old_records;
+mod reached;
 mod searched;
 
 use std::collections::BTreeMap;

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
 use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::search::least_rate;
 use bakeoff_core::study::Stop;
+use bakeoff_core::units::count_text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -46,7 +48,7 @@ pub(super) struct Asked {
     pub(super) course: Course,
     pub(super) fail_if: Vec<Condition>,
     drive: Drive,
-    spacing: Spacing,
+    pub(super) spacing: Spacing,
 }
 
 /// The rates of a load, one after the other.
@@ -110,7 +112,50 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
     };
     let settings = settings(&plan, &drive, &course, spacing);
     let fail_if = conditions("--fail-if", &args.fail_if)?;
+    check_samples(&course, &fail_if, &drive, spacing)?;
     Ok(Asked { plan, settings, course, fail_if, drive, spacing })
+}
+
+/// A percentile that the load has too few requests for would be found unknown, after the load's time.
+fn check_samples(
+    course: &Course,
+    fail_if: &[Condition],
+    drive: &Drive,
+    spacing: Spacing,
+) -> Result<(), Failure> {
+    let rate = match course {
+        Course::FindMax { first, .. } => Some(*first),
+        Course::Rate(rate) => Some(*rate),
+        Course::Ramp(ramp) => Some(f64::midpoint(ramp.from, ramp.to)),
+        Course::Steps(rates) => Some(rates.iter().sum()),
+        Course::Closed => None,
+    };
+    let (had, what) = match (drive.stop, rate) {
+        (Stop::Operations(count), _) => (count as f64, "the load"),
+        (Stop::After(time), Some(rate)) if matches!(course, Course::FindMax { .. }) => {
+            (rate * time.as_secs_f64(), "the first try")
+        }
+        (Stop::After(time), Some(rate)) => (rate * time.as_secs_f64(), "the load"),
+        (Stop::After(_), None) => return Ok(()),
+    };
+    let objective = match course {
+        Course::FindMax { objective, .. } => objective.as_slice(),
+        _ => &[],
+    };
+    let slo = objective.iter().map(|one| ("--slo", one));
+    for (flag, condition) in slo.chain(fail_if.iter().map(|one| ("--fail-if", one))) {
+        let one = Duration::from_secs(1);
+        let by_chance = spacing == Spacing::Poisson && matches!(drive.stop, Stop::After(_));
+        let needed = least_rate(std::slice::from_ref(condition), one, by_chance).ceil();
+        if had < needed {
+            let (needed, had) = (count_text(needed as u64), count_text(had as u64));
+            return Err(bad(
+                format!("`{flag}`: `{condition}` needs {needed} requests, and {what} has {had}"),
+                "ask for a lower percentile, or load for longer or at a higher rate",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A client stays with one server, so that each server needs one.
@@ -506,10 +551,22 @@ mod tests {
     fn a_search_needs_an_objective_and_an_objective_a_search() {
         wrong(&[URL, "--find-max"], &["--slo"]);
         wrong(&[URL, "--slo", "p99 < 1s"], &["--find-max"]);
-        let search = asked(&[URL, "--find-max", "--slo", "p99 < 20ms", "--rate", "50"]);
-        let objective = vec!["p99 < 20ms".parse().unwrap()];
+        let search = asked(&[URL, "--find-max", "--slo", "p90 < 20ms", "--rate", "50"]);
+        let objective = vec!["p90 < 20ms".parse().unwrap()];
         assert_eq!(search.course, Course::FindMax { first: 50.0, objective });
         assert_eq!(search.settings.length, Length::Time(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_percentile_that_the_load_has_too_few_requests_for_is_refused() {
+        let search = [URL, "--find-max", "--slo", "p99.9 < 20ms", "--rate", "50", "--for", "5s"];
+        wrong(&search, &["`--slo`: `p99.9 < 20ms` needs 10,000 requests", "first try has 250"]);
+        wrong(&[URL, "-n", "412", "--fail-if", "p99 > 1s"], &["needs 1,000", "the load has 412"]);
+        let few = [URL, "--rate", "10", "--for", "9s", "--fail-if", "service p90 > 1s"];
+        wrong(&few, &["needs 100 requests, and the load has 90"]);
+        asked(&[URL, "--steps", "60,40", "--for", "1s", "--fail-if", "p90 > 1s"]);
+        asked(&[URL, "--for", "1s", "--fail-if", "p99.99 > 1s"]); // nobody knows how many
+        asked(&[URL, "-n", "400", "--fail-if", "max > 1s"]);
     }
 
     #[test]

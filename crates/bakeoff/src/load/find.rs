@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use bakeoff_core::condition::{Condition, Figures};
-use bakeoff_core::schedule::Pace;
-use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, longest};
+use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate, longest};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::{duration_text, rate_text};
 
@@ -90,7 +90,13 @@ pub(super) fn run(
         let most = duration_text(longest(time, drive.warmup));
         loader.messages.step(&format!("the search takes {most} at most, mostly a third of that"));
     }
-    let mut search = Search::new(first);
+    let mut search = match drive.stop {
+        Stop::After(time) => {
+            let by_chance = loader.asked.spacing == Spacing::Poisson;
+            Search::new(first).not_below(least_rate(objective, time, by_chance))
+        }
+        Stop::Operations(_) => Search::new(first),
+    };
     let mut tries: Vec<Try> = Vec::new();
     let ended = loop {
         let (rate, confirming) = match search.next() {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::systems::ReadSystem;
 use crate::condition::Condition;
+use crate::search::least_rate;
 use crate::study::fields::{self, CLIENTS, STAGES_MAX};
 use crate::study::reading::{Fields, suggest, text, whole, word};
 use crate::study::tree::{At, Entry, Mistaken, Node, Value};
 use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets};
-use crate::units::shown;
+use crate::units::{count_text, duration_text, rate_text, shown};
 
 /// The longest load, in seconds.
 const LONGEST: f64 = 24.0 * 3600.0;
@@ -181,11 +182,46 @@ fn find(
     for item in items {
         let Some(written) = text(mistaken, "objective", item) else { continue };
         match written.parse::<Condition>() {
-            Ok(_) => objective.push(written),
+            Ok(condition) => {
+                sample(mistaken, load, &condition, arrivals, stop, item);
+                objective.push(written);
+            }
             Err(why) => mistaken.add(&item.at, format!("`objective`: {why}")),
         }
     }
     (objective.len() == items.len()).then_some(Some(Find { objective }))
+}
+
+/// A try must have the operations that a percentile needs.
+fn sample(
+    mistaken: &mut Mistaken<'_>,
+    load: &Fields<'_>,
+    condition: &Condition,
+    arrivals: Option<Arrivals>,
+    stop: Option<Stop>,
+    item: &Node,
+) {
+    let (Some(arrivals), Some(Stop::After(time))) = (arrivals, stop) else { return };
+    let Some(rate) = arrivals.rate() else { return };
+    let by_chance = matches!(arrivals, Arrivals::Poisson { .. });
+    let least = least_rate(std::slice::from_ref(condition), time, by_chance);
+    if rate < least {
+        let had = count_text((rate * time.as_secs_f64()) as u64);
+        let needed = count_text((least * time.as_secs_f64()).ceil() as u64);
+        let what = format!(
+            "`{condition}` needs {needed} operations, and a try of {} has {had}: {} for {}",
+            load.what,
+            rate_text(rate),
+            duration_text(time)
+        );
+        let longer = Duration::from_secs_f64((least * time.as_secs_f64() / rate).ceil());
+        let hint = format!(
+            "try each rate for {} or longer, begin at {} or more, or ask for a lower percentile",
+            duration_text(longer),
+            rate_text(least.ceil())
+        );
+        mistaken.hint(&item.at, what, hint);
+    }
 }
 
 /// Which nodes are asked: one word for all operations, or one each for writes and reads.

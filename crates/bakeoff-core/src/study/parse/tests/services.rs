@@ -140,7 +140,7 @@ fn options_that_belong_together_may_stand_together() {
 #[test]
 fn a_rate_can_be_looked_for() {
     let load =
-        "clients: 4, rate: 100/s, stop: {after: 5s}, find: {objective: [p99 < 50ms, errors < 1%]}";
+        "clients: 4, rate: 200/s, stop: {after: 5s}, find: {objective: [p99 < 50ms, errors < 1%]}";
     let study = service(WEB, PAGES, load).unwrap();
     assert_eq!(study.loads[0].find.as_ref().unwrap().objective, ["p99 < 50ms", "errors < 1%"]);
     let check = |load: &str, said: &str| refused(WEB, PAGES, load, &[said]);
@@ -148,6 +148,15 @@ fn a_rate_can_be_looked_for() {
     let by_count = "clients: 4, rate: 9/s, stop: {operations: 5}, find: {objective: p99 < 1s}";
     check(by_count, "looks for a rate and ends by a count");
     check("clients: 4, rate: 9/s, stop: {after: 1s}, find: {objective: fast}", "`objective`:");
+    let few =
+        "clients: 4, rate: 100/s, stop: {after: 5s}, find: {objective: [p50 < 1s, p99 < 50ms]}";
+    check(
+        few,
+        "`p99 < 50ms` needs 1,000 operations, and a try of load `steady` has 500: 100/s for 5s",
+    );
+    check(few, "try each rate for 10s or longer, begin at 200/s or more");
+    let by_chance = few.replace("100/s", "205/s, arrivals: poisson");
+    check(&by_chance, "needs 1,095 operations, and a try of load `steady` has 1,025");
 }
 
 #[test]
