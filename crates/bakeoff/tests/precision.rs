@@ -207,7 +207,7 @@ fn in_a_closed_load_a_standstill_is_seen_once_by_each_client() {
 #[test]
 fn an_open_load_tells_how_late_it_sent_and_a_closed_one_has_no_schedule() {
     let canary = Canary::start("--truth constant:1ms");
-    let open = Loaded::load(&canary, "--rate 500/s --clients 20 --for 1s");
+    let open = Loaded::load(&canary, "--rate 500/s --clients 20 --for 3s");
     let slip = |name: &str| open.result["slip"][name].as_f64().expect(name);
     let told = [slip("p50_us"), slip("p99_us"), slip("max_us")];
     assert!(told.is_sorted(), "{told:?}");

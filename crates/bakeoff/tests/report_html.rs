@@ -192,7 +192,8 @@ fn a_large_page_opens_without_a_word_on_the_console() {
     assert!(took < LOADED_WITHIN_MS, "{took} ms");
     let sections = browser.ask("[...document.querySelectorAll('section')].map(one => one.id)");
     let expected = [
-        "systems", "fairness", "judged", "clients", "latency", "time", "trials", "machine", "data",
+        "systems", "fairness", "judged", "clients", "latency", "time", "trials", "machine",
+        "method", "data",
     ];
     assert_eq!(sections, json!(expected));
     // Each section has something in it that takes room, each chart a name and a description.
