@@ -30,6 +30,7 @@ mod messages;
 mod neighbours;
 mod progress;
 mod rendering;
+mod routes;
 mod run;
 mod run_folder;
 mod split;

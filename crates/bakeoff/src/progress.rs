@@ -167,6 +167,7 @@ mod tests {
     fn the_time_left_is_learned() {
         let mut study = load_study("demo").unwrap();
         study.trials = 2;
+        study.loads[0].warmup = Duration::ZERO;
         let order = plan::plan(&study, 1);
         let mut progress = Progress::new(&study, &[]);
         let nominal = AROUND_A_LOAD + Duration::from_secs(2);
@@ -180,6 +181,7 @@ mod tests {
     #[test]
     fn another_load_is_expected_to_take_as_much_longer_than_it_says() {
         let mut study = load_study("demo").unwrap();
+        study.loads[0].warmup = Duration::ZERO;
         let mut longer = study.loads[0].clone();
         (longer.name, longer.stop) = ("longer".into(), Stop::After(Duration::from_secs(16)));
         study.loads.push(longer);

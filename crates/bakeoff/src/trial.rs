@@ -12,7 +12,6 @@ use bakeoff_core::plan::{self, Trial};
 use bakeoff_core::record::{Check, Freshness, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::schedule;
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
-use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::{Arrivals, Clusters, Find, Kill, Load, Operation, Stop, Study, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
@@ -33,9 +32,9 @@ use crate::host::{LimitsApplied, Process, logs, machine, usage};
 use crate::kv::{Ages, Keyed, Reading, Source};
 use crate::messages::Messages;
 use crate::neighbours;
+use crate::routes::Routes;
 use crate::split::{self, Split};
-use crate::systems::{Access, KvLoad, Told};
-use crate::tls;
+use crate::systems::{KvLoad, Told};
 
 const FILL_CLIENTS_MAX: u32 = 64;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -546,75 +545,6 @@ struct Driven<'a> {
 /// Whether no other stage can follow.
 fn is_over(stage: &StageRecord) -> bool {
     stage.measurement.interrupted || stage.measurement.keys_exhausted
-}
-
-/// The nodes that clients connect to.
-enum Routes {
-    Same(Vec<Access>),
-    /// Writes and reads have their own.
-    Apart {
-        writes: Vec<Access>,
-        reads: Vec<Access>,
-    },
-}
-
-impl Routes {
-    /// Those of a load; an error tells why there are none.
-    fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, String> {
-        let targets = |writes| cluster.targets(load.targets.of(writes));
-        if load.targets.is_split() && divide::divides(workload) {
-            return Ok(Self::Apart { writes: targets(true)?, reads: targets(false)? });
-        }
-        targets(workload.writes()).map(Self::Same)
-    }
-
-    /// From here on no connection takes up a TLS session that another one had; or only those of
-    /// the load, since who looked whether a node is ready is none of its clients.
-    fn sessions(&mut self, resumed: bool) {
-        let nodes = match self {
-            Self::Same(nodes) => nodes.iter_mut().chain([].iter_mut()),
-            Self::Apart { writes, reads } => writes.iter_mut().chain(reads.iter_mut()),
-        };
-        for tls in nodes.filter_map(|node| node.target.tls.as_mut()) {
-            tls.config = match resumed {
-                true => tls::with_sessions_of_its_own(&tls.config),
-                false => tls::without_resumption(&tls.config),
-            };
-        }
-    }
-
-    /// Those that writes go to.
-    fn to_write_to(&self) -> &[Access] {
-        match self {
-            Self::Same(nodes) => nodes,
-            Self::Apart { writes, .. } => writes,
-        }
-    }
-
-    /// Each once, in the order in which a measurement tells of them.
-    fn all(&self) -> Vec<&Access> {
-        match self {
-            Self::Same(nodes) => nodes.iter().collect(),
-            Self::Apart { writes, reads } => {
-                let is_new = |node: &&Access| writes.iter().all(|one| one.name != node.name);
-                writes.iter().chain(reads.iter().filter(is_new)).collect()
-            }
-        }
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.all().into_iter().map(|node| node.name.clone()).collect()
-    }
-
-    /// Puts names where the engine has addresses.
-    fn name(&self, staleness: &mut [Staleness]) {
-        for of in staleness {
-            let is_it = |node: &&&Access| node.target.address.to_string() == of.node;
-            if let Some(node) = self.all().iter().find(is_it) {
-                of.node.clone_from(&node.name);
-            }
-        }
-    }
 }
 
 /// What a study calls by this name; that there is one was checked when the study was read.
