@@ -493,6 +493,9 @@ impl Comparison {
             one.judgements = one.judged(mix64(record.header.seed ^ place));
             one.limits = Limits::of(record, one);
         }
+        let mut judgements: Vec<&mut Judgement> =
+            all.iter_mut().flat_map(|one| &mut one.judgements).collect();
+        Judgement::hold_in_report(&mut judgements);
         let count = all.len();
         for one in &mut all {
             one.position = Position::of(one, count);

@@ -33,6 +33,7 @@ pub fn json(report: &Report) -> Value {
         "scale": study.scale,
         "sentence": report.sentence,
         "sentences": report.sentences,
+        "families": words::families(&report.comparisons),
         "findings": report.findings,
         "fairness": report.fairness,
         "method": report.method.iter().map(demand).collect::<Vec<_>>(),
@@ -90,6 +91,7 @@ fn judgement(of: &Judgement) -> Value {
         "rounds": of.rounds,
         "corrected_for": of.family,
         "verdict": of.verdict_name(),
+        "holds_in_whole_report": of.in_report,
         "p_value_alone": of.answer.map(|answer| answer.p_value),
         "medians_at_worst": of.worst.map(|(a, b)| {
             let at_worst = |value| number(of.quantity, Figure::from(Some(value)));

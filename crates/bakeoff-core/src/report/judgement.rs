@@ -83,6 +83,9 @@ pub(super) struct Judgement {
     pub(super) worst: Option<(f64, f64)>,
     /// What follows.
     pub(super) verdict: JudgedAs,
+    /// Whether a leading claim holds at 5 % for all workloads and loads of the report together; `None`
+    /// of what is no claim, or does not lead.
+    pub(super) in_report: Option<bool>,
 }
 
 /// What a comparison of two systems came to.
@@ -173,6 +176,7 @@ impl Judgement {
                         answer: None,
                         bootstrap,
                         worst: worst.flatten(),
+                        in_report: None,
                         verdict: why.map_or(JudgedAs::TooFew, JudgedAs::NotJudged),
                     });
                 }
@@ -198,6 +202,25 @@ impl Judgement {
             judgement.answer = Some(answer);
         }
         judgements
+    }
+
+    /// Whether it declares a difference.
+    pub(super) fn claims(&self) -> bool {
+        matches!(self.verdict, JudgedAs::Higher | JudgedAs::Lower)
+    }
+
+    /// Finds which leading claims of a report hold with all its leading questions as one family.
+    pub(super) fn hold_in_report(all: &mut [&mut Self]) {
+        let asked: Vec<usize> = (0..all.len())
+            .filter(|&place| all[place].leading && all[place].answer.is_some())
+            .collect();
+        let p_values: Vec<f64> = asked
+            .iter()
+            .filter_map(|&place| all[place].answer.map(|answer| answer.p_value))
+            .collect();
+        for (place, holds) in asked.into_iter().zip(judge::declared_together(&p_values)) {
+            all[place].in_report = all[place].claims().then_some(holds);
+        }
     }
 
     /// The same seen from `a`: what the sentence asks for.

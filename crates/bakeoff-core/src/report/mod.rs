@@ -72,12 +72,14 @@ impl Report {
     /// Computes everything. A record without trials yields a report that says so.
     pub fn new(record: &Record) -> Report {
         let comparisons = Comparison::all(record);
-        let sentences: Vec<String> = comparisons.iter().filter_map(Comparison::sentence).collect();
+        let mut sentences: Vec<String> =
+            comparisons.iter().filter_map(Comparison::sentence).collect();
         let mut findings: Vec<String> = incomplete(record).into_iter().collect();
         let fairness = fairness::sheet(record, &comparisons);
         let method = method::answers(record, &fairness);
         findings.extend(fairness.findings.iter().cloned());
         findings.extend(comparisons.iter().flat_map(Comparison::findings));
+        sentences.extend(words::together(&comparisons));
         let sentence = words::found(&record.header.study, &sentences).join(" ");
         Report {
             header: record.header.clone(),

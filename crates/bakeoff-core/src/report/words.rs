@@ -54,6 +54,36 @@ pub(super) fn found(study: &Study, sentences: &[String]) -> Vec<String> {
     scale.into_iter().chain(nothing).chain(sentences).collect()
 }
 
+/// How many workloads and loads have something judged: each is a family of comparisons.
+pub(super) fn families(of: &[Comparison]) -> usize {
+    let judged = |one: &&Comparison| one.judgements.iter().any(|judged| judged.answer.is_some());
+    of.iter().filter(judged).count()
+}
+
+/// Over how many families claims were drawn, and which hold for all together; `None` for one family,
+/// and where nothing is claimed.
+pub(super) fn together(of: &[Comparison]) -> Option<String> {
+    let families = families(of);
+    let judgements = |one: &Comparison| -> Vec<bool> {
+        one.judgements.iter().filter_map(|judged| judged.in_report).collect()
+    };
+    let claims: usize = of.iter().map(|one| judgements(one).len()).sum();
+    if families < 2 || claims == 0 {
+        return None;
+    }
+    let alone: Vec<String> =
+        of.iter().filter(|one| judgements(one).contains(&false)).map(Comparison::place).collect();
+    let over = format!("over {families} workloads and loads");
+    Some(match alone.as_slice() {
+        [] => format!("drawn {over}; the leading claims hold at 5 % for all of them together"),
+        alone => format!(
+            "drawn {over}; a leading claim under {} holds at 5 % taken by itself, and not for all of \
+             them together",
+            and(alone)
+        ),
+    })
+}
+
 /// When, by what, from which seed.
 pub(super) fn provenance(report: &Report) -> String {
     let header = &report.header;

@@ -160,8 +160,9 @@ pub enum Finding {
     Lower,
     /// Neither is shown.
     NoneShown {
-        /// The true ratio, above 1, that this many trials with this spread would have declared with
-        /// probability [`SEEN_WITH`]; the difference, of [`Scale::Points`].
+        /// The true ratio, above 1, that this many trials would have declared with probability
+        /// [`SEEN_WITH`]; the difference, of [`Scale::Points`]. The spread is taken as an upper bound of
+        /// what it may be, with a confidence of [`SEEN_WITH`] as well: a few trials do not know it.
         would_have_seen: f64,
     },
 }
@@ -351,11 +352,28 @@ fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> 
     } else if high < scale.none() {
         Finding::Lower
     } else {
+        let error = error * student::scatter_bound(freedom, SEEN_QUANTILE);
         let least = student::detectable(critical, freedom, SEEN_QUANTILE) * error;
         Finding::NoneShown { would_have_seen: scale.back(least) }
     };
     let p_value = student::two_sided(mean.abs() / error, freedom);
     Answer { ratio, interval: (low, high), confidence: 1.0 - level, finding, p_value }
+}
+
+/// Whether each of these p-values is declared with all of them as one family, in Holm's steps, so that
+/// any is declared where there is nothing with a probability of at most [`FALSE_ALARMS`].
+pub fn declared_together(p_values: &[f64]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    let mut declared = vec![false; p_values.len()];
+    for (before, place) in order.into_iter().enumerate() {
+        let left = (p_values.len() - before) as f64;
+        if p_values[place] >= FALSE_ALARMS / left {
+            break;
+        }
+        declared[place] = true;
+    }
+    declared
 }
 
 /// The level at which each question is tested. In steps: Holm's method with weights (Holm, 1979). Of the
@@ -520,6 +538,14 @@ mod tests {
         let family = judge(&[clear, short], Correction::Steps);
         assert_eq!(family[1], None);
         assert!((family[0].unwrap().confidence - 0.95).abs() < 1e-12);
+    }
+
+    #[test]
+    fn together_each_step_leaves_more_to_the_rest() {
+        assert_eq!(declared_together(&[0.03, 0.001, 0.02, 0.04]), [false, true, false, false]);
+        assert_eq!(declared_together(&[0.03, 0.001, 0.012]), [true, true, true]);
+        assert_eq!(declared_together(&[0.04]), [true]);
+        assert!(declared_together(&[]).is_empty());
     }
 
     #[test]

@@ -162,3 +162,39 @@ fn an_effect_of_the_place_within_a_round_is_said() {
     assert_eq!(json["found"], false, "{json}");
     assert!(!findings.contains("order within rounds"), "{findings}");
 }
+
+#[test]
+fn the_answer_says_over_how_many_families_it_was_drawn() {
+    // Under a second load nothing but a hint of a difference.
+    let both = |second: f64| {
+        let mut record = run(7, |system, round| {
+            let more = if system == "quick" { 1.1 } else { 1.0 };
+            (1000.0 * more * (1.0 + f64::from(round % 3) / 500.0), None)
+        });
+        let mut load = record.header.study.loads[0].clone();
+        load.name = "second".to_owned();
+        record.header.study.loads.push(load);
+        record.header.study.workloads[0].loads.push("second".to_owned());
+        for mut trial in record.trials.clone() {
+            trial.trial.number += 100;
+            trial.trial.load = "second".to_owned();
+            let round = f64::from(trial.trial.round);
+            let noise = 1.0 + 0.06 * (round - 3.0) / 3.0;
+            let more = if trial.trial.system == "quick" { second * noise } else { 1.0 };
+            let puts = trial.stages[0].measurement.operations.get_mut("put").expect("it has puts");
+            puts.verified_in_window = (4000.0 * more) as u64;
+            record.trials.push(trial);
+        }
+        let report = Report::new(&record);
+        let json = report::json(&report);
+        (json["families"].as_u64(), report.sentence().to_owned())
+    };
+    let (families, said) = both(1.0);
+    assert_eq!(families, Some(2));
+    assert!(
+        said.ends_with(
+            "drawn over 2 workloads and loads; the leading claims hold at 5 % for all of them together."
+        ),
+        "{said}"
+    );
+}
