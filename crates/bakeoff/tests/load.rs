@@ -99,11 +99,8 @@ fn a_generator_that_stands_still_is_told_from_a_server_that_does() {
     assert!(result["response"]["max_us"].as_f64() > Some(130_000.0), "{}", result["response"]);
     let reasons = result["reasons"].to_string();
     let stalls = array(&result["generator"]["stalls"]);
-    if stalls.is_empty() {
-        assert!(!reasons.contains("stood still"), "{reasons}");
-    } else {
-        eprintln!("skipped: the machine held the generator up: {stalls:?}");
-    }
+    // Unless the machine itself held the generator up, which it then says.
+    assert_eq!(reasons.contains("stood still"), !stalls.is_empty(), "{reasons}");
 }
 
 #[test]
