@@ -86,6 +86,7 @@ pub(crate) fn judge(
     audit.read = findings.read;
     audit.lost = findings.lost;
     audit.wrong = findings.wrong;
+    audit.older = findings.older;
     audit.unreadable = asked.saturating_sub(findings.read);
     audit.examples = findings.examples;
     audit.examples.extend(unsettled.clone());
@@ -129,7 +130,7 @@ pub(crate) fn after_a_kill(audit: Audit, promises: &Promises) -> Audit {
     let in_memory = matches!(promised, Some(Acknowledged::Memory | Acknowledged::MajorityMemory));
     if !in_memory {
         let verdict = match audit.verdict {
-            Verdict::Failed(why) if audit.lost > 0 => Verdict::Failed(format!(
+            Verdict::Failed(why) if audit.lost + audit.older > 0 => Verdict::Failed(format!(
                 "{why}; a write is said to be acknowledged {}",
                 promises.acknowledged
             )),
@@ -137,13 +138,14 @@ pub(crate) fn after_a_kill(audit: Audit, promises: &Promises) -> Audit {
         };
         return Audit { verdict, ..audit };
     }
-    if audit.lost == 0 || audit.wrong + audit.unreadable > 0 {
+    let gone = audit.lost + audit.older;
+    if gone == 0 || audit.wrong > audit.older || audit.unreadable > 0 {
         return Audit { unpromised: audit.verdict.passed(), ..audit };
     }
     let verdict = Verdict::NotChecked(format!(
-        "{} of {} acknowledged keys are gone, which is no broken promise: a write is acknowledged \
+        "{} of {} acknowledged keys are gone or older, which is no broken promise: a write is acknowledged \
          once it is in memory",
-        count_text(audit.lost),
+        count_text(gone),
         count_text(audit.read),
     ));
     Audit { verdict, ..audit }
@@ -173,7 +175,7 @@ mod tests {
         let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(Acknowledged::Memory)) else {
             panic!("it was memory alone");
         };
-        assert!(why.starts_with("7 of 9 acknowledged keys are gone"), "{why}");
+        assert!(why.starts_with("7 of 9 acknowledged keys are gone or older"), "{why}");
         for promised in [None, Some(Acknowledged::PageCache), Some(Acknowledged::Disk)] {
             assert!(verdict(found(7, 0, 0), promised).failed(), "{promised:?}");
         }
@@ -184,6 +186,11 @@ mod tests {
             panic!("it was promised");
         };
         assert!(why.ends_with("a write is said to be acknowledged when it is there"), "{why}");
+        // An update that is gone is no other thing than a key that is gone.
+        let updates = Audit { older: 2, ..found(0, 2, 0) };
+        let judged = |promised| after_a_kill(updates.clone(), &promises(Some(promised))).verdict;
+        assert!(matches!(judged(Acknowledged::Memory), Verdict::NotChecked(_)));
+        assert!(matches!(judged(Acknowledged::Disk), Verdict::Failed(why) if why.contains("said")));
         // What is there has to be right all the same.
         assert!(verdict(found(7, 1, 0), Some(Acknowledged::Memory)).failed());
         assert!(verdict(found(7, 0, 1), Some(Acknowledged::Memory)).failed());

@@ -200,6 +200,8 @@ pub(crate) struct Findings {
     pub(crate) read: u64,
     pub(crate) lost: u64,
     pub(crate) wrong: u64,
+    /// Of the wrong ones, how many held an older write: their update is lost.
+    pub(crate) older: u64,
     pub(crate) examples: Vec<String>,
 }
 
@@ -502,6 +504,9 @@ impl<S, C> KvWork<S, C> {
                     "write {seen} of the key was read after write {floor} was acknowledged"
                 );
                 let what = self.find(pending.key, false, &what);
+                if let Source::Audit(_, findings) = &self.source {
+                    lock(findings).older += 1;
+                }
                 Failure::new(ErrorKind::StaleValue, what)
             }
             Violation::Lost => {

@@ -164,6 +164,10 @@ pub enum Audited {
     Passages,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Audited {
     fn is_writes(&self) -> bool {
         *self == Self::Writes
@@ -186,6 +190,9 @@ pub struct Audit {
     pub lost: u64,
     /// How many held something else than was written, or something older than was acknowledged.
     pub wrong: u64,
+    /// Of these, how many held an older write than was acknowledged: its update is lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub older: u64,
     /// How many could not be read.
     pub unreadable: u64,
     /// Of how many of those that were to be read back any loss would have been noticed; `None`
@@ -215,6 +222,7 @@ impl Audit {
             read: 0,
             lost: 0,
             wrong: 0,
+            older: 0,
             unreadable: 0,
             claimed: None,
             under_load: None,
