@@ -230,7 +230,7 @@ fn the_highest_rate_that_keeps_an_objective_is_found() {
     let _alone = alone();
     let canary = Canary::with_value("--delay 50ms");
     let url = canary.url("/kv/key");
-    let search = ["--find-max", "--slo", "p90 < 120ms", "--rate", "50", "-c", "10"];
+    let search = ["--find-max", "--slo", "p90 < 120ms", "--rate", "100", "-c", "10"];
     let (result, code) =
         result(&[&[url.as_str()], &search[..], &["--for", "2s", "--warmup", "200ms"]].concat());
     let found = &result["found"];

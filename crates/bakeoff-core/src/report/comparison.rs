@@ -7,35 +7,31 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{Audit, Cause, Verdict};
-use crate::measurement::{ErrorKind, ErrorText, Example, Measurement};
+use crate::check::{Cause, Verdict};
+use crate::measurement::ErrorKind;
 use crate::plan;
-use crate::record::{Check, Outcome, Record, StageRecord, TrialRecord};
-use crate::said::NodeLog;
-use crate::search::{Found, Tried};
-use crate::staleness::Staleness;
+use crate::record::Record;
+use crate::search::Found;
 use crate::stats::{self, Figure, Summary};
 use crate::study::{Clusters, Load, Operation, Study, System, Workload};
 use crate::units::{rate_text, share_text, trials_text};
 use crate::workload::mix64;
 
+pub(super) use super::condensed::TrialFigures;
 use super::contradicted;
-use super::drawn::Drawn;
-use super::figures::{self, Combined, Figures, Quantity};
+use super::figures::{self, Combined, Quantity};
 use super::floor::Limits;
 use super::judgement::{Judgement, LedBy};
-use super::nodes::{self, NodeFigures};
-use super::noticed::{self, Lasted, SlowNode, Stall, TwoHumps};
+use super::nodes::{self};
+use super::noticed::{self};
 use super::position::Position;
 use super::said;
-use super::turnover::{self, Often};
+use super::turnover::{self};
 
 /// More errors than this share of all operations must be said wherever a rate is praised.
 const ERRORS_WORTH_SAYING: f64 = 0.01;
 /// From this share on the operations failed, and the rate is none.
 const MOSTLY_ERRORS: f64 = 0.5;
-/// The share of what was due that a system must have done in time to have kept up.
-const KEPT_UP: f64 = 0.99;
 
 /// All systems under one workload and one load.
 #[derive(Debug, Clone)]
@@ -73,159 +69,6 @@ pub(super) struct Contender {
     pub(super) contradicted: Option<String>,
 }
 
-/// One trial, condensed.
-#[derive(Debug, Clone)]
-pub(super) struct TrialFigures {
-    /// As its folder is numbered: from 1.
-    pub(super) number: u32,
-    pub(super) round: u32,
-    pub(super) started: String,
-    pub(super) leader: Option<String>,
-    /// Why it must not be used; empty when it may be.
-    pub(super) invalid_because: Vec<String>,
-    /// Whose doing that is; `None` when it may be used.
-    pub(super) cause: Option<Cause>,
-    pub(super) interrupted: bool,
-    pub(super) keys_exhausted: bool,
-    /// Empty when nothing was measured.
-    pub(super) figures: Figures,
-    pub(super) operations: BTreeMap<String, Figures>,
-    /// With their number of clients.
-    pub(super) stages: Vec<(u32, Figures)>,
-    /// The rates that a search tried, in order.
-    pub(super) tries: Vec<(Tried, Figures)>,
-    /// What that came to.
-    pub(super) found: Option<Found>,
-    pub(super) audits: Vec<Audit>,
-    pub(super) checks: Vec<Check>,
-    /// The first error of each kind that occurred; `None` stands for lost connections.
-    pub(super) examples: Vec<(Option<ErrorKind>, Example)>,
-    /// The longest time in which nothing succeeded, where it is worth saying.
-    pub(super) stall: Option<Stall>,
-    /// Nodes that answered much later than the others.
-    pub(super) slow_nodes: Vec<SlowNode>,
-    /// Latencies of one kind of operation that have two humps.
-    pub(super) two_humps: Option<TwoHumps>,
-    /// Failures that lasted alike.
-    pub(super) lasted: Option<Lasted>,
-    /// What errors said, kind by kind, the most frequent of each first.
-    pub(super) error_texts: Vec<(ErrorKind, ErrorText)>,
-    /// What each node used.
-    pub(super) nodes: Vec<NodeFigures>,
-    /// What nodes did often, and how often in a second.
-    pub(super) often: BTreeMap<Often, f64>,
-    /// What the nodes complained of in their logs.
-    pub(super) said: Vec<NodeLog>,
-    /// How old what reads returned was, by node; empty where that was not measured.
-    pub(super) staleness: Vec<Staleness>,
-    /// What its charts show.
-    pub(super) drawn: Drawn,
-}
-
-impl TrialFigures {
-    fn new(record: &TrialRecord, load: &Load, system: Option<&System>) -> Self {
-        let whole = record.measurement();
-        let total = whole.as_ref().map(Measurement::total);
-        let mut invalid_because = record.invalid_because();
-        if whole.is_none() && invalid_because.is_empty() {
-            invalid_because.push("nothing was measured".to_owned());
-        }
-        let each = |whole: &Measurement| {
-            let one = |(name, operation)| (String::clone(name), figures::of_operation(operation));
-            whole.operations.iter().map(one).collect()
-        };
-        Self {
-            number: record.trial.number + 1,
-            round: record.trial.round + 1,
-            started: record.started.clone(),
-            leader: record.leader.clone(),
-            // What measured nothing for no reason that is known did not work.
-            cause: record.cause().or((!invalid_because.is_empty()).then_some(Cause::System)),
-            invalid_because,
-            interrupted: record.outcome == Outcome::Interrupted,
-            keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
-            figures: whole.as_ref().map_or_else(Figures::new, |w| figures::of_trial(record, w)),
-            operations: whole.as_ref().map_or_else(BTreeMap::new, each),
-            stages: record
-                .figured()
-                .iter()
-                .map(|stage| (stage.clients, figures::of_stage(stage)))
-                .collect(),
-            tries: record.stages.iter().filter_map(tried).collect(),
-            found: record.found,
-            audits: record.audits.clone(),
-            checks: record.checks.clone(),
-            examples: whole.as_ref().map_or_else(Vec::new, examples),
-            stall: noticed::stall(record),
-            // Nodes that only write and nodes that only read are not to be compared.
-            slow_nodes: whole
-                .as_ref()
-                .filter(|_| !load.targets.is_split())
-                .map_or_else(Vec::new, |whole| noticed::slow_nodes(record, whole)),
-            two_humps: noticed::two_humps(record),
-            lasted: total.as_ref().and_then(|total| noticed::lasted(&total.failed)),
-            error_texts: total.as_ref().map_or_else(Vec::new, |total| {
-                let texts = |(&kind, errors): (&ErrorKind, &crate::measurement::Errors)| {
-                    errors.texts.iter().map(|text| (kind, text.clone())).collect::<Vec<_>>()
-                };
-                total.errors.iter().flat_map(texts).collect()
-            }),
-            nodes: nodes::of_trial(record, whole.as_ref(), system),
-            often: turnover::of_trial(record),
-            said: record.said.clone(),
-            staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
-            drawn: Drawn::new(record, load.warmup, whole.as_ref()),
-        }
-    }
-
-    pub(super) fn valid(&self) -> bool {
-        self.invalid_because.is_empty()
-    }
-
-    /// One of its figures.
-    pub(super) fn get(&self, quantity: Quantity) -> Figure {
-        self.figures.get(&quantity).copied().unwrap_or(Figure::Absent)
-    }
-
-    fn number_of(&self, quantity: Quantity) -> f64 {
-        self.get(quantity).value().unwrap_or(0.0)
-    }
-
-    /// Whether what was due was done in time.
-    fn kept_up(&self) -> bool {
-        let in_time = self.number_of(Quantity::ThroughputMean) * self.number_of(Quantity::Seconds);
-        in_time >= KEPT_UP * self.number_of(Quantity::Requests)
-    }
-
-    /// Whether more than 1 % of what was due was answered after the window or never sent, besides what
-    /// is under way at any time (by Little's law): then it queued, for longer and longer.
-    fn fell_behind(&self) -> bool {
-        let (requests, seconds) =
-            (self.number_of(Quantity::Requests), self.number_of(Quantity::Seconds));
-        let in_time = self.number_of(Quantity::ThroughputMean) * seconds;
-        let unsent = self.number_of(Quantity::ErrorsOf(ErrorKind::Unsent));
-        let late = self.number_of(Quantity::Verified) - in_time + unsent;
-        let service = self
-            .number_of(Quantity::OfSuccesses(figures::Point::P50))
-            .min(self.get(Quantity::Service(figures::Point::P50)).value().unwrap_or(f64::INFINITY));
-        let under_way = (requests / seconds.max(f64::MIN_POSITIVE) * service / 1e3).ceil() + 1.0;
-        late - under_way > (1.0 - KEPT_UP) * requests
-    }
-}
-
-fn tried(stage: &StageRecord) -> Option<(Tried, Figures)> {
-    Some((stage.tried.clone()?, figures::of_stage(stage)))
-}
-
-fn examples(whole: &Measurement) -> Vec<(Option<ErrorKind>, Example)> {
-    let total = whole.total();
-    let first = |errors: &crate::measurement::Errors| errors.examples.first().cloned();
-    let kinds =
-        total.errors.iter().filter_map(|(&kind, errors)| Some((Some(kind), first(errors)?)));
-    let connections = first(&whole.connection_errors).map(|example| (None, example));
-    kinds.chain(connections).collect()
-}
-
 impl Contender {
     pub(super) fn valid(&self) -> impl Iterator<Item = &TrialFigures> {
         self.trials.iter().filter(|trial| trial.valid())
@@ -248,6 +91,11 @@ impl Contender {
     /// What a table shows for it.
     pub(super) fn shown(&self, quantity: Quantity) -> Figure {
         combined(quantity, self.valid().map(|trial| trial.get(quantity)))
+    }
+
+    /// The same of a stage, by its place; of whole trials where there is none.
+    pub(super) fn shown_of(&self, quantity: Quantity, stage: Option<usize>) -> Figure {
+        combined(quantity, self.valid().map(|trial| trial.of_stage(quantity, stage)))
     }
 
     /// The same for one operation.
@@ -568,7 +416,10 @@ impl Comparison {
             contenders.map(|one| one.for_the_sentence(compared, open, &place)).collect();
         let judged = |a: usize, b: usize| {
             let (a, b) = (&self.contenders[a].system, &self.contenders[b].system);
-            let of_this = self.judgements.iter().filter(|one| one.quantity == compared);
+            let of_this = self
+                .judgements
+                .iter()
+                .filter(|one| one.quantity == compared && one.stage.is_none());
             of_this.filter_map(|one| one.comparing(a, b)).next()
         };
         let said = match &self.load.find {
@@ -616,7 +467,7 @@ impl Comparison {
             }
             None => LedBy::Throughput,
         };
-        Judgement::all(&ranked, for_what, open && self.load.find.is_none(), seed)
+        Judgement::all(&ranked, for_what, &self.load, seed)
     }
 
     pub(super) fn findings(&self) -> Vec<String> {

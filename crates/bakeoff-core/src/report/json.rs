@@ -81,6 +81,7 @@ fn judgement(of: &Judgement) -> Value {
         "a": of.a,
         "b": of.b,
         "quantity": of.quantity.name(),
+        "stage": of.stage.map(|stage| json!({"number": stage + 1, "clients": of.clients})),
         "leading": of.leading,
         "a_median": number(of.quantity, of.medians.0),
         "b_median": number(of.quantity, of.medians.1),

@@ -2,7 +2,9 @@
 //!
 //! The family is kept small: what the load was run for leads it (throughput, or the 99th percentile
 //! of response time where all that was offered was done, or the highest rate that keeps an objective),
-//! then come the median and the 99th percentile of response time, and what the servers used. Where a
+//! then come the median and the 99th percentile of response time, and what the servers used. Of a
+//! sweep these percentiles are judged stage by stage, and the throughput too: those of all stages
+//! together would mix what few clients had to wait for with what many had. Where a
 //! rate was looked for each system has figures of its own one, so response times are not compared.
 //! Systems that are left out of the ranking are not in it.
 //!
@@ -14,6 +16,8 @@ use crate::stats::rounds::{Better, Rounds, Withheld, Yield, medians};
 use crate::stats::{
     Comparing, Figure, interval_text, least_text, ratio_text, would_have_seen_text,
 };
+use crate::study::Load;
+use crate::units::plural;
 use crate::workload::mix64;
 
 use super::comparison::{Contender, TrialFigures};
@@ -65,6 +69,10 @@ pub(super) struct Judgement {
     pub(super) b: String,
     /// Which figure.
     pub(super) quantity: Quantity,
+    /// Of which stage of a sweep, by its place; of all where there is none.
+    pub(super) stage: Option<usize>,
+    /// The first's clients there.
+    pub(super) clients: u32,
     /// Whether it is what the load was run for.
     pub(super) leading: bool,
     /// Medians of the trials that were compared, in the quantity's unit; of all valid ones where none
@@ -115,14 +123,15 @@ pub(super) enum JudgedAs {
 }
 
 impl Judgement {
-    /// Every pair of those that take part, under each judged quantity that any of them has. `open`:
-    /// operations were due at one rate, whether or not a system kept up.
+    /// Every pair of those that take part, under each judged quantity that any of them has.
     pub(super) fn all(
         contenders: &[&Contender],
         led_by: LedBy,
-        open: bool,
+        load: &Load,
         seed: u64,
     ) -> Vec<Self> {
+        // Operations were due at one rate, whether or not a system kept up.
+        let open = load.arrivals.rate().is_some() && load.find.is_none();
         let mut judgements = Vec::new();
         let (mut questions, mut all_rounds) = (Vec::new(), Vec::new());
         let leading = led_by.quantity();
@@ -131,17 +140,32 @@ impl Judgement {
             led_by.takes(*quantity)
                 && contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
         };
-        for quantity in JUDGED.into_iter().filter(known) {
+        let stages = load.clients.len();
+        let subjects = |quantity: Quantity| -> Vec<(Quantity, Option<usize>)> {
+            let by_stage = (0..stages).map(|stage| (quantity, Some(stage)));
+            match quantity {
+                Quantity::Response(_) if stages > 1 => by_stage.collect(),
+                Quantity::ThroughputMean if stages > 1 => {
+                    std::iter::once((quantity, None)).chain(by_stage).collect()
+                }
+                _ => vec![(quantity, None)],
+            }
+        };
+        for (quantity, stage) in JUDGED.into_iter().filter(known).flat_map(subjects) {
+            let leads = quantity == leading && stage.is_none();
             for (place, a) in contenders.iter().enumerate() {
                 for b in &contenders[place + 1..] {
                     let refused = match quantity {
+                        _ if stage.is_some_and(|stage| differ(load, a, b, stage).is_some()) => {
+                            stage.and_then(|stage| differ(load, a, b, stage))
+                        }
                         Quantity::ThroughputMean if kept_up => {
                             Some("both kept up with what was offered".to_owned())
                         }
                         Quantity::Response(_) if open => behind(a, b),
                         _ => None,
                     };
-                    let (rounds, not_comparable) = match rounds(a, b, quantity) {
+                    let (rounds, not_comparable) = match rounds(a, b, quantity, stage) {
                         Ok(rounds) => (rounds, None),
                         Err(why) => (Rounds::default(), Some(why)),
                     };
@@ -149,7 +173,7 @@ impl Judgement {
                     let count = pairs.len();
                     let medians = match medians(&pairs) {
                         Some((a, b)) => (Figure::Value(a), Figure::Value(b)),
-                        None => (a.shown(quantity), b.shown(quantity)),
+                        None => (a.shown_of(quantity, stage), b.shown_of(quantity, stage)),
                     };
                     let why = refused.or(not_comparable);
                     // What is not judged is no part of the family: it has no trials there.
@@ -158,18 +182,16 @@ impl Judgement {
                     // Each draws for itself, whatever others there are.
                     let bootstrap =
                         trials.bootstrap(Scale::Ratio, mix64(seed ^ judgements.len() as u64));
-                    questions.push(Question {
-                        trials,
-                        leading: quantity == leading,
-                        scale: Scale::Ratio,
-                    });
+                    questions.push(Question { trials, leading: leads, scale: Scale::Ratio });
                     let worst = rounds.any_failed().then(|| rounds.worst_medians(better(quantity)));
                     all_rounds.push(rounds);
                     judgements.push(Self {
                         a: a.system.clone(),
                         b: b.system.clone(),
                         quantity,
-                        leading: quantity == leading,
+                        stage,
+                        clients: stage.map_or(0, |stage| clients(load, a, stage)),
+                        leading: leads,
                         medians,
                         rounds: count,
                         family: 0,
@@ -279,7 +301,7 @@ impl Judgement {
 
     /// The verdict as a clause that stands alone.
     pub(super) fn words(&self) -> String {
-        let what = what(self.quantity);
+        let what = self.what();
         let trials = format!("{} trials each", self.rounds);
         let claim = |high: &str, low: &str, answer: Answer| {
             let (ratio, interval) = (ratio_text(answer.ratio), interval_text(answer.interval));
@@ -315,6 +337,32 @@ impl Judgement {
         }
     }
 
+    /// Whether it is about the same figure, of the same stage.
+    pub(super) fn is_about_what(&self, other: &Self) -> bool {
+        (self.quantity, self.stage) == (other.quantity, other.stage)
+    }
+
+    /// What is compared, in words: `p99 response time with 64 clients`.
+    pub(super) fn what(&self) -> String {
+        match self.stage {
+            None => what(self.quantity),
+            Some(_) => format!("{} with {}", what(self.quantity), self.clients_text()),
+        }
+    }
+
+    /// What is compared, as the label of a row.
+    pub(super) fn label(&self) -> String {
+        match self.stage {
+            None => self.quantity.label(),
+            Some(_) => format!("{}, {}", self.quantity.label(), self.clients_text()),
+        }
+    }
+
+    /// The clients of its stage.
+    fn clients_text(&self) -> String {
+        plural(self.clients.into(), "client")
+    }
+
     /// The verdict in JSON.
     pub(super) fn verdict_name(&self) -> &'static str {
         match self.verdict {
@@ -341,6 +389,17 @@ pub(super) fn what(quantity: Quantity) -> String {
     }
 }
 
+/// How many clients a system has in a stage.
+fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
+    load.clients_on(&of.system).get(stage).copied().unwrap_or(0)
+}
+
+/// Why a stage of two systems is not compared, where they had different numbers of clients.
+fn differ(load: &Load, a: &Contender, b: &Contender, stage: usize) -> Option<String> {
+    let (ours, theirs) = (clients(load, a, stage), clients(load, b, stage));
+    (ours != theirs).then(|| format!("{} had {theirs} clients there", b.system))
+}
+
 /// Why response times of an open load are not compared, where one of two did not keep up.
 fn behind(a: &Contender, b: &Contender) -> Option<String> {
     let behind = [a, b].into_iter().find(|one| one.fell_behind())?;
@@ -359,9 +418,9 @@ fn better(quantity: Quantity) -> Better {
 }
 
 /// What a trial yields for a comparison.
-fn yielded(trial: Option<&TrialFigures>, quantity: Quantity) -> Yield {
+fn yielded(trial: Option<&TrialFigures>, quantity: Quantity, stage: Option<usize>) -> Yield {
     let Some(trial) = trial else { return Yield::Dropped };
-    let figure = trial.get(quantity).value().filter(|&value| value > 0.0);
+    let figure = trial.of_stage(quantity, stage).value().filter(|&value| value > 0.0);
     match trial.cause {
         None => figure.map_or(Yield::Dropped, Yield::Valid),
         Some(Cause::System) => Yield::Failed,
@@ -372,7 +431,12 @@ fn yielded(trial: Option<&TrialFigures>, quantity: Quantity) -> Yield {
 
 /// What both systems' trials yield in each round that either ran; or why they cannot be compared as
 /// ratios.
-fn rounds(a: &Contender, b: &Contender, quantity: Quantity) -> Result<Rounds, String> {
+fn rounds(
+    a: &Contender,
+    b: &Contender,
+    quantity: Quantity,
+    stage: Option<usize>,
+) -> Result<Rounds, String> {
     let of = |one: &'_ Contender, round: u32| one.trials.iter().position(|t| t.round == round);
     let mut numbers: Vec<u32> = a.trials.iter().chain(&b.trials).map(|trial| trial.round).collect();
     numbers.sort_unstable();
@@ -383,7 +447,7 @@ fn rounds(a: &Contender, b: &Contender, quantity: Quantity) -> Result<Rounds, St
         let theirs = of(b, round).map(|place| &b.trials[place]);
         let both_valid = [ours, theirs].iter().all(|one| one.is_some_and(TrialFigures::valid));
         for (system, trial) in [(a, ours), (b, theirs)].into_iter().filter(|_| both_valid) {
-            let figure = trial.map(|trial| trial.get(quantity));
+            let figure = trial.map(|trial| trial.of_stage(quantity, stage));
             if let Some(why) = figure.and_then(Figure::incomparable) {
                 return Err(format!("{} {why}", system.system));
             }
@@ -397,7 +461,7 @@ fn rounds(a: &Contender, b: &Contender, quantity: Quantity) -> Result<Rounds, St
                 _ => {}
             }
         }
-        rounds.push((yielded(ours, quantity), yielded(theirs, quantity)));
+        rounds.push((yielded(ours, quantity, stage), yielded(theirs, quantity, stage)));
     }
     Ok(Rounds(rounds))
 }

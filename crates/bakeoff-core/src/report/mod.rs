@@ -11,6 +11,7 @@
 
 pub mod compare;
 mod comparison;
+mod condensed;
 mod contradicted;
 mod csv;
 mod drawn;

@@ -313,8 +313,8 @@ pub(super) fn judgements(of: &Comparison) -> Option<Table> {
         1 => "95 % interval".to_owned(),
         _ => format!("95 % intervals corrected for {family} comparisons"),
     };
-    let mut quantities: Vec<Quantity> = of.judgements.iter().map(|one| one.quantity).collect();
-    quantities.dedup();
+    let mut subjects: Vec<&Judgement> = of.judgements.iter().collect();
+    subjects.dedup_by(|a, b| a.is_about_what(b));
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for one in &of.judgements {
         if !pairs.contains(&(&one.a, &one.b)) {
@@ -324,11 +324,11 @@ pub(super) fn judgements(of: &Comparison) -> Option<Table> {
     let group = |&(a, b): &(&str, &str)| {
         let column = |head: &str, cell: fn(&Judgement) -> String| Column {
             head: vec![a.to_owned(), format!("by {b}"), head.to_owned()],
-            cells: quantities
+            cells: subjects
                 .iter()
-                .map(|quantity| {
+                .map(|subject| {
                     let is_it =
-                        |one: &&Judgement| one.quantity == *quantity && one.a == a && one.b == b;
+                        |one: &&Judgement| one.is_about_what(subject) && one.a == a && one.b == b;
                     of.judgements.iter().find(is_it).map_or_else(|| NOTHING.to_owned(), cell)
                 })
                 .collect(),
@@ -344,7 +344,7 @@ pub(super) fn judgements(of: &Comparison) -> Option<Table> {
     Some(Table {
         title: Some(format!("ratios of medians, {corrected}, {} load", plan::load_kind(&of.load))),
         corner: String::new(),
-        labels: quantities.iter().map(|quantity| quantity.label()).collect(),
+        labels: subjects.iter().map(|subject| subject.label()).collect(),
         groups: pairs.iter().map(group).collect(),
     })
 }

@@ -136,7 +136,7 @@ fn an_effect_of_the_place_within_a_round_is_said() {
     // Whoever goes first has warm caches: planned orders alternate, and the run knows them.
     let effect = |first: f64| {
         let mut record = run(8, |_, round| (1000.0 + f64::from(round % 3), None));
-        let is_first = |number: u32| number % 2 == 0;
+        let is_first = |number: u32| number.is_multiple_of(2);
         for trial in &mut record.trials {
             let factor = if is_first(trial.trial.number) { first } else { 1.0 };
             let puts = trial.stages[0].measurement.operations.get_mut("put").expect("it has puts");

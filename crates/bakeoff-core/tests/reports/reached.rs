@@ -99,3 +99,62 @@ fn response_times_that_grow_with_the_run_are_not_compared() {
     assert_eq!(judgements(&kept_up, "response_p99_ms")[0]["verdict"], "lower");
     assert!(Report::new(&kept_up).findings().iter().all(|one| !one.contains("fell behind")));
 }
+
+/// A sweep in which both answer alike with each number of clients, and one does more with few.
+fn sweep() -> Record {
+    let load = closed("sweep", &[1, 16], Stop::After(Duration::from_secs(8)));
+    let create = workload("create", &[(Operation::Put, 1)], "sweep");
+    let mut record = record(study(&["even", "uneven"], create, load, 5));
+    for round in 0..5u64 {
+        let wait = |ms: u64, by: u64| Duration::from_micros(ms * 1000 + 10 * ((round + by) % 3));
+        let stages = |few, by| vec![(1, put(few, 4, wait(2, by))), (16, put(600, 4, wait(9, by)))];
+        record.run("even", stages(300, 0));
+        record.run("uneven", stages(1200 + round, 1));
+    }
+    record
+}
+
+#[test]
+fn a_sweep_is_judged_stage_by_stage() {
+    let record = sweep();
+    for quantity in ["response_p50_ms", "response_p99_ms"] {
+        let stages = judgements(&record, quantity);
+        let told: Vec<(&Value, &Value)> =
+            stages.iter().map(|one| (&one["stage"]["clients"], &one["verdict"])).collect();
+        let none = Value::from("none-shown");
+        assert_eq!(told, [(&1.into(), &none), (&16.into(), &none)], "{quantity}");
+    }
+    // What all stages together have is another matter, for how often each was done is in it.
+    let json = report::json(&Report::new(&record));
+    let mixed = |system: usize| {
+        let figures = &json["comparisons"][0]["systems"][system]["figures"];
+        figures["response_p50_ms"]["median"].as_f64().unwrap()
+    };
+    assert!(mixed(0) > 2.0 * mixed(1), "{} and {}", mixed(0), mixed(1));
+    // The whole sweep's throughput leads, its stages' stand beside it, all in one family.
+    let rates = judgements(&record, "throughput_mean_per_second");
+    let told: Vec<(bool, &Value, &Value)> = rates
+        .iter()
+        .map(|one| (one["leading"] == true, &one["stage"]["clients"], &one["verdict"]))
+        .collect();
+    let (lower, none) = (Value::from("lower"), Value::from("none-shown"));
+    let expected = [
+        (true, &Value::Null, &lower),
+        (false, &Value::from(1), &lower),
+        (false, &Value::from(16), &none),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(rates[0]["corrected_for"], 9, "three rates, four percentiles, CPU and memory");
+    let text = report::terminal(&Report::new(&record), &PLAIN);
+    assert!(text.contains("\n response time p99, 16 clients "), "{text}");
+}
+
+#[test]
+fn stages_with_other_clients_are_not_compared() {
+    let mut record = sweep();
+    record.header.study.loads[0].clients_for = [("uneven".to_owned(), vec![1, 8])].into();
+    let stages = judgements(&record, "response_p99_ms");
+    assert_eq!(stages[0]["verdict"], "none-shown");
+    assert_eq!(stages[1]["verdict"], "not-judged");
+    assert!(stages[1]["words"].as_str().unwrap().ends_with("uneven had 8 clients there"));
+}

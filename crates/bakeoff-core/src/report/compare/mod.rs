@@ -144,6 +144,7 @@ impl Compared {
 impl Section {
     fn new(base: &Comparison, new: &Comparison, between: &Between, conditions: &[FailIf]) -> Self {
         let (place, compared) = (new.place(), new.compared());
+        let (base_load, new_load) = (&base.load, &new.load);
         let mut changes = Vec::new();
         let mut questions = Vec::new();
         for ours in &new.contenders {
@@ -170,7 +171,9 @@ impl Section {
                     continue;
                 }
                 let scale = scale(quantity);
-                let figures = figures(theirs, quantity, scale, "base")
+                let stages = base_load.clients.len().max(new_load.clients.len());
+                let figures = mixed(quantity, stages)
+                    .and_then(|()| figures(theirs, quantity, scale, "base"))
                     .and_then(|base| Ok((figures(ours, quantity, scale, "new")?, base)));
                 let medians = (new.median.value(), base.median.value());
                 let ratio = match (&figures, medians) {
@@ -224,6 +227,16 @@ impl Section {
 /// Errors may be none, and are compared as shares of all operations.
 fn scale(quantity: Quantity) -> Scale {
     if quantity == Quantity::ErrorShare { Scale::Points } else { Scale::Ratio }
+}
+
+/// Refuses percentiles over the stages of a sweep: they change with the stages' parts in them.
+fn mixed(quantity: Quantity, stages: usize) -> Result<(), String> {
+    match quantity {
+        Quantity::Response(_) | Quantity::Service(_) if stages > 1 => {
+            Err("it would mix the stages of a sweep; give each number of clients a load".to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The figures of a system's valid trials; or why they cannot be compared.

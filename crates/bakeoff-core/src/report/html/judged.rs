@@ -3,7 +3,7 @@
 //! Not here: the statistics (`stats::judge`), what is judged (`judgement`).
 
 use crate::report::comparison::Comparison;
-use crate::report::judgement::{self, JudgedAs, Judgement};
+use crate::report::judgement::{JudgedAs, Judgement};
 use crate::report::{Report, tables, words};
 
 use super::page::{details, escape, list, paragraph, table};
@@ -43,17 +43,17 @@ pub(super) fn section(report: &Report) -> String {
 
 /// A chart for each judged figure.
 fn charts(of: &Comparison) -> String {
-    let mut quantities: Vec<_> = of.judgements.iter().map(|one| one.quantity).collect();
-    quantities.dedup();
-    let chart = |quantity| {
+    let mut subjects: Vec<&Judgement> = of.judgements.iter().collect();
+    subjects.dedup_by(|a, b| a.is_about_what(b));
+    let chart = |subject: &Judgement| {
         let judged: Vec<&Judgement> = of
             .judgements
             .iter()
-            .filter(|one| one.quantity == quantity && one.answer.is_some())
+            .filter(|one| one.is_about_what(subject) && one.answer.is_some())
             .collect();
         if judged.is_empty() { String::new() } else { chart(of, &judged) }
     };
-    quantities.into_iter().map(chart).collect()
+    subjects.into_iter().map(chart).collect()
 }
 
 /// One figure's ratios, a row for each pair: the interval as a bar, and a line where both are alike.
@@ -83,7 +83,7 @@ fn chart(of: &Comparison, judged: &[&Judgement]) -> String {
         svg.mark(if shown { 0 } else { 1 }, "judged", axis.at(answer.ratio), middle, &one.words());
     }
     let words: Vec<String> = judged.iter().map(|one| one.words()).collect();
-    let what = judged.first().map_or(String::new(), |one| judgement::what(one.quantity));
+    let what = judged.first().map_or(String::new(), |one| one.what());
     let title = format!("Ratio of {what}, {}", place(of));
     let family = judged.first().map_or(0, |one| one.family);
     let how = format!(
