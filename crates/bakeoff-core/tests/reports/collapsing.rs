@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::building::{Trials as _, closed, measured, record, study, workload};
 
-/// How often each case is simulated.
-const RUNS: usize = 20;
+/// How often each case is simulated: few, for whole reports. `calibration` has thousands.
+const RUNS: usize = 10;
 const SECONDS: u64 = 4;
 
 /// A run of `quick` and `slow`; each trial's puts per second, and the check that it failed.
