@@ -9,6 +9,7 @@
 
 use crate::check::{Audited, CheckName, Verdict};
 use crate::histogram::Latencies;
+use crate::plan;
 use crate::record::{Record, StageRecord, TrialRecord};
 use crate::stats::samples::{
     ANDERSON_DARLING_MAX, GAPS_MIN, SECONDS_MIN, anderson_darling, quantile_interval,
@@ -526,7 +527,7 @@ impl Run<'_> {
 }
 
 fn is_open(load: &Load) -> bool {
-    load.find.is_some() || load.arrivals != Arrivals::Closed
+    plan::load_kind(load) == "open"
 }
 
 /// The Anderson–Darling statistic of a stage's gaps, where it has enough of them.
