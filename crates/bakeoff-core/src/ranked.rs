@@ -11,6 +11,7 @@
 //! together (`stats`).
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::histogram::{LATENCY_MAX_NS, Latencies};
@@ -101,6 +102,13 @@ impl<'a> Ranked<'a> {
         Ok(Ranked::new(Cow::Owned(successes), Cow::Owned(waits), failures))
     }
 
+    /// Adds up distributions of which each is known.
+    pub fn sum<'b>(several: impl IntoIterator<Item = &'b Ranked<'b>>) -> Ranked<'static> {
+        let known = several.into_iter().cloned().map(Ok::<_, Infallible>);
+        let Ok(sum) = Ranked::all(known);
+        sum
+    }
+
     /// Returns the same with histograms of its own.
     pub fn into_owned(self) -> Ranked<'static> {
         Ranked {
@@ -118,6 +126,11 @@ impl<'a> Ranked<'a> {
     /// Returns the successes alone.
     pub fn successes(&self) -> &Latencies {
         &self.successes
+    }
+
+    /// Returns how many succeeded later than this, or failed.
+    pub fn count_above(&self, latency: Duration) -> u64 {
+        self.successes.count_above(latency) + self.failures
     }
 
     /// Returns how many of all failed, 0 to 1; 0 of none.

@@ -396,8 +396,10 @@ impl Attempt<'_, '_> {
             let stretch = Stretch::begin();
             let (mut stage, next) = self.stage(of, &stage, arrivals, first_ticket)?;
             first_ticket = next;
+            let disturbed_by =
+                stretch.disturbed_by().into_iter().chain(self.neighbours_of(&stage, load));
             let tried = Tried::judged(rate, confirming, &stage.measurement, &objective)
-                .disturbed_by(stretch.disturbed_by());
+                .disturbed_by(disturbed_by);
             let over = is_over(&stage);
             if !over {
                 search.take(&tried);
@@ -408,6 +410,22 @@ impl Attempt<'_, '_> {
             if over {
                 return Ok(None);
             }
+        }
+    }
+
+    /// Tells why a stage that has just ended had too many neighbours; `None` where it had not, or
+    /// where that cannot be told.
+    fn neighbours_of(&self, stage: &StageRecord, load: &Load) -> Option<String> {
+        let window = stage.window(load.warmup);
+        if window.1 <= window.0 {
+            return None;
+        }
+        let observed = self.sampler.so_far();
+        let stand = &self.stand;
+        let asked = self.contender.asked;
+        match neighbours::check(stand.study, stand.shared_machine, asked, &observed, &[window]) {
+            Verdict::Failed(why) => Some(why),
+            Verdict::Passed | Verdict::NotChecked(_) => None,
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod support;
 
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -122,6 +123,30 @@ fn a_system_that_keeps_the_objective_at_no_rate_is_not_ranked() {
     let shown = Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
     let row = shown.lines().find(|line| line.contains("highest rate that keeps")).unwrap();
     assert!(row.trim_end().ends_with("none"), "{row}");
+}
+
+#[test]
+fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
+    let _alone = alone();
+    let bench = Bench::new(&study(&canary("one", "50ms"), LOAD, 1));
+    let mut neighbour =
+        Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("there is `sh`");
+    Ran::of(bench.command().arg("--json").env_remove("BAKEOFF_SHARED_MACHINE"));
+    neighbour.kill().and_then(|()| neighbour.wait()).expect("it can be ended");
+    let record = bench.record();
+    let trial = record.iter().find(|line| line["line"] == "trial").expect("there is a trial");
+    let stages = array(&trial["stages"]);
+    assert!(!stages.is_empty(), "{trial}");
+    for stage in stages {
+        let tried = &stage["tried"];
+        let kept = tried["broken_by"].as_array().is_none_or(Vec::is_empty);
+        let reasons = array(&tried["disturbed_by"]);
+        let named = |why: &Value| {
+            text(why).contains("of this machine's CPU time") && text(why).contains("`sh` (")
+        };
+        assert!(reasons.iter().any(named), "{tried}");
+        assert_eq!(tried["void"], !kept, "{tried}");
+    }
 }
 
 #[test]

@@ -10,9 +10,10 @@ mod support;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use granit_parser::{Event, Parser};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use support::{Bench, Ran, array, bakeoff, has, nothing_runs_in, record, text};
@@ -102,6 +103,25 @@ fn a_build_that_is_slower_is_stopped_and_the_run_is_an_ordinary_one() {
     let ran = Ran::of(&mut gate(&bench, &faster));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["pass: nothing that is asked is proven"]);
+}
+
+#[test]
+fn an_interrupted_gate_goes_on_and_is_judged_as_a_whole() {
+    let bench = canaries();
+    let slower = ["--system", "canary", "--new-option", "delay=25ms", "--trials", "6"];
+    let mut begun = gate(&bench, &slower);
+    let begun = begun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let run = bench.has_trials(1);
+    kill_process(Pid::from_child(&begun), Signal::INT).unwrap();
+    let ran = Ran::from_output(begun.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(130), "{}{}", ran.stdout, ran.stderr);
+    says(&ran.stdout, &["the run is incomplete", "cannot tell"]);
+    says(&ran.stderr, &["`bakeoff gate --resume "]);
+    let whole = Ran::of(bakeoff().args(["gate", "--resume"]).arg(&run));
+    assert_eq!(whole.code, Some(6), "{}{}", whole.stdout, whole.stderr);
+    says(&whole.stdout, &["stop: proven of the new build of canary: work/load: throughput"]);
+    let trials = bench.record().iter().filter(|line| line["line"] == "trial").count();
+    assert!((12..=13).contains(&trials), "the one that was broken off may be there: {trials}");
 }
 
 #[test]

@@ -6,12 +6,11 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use support::{Bench, Ran, array, bakeoff, record, text, wait_for};
+use support::{Bench, Ran, array, bakeoff, record, text};
 
 /// Two systems and two rounds of a second each.
 const STUDY: &str = "\
@@ -29,25 +28,13 @@ trials: 2
 /// The run in a bench, begun and broken off by a signal once it has a trial.
 fn broken_off(bench: &Bench, signal: Signal) -> (PathBuf, Ran) {
     let child = begun(bench);
-    let run = has_trials(bench, 1);
+    let run = bench.has_trials(1);
     kill_process(Pid::from_child(&child), signal).unwrap();
     (run, Ran::from_output(child.wait_with_output().unwrap()))
 }
 
 fn begun(bench: &Bench) -> Child {
     bench.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-/// Waits for a number of trials in the one run's record.
-fn has_trials(bench: &Bench, least: usize) -> PathBuf {
-    let trials = |run: &Path| {
-        let text = std::fs::read_to_string(run.join("record.jsonl")).unwrap_or_default();
-        text.matches("{\"line\":\"trial\"").count()
-    };
-    wait_for("a trial", Duration::from_secs(60), || {
-        bench.runs().first().is_some_and(|run| trials(run) >= least)
-    });
-    bench.runs().remove(0)
 }
 
 fn resume(run: &Path) -> Ran {
@@ -106,7 +93,7 @@ fn a_killed_run_goes_on_behind_its_torn_line() {
 fn a_run_that_still_goes_on_is_left_alone() {
     let bench = Bench::new(STUDY);
     let mut child = begun(&bench);
-    let run = has_trials(&bench, 1);
+    let run = bench.has_trials(1);
     resume(&run).ends_with(2).complains(&["still goes on"]);
     assert!(history(&bench).contains(", goes on"), "{}", history(&bench));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

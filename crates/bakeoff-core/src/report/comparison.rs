@@ -83,6 +83,11 @@ impl Contender {
         stats::summary(self.valid().map(|trial| trial.get(quantity)))
     }
 
+    /// The same of a stage, by its place; of whole trials where there is none.
+    pub(super) fn summary_of(&self, quantity: Quantity, stage: Option<usize>) -> Summary {
+        stats::summary(self.valid().map(|trial| trial.of_stage(quantity, stage)))
+    }
+
     /// Whether it fell behind what an open load offered, in any valid trial.
     pub(super) fn fell_behind(&self) -> bool {
         self.valid().any(TrialFigures::fell_behind)

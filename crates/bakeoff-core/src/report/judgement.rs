@@ -141,16 +141,7 @@ impl Judgement {
                 && contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
         };
         let stages = load.clients.len();
-        let subjects = |quantity: Quantity| -> Vec<(Quantity, Option<usize>)> {
-            let by_stage = (0..stages).map(|stage| (quantity, Some(stage)));
-            match quantity {
-                Quantity::Response(_) if stages > 1 => by_stage.collect(),
-                Quantity::ThroughputMean if stages > 1 => {
-                    std::iter::once((quantity, None)).chain(by_stage).collect()
-                }
-                _ => vec![(quantity, None)],
-            }
-        };
+        let subjects = |quantity| subjects(quantity, stages);
         for (quantity, stage) in JUDGED.into_iter().filter(known).flat_map(subjects) {
             let leads = quantity == leading && stage.is_none();
             for (place, a) in contenders.iter().enumerate() {
@@ -389,8 +380,21 @@ pub(super) fn what(quantity: Quantity) -> String {
     }
 }
 
+/// What is judged of a figure of a load with `stages` stages: each stage by its place, or all together
+/// (`None`). Latencies of all stages of a sweep are no figure; throughput is one, beside each stage's.
+pub(super) fn subjects(quantity: Quantity, stages: usize) -> Vec<(Quantity, Option<usize>)> {
+    let by_stage = (0..stages).map(|stage| (quantity, Some(stage)));
+    match quantity {
+        Quantity::Response(_) | Quantity::Service(_) if stages > 1 => by_stage.collect(),
+        Quantity::ThroughputMean if stages > 1 => {
+            std::iter::once((quantity, None)).chain(by_stage).collect()
+        }
+        _ => vec![(quantity, None)],
+    }
+}
+
 /// How many clients a system has in a stage.
-fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
+pub(super) fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
     load.clients_on(&of.system).get(stage).copied().unwrap_or(0)
 }
 

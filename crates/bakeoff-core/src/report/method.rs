@@ -8,8 +8,8 @@
 //! Not here: the checks themselves (`check`), tests of samples (`stats::samples`).
 
 use crate::check::{Audited, CheckName, Verdict};
-use crate::histogram::Latencies;
 use crate::plan;
+use crate::ranked::Ranked;
 use crate::record::{Record, StageRecord, TrialRecord};
 use crate::stats::samples::{
     ANDERSON_DARLING_MAX, GAPS_MIN, SECONDS_MIN, anderson_darling, quantile_interval,
@@ -539,20 +539,15 @@ fn gaps_statistic(stage: &StageRecord) -> Option<f64> {
 }
 
 /// Half of the width of the interval of a stage's p99, as a share of it, and whether its seconds
-/// depend on each other.
+/// depend on each other. `None` where there is no interval: the p99 of a stage of which 1 % failed is
+/// no latency.
 fn interval_of_p99(stage: &StageRecord) -> Option<(f64, bool)> {
-    let seconds: Vec<Latencies> = stage
+    let seconds: Vec<Ranked<'_>> = stage
         .measurement
         .seconds
         .iter()
-        .filter_map(|second| {
-            let mut all = Latencies::default();
-            for figures in second.operations.values() {
-                all.merge(&figures.response.unpack().ok()?);
-            }
-            Some(all)
-        })
-        .collect();
+        .map(|second| second.responses().ok())
+        .collect::<Option<_>>()?;
     let interval = quantile_interval(&seconds, QUANTILE)?;
     let (low, high) = (interval.low.as_secs_f64(), interval.high.as_secs_f64());
     let width = if high > 0.0 { (high - low) / (high + low) } else { 0.0 };

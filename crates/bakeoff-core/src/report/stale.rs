@@ -9,6 +9,7 @@
 
 use serde_json::{Value, json};
 
+use crate::ranked::sample_min;
 use crate::staleness::{Age, Staleness};
 use crate::units::{count_text, figure_text, latency_text, share_text};
 
@@ -38,12 +39,19 @@ fn whole(system: &str, nodes: &[Staleness]) -> Staleness {
     whole
 }
 
+/// The age that a share of `quantile` of the stale reads does not exceed, where there are
+/// [`sample_min`] of them; the worst (1) of any number.
+fn age(of: &Staleness, quantile: f64) -> Option<Age> {
+    let enough = quantile >= 1.0 || of.stale >= sample_min(quantile);
+    enough.then(|| of.age(quantile)).flatten()
+}
+
 /// `at least 1.2 ms` where it is only that.
 fn age_text(of: &Staleness, quantile: f64) -> String {
-    match of.age(quantile) {
+    match age(of, quantile) {
         Some(Age::Exactly(age)) => latency_text(age),
         Some(Age::AtLeast(age)) => format!("at least {}", latency_text(age)),
-        None if of.stale > 0 => "> 1 h".to_owned(),
+        None if of.stale > 0 && of.age(quantile).is_none() => "> 1 h".to_owned(),
         None => NOTHING.to_owned(),
     }
 }
@@ -110,26 +118,30 @@ pub(super) fn lines(of: &Comparison) -> Vec<String> {
             return Some(format!("{system}: none of {reads} reads was found to be old"));
         }
         let share = share_text(whole.share().unwrap_or_default());
-        let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|quantile| age_text(&whole, quantile));
+        let told = [(0.5, "median"), (0.99, "p99"), (1.0, "worst")];
+        let told = told.map(|(quantile, name)| (age_text(&whole, quantile), name));
+        let told = told.iter().filter(|(age, _)| age != NOTHING);
+        let told: Vec<String> = told.map(|(age, name)| format!("{age} ({name})")).collect();
         Some(format!(
             "{system}: {} of {reads} reads ({share}) returned what had been superseded before they \
-             began: for {p50} (median), {p99} (p99), {worst} (worst)",
-            count_text(whole.stale)
+             began: for {}",
+            count_text(whole.stale),
+            told.join(", ")
         ))
     };
     of.contenders.iter().filter_map(line).collect()
 }
 
 /// For other programs; an age of which only a lower bound is known is `null`, with the bound beside
-/// it.
+/// it, and one of too few stale reads is `null` alone.
 pub(super) fn json(of: &[Staleness]) -> Value {
-    let age = |of: &Staleness, quantile| match of.age(quantile) {
+    let split = |of: &Staleness, quantile| match age(of, quantile) {
         Some(Age::Exactly(age)) => (Value::from(age.as_secs_f64() * 1e3), Value::Null),
         Some(Age::AtLeast(age)) => (Value::Null, Value::from(age.as_secs_f64() * 1e3)),
         None => (Value::Null, Value::Null),
     };
     let one = |of: &Staleness| {
-        let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|quantile| age(of, quantile));
+        let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|quantile| split(of, quantile));
         json!({
             "node": of.node,
             "reads": of.reads,

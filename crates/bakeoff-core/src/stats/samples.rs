@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::histogram::Latencies;
+use crate::ranked::Ranked;
 
 /// The Anderson–Darling statistic above which gaps are not exponential, at a level of 1 %, for an
 /// exponential distribution whose mean is estimated from the sample (Stephens, JASA 69(347), 1974).
@@ -103,22 +103,21 @@ impl QuantileInterval {
     }
 }
 
-/// Returns the interval of a quantile (0 to 1) of all seconds' latencies together; `None` for fewer
-/// than [`SECONDS_MIN`] seconds with any, or where the quantile or an end of the interval is beyond
-/// an hour.
+/// Returns the interval of a quantile (0 to 1) of all seconds' operations together, failures ranked
+/// last; `None` for fewer than [`SECONDS_MIN`] seconds with any, or where the quantile or an end of the
+/// interval falls among the failures or is beyond an hour.
 ///
 /// Latencies within a second are alike, so that seconds are drawn, not latencies: the share above the
 /// quantile is a ratio of sums over seconds, whose standard error comes from how the seconds scatter,
 /// and the interval's ends are the quantiles one such interval of the share away (Woodruff, JASA
 /// 47(260), 1952).
-pub fn quantile_interval(seconds: &[Latencies], quantile: f64) -> Option<QuantileInterval> {
-    let seconds: Vec<&Latencies> = seconds.iter().filter(|second| !second.is_empty()).collect();
+pub fn quantile_interval(seconds: &[Ranked<'_>], quantile: f64) -> Option<QuantileInterval> {
+    let seconds: Vec<&Ranked<'_>> = seconds.iter().filter(|second| second.count() > 0).collect();
     if seconds.len() < SECONDS_MIN {
         return None;
     }
-    let mut whole = Latencies::default();
-    seconds.iter().for_each(|second| whole.merge(second));
-    let at = whole.quantile(quantile)?;
+    let whole = Ranked::sum(seconds.iter().copied());
+    let at = whole.at(quantile).latency()?;
     let all = whole.count() as f64;
     let shares: Vec<(f64, f64)> = seconds
         .iter()
@@ -129,7 +128,7 @@ pub fn quantile_interval(seconds: &[Latencies], quantile: f64) -> Option<Quantil
     let squares: f64 = shares.iter().map(|(over, of)| (over - above * of).powi(2)).sum();
     let error = (squares * count / (count - 1.0)).sqrt() / all;
     let end =
-        |side: f64| whole.quantile((quantile + side * STANDARD_ERRORS * error).clamp(0.0, 1.0));
+        |side: f64| whole.at((quantile + side * STANDARD_ERRORS * error).clamp(0.0, 1.0)).latency();
     let parts: Vec<f64> = shares.iter().map(|(above, of)| above / of).collect();
     let neighbours: Vec<(f64, f64)> = parts.windows(2).map(|pair| (pair[0], pair[1])).collect();
     Some(QuantileInterval { low: end(-1.0)?, high: end(1.0)?, dependence: spearman(&neighbours) })
@@ -137,11 +136,14 @@ pub fn quantile_interval(seconds: &[Latencies], quantile: f64) -> Option<Quantil
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use rand::{RngExt as _, SeedableRng as _};
     use rand_distr::{Distribution as _, Exp1};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
+    use crate::histogram::Latencies;
 
     fn exponential(rng: &mut Xoshiro256PlusPlus, count: usize) -> Vec<f64> {
         (0..count).map(|_| Exp1.sample(rng)).collect()
@@ -199,14 +201,17 @@ mod tests {
     }
 
     /// Seconds of 1,000 latencies that are exponential times a factor of the second.
-    fn seconds(rng: &mut Xoshiro256PlusPlus, factors: impl Iterator<Item = f64>) -> Vec<Latencies> {
+    fn seconds(
+        rng: &mut Xoshiro256PlusPlus,
+        factors: impl Iterator<Item = f64>,
+    ) -> Vec<Ranked<'static>> {
         factors
             .map(|factor| {
                 let mut second = Latencies::default();
                 exponential(rng, 1000)
                     .into_iter()
                     .for_each(|one| second.record(Duration::from_secs_f64(one * factor * 1e-3)));
-                second
+                Ranked::new(Cow::Owned(second), Cow::Owned(Latencies::default()), 0)
             })
             .collect()
     }
@@ -228,7 +233,7 @@ mod tests {
     #[test]
     fn an_interval_is_wider_where_seconds_scatter_more_than_chance() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(13);
-        let width = |of: &[Latencies]| {
+        let width = |of: &[Ranked<'_>]| {
             let interval = quantile_interval(of, 0.99).unwrap();
             (interval.high - interval.low).as_secs_f64()
         };
@@ -247,6 +252,23 @@ mod tests {
         let level =
             quantile_interval(&seconds(&mut rng, std::iter::repeat_n(1.0, 30)), 0.9).unwrap();
         assert!(!level.is_dependent(30), "{level:?}");
+    }
+
+    #[test]
+    fn an_interval_that_reaches_failures_is_none() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(23);
+        let mut failing = |failures: u64| {
+            let seconds = seconds(&mut rng, std::iter::repeat_n(1.0, 20)).into_iter();
+            let failures = move |one: Ranked<'static>| {
+                let successes = Cow::Owned(one.successes().clone());
+                Ranked::new(successes, Cow::Owned(Latencies::default()), failures)
+            };
+            seconds.map(failures).collect::<Vec<_>>()
+        };
+        let sound = quantile_interval(&failing(0), 0.99).unwrap();
+        let some = quantile_interval(&failing(5), 0.99).unwrap();
+        assert!(some.low > sound.low, "half of a percent ranks above: {some:?} and {sound:?}");
+        assert_eq!(quantile_interval(&failing(20), 0.99), None);
     }
 
     #[test]

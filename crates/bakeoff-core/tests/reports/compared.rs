@@ -1,10 +1,14 @@
 //! Judgements, and two runs side by side, of records made by hand.
 
+use std::time::Duration;
+
 use bakeoff_core::record::Record;
 use bakeoff_core::report::compare::{self, Compared, FailIf, Outcome};
 use bakeoff_core::report::{self, Report};
+use bakeoff_core::study::{Operation, Stop};
 use serde_json::Value;
 
+use super::building::{Trials as _, closed, record, study, workload};
 use super::{PLAIN, millis, put, repeated};
 
 /// What was judged of a quantity of the first pair.
@@ -296,4 +300,36 @@ fn a_gate_tells_a_build_that_fails_from_a_machine_that_is_disturbed() {
     let mut slower = broken;
     slower.trials = gate(0.9, 10, &[]).trials;
     gated(&slower, Passed::No);
+}
+
+#[test]
+fn runs_of_a_sweep_are_compared_stage_by_stage() {
+    let run = |day: u64, slowest: u64| {
+        let load = closed("sweep", &[8, 64], Stop::After(Duration::from_secs(4)));
+        let create = workload("create", &[(Operation::Put, 1)], "sweep");
+        let mut record = record(study(&["etcd"], create, load, 3));
+        record.header.started = format!("2026-10-{day:02}T08:00:00Z");
+        for round in 0..3 {
+            let luck = 10 * round + day % 5;
+            let few = put(500 + luck, 4, Duration::from_micros(2000 + luck));
+            let many = put(600 + luck, 4, Duration::from_micros(slowest + luck));
+            record.run("etcd", vec![(8, few), (64, many)]);
+        }
+        record
+    };
+    let known: Vec<Record> = (1..9).map(|day| run(day, 5000)).collect();
+    let (base, new) = (&known[0], run(20, 9000));
+    let compared = compare::json(&Compared::new(base, &new, &known, &[]));
+    let changes = compared["comparisons"][0]["changes"].as_array().unwrap();
+    let verdict = |quantity: &str, clients: Value| {
+        let is_it = |one: &&Value| one["quantity"] == quantity && one["clients"] == clients;
+        changes.iter().find(is_it).map(|one| one["verdict"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(verdict("response_p99_ms", 8.into()).as_deref(), Some("none-shown"));
+    assert_eq!(verdict("response_p99_ms", 64.into()).as_deref(), Some("higher"));
+    assert_eq!(verdict("response_p99_ms", Value::Null), None, "no latency of all stages");
+    assert_eq!(verdict("throughput_mean_per_second", Value::Null).as_deref(), Some("none-shown"));
+    let outcome = asked(base, &new, &known, "p99 > +10%");
+    let Outcome::Proven(places) = outcome else { panic!("{outcome:?}") };
+    assert!(places[0].starts_with("create/sweep etcd with 64 clients: +"), "{places:?}");
 }

@@ -155,6 +155,15 @@ impl Sampler {
         self.phases.push(Phase { name: name.to_owned(), from: now, to: now });
     }
 
+    /// Returns what has been sampled by now. Measuring has ended: where the sampler's own thread has yet
+    /// to look at that moment, this does.
+    pub(crate) fn so_far(&self) -> Observed {
+        let mut looker = lock(&self.looker);
+        looker.look(Occasion::Moment);
+        looker.after_measuring();
+        looker.observed(self.interval, self.phases.clone())
+    }
+
     /// Takes a last look and yields all.
     pub(crate) fn stop(mut self) -> Observed {
         self.end_phase();
@@ -162,17 +171,7 @@ impl Sampler {
         // Any word wakes it.
         self.tell.send(Moment::End(self.began)).ok();
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let mut looker = lock(&self.looker);
-        Observed {
-            interval: self.interval,
-            cost: looker.cost,
-            phases: self.phases,
-            nodes: looker.nodes.drain(..).map(|node| settle(node.series)).collect(),
-            machine: settle(std::mem::take(&mut looker.machine_series)),
-            busy_by: Some(looker.machine.busy_by()),
-            strangers: std::mem::take(&mut looker.strangers),
-            turnover: std::mem::take(&mut looker.turnover),
-        }
+        lock(&self.looker).observed(self.interval, self.phases)
     }
 
     fn end_phase(&mut self) -> f64 {
@@ -432,6 +431,20 @@ impl Looker {
         self.look_at_sockets(clock::now(), true);
         self.turnover.push(self.turnover(&before, at));
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+    }
+
+    /// All that has been seen, its columns settled.
+    fn observed(&self, interval: Duration, phases: Vec<Phase>) -> Observed {
+        Observed {
+            interval,
+            cost: self.cost,
+            phases,
+            nodes: self.nodes.iter().map(|node| settle(node.series.clone())).collect(),
+            machine: settle(self.machine_series.clone()),
+            busy_by: Some(self.machine.busy_by()),
+            strangers: self.strangers.clone(),
+            turnover: self.turnover.clone(),
+        }
     }
 
     fn opened(&self) -> Counts {

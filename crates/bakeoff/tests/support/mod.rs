@@ -147,6 +147,18 @@ impl Bench {
         folders(&self.out())
     }
 
+    /// Waits until the one run has a number of trials in its record, and yields its folder.
+    pub(crate) fn has_trials(&self, least: usize) -> PathBuf {
+        let trials = |run: &Path| {
+            let text = std::fs::read_to_string(run.join("record.jsonl")).unwrap_or_default();
+            text.matches("{\"line\":\"trial\"").count()
+        };
+        wait_for("a trial", Duration::from_secs(60), || {
+            self.runs().first().is_some_and(|run| trials(run) >= least)
+        });
+        self.runs().remove(0)
+    }
+
     /// The one run's record, line by line.
     pub(crate) fn record(&self) -> Vec<Value> {
         let runs = self.runs();

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use crate::condition::{Misread, split, trimmed};
 use crate::stats::gate::{self, Lies};
 use crate::stats::judge::Scale;
-use crate::units::{self, count_text, figure_text};
+use crate::units::{self, count_text, figure_text, plural};
 
 use super::super::figures::{Point, Quantity};
 use super::{Compared, scale};
@@ -221,7 +221,9 @@ impl FailIf {
                 continue;
             }
             any = true;
-            let at = format!("{place} {}", change.system);
+            let with = change.clients.map(|clients| plural(clients.into(), "client"));
+            let with = with.map(|with| format!(" with {with}")).unwrap_or_default();
+            let at = format!("{place} {}{with}", change.system);
             let Some((low, high)) = change.interval() else {
                 let why = change.why_not.as_deref().unwrap_or("it was not judged");
                 unclear.push(format!("{at}: {why}"));

@@ -17,7 +17,8 @@ use crate::units::{share_text, trials_text};
 
 use super::super::comparison::{Comparison, Contender};
 use super::super::figures::Quantity;
-use super::{Change, Compared, FailIf, Outcome, Section, scale, unlike};
+use super::super::judgement::{clients, subjects};
+use super::{Change, Compared, FailIf, Outcome, Section, Subject, scale, unlike};
 
 /// One less [`LEVEL`].
 pub(super) const CONFIDENCE: &str = "99.8 %";
@@ -172,14 +173,15 @@ fn changes(
     asked.sort_unstable();
     asked.dedup();
     let mut changes = Vec::new();
-    for &quantity in &asked {
+    let stages = of.load.clients.len();
+    for (quantity, stage) in asked.iter().flat_map(|&quantity| subjects(quantity, stages)) {
         let scale = scale(quantity);
-        let (pairs, why_not) = match rounds(new, base, quantity, scale) {
+        let (pairs, why_not) = match rounds(new, base, Subject { quantity, stage, scale }) {
             Ok(pairs) => (pairs, None),
             Err(why) => (Vec::new(), Some(why)),
         };
-        let (medians, trials) =
-            ((new.summary(quantity), base.summary(quantity)), Trials::ByRound(pairs));
+        let medians = (new.summary_of(quantity, stage), base.summary_of(quantity, stage));
+        let trials = Trials::ByRound(pairs);
         let ratio = match (medians.0.median.value(), medians.1.median.value()) {
             (Some(new), Some(base)) if why_not.is_none() => Some(scale.between(new, base)),
             _ => None,
@@ -190,6 +192,7 @@ fn changes(
         changes.push(Change {
             system: system.to_owned(),
             quantity,
+            clients: stage.map(|stage| clients(&of.load, new, stage)),
             base: medians.1,
             new: medians.0,
             ratio,
@@ -202,17 +205,14 @@ fn changes(
 }
 
 /// Both builds' figures of each round in which both have a valid trial; or why they cannot be compared.
-fn rounds(
-    new: &Contender,
-    base: &Contender,
-    quantity: Quantity,
-    scale: Scale,
-) -> Result<Vec<(f64, f64)>, String> {
+fn rounds(new: &Contender, base: &Contender, subject: Subject) -> Result<Vec<(f64, f64)>, String> {
+    let Subject { quantity, stage, scale } = subject;
     let mut rounds = Vec::new();
     for ours in new.valid() {
         let Some(theirs) = base.valid().find(|theirs| theirs.round == ours.round) else { continue };
         let mut pair = [0.0; 2];
-        let figures = [(new, ours.get(quantity)), (base, theirs.get(quantity))];
+        let figures =
+            [(new, ours), (base, theirs)].map(|(of, trial)| (of, trial.of_stage(quantity, stage)));
         for (place, (of, figure)) in pair.iter_mut().zip(figures) {
             if let Some(why) = figure.incomparable() {
                 return Err(format!("{} {why}", of.system));

@@ -21,11 +21,11 @@ use serde_json::Value;
 use crate::record::{Gate, Record};
 use crate::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
 use crate::stats::{Figure, Summary, TRIALS_MIN};
-use crate::units::share_text;
+use crate::units::{plural, share_text};
 
 use super::comparison::{Comparison, Contender};
 use super::figures::Quantity;
-use super::judgement::JUDGED;
+use super::judgement::{JUDGED, clients, subjects};
 
 pub use fail_if::{FailIf, Outcome};
 pub use gate::Passed;
@@ -68,6 +68,8 @@ struct Section {
 struct Change {
     system: String,
     quantity: Quantity,
+    /// The clients of the stage of a sweep that it is of; `None` where it is of all stages.
+    clients: Option<u32>,
     base: Summary,
     new: Summary,
     /// The new run's median by the base's, or the difference, where both have one.
@@ -165,22 +167,28 @@ impl Section {
                 let at_own_rate = matches!(quantity, Quantity::Response(_));
                 asked.contains(quantity) || compared != Quantity::HighestRate || !at_own_rate
             });
-            for quantity in quantities {
-                let (base, new) = (theirs.summary(quantity), ours.summary(quantity));
+            let stages = base_load.clients.len().max(new_load.clients.len());
+            let subjects = quantities.into_iter().flat_map(|quantity| subjects(quantity, stages));
+            for (quantity, stage) in subjects {
+                let (base, new) =
+                    (theirs.summary_of(quantity, stage), ours.summary_of(quantity, stage));
                 if base.trials == 0 && new.trials == 0 && !asked.contains(&quantity) {
                     continue;
                 }
                 let scale = scale(quantity);
-                let stages = base_load.clients.len().max(new_load.clients.len());
-                let figures = mixed(quantity, stages)
-                    .and_then(|()| figures(theirs, quantity, scale, "base"))
-                    .and_then(|base| Ok((figures(ours, quantity, scale, "new")?, base)));
+                let subject = Subject { quantity, stage, scale };
+                let with = stage.map(|stage| {
+                    (clients(base_load, theirs, stage), clients(new_load, ours, stage))
+                });
+                let figures = same_clients(with)
+                    .and_then(|()| figures(theirs, subject, "base"))
+                    .and_then(|base| Ok((figures(ours, subject, "new")?, base)));
                 let medians = (new.median.value(), base.median.value());
                 let ratio = match (&figures, medians) {
                     (Ok(_), (Some(new), Some(base))) => Some(scale.between(new, base)),
                     _ => None,
                 };
-                let asked_of = Asked { place: &place, system: &ours.system, quantity, scale };
+                let asked_of = Asked { place: &place, system: &ours.system, subject };
                 let trials = figures.and_then(|(new, base)| match new.len().min(base.len()) {
                     // Which is what is wrong with them, whatever is known of other runs.
                     few if few < TRIALS_MIN => Ok(Trials::Apart(new, base)),
@@ -192,7 +200,7 @@ impl Section {
                 };
                 // What is asked for leads; where nothing is, what the load was run for does.
                 let leading = match conditions {
-                    [] => quantity == compared,
+                    [] => quantity == compared && stage.is_none(),
                     _ => asked.contains(&quantity),
                 };
                 questions.push(Question { trials, leading, scale });
@@ -200,6 +208,7 @@ impl Section {
                 changes.push(Change {
                     system,
                     quantity,
+                    clients: with.map(|(_, new)| new),
                     base,
                     new,
                     ratio,
@@ -229,30 +238,35 @@ fn scale(quantity: Quantity) -> Scale {
     if quantity == Quantity::ErrorShare { Scale::Points } else { Scale::Ratio }
 }
 
-/// Refuses percentiles over the stages of a sweep: they change with the stages' parts in them.
-fn mixed(quantity: Quantity, stages: usize) -> Result<(), String> {
-    match quantity {
-        Quantity::Response(_) | Quantity::Service(_) if stages > 1 => {
-            Err("it would mix the stages of a sweep; give each number of clients a load".to_owned())
+/// A figure of a system that is compared.
+#[derive(Debug, Clone, Copy)]
+struct Subject {
+    quantity: Quantity,
+    /// The stage of a sweep, by its place; all together where there is none.
+    stage: Option<usize>,
+    scale: Scale,
+}
+
+/// Refuses a stage that had other clients in the base run than in the new one.
+fn same_clients(base_and_new: Option<(u32, u32)>) -> Result<(), String> {
+    match base_and_new {
+        Some((base, new)) if base != new => {
+            Err(format!("the base run had {} there", plural(base.into(), "client")))
         }
         _ => Ok(()),
     }
 }
 
 /// The figures of a system's valid trials; or why they cannot be compared.
-fn figures(
-    of: &Contender,
-    quantity: Quantity,
-    scale: Scale,
-    run: &str,
-) -> Result<Vec<f64>, String> {
+fn figures(of: &Contender, subject: Subject, run: &str) -> Result<Vec<f64>, String> {
+    let Subject { quantity, stage, scale } = subject;
     if let Some(share) = of.mostly_errors().filter(|_| quantity != Quantity::ErrorShare) {
         let share = share_text(share);
         return Err(format!("{share} of the {run} run's operations failed"));
     }
     let mut figures = Vec::new();
     for trial in of.valid() {
-        let figure = trial.get(quantity);
+        let figure = trial.of_stage(quantity, stage);
         if let Some(why) = figure.incomparable() {
             return Err(format!("the {run} run {why}"));
         }
@@ -268,6 +282,15 @@ fn figures(
 }
 
 impl Change {
+    /// Returns what is compared, as the label of a row: `p99, 64 clients`.
+    fn label(&self) -> String {
+        let figure = self.quantity.label();
+        match self.clients {
+            None => figure,
+            Some(clients) => format!("{figure}, {}", plural(clients.into(), "client")),
+        }
+    }
+
     /// By how much it changed: a ratio less one, or the difference of shares.
     fn change(&self) -> Option<f64> {
         Some(self.relative(self.ratio?))

@@ -140,6 +140,7 @@ fn change(of: &Change) -> Value {
     value!({
         "system": of.system,
         "quantity": of.quantity.name(),
+        "clients": of.clients,
         "base_median": number(of.quantity, of.base.median),
         "new_median": number(of.quantity, of.new.median),
         "base_trials": of.base.trials,
@@ -183,7 +184,7 @@ impl Section {
             .iter()
             .filter_map(|change| {
                 let why = change.why_not.as_ref().filter(said_above)?;
-                Some(format!("{} {}: not judged: {why}", change.system, change.quantity.label()))
+                Some(format!("{} {}: not judged: {why}", change.system, change.label()))
             })
             .collect();
         notes.dedup();
@@ -211,7 +212,7 @@ fn table(compared: &Compared, section: &Section) -> Table {
         labels: section
             .changes
             .iter()
-            .map(|change| format!("{} {}", change.system, change.quantity.label()))
+            .map(|change| format!("{} {}", change.system, change.label()))
             .collect(),
         groups: vec![
             vec![

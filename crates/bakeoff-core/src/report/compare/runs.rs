@@ -11,11 +11,10 @@ use serde_json::Value;
 
 use crate::record::{Environment, Record, RunHeader};
 use crate::stats::TRIALS_MIN;
-use crate::stats::judge::{RUNS_MIN, Scale, Trials};
+use crate::stats::judge::{RUNS_MIN, Trials};
 
 use super::super::comparison::Comparison;
-use super::super::figures::Quantity;
-use super::figures;
+use super::{Subject, figures};
 
 /// Machines whose memory differs by no more are the same: kernels keep some of it to themselves.
 const SAME_MEMORY: f64 = 0.01;
@@ -121,7 +120,7 @@ impl Between {
         let here = |run: &Vec<Comparison>| {
             let section = run.iter().find(|one| one.place() == of.place)?;
             let system = section.contenders.iter().find(|one| one.system == of.system)?;
-            let trials = figures(system, of.quantity, of.scale, "earlier").ok()?;
+            let trials = figures(system, of.subject, "earlier").ok()?;
             (trials.len() >= TRIALS_MIN).then_some(trials)
         };
         let runs: Vec<Vec<f64>> = runs.iter().filter_map(here).collect();
@@ -139,8 +138,7 @@ impl Between {
 pub(super) struct Asked<'a> {
     pub(super) place: &'a str,
     pub(super) system: &'a str,
-    pub(super) quantity: Quantity,
-    pub(super) scale: Scale,
+    pub(super) subject: Subject,
 }
 
 const INTERLEAVED: &str = "`bakeoff gate` runs both builds in turn, on one machine";

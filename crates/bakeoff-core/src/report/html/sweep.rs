@@ -114,22 +114,45 @@ impl Sweep<'_> {
     }
 }
 
-/// The machine's own limits at each number of clients: what it is, and the points.
-fn limits(of: &Sweep<'_>) -> Option<(&'static str, Vec<(f64, f64)>)> {
-    let points = |limit: fn(&Limits, u32) -> Option<f64>| {
+/// The machine's own limit against the number of clients.
+struct Limit {
+    what: &'static str,
+    points: Vec<LimitPoint>,
+}
+
+/// The limit at one number of clients.
+#[derive(Clone, Copy)]
+struct LimitPoint {
+    clients: f64,
+    rate: f64,
+    /// The least and the most of the rounds, where it was measured in several.
+    range: Option<(f64, f64)>,
+}
+
+/// The machine's own limit: the disk's where a system waits for it, else loopback's.
+fn limit(of: &Sweep<'_>) -> Option<Limit> {
+    type Limited = (f64, Option<(f64, f64)>);
+    let points = |limited: fn(&Comparison, &Limits, u32) -> Option<Limited>| {
         let point = |stage: &Stage<'_>| {
             let load = &stage.comparison.load;
             let clients = *load.clients.get(stage.nth.unwrap_or(0))?;
             let under_way = clients.saturating_mul(load.in_flight);
-            let rate = limit(stage.comparison.limits.as_ref()?, under_way)?;
-            Some((f64::from(clients), rate))
+            let limits = stage.comparison.limits.as_ref()?;
+            let (rate, range) = limited(stage.comparison, limits, under_way)?;
+            Some(LimitPoint { clients: f64::from(clients), rate, range })
         };
-        let points: Vec<(f64, f64)> = of.stages.iter().filter_map(point).collect();
+        let points: Vec<LimitPoint> = of.stages.iter().filter_map(point).collect();
         (!points.is_empty()).then_some(points)
     };
-    let disk = points(Limits::disk).map(|points| ("durable appends to this disk", points));
-    let loopback = || points(Limits::loopback);
-    disk.or_else(|| Some(("loopback round trips to a server that does nothing", loopback()?)))
+    let disk = points(|comparison, limits, under_way| {
+        let mut systems = comparison.contenders.iter().map(|one| one.system.as_str());
+        let rate = limits.disk(under_way).filter(|_| limits.any_waits_for_disk(&mut systems))?;
+        Some((rate, limits.disk_range(under_way)))
+    });
+    let loopback = || points(|_, limits, under_way| Some((limits.loopback(under_way)?, None)));
+    let limit = |what, points| Limit { what, points };
+    disk.map(|points| limit("durable appends to this disk", points))
+        .or_else(|| Some(limit("loopback round trips to a server that does nothing", loopback()?)))
 }
 
 fn key(report: &Report, of: &Sweep<'_>) -> String {
@@ -141,8 +164,8 @@ fn key(report: &Report, of: &Sweep<'_>) -> String {
         (swatch, system.name.clone())
     });
     let mut entries: Vec<(Svg, String)> = systems.collect();
-    if let Some((what, _)) = limits(of) {
-        entries.push((swatch(|svg| svg.line("floor", 1.0, 7.0, 29.0, 7.0)), what.to_owned()));
+    if let Some(limit) = limit(of) {
+        entries.push((swatch(|svg| svg.line("floor", 1.0, 7.0, 29.0, 7.0)), limit.what.to_owned()));
     }
     legend(&entries)
 }
@@ -159,13 +182,16 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
     let all = || spots.iter().flatten();
     let clients = || all().map(|spot| f64::from(spot.clients));
     let (least, most) = (clients().fold(f64::INFINITY, f64::min), clients().fold(1.0, f64::max));
-    let floor = limits(of).filter(|_| rate);
+    let limit = limit(of).filter(|_| rate);
+    let near = |point: &&LimitPoint| point.clients >= least && point.clients <= most;
+    let limit_points = || limit.iter().flat_map(|limit| &limit.points);
     let mut values: Vec<f64> = all()
         .flat_map(|spot| [spot.min, spot.median, spot.max])
         .filter_map(Figure::value)
         .collect();
-    if let Some((_, points)) = &floor {
-        values.extend(points.iter().filter(|(x, _)| *x >= least && *x <= most).map(|(_, y)| *y));
+    for LimitPoint { rate, range, .. } in limit_points().filter(near) {
+        values.push(*rate);
+        values.extend(range.iter().flat_map(|&(least, most)| [least, most]));
     }
     let x = Axis::log(Unit::Count, least, most).between(LEFT, RIGHT);
     let y = Axis::fitting(unit, &values, 5).between(BOTTOM, TOP);
@@ -173,9 +199,14 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
     svg.axis_left(&y, LEFT, RIGHT);
     svg.axis_below(&x, TOP, BOTTOM);
     svg.text("label", "middle", f64::midpoint(LEFT, RIGHT), BOTTOM + 34.0, "clients");
-    if let Some((_, points)) = &floor {
-        let near = points.iter().filter(|(clients, _)| *clients >= least && *clients <= most);
-        svg.path("floor", near.map(|(clients, value)| (x.at(*clients), y.at(*value))));
+    svg.path(
+        "floor",
+        limit_points().filter(near).map(|point| (x.at(point.clients), y.at(point.rate))),
+    );
+    for point in limit_points().filter(near) {
+        if let Some((least, most)) = point.range {
+            svg.line("floor", x.at(point.clients), y.at(least), x.at(point.clients), y.at(most));
+        }
     }
     let mut told = Vec::new();
     let mut rows = Vec::new();
@@ -210,10 +241,13 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
             ]
         }));
     }
-    if let Some((what, points)) = &floor {
-        rows.extend(points.iter().map(|(clients, value)| {
-            let text = quantity.text(Figure::Value(*value));
-            vec![(*what).to_owned(), clients.to_string(), text, "–".to_owned()]
+    if let Some(Limit { what, points }) = &limit {
+        rows.extend(points.iter().map(|point| {
+            let text = |rate| quantity.text(Figure::Value(rate));
+            let range =
+                point.range.map(|(least, most)| format!("{} to {}", text(least), text(most)));
+            let range = range.unwrap_or_else(|| "–".to_owned());
+            vec![(*what).to_owned(), point.clients.to_string(), text(point.rate), range]
         }));
     }
     let head = ["system", "clients", &quantity.label(), "range of valid trials"].map(str::to_owned);
