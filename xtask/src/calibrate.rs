@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bakeoff_core::record::{self, Record};
-use bakeoff_core::report::{self, Report};
 use bakeoff_core::workload::mix64;
+use bakeoff_report::{self as report, Report};
 
 use crate::Failure;
 

@@ -95,13 +95,17 @@ fn tidy_up() -> Result<(), Failure> {
     Err(format!("{} things are not tidy\n  {}", complaints.len(), complaints.join("\n  ")))
 }
 
-/// The tests that guard a generated file write it when `BLESS` is set: core's, the ones inside the
-/// program, and of the program's `tests/`, some of which start servers, the one that guards the matrix
+/// The tests that guard a generated file write it when `BLESS` is set: core's, the reports', the ones inside
+/// the program, and of the program's `tests/`, some of which start servers, the one that guards the matrix
 /// of faults.
 fn bless() -> Result<(), Failure> {
     let matrix = ["-p", "bakeoff", "--test", "faults", "method_md"];
-    let all: [&[&str]; 3] =
-        [&["-p", "bakeoff-core", "--tests"], &["-p", "bakeoff", "--bins"], &matrix];
+    let all: [&[&str]; 4] = [
+        &["-p", "bakeoff-core", "--tests"],
+        &["-p", "bakeoff-report", "--tests"],
+        &["-p", "bakeoff", "--bins"],
+        &matrix,
+    ];
     for what in all {
         let mut tests = cargo();
         tests.args(["test", "--quiet"]).args(what).env("BLESS", "1");

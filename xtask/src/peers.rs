@@ -12,8 +12,6 @@ mod fetch;
 pub(crate) mod http;
 pub(crate) mod kv;
 mod measure;
-#[path = "../../crates/bakeoff/src/install/place.rs"]
-mod place;
 mod summary;
 pub(crate) mod vault;
 
@@ -23,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use bakeoff_install::place;
 use rustix::thread::CpuSet;
 
 use crate::{Failure, cargo, root};

@@ -137,14 +137,14 @@ impl std::error::Error for Misread {}
 
 impl Misread {
     /// What is wrong at this place of a text, the space around it left out.
-    pub(crate) fn at(text: &str, place: Range<usize>, what: String) -> Self {
+    pub fn at(text: &str, place: Range<usize>, what: String) -> Self {
         Self { text: text.to_owned(), place: trimmed(text, place), what }
     }
 }
 
 /// Where in a text stand what is before its comparison, the comparison, and what is behind it.
 /// `none` is said of a text without one.
-pub(crate) fn split(text: &str, none: &str) -> Result<[Range<usize>; 3], Misread> {
+pub fn split(text: &str, none: &str) -> Result<[Range<usize>; 3], Misread> {
     let Some(at) = text.find(['<', '>', '=', '!']) else {
         let what = format!("`{}`: {none}", units::shown(text.trim()));
         return Err(Misread::at(text, 0..text.len(), what));
@@ -185,7 +185,7 @@ impl FromStr for Condition {
 }
 
 /// A place without the white space at its ends.
-pub(crate) fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
+pub fn trimmed(text: &str, place: Range<usize>) -> Range<usize> {
     let part = &text[place.clone()];
     if part.trim().is_empty() {
         return place.start..place.start;

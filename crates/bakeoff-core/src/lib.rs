@@ -15,7 +15,6 @@ pub mod observed;
 pub mod plan;
 pub mod ranked;
 pub mod record;
-pub mod report;
 pub mod said;
 pub mod schedule;
 pub mod search;

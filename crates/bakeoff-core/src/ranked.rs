@@ -18,7 +18,7 @@ use crate::histogram::{LATENCY_MAX_NS, Latencies};
 use crate::units::{count_text, latency_text, share_text};
 
 /// How many operations must lie beyond a percentile for it to be told.
-pub(crate) const BEYOND_MIN: f64 = 10.0;
+pub const BEYOND_MIN: f64 = 10.0;
 
 /// What is beyond is at least this.
 const LATENCY_MAX: Duration = Duration::from_nanos(LATENCY_MAX_NS);
@@ -290,7 +290,7 @@ impl Failed {
 }
 
 /// `49.0 % failed; those after 503 ms`.
-pub(crate) fn failed_text(share: f64, after: Option<Duration>) -> String {
+pub fn failed_text(share: f64, after: Option<Duration>) -> String {
     let after = after.map(|after| format!("; those after {}", latency_text(after)));
     format!("{} failed{}", share_text(share), after.unwrap_or_default())
 }

@@ -419,6 +419,13 @@ pub struct RunEnd {
     pub complete: bool,
 }
 
+impl SystemRecord {
+    /// Returns where an acknowledged write is; `None` for a system that somebody else configured.
+    pub fn acknowledged_in(&self) -> Option<Acknowledged> {
+        self.promises.acknowledged_in.filter(|_| !self.already_running)
+    }
+}
+
 impl StageRecord {
     /// Returns from when to when it was measured, in seconds since the trial began. Of a record of format
     /// 1 the time that connecting took is not known, and left out. `warmup`: the load's.

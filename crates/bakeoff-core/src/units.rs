@@ -260,7 +260,7 @@ pub fn parse_share(text: &str) -> Result<f64, Unreadable> {
 }
 
 /// A text as a message may quote it: cut to 60 characters, control characters made harmless.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let mut characters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let mut quoted: String = characters.by_ref().take(60).collect();
     if characters.next().is_some() {

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bakeoff_core::report::compare::FailIf;
 use bakeoff_core::units::parse_duration;
+use bakeoff_report::compare::FailIf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::load::LoadArgs;
 use crate::failure::EXIT_CODES;
-use crate::load::LoadArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -264,17 +264,17 @@ pub(crate) struct GateArgs {
     #[arg(long, value_name = "PROGRAM|VERSION")]
     pub(crate) new: Option<String>,
     /// An option that the base has of its own, in place of the study's
-    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::gate::option)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::commands::gate::option)]
     pub(crate) base_option: Vec<(String, String)>,
     /// An option that the new one has of its own
-    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::gate::option)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::commands::gate::option)]
     pub(crate) new_option: Vec<(String, String)>,
     /// What stops the merge when it is proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
     /// errors, cpu, memory [default: what each load was run for is worse, or errors > +1%]
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<FailIf>,
     /// The loss that must not pass unnoticed: it is found, or nobody can tell [default: 5%]
-    #[arg(long, value_name = "SHARE", value_parser = crate::gate::loss)]
+    #[arg(long, value_name = "SHARE", value_parser = crate::commands::gate::loss)]
     pub(crate) detect: Option<f64>,
     /// How often each build is run [default: as often as finds that loss where figures scatter by 1.5 %]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]

@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use bakeoff_core::study::Mistakes;
-
-use crate::host::HostError;
-use crate::install::InstallError;
+use bakeoff_engine::LoadError;
+use bakeoff_host::HostError;
+use bakeoff_install::InstallError;
 
 /// What bakeoff's exit codes mean; `--help` prints this table.
 pub(crate) const EXIT_CODES: &str = "\
@@ -79,6 +79,18 @@ impl Failure {
 impl From<Mistakes> for Failure {
     fn from(mistakes: Mistakes) -> Self {
         Self::Study(mistakes)
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Mistakes(mistakes) => Self::Study(mistakes),
+            LoadError::Input(what, hint) => Self::Input(what, hint),
+            LoadError::Unreachable(what) => Self::Unreachable(what),
+            LoadError::Machine(what) => Self::Machine(what),
+            LoadError::Interrupted => Self::Interrupted,
+        }
     }
 }
 

@@ -2,41 +2,15 @@
 //!
 //! Parse, run, print, exit. Not here: everything else; `docs/architecture.md` is the map.
 
-mod apart;
-mod audit;
 mod canary;
-mod catalogue;
 mod cli;
 mod cluster;
-mod compare;
-mod compat;
-mod composition;
-mod contenders;
-mod crash;
-mod delay;
-mod engine;
+mod commands;
 mod environment;
 mod failure;
-mod floor;
-mod gate;
-mod history;
-mod host;
-mod http;
-mod install;
-mod kv;
-mod load;
-mod manifests;
 mod messages;
-mod neighbours;
 mod progress;
-mod rendering;
-mod routes;
-mod run;
-mod run_folder;
-mod split;
-mod start;
 mod systems;
-mod tls;
 mod trial;
 
 use std::process::ExitCode;
@@ -56,7 +30,7 @@ fn main() -> ExitCode {
     if let Some(code) = internal_command() {
         return code;
     }
-    let cli = Cli::parse_from(compat::arguments(std::env::args_os()));
+    let cli = Cli::parse_from(bakeoff_compat::arguments(std::env::args_os()));
     let mut messages = Messages::new();
     let done =
         catch_signals().and_then(|interrupted| obey(&cli.command, &mut messages, &interrupted));
@@ -69,7 +43,9 @@ fn main() -> ExitCode {
 
 /// The commands that bakeoff starts itself with; `None` when this process is none of them.
 fn internal_command() -> Option<ExitCode> {
-    host::internal_command().or_else(canary::internal_command).or_else(delay::internal_command)
+    bakeoff_host::internal_command()
+        .or_else(canary::internal_command)
+        .or_else(canary::delay::internal_command)
 }
 
 fn obey(
@@ -78,23 +54,25 @@ fn obey(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     match command {
-        Command::Run(args) => return run::run(args, messages, interrupted),
-        Command::Load(args) => return load::run(args, messages, interrupted),
-        Command::Start(args) => return start::run(args, messages, interrupted),
-        Command::Report(args) => rendering::report(args, messages)?,
-        Command::History(args) => history::history(args, messages)?,
-        Command::Gate(args) => return gate::run(args, messages, interrupted),
-        Command::Compare(args) => return compare::run(args, messages),
-        Command::Studies { name } => catalogue::studies(name.as_deref(), messages)?,
-        Command::Systems => catalogue::systems(messages)?,
-        Command::Manifests(args) => manifests::write(args, messages)?,
-        Command::Install { systems } => catalogue::install(systems, messages, interrupted)?,
-        Command::Hey { args } => return compat::hey::run(args, messages, interrupted),
-        Command::Wrk { args } => return compat::wrk::run(args, messages, interrupted),
-        Command::VaultBenchmark { args } => {
-            return compat::vault_benchmark::run(args, messages, interrupted);
+        Command::Run(args) => return commands::run::run(args, messages, interrupted),
+        Command::Load(args) => return commands::load::run(args, messages, interrupted),
+        Command::Start(args) => return commands::start::run(args, messages, interrupted),
+        Command::Report(args) => commands::report::report(args, messages)?,
+        Command::History(args) => commands::history::history(args, messages)?,
+        Command::Gate(args) => return commands::gate::run(args, messages, interrupted),
+        Command::Compare(args) => return commands::compare::run(args, messages),
+        Command::Studies { name } => commands::catalogue::studies(name.as_deref(), messages)?,
+        Command::Systems => commands::catalogue::systems(messages)?,
+        Command::Manifests(args) => commands::manifests::write(args, messages)?,
+        Command::Install { systems } => {
+            commands::catalogue::install(systems, messages, interrupted)?
         }
-        Command::Doctor { studies } => return catalogue::doctor(studies, messages),
+        Command::Hey { args } => return Ok(bakeoff_compat::hey::run(args, messages, interrupted)?),
+        Command::Wrk { args } => return Ok(bakeoff_compat::wrk::run(args, messages, interrupted)?),
+        Command::VaultBenchmark { args } => {
+            return Ok(bakeoff_compat::vault_benchmark::run(args, messages, interrupted)?);
+        }
+        Command::Doctor { studies } => return commands::catalogue::doctor(studies, messages),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);

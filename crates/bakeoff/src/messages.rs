@@ -10,14 +10,15 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
+use bakeoff_compat::Console;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Outcome, TrialRecord};
-use bakeoff_core::report::Style;
 use bakeoff_core::search::Found;
 use bakeoff_core::units::{count_text, rate_text};
+use bakeoff_engine::Live;
+use bakeoff_report::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-
-use crate::engine::{Live, clock};
 
 /// Seconds of load between two lines of progress where there is no terminal.
 const PLAIN_LINE_EVERY: u32 = 10;
@@ -236,6 +237,20 @@ impl Messages {
             Some(bar) => bar.suspend(|| writeln!(io::stderr(), "{line}").ok()),
             None => writeln!(io::stderr(), "{line}").ok(),
         };
+    }
+}
+
+impl Console for Messages {
+    fn output(&self, text: &str) {
+        Messages::output(self, text);
+    }
+
+    fn step(&mut self, line: &str) {
+        Messages::step(self, line);
+    }
+
+    fn complain(&mut self, what: &str) {
+        Messages::complain(self, what);
     }
 }
 

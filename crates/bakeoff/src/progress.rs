@@ -128,7 +128,7 @@ mod tests {
     use bakeoff_core::record::{Outcome, StageRecord};
 
     use super::*;
-    use crate::run::load_study;
+    use crate::commands::run::load_study;
 
     fn record(trial: &Trial, rate: u64) -> TrialRecord {
         let figures = OperationFigures { verified_in_window: rate, ..OperationFigures::default() };

@@ -4,19 +4,19 @@
 //! reason, and counted on the last line; in CI that is a failure unless the machine lacks what is
 //! needed to fetch one.
 //!
-//! Not here: what stands in the page (`bakeoff-core`'s `tests/reports`), where the browser comes from
+//! Not here: what stands in the page (`bakeoff-report`'s `tests/reports`), where the browser comes from
 //! (`support/chromium`).
 
 #![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 #![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
-#[path = "../../bakeoff-core/tests/reports/building.rs"]
+#[path = "../../bakeoff-report/tests/reports/building.rs"]
 mod building;
 #[path = "support/chromium.rs"]
 mod chromium;
 #[allow(dead_code, reason = "each test program uses a part of it")]
-#[path = "../../bakeoff-core/tests/reports/large.rs"]
+#[path = "../../bakeoff-report/tests/reports/large.rs"]
 mod large;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -26,7 +26,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::record::Record;
-use bakeoff_core::report::{self, Report};
+use bakeoff_report::{self as report, Report};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chromium::{Chromium, Missing};

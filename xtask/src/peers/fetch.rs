@@ -6,17 +6,16 @@
 //! lock file that they were published with. A program in the cache is whole: it is renamed into
 //! place last.
 //!
-//! Not here: how bakeoff has the systems that it compares (`crates/bakeoff/src/install`), which
+//! Not here: how bakeoff has the systems that it compares (`bakeoff_install`), which
 //! records far more about what it fetched.
-
-#[path = "../../../crates/bakeoff/src/install/apt.rs"]
-mod apt;
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use bakeoff_install::apt;
 
 use super::{cache, make_dir};
 use crate::{Failure, run};

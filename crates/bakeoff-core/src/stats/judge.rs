@@ -111,7 +111,7 @@ impl Scale {
     }
 
     /// The first by the second, or the difference.
-    pub(crate) fn between(self, first: f64, second: f64) -> f64 {
+    pub fn between(self, first: f64, second: f64) -> f64 {
         match self {
             Self::Ratio => first / second,
             Self::Points => first - second,

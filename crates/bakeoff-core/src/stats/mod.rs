@@ -154,7 +154,7 @@ fn middle(sorted: &[f64]) -> f64 {
 }
 
 /// More digits where the ratio is near 1, so that a difference is never shown as `1.00 times`.
-pub(crate) fn ratio_text(ratio: f64) -> String {
+pub fn ratio_text(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => "infinitely many".to_owned(),
         ratio if (ratio - 1.0).abs() < 0.01 => format!("{ratio:.4}"),
@@ -164,12 +164,12 @@ pub(crate) fn ratio_text(ratio: f64) -> String {
 }
 
 /// `1.61 to 1.88`.
-pub(crate) fn interval_text((low, high): (f64, f64)) -> String {
+pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("{} to {}", ratio_text(low), ratio_text(high))
 }
 
 /// `a difference of more than 6.0 % would have been seen`.
-pub(crate) fn would_have_seen_text(ratio: f64) -> String {
+pub fn would_have_seen_text(ratio: f64) -> String {
     match ratio {
         ratio if ratio <= 2.0 => {
             format!("a difference of more than {} would have been seen", least_text(ratio))
@@ -182,7 +182,7 @@ pub(crate) fn would_have_seen_text(ratio: f64) -> String {
 }
 
 /// The least ratio that would have been seen: `6.0 %`, `3.20 times`.
-pub(crate) fn least_text(ratio: f64) -> String {
+pub fn least_text(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     // Rounded up: less was not promised.
     let up = |step: f64| (percent * step - 1e-9).ceil() / step;
@@ -195,7 +195,7 @@ pub(crate) fn least_text(ratio: f64) -> String {
 }
 
 /// `a`, `a and b`, `a, b and c`.
-pub(crate) fn and<T: AsRef<str>>(items: &[T]) -> String {
+pub fn and<T: AsRef<str>>(items: &[T]) -> String {
     let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
     match items.split_last() {
         None => String::new(),

@@ -27,6 +27,7 @@
 //!
 //! Not here: TLS, replication, compaction of the log.
 
+pub(crate) mod delay;
 mod faults;
 mod http;
 mod log;

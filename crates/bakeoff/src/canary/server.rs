@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
+use bakeoff_engine::timer::Timer;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
@@ -19,8 +21,6 @@ use super::http::{self, Parsed};
 use super::service::{Answer, Service};
 use super::truth::Asked;
 use super::{Options, say};
-use crate::engine::clock;
-use crate::engine::timer::Timer;
 
 const LISTENER: Token = Token(usize::MAX);
 const WAKER: Token = Token(usize::MAX - 1);

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use serde::Serialize;
 
 use super::faults::{Dice, Fate, Faults, Kind, Tally};
@@ -10,7 +11,6 @@ use super::http::{self, Head, Status};
 use super::store::{Logged, Store};
 use super::truth::{self, Asked, Teller, Told};
 use super::{Options, say};
-use crate::engine::clock;
 
 /// What is to be done with the answer that was appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

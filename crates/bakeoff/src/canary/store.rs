@@ -153,7 +153,7 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clock;
+    use bakeoff_clock as clock;
 
     #[test]
     fn the_previous_value_is_known_after_an_update_a_deletion_and_a_restart() {

@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn what_was_given_is_told_with_its_lateness() {
         let mut teller = teller("constant:5ms", Order::Cycle);
-        let at = crate::engine::clock::now();
+        let at = bakeoff_clock::now();
         let due = at + teller.delay();
         teller.note(Asked { at, due }, due + Duration::from_micros(100));
         let told = teller.told();

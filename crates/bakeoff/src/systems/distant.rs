@@ -1,15 +1,15 @@
 //! What the emulators of distant services have in common: what they promise, and a latency before
 //! them, as an option.
 //!
-//! Not here: what adds it (`crate::delay`).
+//! Not here: what adds it (`crate::canary::delay`).
 
 use bakeoff_core::record::{Acknowledged, Promises, Setting};
 use bakeoff_core::study::{KindOption, OptionForm};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, NodeSpec};
 
 use super::{ASKED, Asked};
-use crate::delay;
-use crate::host::ports::Allocator;
-use crate::host::{HostError, NodeSpec};
+use crate::canary::delay;
 
 /// The option that says how much.
 pub(super) const OPTION: &str = "latency";

@@ -5,18 +5,18 @@
 //! Every kind that has the operation `request` is prepared and driven by this, unless it does so
 //! itself: one that tells requests apart by their sessions adds headers to each (`headers_of`).
 //!
-//! Not here: requests of a system's own API (`http_session`), `bakeoff load` (`crate::http`).
+//! Not here: requests of a system's own API (`http_session`), `bakeoff load` (`bakeoff_engine::works::http`).
 
 use std::sync::Arc;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::study::{HttpRequest, Operation, Workload};
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::{Answer, Request};
 
 use super::http_session::{HttpSession, Mapping};
 use super::{Access, KvLoad};
-use crate::engine::EngineError;
 use crate::environment;
-use crate::kv::{Answer, Request};
 
 /// Where a request's own headers come from: appends header lines, each with its end.
 pub(super) type HeadersOf = fn(&Request<'_>, &mut Vec<u8>);

@@ -4,15 +4,15 @@
 
 use std::time::Duration;
 
+use bakeoff_core::study::Operation;
+use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::http1::{Connection, Limits, Response};
 use serde_json::Value;
 
 use super::talk::{Listener, PATIENCE, talk};
 use super::{Access, http_status_text};
-use crate::engine::work::{Session, Tag};
-use crate::kv::{Answer, KvSession, Request};
-use bakeoff_core::study::Operation;
 
 /// How a system maps operations onto requests and responses onto answers.
 pub(crate) trait Mapping: Send {

@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
+use bakeoff_host::HostError;
 use serde_json::Value;
 
 use super::{Access, Asked, option};
-use crate::host::HostError;
 use crate::systems::istio::agent::Agent;
 
 /// The roles of the parts of a gateway.

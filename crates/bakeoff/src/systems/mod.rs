@@ -52,14 +52,13 @@ use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
 use bakeoff_core::schedule::Share;
 use bakeoff_core::study::{self, Kind, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::units::{self, ByteCount};
-
-use crate::engine::together::Together;
-use crate::engine::transport::{Target, TlsTarget};
-use crate::engine::{self, Connections, Drive, EngineError, Live};
-use crate::host::ports::Allocator;
-use crate::host::{HostError, NodeSpec};
-use crate::install::{Installed, Recipe};
-use crate::kv::{Keyed, KvSession, KvWork, Reading, Source};
+use bakeoff_engine::together::Together;
+use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_engine::works::keyed::{Keyed, KvSession, KvWork, Reading, Source};
+use bakeoff_engine::{self as engine, Connections, Drive, EngineError, Live};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_install::{Installed, Recipe};
 
 /// All systems, in the order of tables.
 pub(crate) fn registry() -> &'static [&'static dyn System] {

@@ -25,7 +25,7 @@ fn table() -> String {
 
 fn section(system: &dyn System, text: &mut String) {
     let kind = system.kind();
-    let promises = system.promises(&crate::catalogue::plain(kind.name));
+    let promises = system.promises(&crate::commands::catalogue::plain(kind.name));
     let operations: Vec<&str> = kind.operations.iter().map(|operation| operation.name()).collect();
     let reads: Vec<&str> = kind.reads.iter().map(|reads| reads.name()).collect();
     let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };

@@ -7,10 +7,10 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use bakeoff_clock as clock;
 use bakeoff_wire::ProtocolError;
 
 use super::{Access, Unready};
-use crate::engine::clock;
 
 /// How long a question may take before a node counts as not answering.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use bakeoff_clock as clock;
 use bakeoff_core::study;
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::{self as install, Cache, Installed};
 use tempfile::TempDir;
 
 use super::{System, WHOLE};
-use crate::catalogue;
+use crate::cluster::topology::{Ingredient, compose};
 use crate::cluster::{self, Ready};
-use crate::composition::{Ingredient, compose};
-use crate::engine::clock;
-use crate::host::ports::Allocator;
-use crate::install::{self, Cache, Installed};
+use crate::commands::catalogue;
 
 /// A kind as a study asks for it.
 pub(crate) fn asked(kind: &str, nodes: u32, options: &[(&str, &str)]) -> study::System {

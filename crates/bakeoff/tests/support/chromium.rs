@@ -8,16 +8,13 @@
 //!
 //! Not here: what is done with the browser (`report_html`).
 
-#[path = "../../src/install/apt.rs"]
-mod apt;
-#[path = "../../src/install/place.rs"]
-mod place;
-
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use bakeoff_install::{apt, place};
 
 const NAMES: [&str; 5] = [
     "chromium",

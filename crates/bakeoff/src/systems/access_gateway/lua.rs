@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::host::{FileMode, NodeFile};
+use bakeoff_host::{FileMode, NodeFile};
 
 /// Which module asks Tarantool.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,6 +21,10 @@ use bakeoff_core::check::Audit;
 use bakeoff_core::record::{Promises, Setting};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands, Workload};
 use bakeoff_core::units::parse_duration;
+use bakeoff_engine::works::keyed::{Keyed, Request};
+use bakeoff_host::HostError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::Recipe;
 
 use super::nginx::config::{Plan, quoted};
 use super::nginx::status::Status;
@@ -29,10 +33,6 @@ use super::{
     ASKED, Access, Asked, Description, System, Unready, View, http_requests, option, setting,
     tarantool,
 };
-use crate::host::HostError;
-use crate::host::ports::Allocator;
-use crate::install::Recipe;
-use crate::kv::{Keyed, Request};
 use account::Witnesses;
 use lua::{Connector, Server};
 

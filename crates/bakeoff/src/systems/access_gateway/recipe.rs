@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::install::{Libraries, Recipe, Shape, Source};
+use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
 /// How NGINX with Lua can be had. One on `PATH` will do where its modules are around it, as packages of
 /// distributions and OpenResty place them.

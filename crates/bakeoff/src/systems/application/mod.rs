@@ -7,14 +7,14 @@
 
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_install::Recipe;
 
 use super::http_session::ask;
 use super::{ASKED, Access, Asked, Description, System, Unready, View, setting};
 use crate::canary::COMMAND;
-use crate::delay;
-use crate::host::ports::Allocator;
-use crate::host::{HostError, NodeSpec};
-use crate::install::Recipe;
+use crate::canary::delay;
 
 /// bakeoff's own test application.
 #[derive(Debug)]

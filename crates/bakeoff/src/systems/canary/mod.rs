@@ -9,15 +9,15 @@ use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Acknowledged, Freshness, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::{Answer, Request};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_install::Recipe;
 
 use super::http_session::{HttpSession, Mapping, ask};
 use super::{ASKED, Access, Asked, Description, KvLoad, System, Unready, View, setting};
 use crate::canary::COMMAND;
-use crate::engine::EngineError;
-use crate::host::ports::Allocator;
-use crate::host::{HostError, NodeSpec};
-use crate::install::Recipe;
-use crate::kv::{Answer, Request};
 
 /// bakeoff's own key-value server.
 #[derive(Debug)]

@@ -6,10 +6,10 @@
 //! Not here: the cluster itself (`consul`), what its proxies are (`envoy`).
 
 use bakeoff_core::record::Setting;
+use bakeoff_host::HostError;
+use bakeoff_host::ports::Allocator;
 use serde_json::{Value, json};
 
-use crate::host::HostError;
-use crate::host::ports::Allocator;
 use crate::systems::mesh::{APPLICATION, At, Mesh, Proxy, Upstream, node_of};
 use crate::systems::{Asked, setting};
 

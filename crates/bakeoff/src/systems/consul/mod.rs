@@ -13,6 +13,11 @@ use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Freshness, Promises};
 use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::{Answer, Request};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::Recipe;
 use rustix::process::{Resource, getrlimit};
 
 use super::http_session::{HttpSession, Mapping, ask};
@@ -21,11 +26,6 @@ use super::{
     ASKED, Access, Asked, Description, KvLoad, Memory, System, Unready, View, majority_disks,
     setting, synced_by,
 };
-use crate::engine::EngineError;
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::install::Recipe;
-use crate::kv::{Answer, Request};
 
 /// HashiCorp Consul's key-value store.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! Debian 12 has no Consul. As a Go module 1.20.1 is the newest that builds as it is.
 
-use crate::install::{Algorithm, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Member, Recipe, Shape, Source};
 
 /// How Consul can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

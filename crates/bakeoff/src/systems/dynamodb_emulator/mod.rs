@@ -5,7 +5,7 @@
 //! sync what it writes. `latency` puts a relay in front of it that makes each request take as much
 //! longer; with it clients have to be sent to the last of its nodes, which is that relay.
 //!
-//! Not here: the relay (`crate::delay`), what is in tables.
+//! Not here: the relay (`crate::canary::delay`), what is in tables.
 
 pub(crate) mod recipe;
 #[cfg(test)]
@@ -13,13 +13,13 @@ mod tests;
 
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_install::Recipe;
 use serde_json::json;
 
 use super::http_session::{Question, ask, question};
 use super::{Access, Asked, Description, System, Unready, View, distant, setting};
-use crate::host::ports::Allocator;
-use crate::host::{HostError, NodeSpec};
-use crate::install::Recipe;
 
 /// The emulator as a part.
 #[derive(Debug)]

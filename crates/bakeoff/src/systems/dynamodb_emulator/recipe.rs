@@ -4,7 +4,7 @@
 //! takes what Vault sends; a stricter emulator refuses some of it. `package-lock.json` names it and all
 //! that it needs with their checksums.
 
-use crate::install::{Recipe, Shape, Source};
+use bakeoff_install::{Recipe, Shape, Source};
 
 /// How the emulator can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

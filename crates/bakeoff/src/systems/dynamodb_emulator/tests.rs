@@ -4,8 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use bakeoff_clock as clock;
+
 use super::*;
-use crate::engine::clock;
 use crate::systems::testing::{self, asked, program};
 
 /// The answer to one call of the API; nobody checks the signature.

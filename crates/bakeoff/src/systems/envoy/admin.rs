@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 
+use bakeoff_engine::transport::Target;
 use serde_json::Value;
 
-use crate::engine::transport::Target;
 use crate::systems::http_session::ask;
 use crate::systems::talk::PATIENCE;
 use crate::systems::{Access, Memory, Told, Unready};

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+use bakeoff_host::HostError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::Recipe;
 
 use super::mesh::{Mesh, Place};
 use super::{Access, Asked, Description, System, Told, Unready, View};
-use crate::host::HostError;
-use crate::host::ports::Allocator;
-use crate::install::Recipe;
 use proxy::Plain;
 
 /// Envoy as a part.

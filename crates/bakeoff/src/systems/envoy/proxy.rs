@@ -11,11 +11,11 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use bakeoff_core::record::Setting;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::{Value, json};
 
 use super::admin::Programmed;
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
 use crate::systems::mesh::{At, Mesh, Place, Proxy, Upstream};
 use crate::systems::talk::PATIENCE;
 use crate::systems::{ASKED, Access, Asked, Description, Memory, setting};

@@ -2,7 +2,7 @@
 //!
 //! Its releases are bare executables, which PyPI has in wheels: the same bytes. No Debian has it.
 
-use crate::install::{Recipe, Shape, Source};
+use bakeoff_install::{Recipe, Shape, Source};
 
 /// How Envoy can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

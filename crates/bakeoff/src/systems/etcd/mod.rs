@@ -13,6 +13,10 @@ mod session;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Freshness, Promises};
 use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_engine::EngineError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{HostError, NodeSpec};
+use bakeoff_install::Recipe;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
@@ -22,10 +26,6 @@ use super::{
     ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, plain_value,
     setting, synced_by,
 };
-use crate::engine::EngineError;
-use crate::host::ports::Allocator;
-use crate::host::{HostError, NodeSpec};
-use crate::install::Recipe;
 
 /// etcd, v3 API.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! Without a version asked for, Debian's etcd 3.4 comes first: it is there in seconds. The newer
 //! ones are the official archive, or take two minutes to build.
 
-use crate::install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 
 /// How etcd can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

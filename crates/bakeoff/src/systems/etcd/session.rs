@@ -2,14 +2,14 @@
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{CallId, Client, MethodId, Status};
 use bakeoff_wire::http2::Settings;
 
 use super::super::Access;
 use super::messages;
-use crate::engine::work::{Session, Tag};
-use crate::kv::{Answer, KvSession, Request};
 
 /// One connection to an etcd node; calls are streams of it.
 pub(crate) struct EtcdSession {

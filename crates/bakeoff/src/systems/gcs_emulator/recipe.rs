@@ -1,6 +1,6 @@
 //! Where the emulator of Google Cloud Storage comes from: fake-gcs-server.
 
-use crate::install::{Recipe, Shape, Source};
+use bakeoff_install::{Recipe, Shape, Source};
 
 /// How the emulator can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use bakeoff_clock as clock;
+
 use super::*;
-use crate::engine::clock;
 use crate::systems::testing::{self, asked, program};
 
 #[test]

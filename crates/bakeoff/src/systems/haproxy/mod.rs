@@ -18,14 +18,14 @@ use std::fmt::Write as _;
 
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+use bakeoff_engine::transport::Target;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::Recipe;
 use rustix::process::{Resource, getrlimit};
 
 use super::http_session::ask;
 use super::{ASKED, Access, Asked, Description, Memory, System, Unready, View, WHOLE, setting};
-use crate::engine::transport::Target;
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::install::Recipe;
 
 /// HAProxy as a part.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! The project itself publishes sources alone; every distribution has it.
 
-use crate::install::{Libraries, Recipe, Shape, Source};
+use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
 /// How HAProxy can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bakeoff_clock as clock;
+use bakeoff_host::{Host, Process};
+
 use super::*;
-use crate::engine::clock;
-use crate::host::{Host, Process};
 use crate::systems::testing::{asked, program};
 use crate::systems::{Health, Neighbour};
 
@@ -112,7 +113,7 @@ fn front(
 fn describe(
     nodes: &Nodes,
     options: &[(&str, &str)],
-    program: &crate::install::Installed,
+    program: &bakeoff_install::Installed,
     dir: &tempfile::TempDir,
 ) -> Result<Description, HostError> {
     let whole = Neighbour { role: WHOLE.into(), system: &Small, nodes: nodes.access.clone() };
@@ -173,8 +174,8 @@ fn what_cannot_be_fronted_is_refused() {
     let Some(installed) = program(&HaProxy, &["/usr/sbin/haproxy"]) else { return };
     let dir = tempfile::TempDir::new().unwrap();
     let mut nodes = nodes();
-    let authority = crate::tls::Authority::new().unwrap();
-    nodes.access[0].target.tls = Some(crate::engine::transport::TlsTarget {
+    let authority = bakeoff_engine::tls::Authority::new().unwrap();
+    nodes.access[0].target.tls = Some(bakeoff_engine::transport::TlsTarget {
         name: rustls::pki_types::ServerName::try_from("localhost").unwrap(),
         config: authority.client_config(&[]).unwrap(),
     });

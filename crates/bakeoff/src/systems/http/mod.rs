@@ -7,12 +7,12 @@
 
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, Operation};
+use bakeoff_host::HostError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::Recipe;
 
 use super::talk;
 use super::{Access, Asked, Description, System, Unready, View};
-use crate::host::HostError;
-use crate::host::ports::Allocator;
-use crate::install::Recipe;
 
 /// A service of somebody else's.
 #[derive(Debug)]

@@ -17,6 +17,9 @@ use std::time::Duration;
 
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands};
+use bakeoff_host::HostError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::Recipe;
 
 use super::envoy::{self, admin, proxy};
 use super::http_session::ask;
@@ -24,9 +27,6 @@ use super::mesh::{self, Mesh, Place};
 use super::{
     Access, Asked, Description, System, Told, Unready, View, http_status_text, option, setting,
 };
-use crate::host::HostError;
-use crate::host::ports::Allocator;
-use crate::install::Recipe;
 
 /// A mesh's gateway.
 #[derive(Debug)]

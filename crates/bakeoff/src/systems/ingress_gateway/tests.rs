@@ -3,20 +3,20 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use bakeoff_clock as clock;
 use bakeoff_core::study::{Stands, Study, Tls, parse};
+use bakeoff_engine::tls::{self, Authority, Trust};
+use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_host::{Host, NodeSpec};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::*;
 use crate::cluster;
-use crate::composition::{Ingredient, Member, compose};
-use crate::engine::clock;
-use crate::engine::transport::{Target, TlsTarget};
+use crate::cluster::topology::{Ingredient, Member, compose};
 use crate::failure::Failure;
-use crate::host::{Host, NodeSpec};
 use crate::systems::testing::{Running, program, shown_to_others};
 use crate::systems::{Memory, WHOLE, by_kind, kinds};
-use crate::tls::{self, Authority, Trust};
 
 /// A study of one system with this control plane, its options and limits as `more`.
 fn study(plane: &str, more: &str) -> Study {

@@ -8,10 +8,9 @@
 
 use std::path::{Path, PathBuf};
 
+use bakeoff_engine::tls::Identity;
+use bakeoff_host::{FileMode, NodeFile, NodeSpec};
 use serde_json::json;
-
-use crate::host::{FileMode, NodeFile, NodeSpec};
-use crate::tls::Identity;
 
 /// Where the agent serves Envoy its configuration.
 pub(crate) const XDS: &str = "./etc/istio/proxy/XDS";

@@ -15,15 +15,15 @@ pub(crate) mod recipe;
 
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind};
+use bakeoff_engine::tls::Authority;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::Recipe;
 use serde_json::json;
 
 use super::http_session::ask;
 use super::mesh::{self, At, Mesh, Proxy, Upstream};
 use super::{Access, Asked, Description, Memory, System, Unready, View, setting};
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::install::Recipe;
-use crate::tls::Authority;
 use agent::Agent;
 
 /// Istio's control plane.

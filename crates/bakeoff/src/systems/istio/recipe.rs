@@ -3,7 +3,7 @@
 //! Its releases hold the control plane in container images only. The Go proxy knows it by its commits;
 //! the commit is that of the tag.
 
-use crate::install::{Recipe, Shape, Source};
+use bakeoff_install::{Recipe, Shape, Source};
 
 /// How Istio's control plane can be had, and the agent that starts its proxies.
 pub(crate) const RECIPE: Recipe = Recipe {

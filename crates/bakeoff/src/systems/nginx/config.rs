@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bakeoff_core::record::Setting;
+use bakeoff_engine::LoadError;
+use bakeoff_engine::tls::{Authority, CaPem, LOOPBACK};
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::Installed;
 use rustix::process::{Resource, geteuid, getrlimit};
 
-use crate::failure::Failure;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::install::Installed;
 use crate::systems::{ASKED, Asked, Description, Memory, setting};
-use crate::tls::{Authority, CaPem, LOOPBACK};
 
 /// The most connections of a worker, where the machine allows as many files.
 const CONNECTIONS_MAX: u64 = 10_000;
@@ -109,7 +109,7 @@ impl Plan<'_> {
         let (mut tls, memory) = (None, Memory::default());
         if self.tls {
             let unmade =
-                |why: Failure| HostError::Spec { node: name.clone(), problem: why.to_string() };
+                |why: LoadError| HostError::Spec { node: name.clone(), problem: why.to_string() };
             let authority = Authority::new().map_err(unmade)?;
             let identity = authority.server(LOOPBACK).map_err(unmade)?;
             tls = Some(authority.client_config(&[]).map_err(unmade)?);

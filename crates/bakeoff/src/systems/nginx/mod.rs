@@ -13,14 +13,14 @@ pub(in crate::systems) mod status;
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 use bakeoff_core::units::ByteCount;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile};
+use bakeoff_install::Recipe;
 
 use super::{
     ASKED, Access, Asked, Description, System, Unready, View, http_session, option, plain_value,
     setting,
 };
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile};
-use crate::install::Recipe;
 use config::Plan;
 use status::Status;
 

@@ -1,6 +1,6 @@
 //! Where NGINX comes from: every distribution has it.
 
-use crate::install::{Libraries, Recipe, Shape, Source};
+use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
 /// How NGINX can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

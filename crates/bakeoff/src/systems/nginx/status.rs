@@ -1,6 +1,7 @@
 //! What an NGINX says of itself, by its `stub_status`, on a port of its own.
 
-use crate::engine::transport::Target;
+use bakeoff_engine::transport::Target;
+
 use crate::systems::Access;
 use crate::systems::http_session::ask;
 

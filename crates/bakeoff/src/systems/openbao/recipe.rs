@@ -2,7 +2,7 @@
 //!
 //! No package registry has it: it is the project's own release archive, or a program of the user's.
 
-use crate::install::{Algorithm, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Member, Recipe, Shape, Source};
 
 /// How OpenBao can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

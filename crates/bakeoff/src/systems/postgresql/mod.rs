@@ -21,6 +21,9 @@ use std::time::Duration;
 
 use bakeoff_core::record::{Acknowledged, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
+use bakeoff_install::{Installed, Recipe};
 use rand::RngExt as _;
 use rand::distr::Alphanumeric;
 use rustix::process::Signal;
@@ -28,9 +31,6 @@ use rustix::process::Signal;
 use super::{
     ASKED, Access, Asked, Description, Memory, System, Unready, View, plain_value, setting,
 };
-use crate::host::ports::Allocator;
-use crate::host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
-use crate::install::{Installed, Recipe};
 pub(crate) use sql::execute;
 pub(crate) use vault_tables::VAULT_TABLES;
 

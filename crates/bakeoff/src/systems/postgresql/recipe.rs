@@ -4,7 +4,7 @@
 //! project itself publishes sources alone. `Installed::beside` tells where the programs are that
 //! make and copy a data directory.
 
-use crate::install::{Libraries, Recipe, Shape, Source};
+use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
 /// How PostgreSQL can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use bakeoff_clock as clock;
+use bakeoff_install::Installed;
+
 use super::vault_tables::VAULT_TABLES;
 use super::*;
-use crate::engine::clock;
-use crate::install::Installed;
 use crate::systems::testing::{self, asked, program, shown_to_others};
 
 /// Debian has it beside `PATH`.

@@ -16,6 +16,9 @@ mod words;
 
 use bakeoff_core::record::{Promises, Setting};
 use bakeoff_core::study::{self, Kind, Operation, Role, Stands};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::{Installed, Recipe};
 
 use super::http::unknown_promises;
 use super::http_session::ask;
@@ -23,9 +26,6 @@ use super::http_status_text;
 use super::talk;
 use super::{ASKED, Access, Asked, Description, Memory, System, Unready, View, setting};
 use crate::environment;
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::install::{Installed, Recipe};
 use words::{CLIENT, Meaning, Mistake, Place, written};
 
 /// A command.

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use bakeoff_install::Program;
+
 use super::*;
-use crate::install::Program;
 use crate::systems::testing;
 
 fn asked(process: study::Process, nodes: u32) -> study::System {

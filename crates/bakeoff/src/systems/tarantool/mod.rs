@@ -24,11 +24,17 @@ mod tests;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use bakeoff_clock as clock;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
 use bakeoff_core::study::{
     self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::Recipe;
 
 use self::ask::{Look, call};
 use self::session::TarantoolSession;
@@ -36,11 +42,6 @@ use super::talk::PATIENCE;
 use super::{
     ASKED, Access, Asked, Description, KvLoad, Memory, System, Unready, View, plain_value, setting,
 };
-use crate::engine::{EngineError, clock};
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::install::Recipe;
-use crate::kv::Keyed;
 #[cfg_attr(not(test), allow(unused_imports, reason = "what stands before it asks"))]
 pub(crate) use rights::{Counts, granted};
 pub(crate) use rights::{fill_sessions, session_name, stranger_name};

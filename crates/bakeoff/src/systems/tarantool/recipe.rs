@@ -2,7 +2,7 @@
 //!
 //! The project itself publishes packages and no plain archive; Debian has version 2.6 since its release 11.
 
-use crate::install::{Libraries, Recipe, Shape, Source};
+use bakeoff_install::{Libraries, Recipe, Shape, Source};
 
 /// How Tarantool can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

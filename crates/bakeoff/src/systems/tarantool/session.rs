@@ -6,13 +6,13 @@
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::Operation;
+use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::iproto::{self, Event, IteratorType, Limits, SyncId};
 use bakeoff_wire::msgpack::{Array, Value};
 
 use super::{Credentials, KV_SPACE, PRIMARY, session_name, stranger_name};
-use crate::engine::work::{Session, Tag};
-use crate::kv::{Answer, KvSession, Request};
 use crate::systems::Access;
 
 /// Requests in flight at most: those of a client, and as many that it gave up and that may be
@@ -168,8 +168,8 @@ mod tests {
     use bakeoff_wire::msgpack;
 
     use super::*;
-    use crate::engine::transport::Target;
     use crate::systems::Memory;
+    use bakeoff_engine::transport::Target;
 
     /// A session of the guest, who needs no password, that was let in.
     fn open() -> TarantoolSession {

@@ -1,9 +1,9 @@
 //! A real Tarantool, where there is one, and what it is told.
 
+use bakeoff_clock as clock;
 use bakeoff_wire::msgpack::Value;
 
 use super::*;
-use crate::engine::clock;
 use crate::systems::testing::{self, asked, program, shown_to_others};
 
 /// Whether a node says that a session may have a resource.

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::study::Operation;
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::{Answer, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -22,8 +24,6 @@ use serde::Deserialize;
 use super::prepare::{
     APPROLE, DATABASE, DOMAIN, KV, PKI, POLICY, Prepared, ROLE, TRANSIT, USERPASS, user_name,
 };
-use crate::engine::EngineError;
-use crate::kv::{Answer, Request};
 use crate::systems::http_session::{HttpSession, Mapping};
 use crate::systems::{Access, KvLoad, http_status_text};
 

@@ -9,18 +9,19 @@ use std::path::Path;
 
 use bakeoff_core::record::Setting;
 use bakeoff_core::study;
+use bakeoff_engine::LoadError;
+use bakeoff_engine::tls::{Authority, CaPem, LOOPBACK};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::{Map, Value, json};
 
 use super::open::Ours;
 use super::prepare::Database;
 use super::{MAX_IDLE_CONNECTIONS, Product, STANDBY_READS, is_on};
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
 use crate::systems::{
     ASKED, Asked, Description, Memory, Neighbour, dynamodb_emulator, gcs_emulator, option,
     postgresql, setting,
 };
-use crate::tls::{Authority, CaPem, LOOPBACK};
 
 /// The bucket of an emulated Google Cloud Storage.
 const BUCKET: &str = "vault";
@@ -196,7 +197,7 @@ fn file(name: &str, contents: String, mode: FileMode) -> NodeFile {
     NodeFile { path: name.into(), contents: contents.into_bytes(), mode }
 }
 
-fn unmade(node: &str) -> impl Fn(crate::failure::Failure) -> HostError {
+fn unmade(node: &str) -> impl Fn(LoadError) -> HostError {
     move |failure| HostError::Spec { node: node.to_owned(), problem: failure.to_string() }
 }
 

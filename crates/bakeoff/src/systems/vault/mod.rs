@@ -20,13 +20,13 @@ use bakeoff_core::record::{Acknowledged, Freshness, Promises};
 use bakeoff_core::study::{
     self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Stands, Workload,
 };
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_host::HostError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::Recipe;
 
 use super::{Access, Asked, Description, Health, KvLoad, Neighbour, System, Unready, View, option};
-use crate::engine::EngineError;
-use crate::host::HostError;
-use crate::host::ports::Allocator;
-use crate::install::Recipe;
-use crate::kv::Keyed;
 
 /// HashiCorp Vault.
 pub(crate) const VAULT: SecretStore = SecretStore {

@@ -9,16 +9,16 @@
 
 use std::time::Duration;
 
+use bakeoff_clock as clock;
 use bakeoff_core::study::{KindOption, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
+use bakeoff_engine::works::keyed::{Answer, Keyed, Request};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::api::SecretApi;
 use super::open::token;
-use crate::engine::clock;
-use crate::kv::{Answer, Keyed, Request};
 use crate::systems::Access;
 use crate::systems::http_session::{Question, question, try_mapping};
 use crate::systems::postgresql::Credentials;

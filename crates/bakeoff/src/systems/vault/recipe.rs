@@ -4,7 +4,7 @@
 //! so that it cannot be built as it is; it is built as a library of the `main.go` here, which also
 //! says what such a Vault has.
 
-use crate::install::{Algorithm, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Member, Recipe, Shape, Source};
 
 /// How Vault can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

@@ -15,6 +15,11 @@ use bakeoff_core::study::{
     self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
 use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_install::{Program, Recipe};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request, Session};
 
@@ -24,11 +29,6 @@ use super::{
     ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, plain_value,
     setting, synced_by,
 };
-use crate::engine::EngineError;
-use crate::host::ports::Allocator;
-use crate::host::{FileMode, HostError, NodeFile, NodeSpec};
-use crate::install::{Program, Recipe};
-use crate::kv::Keyed;
 
 /// Apache ZooKeeper.
 #[derive(Debug)]

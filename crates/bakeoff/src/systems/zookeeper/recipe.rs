@@ -3,7 +3,7 @@
 //! Maven's 3.9 is first because it is newer than Debian 12's 3.8 and nearly as quick; a machine
 //! with a Java runtime and nothing else still gets the official archive or Debian's jars.
 
-use crate::install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
+use bakeoff_install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 
 /// How ZooKeeper can be had.
 pub(crate) const RECIPE: Recipe = Recipe {

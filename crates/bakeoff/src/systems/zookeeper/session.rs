@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::study::{Operation, ReadConsistency};
+use bakeoff_engine::work::{Session, Tag};
+use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply};
-
-use crate::engine::work::{Session, Tag};
-use crate::kv::{Answer, KvSession, Request};
 
 /// What clients ask for; servers grant it at their default tick.
 pub(super) const SESSION_TIMEOUT_MS: u32 = 30_000;

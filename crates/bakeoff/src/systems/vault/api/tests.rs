@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bakeoff_core::study::{ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
+use bakeoff_engine::Drive;
+use bakeoff_engine::transport::Target;
+use bakeoff_engine::works::keyed::{Ages, Keyed, Reading, Source};
 
 use super::*;
-use crate::engine::Drive;
-use crate::engine::transport::Target;
-use crate::kv::{Ages, Keyed, Reading, Source};
 use crate::systems::{Memory, kinds};
 
 fn api(versioned: bool) -> SecretApi {

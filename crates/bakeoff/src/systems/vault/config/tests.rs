@@ -1,8 +1,9 @@
 //! Configurations of each storage, and what is no sound system.
 
+use bakeoff_engine::transport::Target;
+use bakeoff_install::{Installed, Program};
+
 use super::*;
-use crate::engine::transport::Target;
-use crate::install::{Installed, Program};
 use crate::systems::WHOLE;
 use crate::systems::testing::asked;
 use crate::systems::{Access, by_kind};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 
+use bakeoff_engine::transport::Target;
+
 use super::*;
-use crate::engine::transport::Target;
 use crate::systems::Memory;
 
 /// A node that answers each path with a status and JSON. It serves as long as the test runs.

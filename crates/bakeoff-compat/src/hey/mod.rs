@@ -1,0 +1,368 @@
+//! `bakeoff hey`: hey's command line, and what hey prints.
+//!
+//! The load is the one that hey makes: so many workers, each with one request under way. What is
+//! printed has hey's layout and other figures where hey's mislead: a failed request is no request
+//! a second, and all requests are in the percentiles, not the first million. `docs/hey.md` lists
+//! every difference.
+//!
+//! Not here: the flags (`compat::flags`, `options`), the layout (`output`), how requests are sent (`http`).
+
+mod options;
+mod output;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bakeoff_core::measurement::{ErrorKind, Errors, Measurement};
+use bakeoff_core::study::Stop;
+use bakeoff_engine::LoadError;
+use bakeoff_engine::works::http::{
+    Answers, Expect, Pace, Plan, Protocol, Request, Statuses, TlsOptions, Url,
+};
+use bakeoff_engine::{Connections, Drive};
+
+use super::flags::Unreadable;
+
+use crate::Console;
+use crate::NOT_VALID;
+use options::{Body, Options, Output, Until};
+use output::{Answer, Figures};
+
+/// How many answers are kept one by one for `-o csv`: as many as hey keeps.
+const ROWS_MAX: u64 = 1_000_000;
+
+/// How many are kept for the details of the summary.
+const DETAILS_MAX: u64 = 100_000;
+
+/// For ever: longer than anybody waits.
+const NO_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Runs `hey` with these arguments.
+pub fn run(
+    args: &[OsString],
+    messages: &mut dyn Console,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, LoadError> {
+    let args: Vec<String> = args.iter().map(text).collect::<Result<_, _>>()?;
+    let options = match options::parse(&args) {
+        Ok(options) => options,
+        Err(Unreadable::Help) => {
+            messages.output(options::USAGE);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(Unreadable::Wrong(what)) => {
+            return Err(LoadError::Input(format!("{what}\n\n{}", options::USAGE), None));
+        }
+    };
+    for note in &options.notes {
+        messages.complain(note);
+    }
+    let request = request(&options)?;
+    if options.http2 && !request.url.tls {
+        messages.complain("-h2 changes nothing for an http URL, as in hey: this is HTTP/1.1");
+    }
+    let drive = drive(&options)?;
+    let plan = plan(&options, request)?;
+    let ready = plan.ready(options.keep_alive)?;
+    let outcome = ready.drive(&drive, interrupted, &mut |_| {})?;
+    Ok(conclude(&options, &outcome.measurement, outcome.answers, messages))
+}
+
+fn text(arg: &OsString) -> Result<String, LoadError> {
+    let text = arg.to_str().map(str::to_owned);
+    text.ok_or_else(|| {
+        let shown = arg.to_string_lossy();
+        LoadError::input(format!("`{shown}` is not UTF-8"), "`-D FILE` sends bytes of any kind")
+    })
+}
+
+/// The request, as it is sent again and again.
+fn request(options: &Options) -> Result<Request, LoadError> {
+    let mut url = Url::parse(&options.url).map_err(|what| {
+        LoadError::input(
+            format!("the URL cannot be loaded: {what}"),
+            "write it as `http://host:port/path`",
+        )
+    })?;
+    let mut headers = options.headers.clone();
+    let is_authorization = |(name, _): &(String, String)| name == "Authorization";
+    if let Some((user, password)) = &url.user
+        && !headers.iter().any(is_authorization)
+    {
+        let value = options::basic(&format!("{user}:{password}"));
+        headers.extend(value.map(|value| ("Authorization".to_owned(), value)));
+    }
+    if let Some(host) = &options.host {
+        url.authority.clone_from(host);
+    }
+    let body = match &options.body {
+        Body::Bytes(bytes) => bytes.clone(),
+        Body::File(path) => std::fs::read(path).map_err(|error| {
+            let what = format!("cannot read the body from `{}`: {error}", path.display());
+            LoadError::input(what, "-D takes a file, -d the body itself")
+        })?,
+    };
+    if let Some(authorization) =
+        options.proxy.as_ref().and_then(|proxy| proxy.authorization.clone())
+    {
+        headers.push(("Proxy-Authorization".into(), authorization));
+    }
+    // A redirect that was not followed is an answer; one that should have been and was not, none.
+    let successes = if options.follow_redirects { "200-299,304" } else { "200-399" };
+    let statuses = Statuses::parse(successes).map_err(|what| LoadError::Input(what, None))?;
+    Ok(Request {
+        method: options.method.clone(),
+        headers,
+        body,
+        expect: Expect { statuses, ..Expect::default() },
+        ..Request::get(url)
+    })
+}
+
+fn plan(options: &Options, request: Request) -> Result<Plan, LoadError> {
+    let proxy = options.proxy.as_ref().map(|proxy| {
+        Url::parse(&proxy.url)
+            .map_err(|what| LoadError::input(format!("-x: {what}"), "give a proxy as `host:port`"))
+    });
+    let proxy = proxy.transpose()?;
+    if proxy.is_some() && request.url.tls {
+        return Err(LoadError::input(
+            "an https URL through a proxy is not supported: it needs a tunnel (CONNECT)",
+            "leave out -x, or load the http URL through the proxy",
+        ));
+    }
+    let protocol = match options.http2 && request.url.tls {
+        true => Protocol::Two,
+        false => Protocol::One,
+    };
+    Ok(Plan {
+        requests: vec![request],
+        protocol,
+        follow_redirects: options.follow_redirects,
+        // hey looks at no certificate, and its users' servers often have none that is good.
+        tls: TlsOptions { insecure: true, ..TlsOptions::default() },
+        capture: capture(options),
+        pace: options.rate.map(|rate| pace(rate, options.workers)),
+        proxy,
+    })
+}
+
+/// How many answers each thread keeps. Which of them sends how many of a counted load's requests is
+/// not known before, so each may keep all of them as long as all together are few.
+fn capture(options: &Options) -> u64 {
+    let most = match options.output {
+        Output::Csv => ROWS_MAX,
+        Output::Summary => DETAILS_MAX,
+    };
+    match options.until {
+        Until::Requests(count) if count <= most => count,
+        _ => most / u64::from(threads(options).min(options.workers)),
+    }
+}
+
+fn threads(options: &Options) -> u32 {
+    options.threads.unwrap_or_else(bakeoff_engine::open_files::cpus).max(1)
+}
+
+fn drive(options: &Options) -> Result<Drive, LoadError> {
+    bakeoff_engine::open_files::raise_for(options.workers)?;
+    let timeout = options.timeout.unwrap_or(NO_TIMEOUT);
+    let count = match options.until {
+        Until::Requests(count) => count,
+        Until::Elapsed(_) => u64::MAX,
+    };
+    Ok(Drive {
+        connections: match options.keep_alive {
+            true => Connections::Kept,
+            false => Connections::OneEach,
+        },
+        stop: match options.until {
+            Until::Requests(count) => Stop::Operations(count),
+            Until::Elapsed(time) => Stop::After(time),
+        },
+        ..Drive::once(count, options.workers, threads(options), timeout)
+    })
+}
+
+/// Holds each worker to a rate, as a ticker does: a worker that is late goes on at once, and does
+/// not make up for the ticks that it has missed.
+fn pace(rate: f64, workers: u32) -> Pace {
+    let period = Duration::try_from_secs_f64(1.0 / rate).unwrap_or(NO_TIMEOUT);
+    let tickers: Vec<Mutex<Option<Ticker>>> = (0..workers).map(|_| Mutex::new(None)).collect();
+    Arc::new(move |worker, now| {
+        let Some(ticker) = tickers.get(worker as usize) else { return Duration::ZERO };
+        // Nothing panics while it holds the lock.
+        let mut ticker = ticker.lock().unwrap_or_else(PoisonError::into_inner);
+        ticker.get_or_insert(Ticker { next: now + period.min(NO_TIMEOUT) }).wait(now, period)
+    })
+}
+
+/// When a worker may go on.
+#[derive(Debug, Clone, Copy)]
+struct Ticker {
+    next: Instant,
+}
+
+impl Ticker {
+    /// How long to wait from `now` on for the next tick.
+    fn wait(&mut self, now: Instant, period: Duration) -> Duration {
+        let wait = self.next.saturating_duration_since(now);
+        if wait.is_zero() && !period.is_zero() {
+            let missed = now.duration_since(self.next).div_duration_f64(period).floor();
+            self.next += period.mul_f64(missed);
+        }
+        self.next += period;
+        wait
+    }
+}
+
+/// Prints what was measured, and what a user of hey may not expect of it.
+fn conclude(
+    options: &Options,
+    measurement: &Measurement,
+    answers: Answers,
+    messages: &mut dyn Console,
+) -> ExitCode {
+    let seen = answers.statuses.values().sum::<u64>();
+    let (rows, figures) = figures(measurement, answers);
+    match options.output {
+        Output::Summary => messages.output(&output::summary(&figures)),
+        Output::Csv => {
+            messages.output(&output::csv(&rows));
+            if (rows.len() as u64) < seen {
+                let kept = rows.len();
+                messages.complain(&format!("{kept} of {seen} answers are in the csv"));
+            }
+        }
+    }
+    let (verified, failed) = (measurement.verified(), measurement.error_count());
+    if failed > 0 {
+        let all = verified + failed;
+        messages.complain(&match options.output {
+            Output::Summary => format!(
+                "{failed} of {all} requests failed; `Requests/sec` counts the others, where hey \
+                 would have shown {:.4}",
+                figures.successes_per_second + figures.failures_per_second
+            ),
+            Output::Csv => {
+                let kinds = figures.errors.iter().map(|(count, what)| format!("{count} {what}"));
+                let kinds = kinds.collect::<Vec<_>>().join(", ");
+                format!("{failed} of {all} requests failed: {kinds}; those without an answer have no line")
+            }
+        });
+    }
+    if measurement.interrupted {
+        return ExitCode::from(LoadError::Interrupted.exit_code());
+    }
+    if verified == 0 { ExitCode::from(NOT_VALID) } else { ExitCode::SUCCESS }
+}
+
+/// The answers one by one, as far as they were kept, and the figures of all.
+fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures) {
+    let total = measurement.total();
+    let mut rows: Vec<Answer> = answers
+        .results
+        .iter()
+        .filter(|result| result.status > 0)
+        .map(|result| Answer {
+            total: result.response,
+            // Names are resolved and connections made before the load begins, and a request goes out
+            // in one piece: what hey tells apart is one wait here.
+            wait: result.response,
+            status: result.status,
+            offset: result.at,
+            ..Answer::default()
+        })
+        .collect();
+    rows.sort_by_key(|row| row.offset + row.total);
+    let statuses: BTreeMap<u16, u64> =
+        answers.statuses.into_iter().filter(|&(status, _)| status > 0).collect();
+    let seconds = measurement.window.as_secs_f64();
+    let failed = measurement.error_count() as f64;
+    let figures = Figures {
+        total: measurement.window,
+        successes_per_second: measurement.throughput().unwrap_or(0.0),
+        failures_per_second: if seconds > 0.0 { failed / seconds } else { 0.0 },
+        latencies: total.response_and_unanswered(),
+        body_bytes: answers.body_bytes,
+        answers: statuses.values().sum(),
+        statuses,
+        errors: total
+            .errors
+            .iter()
+            .map(|(&kind, errors)| (errors.count, said(kind, errors)))
+            .collect(),
+        phases: output::phases(&rows),
+    };
+    (rows, figures)
+}
+
+/// A kind of failure, with what was seen of it.
+fn said(kind: ErrorKind, errors: &Errors) -> String {
+    let mut seen: Vec<&str> = errors.examples.iter().map(|example| &*example.what).collect();
+    seen.dedup();
+    let seen = seen.join("; ").replace(char::is_control, " ");
+    match kind.name() {
+        name if seen.is_empty() => name.to_owned(),
+        name if seen.starts_with(name) => seen,
+        name => format!("{name}: {seen}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bakeoff_core::measurement::Example;
+
+    const PERIOD: Duration = Duration::from_millis(10);
+
+    #[test]
+    fn a_worker_waits_for_its_tick_and_never_makes_up_for_missed_ones() {
+        let start = bakeoff_clock::now();
+        let ms = Duration::from_millis;
+        let mut ticker = Ticker { next: start + PERIOD };
+        assert_eq!(ticker.wait(start + ms(4), PERIOD), ms(6));
+        assert_eq!(ticker.wait(start + ms(12), PERIOD), ms(8));
+        assert_eq!(ticker.wait(start + ms(30), PERIOD), ms(0)); // just in time
+        assert_eq!(ticker.wait(start + ms(75), PERIOD), ms(0)); // 40 is long past
+        assert_eq!(ticker.wait(start + ms(76), PERIOD), ms(4)); // 50, 60 and 70 are gone
+    }
+
+    #[test]
+    fn a_rate_beyond_all_bounds_is_no_limit_and_one_near_nothing_waits() {
+        let now = bakeoff_clock::now();
+        assert_eq!(pace(1e300, 1)(0, now), Duration::ZERO);
+        assert!(pace(1e-300, 1)(0, now) > Duration::from_secs(86_400 * 365));
+        assert_eq!(pace(1.0, 1)(7, now), Duration::ZERO); // no such worker
+    }
+
+    #[test]
+    fn workers_are_held_back_each_for_itself() {
+        let now = bakeoff_clock::now();
+        let pace = pace(100.0, 2);
+        assert_eq!(pace(0, now), PERIOD);
+        assert_eq!(pace(1, now + PERIOD / 2), PERIOD);
+        assert_eq!(pace(0, now + PERIOD), PERIOD);
+    }
+
+    #[test]
+    fn a_failure_says_its_kind_and_what_was_seen() {
+        let check = |kind, what: &[&str], expected: &str| {
+            let examples = what.iter().map(|&what| Example {
+                at_seconds: 0.0,
+                node: String::new(),
+                what: what.to_owned(),
+            });
+            let errors = Errors { count: 9, examples: examples.collect(), ..Errors::default() };
+            assert_eq!(said(kind, &errors), expected);
+        };
+        check(ErrorKind::Status, &["status 503", "status 503"], "status 503");
+        check(ErrorKind::Status, &["status 503", "status 500\nx"], "status 503; status 500 x");
+        check(ErrorKind::Reset, &["closed"], "reset: closed");
+        check(ErrorKind::Timeout, &[], "timeout");
+    }
+}

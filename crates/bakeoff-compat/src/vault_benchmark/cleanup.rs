@@ -1,0 +1,183 @@
+//! What was made on the server, and how it is taken away again.
+//!
+//! Each thing is noted before it is made, so that nothing is left behind when set-up fails or is
+//! interrupted at any moment. Taking away what is not there is no failure.
+//!
+//! Not here: when it is done (`run`), how requests are repeated (`client`).
+
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use serde_json::Value;
+
+use super::client::Client;
+use super::trouble::{Kind, Trouble};
+
+/// How long the deletion of one namespace may take.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+
+/// Something on the server that is ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Made {
+    /// What a `DELETE` of this path, after `/v1/`, takes away.
+    At(String),
+    /// All mounts of a plugin whose paths begin so; in `sys/mounts` or `sys/auth`.
+    Mounts { table: &'static str, plugin: String, prefix: String },
+    /// All namespaces whose names begin so and that say of themselves that they are ours.
+    Namespaces { prefix: String, source: String },
+}
+
+/// All that is ours, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Ledger(Vec<Made>);
+
+impl Ledger {
+    /// Notes something that is about to be made.
+    pub(super) fn note(&mut self, made: Made) {
+        if !self.0.contains(&made) {
+            self.0.push(made);
+        }
+    }
+
+    /// Takes back the last note: it was not made, because it had been there before.
+    pub(super) fn forget(&mut self, made: &Made) {
+        self.0.retain(|noted| noted != made);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is there, for a message: at most a few of them by name.
+    pub(super) fn shown(&self) -> String {
+        const SHOWN: usize = 8;
+        let mut names: Vec<String> =
+            self.0.iter().take(SHOWN).map(|made| format!("`{made}`")).collect();
+        if self.0.len() > SHOWN {
+            names.push(format!("and {} more", self.0.len() - SHOWN));
+        }
+        names.join(", ")
+    }
+
+    /// Takes everything away, the newest first, and keeps what could not be. Goes on after a
+    /// failure, and ends when the user has had enough.
+    pub(super) fn take_away(&mut self, client: &mut Client) -> Vec<Trouble> {
+        let mut troubles = Vec::new();
+        let mut left = Vec::new();
+        while let Some(made) = self.0.pop() {
+            if client.is_interrupted() {
+                left.push(made);
+                continue;
+            }
+            match made.take_away(client) {
+                Ok(()) => {}
+                Err(trouble) => {
+                    left.push(made);
+                    if trouble.kind != Kind::Interrupted {
+                        troubles.push(trouble);
+                    }
+                }
+            }
+        }
+        left.reverse();
+        self.0 = left;
+        troubles
+    }
+}
+
+impl Made {
+    fn take_away(&self, client: &mut Client) -> Result<(), Trouble> {
+        match self {
+            Self::At(path) => delete(client, path),
+            Self::Mounts { table, plugin, prefix } => {
+                let reply = client.read(&format!("sys/{table}"))?;
+                let mounts = reply.body.get("data").and_then(Value::as_object);
+                for (path, info) in mounts.into_iter().flatten() {
+                    let kind = info.get("type").and_then(Value::as_str);
+                    if kind.is_some_and(|kind| is_type(kind, plugin)) && path.starts_with(prefix) {
+                        delete(client, &format!("sys/{table}/{}", path.trim_end_matches('/')))?;
+                    }
+                }
+                Ok(())
+            }
+            Self::Namespaces { prefix, source } => {
+                let reply = match client.list("sys/namespaces") {
+                    Err(trouble) if trouble.kind == Kind::NotFound => return Ok(()),
+                    reply => reply?,
+                };
+                let data = reply.body.get("data");
+                let names = data.and_then(|data| data.get("keys")?.as_array());
+                for name in names.into_iter().flatten().filter_map(Value::as_str) {
+                    // Servers that keep no such note tell none; then the name has to do.
+                    let said = data.and_then(|data| data.get("key_info")?.get(name)?.get("source"));
+                    let is_ours = said.and_then(Value::as_str).is_none_or(|said| said == source);
+                    if name.starts_with(prefix) && is_ours {
+                        delete_namespace(client, name.trim_end_matches('/'))?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether a mount is of this plugin: `kv-v2` is another name of `kv`.
+fn is_type(kind: &str, plugin: &str) -> bool {
+    kind == plugin || (kind == "kv" && matches!(plugin, "kv-v1" | "kv-v2"))
+}
+
+/// Deletes a namespace and waits until it is gone: a server answers before, goes on by itself, and
+/// OpenBao 2.5.1 was seen to stand still for good when many are being deleted at once.
+fn delete_namespace(client: &mut Client, name: &str) -> Result<(), Trouble> {
+    let path = format!("sys/namespaces/{name}");
+    delete(client, &path)?;
+    let give_up_at = clock::now() + GONE_WITHIN;
+    loop {
+        match client.read(&path) {
+            Err(trouble) if trouble.kind == Kind::NotFound => return Ok(()),
+            Err(trouble) => return Err(trouble),
+            Ok(_) if clock::now() > give_up_at => {
+                let what = format!("`{path}` is still being deleted");
+                return Err(Trouble::new(Kind::Silent, what));
+            }
+            Ok(_) => client.wait(Duration::from_millis(5))?,
+        }
+    }
+}
+
+fn delete(client: &mut Client, path: &str) -> Result<(), Trouble> {
+    match client.delete(path) {
+        Ok(_) => Ok(()),
+        Err(trouble) if trouble.kind == Kind::NotFound => Ok(()),
+        // Vault says 400 of a mount that is not there.
+        Err(trouble) if trouble.what.contains("no matching mount") => Ok(()),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+impl std::fmt::Display for Made {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::At(path) => to.write_str(path),
+            Self::Mounts { table, prefix, .. } => write!(to, "sys/{table}/{prefix}…"),
+            Self::Namespaces { prefix, .. } => write!(to, "sys/namespaces/{prefix}…"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_noted_once_and_shown_shortly() {
+        let mut ledger = Ledger::default();
+        for number in 0..10 {
+            ledger.note(Made::At(format!("sys/mounts/{number}")));
+            ledger.note(Made::At(format!("sys/mounts/{number}")));
+        }
+        assert!(ledger.shown().ends_with("`sys/mounts/7`, and 2 more"), "{}", ledger.shown());
+        ledger.forget(&Made::At("sys/mounts/3".into()));
+        assert!(!ledger.shown().contains('3'));
+    }
+}

@@ -1,0 +1,705 @@
+//! Reads the options of a block, and remembers which were asked for.
+//!
+//! A test type asks for its options by name; what nobody asked for is unknown, and is a mistake
+//! with its line. Mistakes are gathered and told together, so asking goes on after one: what could
+//! not be read is as good as not written, and `Config::finish` tells.
+//!
+//! Values are taken as vault-benchmark takes them: a number or a truth value where a text is wanted
+//! is taken as it is written, and a text that is a number where a number is wanted.
+//!
+//! Not here: the file's syntax (`hcl`), what stands at its top level (`config`).
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bakeoff_core::study::{Mistake, suggest};
+use serde_json::Value as Json;
+
+use super::hcl::{Block, Body, Entry, Node, Source, Value, is_secret, shown};
+use crate::flags;
+
+/// The environment's variables that mean something here, by name.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Environment(BTreeMap<String, String>);
+
+/// What all blocks of a file share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) source: Source,
+    pub(super) environment: Environment,
+    /// With where they stand, so that they can be told in order.
+    mistakes: RefCell<Vec<(usize, Mistake)>>,
+}
+
+/// The options of one block.
+#[derive(Debug, Clone)]
+pub(super) struct Fields {
+    known: Rc<Known>,
+    shared: Rc<Shared>,
+}
+
+/// A block, and what was asked of it.
+#[derive(Debug)]
+struct Known {
+    /// As a message names it: `` `role` of test `x` ``.
+    name: String,
+    /// Its own name, or, where it was not written, that of the block around it.
+    at: Range<usize>,
+    is_written: bool,
+    labels: Vec<(String, Range<usize>)>,
+    attributes: Vec<(String, Range<usize>, Node)>,
+    blocks: Vec<(String, Range<usize>, Rc<Known>)>,
+    asked: RefCell<Vec<&'static str>>,
+    passed_over: Cell<bool>,
+}
+
+/// An option as a test type describes it; read many at once by [`Fields::read`].
+///
+/// The constructors below name the forms: `text("path").or("x")`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    name: &'static str,
+    form: Form,
+    default: Default,
+    required: bool,
+    variable: Option<&'static str>,
+}
+
+/// What an option's value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Whole,
+    Flag { kept: bool },
+    Texts,
+    Map,
+    Any,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Default {
+    None,
+    Text(&'static str),
+    Whole(i64),
+    Flag(bool),
+    Texts(&'static [&'static str]),
+}
+
+/// A text.
+pub(super) const fn text(name: &'static str) -> Field {
+    Field::new(name, Form::Text)
+}
+
+/// A whole number.
+pub(super) const fn whole(name: &'static str) -> Field {
+    Field::new(name, Form::Whole)
+}
+
+/// A truth value; `false` is the same as not written, as vault-benchmark has it for most.
+pub(super) const fn flag(name: &'static str) -> Field {
+    Field::new(name, Form::Flag { kept: false })
+}
+
+/// A truth value whose `false` is sent, because the server's default is `true`.
+pub(super) const fn switch(name: &'static str) -> Field {
+    Field::new(name, Form::Flag { kept: true })
+}
+
+/// A list of texts.
+pub(super) const fn texts(name: &'static str) -> Field {
+    Field::new(name, Form::Texts)
+}
+
+/// An object of texts.
+pub(super) const fn map(name: &'static str) -> Field {
+    Field::new(name, Form::Map)
+}
+
+/// Whatever was written, as JSON.
+pub(super) const fn any(name: &'static str) -> Field {
+    Field::new(name, Form::Any)
+}
+
+impl Field {
+    const fn new(name: &'static str, form: Form) -> Self {
+        Self { name, form, default: Default::None, required: false, variable: None }
+    }
+
+    /// The environment's variable that it is taken from where it is not written.
+    pub(super) const fn variable(&self) -> Option<&'static str> {
+        self.variable
+    }
+
+    /// What it is unless written.
+    pub(super) const fn or(mut self, default: &'static str) -> Self {
+        self.default = Default::Text(default);
+        self
+    }
+
+    /// What it is unless written.
+    pub(super) const fn or_whole(mut self, default: i64) -> Self {
+        self.default = Default::Whole(default);
+        self
+    }
+
+    /// What it is unless written.
+    pub(super) const fn or_flag(mut self, default: bool) -> Self {
+        self.default = Default::Flag(default);
+        self
+    }
+
+    /// What it is unless written.
+    pub(super) const fn or_texts(mut self, default: &'static [&'static str]) -> Self {
+        self.default = Default::Texts(default);
+        self
+    }
+
+    /// Where it comes from unless it is written: the variable `VAULT_BENCHMARK_…`.
+    pub(super) const fn or_variable(mut self, variable: &'static str) -> Self {
+        self.variable = Some(variable);
+        self
+    }
+
+    /// It must be written, or its variable be set, and not be empty.
+    pub(super) const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// Its name.
+    pub(super) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it must be written.
+    #[cfg(test)]
+    pub(super) const fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// A line that gives it a value.
+    #[cfg(test)]
+    pub(super) fn example(&self) -> String {
+        let value = match self.form {
+            Form::Text => "\"x\"",
+            Form::Whole => "1",
+            Form::Flag { .. } => "true",
+            Form::Texts => "[\"x\"]",
+            Form::Map | Form::Any => "{ x = \"y\" }",
+        };
+        format!("{} = {value}\n", self.name)
+    }
+}
+
+impl Environment {
+    /// Of this process: what begins with `VAULT_` and is UTF-8.
+    pub(super) fn of_this_process() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let all = std::env::vars_os().filter_map(text);
+        Self(all.filter(|(name, _)| name.starts_with("VAULT_")).collect())
+    }
+
+    /// The value of a variable; set to nothing is set.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl<const N: usize> From<[(&str, &str); N]> for Environment {
+    fn from(variables: [(&str, &str); N]) -> Self {
+        Self(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+    }
+}
+
+impl Shared {
+    pub(super) fn new(source: Source, environment: Environment) -> Self {
+        Self { source, environment, mistakes: RefCell::default() }
+    }
+
+    pub(super) fn mistake(
+        &self,
+        at: &Range<usize>,
+        what: impl Into<String>,
+        hint: impl Into<Option<String>>,
+    ) {
+        let place = Some(self.source.place(at));
+        let mistake = Mistake { what: what.into(), place, hint: hint.into() };
+        self.mistakes.borrow_mut().push((at.start, mistake));
+    }
+
+    /// All mistakes so far, in the order of the lines.
+    pub(super) fn take_mistakes(&self) -> Vec<Mistake> {
+        let mut mistakes = self.mistakes.take();
+        mistakes.sort_by_key(|(at, _)| *at);
+        mistakes.into_iter().map(|(_, mistake)| mistake).collect()
+    }
+}
+
+impl Known {
+    fn new(name: String, at: Range<usize>, body: Body) -> Self {
+        let mut known = Self {
+            name,
+            at,
+            is_written: true,
+            labels: Vec::new(),
+            attributes: Vec::new(),
+            blocks: Vec::new(),
+            asked: RefCell::default(),
+            passed_over: Cell::default(),
+        };
+        for entry in body.entries {
+            match entry {
+                Entry::Attribute { key, key_at, node } => {
+                    known.attributes.push((key, key_at, node));
+                }
+                Entry::Block(Block { ident, at, labels, body }) => {
+                    let name = match (&*known.name, labels.get(1).or(labels.first())) {
+                        (_, Some((label, _))) => format!("{ident} `{}`", shown(label)),
+                        ("", None) => format!("`{ident}`"),
+                        (outer, None) => format!("`{ident}` of {outer}"),
+                    };
+                    let mut block = Self::new(name, at.clone(), body);
+                    block.labels = labels;
+                    known.blocks.push((ident, at, Rc::new(block)));
+                }
+            }
+        }
+        known
+    }
+
+    /// Mistakes for everything that nobody asked for.
+    fn finish(&self, shared: &Shared) {
+        if self.passed_over.get() {
+            return;
+        }
+        let asked = self.asked.borrow();
+        let unknown = |name: &str, at: &Range<usize>, kind: &str| {
+            if !asked.contains(&name) {
+                let known = || asked.iter().copied();
+                let inside = match &*self.name {
+                    "" => String::new(),
+                    name => format!(" in {name}"),
+                };
+                let what = format!("unknown {kind} `{}`{inside}", shown(name));
+                shared.mistake(at, what, suggest(name, known(), "known options:"));
+            }
+        };
+        for (name, at, _) in &self.attributes {
+            unknown(name, at, "option");
+        }
+        for (name, at, block) in &self.blocks {
+            unknown(name, at, "block");
+            if asked.contains(&name.as_str()) {
+                block.finish(shared);
+            }
+        }
+    }
+}
+
+impl Fields {
+    pub(super) fn top(body: Body, shared: &Rc<Shared>) -> Self {
+        Self { known: Rc::new(Known::new(String::new(), 0..0, body)), shared: Rc::clone(shared) }
+    }
+
+    /// Mistakes for all that nobody asked for, here and in every block that was asked for.
+    pub(super) fn finish(&self) {
+        self.known.finish(&self.shared);
+    }
+
+    /// Takes all that is written here as known: of a test of unknown type nothing more is said.
+    pub(super) fn pass_over(&self) {
+        self.known.passed_over.set(true);
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Where the block stands.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.known.at.clone()
+    }
+
+    /// The block's labels and their places.
+    pub(super) fn labels(&self) -> &[(String, Range<usize>)] {
+        &self.known.labels
+    }
+
+    /// A mistake about an option of this block, or, where it is not written, about the block.
+    pub(super) fn mistake(&self, name: &str, what: impl Into<String>, hint: impl Into<String>) {
+        let at = self.at(name);
+        self.shared.mistake(&at, what, Some(hint.into()));
+    }
+
+    fn at(&self, name: &str) -> Range<usize> {
+        let attribute = self.known.attributes.iter().find(|(key, _, _)| key == name);
+        let block = || self.known.blocks.iter().find(|(ident, _, _)| ident == name);
+        attribute
+            .map(|(_, _, node)| node.at.clone())
+            .or_else(|| block().map(|(_, at, _)| at.clone()))
+            .unwrap_or_else(|| self.known.at.clone())
+    }
+
+    /// The value of an option; `null` is none.
+    fn look(&self, name: &'static str) -> Option<&Node> {
+        self.asked(name);
+        if let Some((_, at, _)) = self.known.blocks.iter().find(|(ident, _, _)| ident == name) {
+            let what = format!("`{name}` is an option, not a block");
+            self.shared.mistake(at, what, Some(format!("write `{name} = …`")));
+        }
+        let (_, _, node) = self.known.attributes.iter().find(|(key, _, _)| key == name)?;
+        (!matches!(node.value, Value::Null)).then_some(node)
+    }
+
+    fn asked(&self, name: &'static str) {
+        let mut asked = self.known.asked.borrow_mut();
+        if !asked.contains(&name) {
+            asked.push(name);
+        }
+    }
+
+    /// Says what is wanted instead of what stands there.
+    fn refuse<T>(&self, name: &str, wanted: &str, node: &Node) -> Option<T> {
+        let what = format!("`{name}` must be {wanted}, not {}", node.value.seen(is_secret(name)));
+        self.shared.mistake(&node.at, what, None);
+        None
+    }
+
+    /// A text; a number or a truth value is taken as it is written.
+    pub(super) fn text(&self, name: &'static str) -> Option<String> {
+        let node = self.look(name)?;
+        scalar(&node.value).or_else(|| self.refuse(name, "a text", node))
+    }
+
+    /// A whole number.
+    pub(super) fn whole(&self, name: &'static str) -> Option<i64> {
+        let node = self.look(name)?;
+        let number = match &node.value {
+            Value::Number(text) | Value::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        number.or_else(|| self.refuse(name, "a whole number", node))
+    }
+
+    /// A whole number from `min` on.
+    pub(super) fn whole_from(&self, name: &'static str, min: i64) -> Option<i64> {
+        let number = self.whole(name)?;
+        if number >= min {
+            return Some(number);
+        }
+        let what = format!("`{name}` must be at least {min}, not `{number}`");
+        self.shared.mistake(&self.at(name), what, None);
+        None
+    }
+
+    /// A truth value.
+    pub(super) fn flag(&self, name: &'static str) -> Option<bool> {
+        let node = self.look(name)?;
+        let flag = match &node.value {
+            Value::Flag(flag) => Some(*flag),
+            Value::Text(text) if text == "true" || text == "1" => Some(true),
+            Value::Text(text) if text == "false" || text == "0" => Some(false),
+            _ => None,
+        };
+        flag.or_else(|| self.refuse(name, "`true` or `false`", node))
+    }
+
+    /// Whether the option is written as `""`.
+    pub(super) fn is_empty_text(&self, name: &'static str) -> bool {
+        self.look(name)
+            .is_some_and(|node| matches!(&node.value, Value::Text(text) if text.is_empty()))
+    }
+
+    /// A length of time as Go writes it: `1m30s`.
+    pub(super) fn duration(&self, name: &'static str) -> Option<Duration> {
+        let node = self.look(name)?;
+        let duration = match &node.value {
+            Value::Text(text) => flags::duration(text),
+            _ => None,
+        };
+        duration.or_else(|| self.refuse(name, "a length of time as `\"90s\"` or `\"1m30s\"`", node))
+    }
+
+    /// A list of texts.
+    pub(super) fn texts(&self, name: &'static str) -> Option<Vec<String>> {
+        let node = self.look(name)?;
+        let Value::List(items) = &node.value else {
+            return self.refuse(name, "a list of texts", node);
+        };
+        let item = |item: &Node| {
+            scalar(&item.value).or_else(|| self.refuse(name, "a list of texts", item))
+        };
+        items.iter().map(item).collect()
+    }
+
+    /// An object of texts.
+    pub(super) fn map(&self, name: &'static str) -> Option<BTreeMap<String, String>> {
+        let node = self.look(name)?;
+        let Value::Object(entries) = &node.value else {
+            return self.refuse(name, "an object of texts, `{ a = \"b\" }`", node);
+        };
+        let entry = |(key, node): &(String, Node)| {
+            let text = scalar(&node.value);
+            let text = text.or_else(|| self.refuse(name, "an object of texts", node));
+            Some((key.clone(), text?))
+        };
+        entries.iter().map(entry).collect()
+    }
+
+    /// Whatever was written.
+    pub(super) fn json(&self, name: &'static str) -> Option<Json> {
+        Some(json(&self.look(name)?.value))
+    }
+
+    /// The value of a variable of the environment.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        self.shared.environment.get(name)
+    }
+
+    /// A block's options. One that was not written has none, so that defaults hold; a second one is
+    /// a mistake.
+    pub(super) fn block(&self, name: &'static str) -> Fields {
+        let mut blocks = self.blocks(name);
+        if blocks.len() > 1 {
+            let what = format!("there is a second `{name}`: one is known here");
+            self.shared.mistake(&blocks[1].known.at, what, None);
+        }
+        if blocks.is_empty() {
+            let outer = &self.known;
+            let name = format!("`{name}` of {}", outer.name);
+            let mut known = Known::new(name, outer.at.clone(), Body::default());
+            known.is_written = false;
+            return Fields { known: Rc::new(known), shared: Rc::clone(&self.shared) };
+        }
+        blocks.swap_remove(0)
+    }
+
+    /// All blocks of this name, in the file's order.
+    pub(super) fn blocks(&self, name: &'static str) -> Vec<Fields> {
+        self.asked(name);
+        if let Some((_, at, _)) = self.known.attributes.iter().find(|(key, _, _)| key == name) {
+            let what = format!("`{name}` is a block, not an option");
+            self.shared.mistake(at, what, Some(format!("write `{name} {{ … }}` without `=`")));
+        }
+        let blocks = self.known.blocks.iter().filter(|(ident, _, _)| ident == name);
+        let fields =
+            |known: &Rc<Known>| Fields { known: Rc::clone(known), shared: Rc::clone(&self.shared) };
+        blocks.map(|(_, _, known)| fields(known)).collect()
+    }
+
+    /// Reads these options as the body of a request, by their names. As vault-benchmark does it,
+    /// what is empty, zero or false is left out.
+    pub(super) fn read(&self, fields: &[Field]) -> serde_json::Map<String, Json> {
+        let value = |field: &Field| {
+            let name = field.name;
+            let value = match field.form {
+                Form::Text => self.text(name).map(Json::from),
+                Form::Whole => self.whole(name).map(Json::from),
+                Form::Flag { .. } => self.flag(name).map(Json::from),
+                Form::Texts => self.texts(name).map(Json::from),
+                Form::Map => self.map(name).map(|map| serde_json::json!(map)),
+                Form::Any => self.json(name),
+            };
+            let variable = || field.variable.and_then(|name| self.variable(name)).map(Json::from);
+            // What is written and cannot be read is a mistake already, and not also missing.
+            let is_unread = value.is_none() && self.is_filled(name);
+            let value = value.or_else(variable).or_else(|| field.default.json());
+            let value = value.filter(|value| !field.leaves_out(value));
+            if value.is_none() && field.required && !is_unread {
+                self.miss(field);
+            }
+            Some((name.to_owned(), value?))
+        };
+        fields.iter().filter_map(value).collect()
+    }
+
+    fn is_filled(&self, name: &str) -> bool {
+        let is_null = |node: &Node| matches!(node.value, Value::Null);
+        self.known.attributes.iter().any(|(key, _, node)| key == name && !is_null(node))
+    }
+
+    fn miss(&self, field: &Field) {
+        let what = format!("{} needs `{}`", self.known.name, field.name);
+        let hint = match field.variable {
+            Some(variable) => format!("write it there, or set `{variable}`"),
+            None => format!("write `{} = …` there", field.name),
+        };
+        self.shared.mistake(&self.known.at, what, Some(hint));
+    }
+}
+
+impl Field {
+    /// Whether vault-benchmark would leave this value out of the request.
+    fn leaves_out(&self, value: &Json) -> bool {
+        match value {
+            Json::Null => true,
+            Json::Bool(flag) => !flag && self.form == Form::Flag { kept: false },
+            Json::Number(number) => number.as_i64() == Some(0),
+            Json::String(text) => text.is_empty(),
+            Json::Array(_) | Json::Object(_) => false,
+        }
+    }
+}
+
+impl Default {
+    fn json(self) -> Option<Json> {
+        match self {
+            Self::None => None,
+            Self::Text(text) => Some(text.into()),
+            Self::Whole(number) => Some(number.into()),
+            Self::Flag(flag) => Some(flag.into()),
+            Self::Texts(texts) => Some(texts.into()),
+        }
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) | Value::Number(text) => Some(text.clone()),
+        Value::Flag(flag) => Some(flag.to_string()),
+        Value::Null | Value::List(_) | Value::Object(_) => None,
+    }
+}
+
+fn json(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Flag(flag) => Json::Bool(*flag),
+        // A number is written in HCL as it is in JSON.
+        Value::Number(text) => serde_json::from_str(text).unwrap_or_else(|_| text.clone().into()),
+        Value::Text(text) => Json::from(text.clone()),
+        Value::List(items) => items.iter().map(|item| json(&item.value)).collect(),
+        Value::Object(entries) => {
+            entries.iter().map(|(key, node)| (key.clone(), json(&node.value))).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::study::Mistakes;
+
+    use super::*;
+    use crate::vault_benchmark::config::Config;
+
+    /// What `read` makes of the `config` of a test with these lines, and what is wrong with it.
+    fn read(lines: &str, read: impl FnOnce(&Fields) -> String) -> (String, Result<(), Mistakes>) {
+        let text = format!("test \"k\" \"t\" {{\nweight = 100\nconfig {{\n{lines}\n}}\n}}\n");
+        let environment = Environment::from([("VAULT_BENCHMARK_X", "from outside")]);
+        let config = Config::parse("t.hcl", &text, environment).unwrap();
+        let read = read(&config.tests[0].config);
+        (read, config.finish())
+    }
+
+    #[track_caller]
+    fn check(lines: &str, fields: &[Field], expected: &str) {
+        let (json, finished) =
+            read(lines, |config| serde_json::to_string(&config.read(fields)).unwrap());
+        finished.unwrap();
+        assert_eq!(json, expected);
+    }
+
+    #[track_caller]
+    fn check_mistake(lines: &str, fields: &[Field], expected: &[&str]) {
+        let (_, finished) = read(lines, |config| format!("{:?}", config.read(fields)));
+        let mistakes = finished.unwrap_err().to_string();
+        for expected in expected {
+            assert!(mistakes.contains(expected), "{mistakes}");
+        }
+    }
+
+    #[test]
+    fn values_are_taken_as_vault_benchmark_takes_them() {
+        check("a = \"x\"", &[text("a")], r#"{"a":"x"}"#);
+        check("a = 5", &[text("a")], r#"{"a":"5"}"#);
+        check("a = true", &[text("a")], r#"{"a":"true"}"#);
+        check("a = \"5\"", &[whole("a")], r#"{"a":5}"#);
+        check("a = \"true\"", &[flag("a")], r#"{"a":true}"#);
+        check("a = [\"x\", 1]", &[texts("a")], r#"{"a":["x","1"]}"#);
+        check("a = { b = \"c\", d = 1 }", &[map("a")], r#"{"a":{"b":"c","d":"1"}}"#);
+        check("a = { b = [1, null, 2.5] }", &[any("a")], r#"{"a":{"b":[1,null,2.5]}}"#);
+    }
+
+    #[test]
+    fn what_is_nothing_is_left_out() {
+        let fields = [text("a"), whole("b"), flag("c"), switch("d"), texts("e")];
+        check("a = \"\"\nb = 0\nc = false", &fields, "{}");
+        check("d = false\ne = []", &fields, r#"{"d":false,"e":[]}"#);
+        check("a = null", &[text("a").or("x")], r#"{"a":"x"}"#);
+    }
+
+    #[test]
+    fn the_file_wins_over_the_environment_and_that_over_the_default() {
+        let field = [text("a").or("default").or_variable("VAULT_BENCHMARK_X")];
+        check("a = \"file\"", &field, r#"{"a":"file"}"#);
+        check("", &field, r#"{"a":"from outside"}"#);
+        check(
+            "",
+            &[text("a").or("default").or_variable("VAULT_BENCHMARK_Y")],
+            r#"{"a":"default"}"#,
+        );
+        check("", &[whole("a").or_whole(7), flag("b").or_flag(true)], r#"{"a":7,"b":true}"#);
+        check("", &[texts("a").or_texts(&["x"])], r#"{"a":["x"]}"#);
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_unknown_and_has_its_line() {
+        check_mistake(
+            "role_nam = 1",
+            &[text("role_name")],
+            &["unknown option `role_nam` in `config` of test `t`", "t.hcl:4:1", "`role_name`?"],
+        );
+        check_mistake("rle { }", &[text("a")], &["unknown block `rle`", "known options: `a`"]);
+        let (_, finished) =
+            read("role {\n  x = 1\n}", |config| format!("{:?}", config.block("role").text("y")));
+        let mistakes = finished.unwrap_err().to_string();
+        assert!(mistakes.contains("`x` in `role` of `config` of test `t`"), "{mistakes}");
+        assert!(mistakes.contains("t.hcl:5:3"), "{mistakes}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_a_mistake_that_keeps_secrets() {
+        check_mistake("a = []", &[text("a")], &["`a` must be a text, not a list", "t.hcl:4:5"]);
+        check_mistake("a = 1.5", &[whole("a")], &["must be a whole number, not `1.5`"]);
+        check_mistake("a = 1", &[flag("a")], &["must be `true` or `false`, not `1`"]);
+        check_mistake("a = \"x\"", &[texts("a")], &["must be a list of texts"]);
+        check_mistake("a = [[]]", &[texts("a")], &["must be a list of texts, not a list"]);
+        check_mistake("a { }", &[text("a")], &["`a` is an option, not a block"]);
+        check_mistake(
+            "",
+            &[text("a").required()],
+            &["`config` of test `t` needs `a`", "t.hcl:3:1"],
+        );
+        let (_, finished) =
+            read("password = \"hunter2\"", |config| format!("{:?}", config.whole("password")));
+        let mistakes = finished.unwrap_err().to_string();
+        assert!(mistakes.contains("a text") && !mistakes.contains("hunter2"), "{mistakes}");
+    }
+
+    #[test]
+    fn a_block_is_written_once_and_without_an_equals_sign() {
+        let block =
+            |lines: &str| read(lines, |config| format!("{:?}", config.block("b").text("c")));
+        assert_eq!(block("b { c = 1 }").0, "Some(\"1\")");
+        let error = block("b { c = 1 }\nb { c = 2 }").1.unwrap_err().to_string();
+        assert!(error.contains("second `b`") && error.contains("t.hcl:5:1"), "{error}");
+        let error = block("b = { c = 1 }").1.unwrap_err().to_string();
+        assert!(error.contains("`b` is a block"), "{error}");
+        block("").1.unwrap();
+    }
+
+    #[test]
+    fn lengths_of_time_have_units() {
+        let duration = |lines: &str| read(lines, |config| format!("{:?}", config.duration("a")));
+        assert_eq!(duration("a = \"1m30s\"").0, "Some(90s)");
+        for wrong in ["a = \"5\"", "a = 5", "a = \"-1s\""] {
+            let error = duration(wrong).1.unwrap_err().to_string();
+            assert!(error.contains("a length of time"), "{error}");
+        }
+    }
+}

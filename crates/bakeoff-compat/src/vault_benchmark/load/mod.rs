@@ -1,0 +1,330 @@
+//! The measured loop: requests of all tests, mixed by weight, sent and counted.
+//!
+//! Over HTTP/1.1 each worker is a connection with one request under way. Over HTTP/2 all workers
+//! are streams of one connection, as they are with the original, whose client opens no second one.
+//! Without `-rps` the load is closed. With it the load is open: requests are due at their moments
+//! whatever the server does, and response times count from there.
+//!
+//! An answer is a success from 200 to 299; the original also counts redirects, which a standby
+//! answers that does nothing.
+//!
+//! Not here: what is asked for (`request`), what is printed (`report`), the loop itself (`engine`).
+
+mod counts;
+mod one;
+mod two;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bakeoff_core::histogram::Latencies;
+use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures};
+use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::study::Stop;
+use bakeoff_engine::LoadError;
+use bakeoff_engine::work::Failure as Unexpected;
+use bakeoff_engine::works::http;
+use bakeoff_engine::{self as engine, Connections, Drive, EngineError, Seconds};
+
+use self::counts::{Counts, TestCounts};
+use super::client::TIMEOUT;
+use super::request::{Draw, Template};
+use super::server::Server;
+
+/// A test, ready to be loaded.
+#[derive(Clone)]
+pub(super) struct Loaded {
+    pub(super) name: String,
+    /// Percent of all requests.
+    pub(super) weight: u32,
+    pub(super) template: Template,
+}
+
+/// How hard, how long, and over which connections.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) workers: u32,
+    /// Requests a second of an open load; `None` for a closed one.
+    pub(super) rps: Option<u32>,
+    pub(super) duration: Duration,
+    pub(super) keep_alive: bool,
+    /// HTTP/2 where the server offers it.
+    pub(super) http2: bool,
+    /// What the mix and the places of templates follow from.
+    pub(super) seed: u64,
+}
+
+/// What one test's requests came to.
+#[derive(Debug, Clone)]
+pub(super) struct TestFigures {
+    pub(super) name: String,
+    /// That were sent, or failed to be.
+    pub(super) requests: u64,
+    pub(super) successes: u64,
+    /// From due to done: successes, and requests that timed out; with an open load also those that
+    /// were never sent, with the time they had waited.
+    pub(super) latencies: Latencies,
+    /// By status; 0 for requests without an answer.
+    pub(super) statuses: BTreeMap<u16, u64>,
+    /// Failures by what they were.
+    pub(super) errors: BTreeMap<String, u64>,
+    /// Bytes of answers' bodies.
+    pub(super) bytes_in: u64,
+    /// Bytes of requests' bodies.
+    pub(super) bytes_out: u64,
+    /// When the first request was sent, the last one, and when the last answer came; since the
+    /// load began.
+    pub(super) first_sent: Duration,
+    pub(super) last_sent: Duration,
+    pub(super) last_done: Duration,
+}
+
+/// What a load came to.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// In the order of the tests.
+    pub(super) tests: Vec<TestFigures>,
+    /// When the load began, in seconds since 1970.
+    pub(super) began: f64,
+    /// Requests that were due and never sent, because no worker was free.
+    pub(super) unsent: u64,
+    pub(super) measurement: Measurement,
+}
+
+/// What all workers share.
+struct Plan {
+    seed: u64,
+    tests: Vec<Loaded>,
+    /// Which test each hundredth goes to.
+    by_percent: [usize; 100],
+}
+
+impl Plan {
+    /// Weights add up to 100, which the configuration has checked.
+    fn new(tests: Vec<Loaded>, seed: u64) -> Self {
+        let mut by_percent = [0; 100];
+        let places = tests.iter().enumerate();
+        let each = places.flat_map(|(place, test)| (0..test.weight).map(move |_| place));
+        by_percent.iter_mut().zip(each).for_each(|(slot, place)| *slot = place);
+        Self { seed, tests, by_percent }
+    }
+
+    #[inline]
+    fn draw(&self, ticket: u64) -> (usize, Draw) {
+        let draw = Draw::new(self.seed, ticket);
+        (self.by_percent[draw.percent as usize], draw)
+    }
+
+    fn test_of(&self, ticket: u64) -> usize {
+        self.draw(ticket).0
+    }
+
+    /// Judges an answer.
+    #[inline]
+    fn judge(&self, test: usize, status: u16, body: &[u8]) -> Result<(), Unexpected> {
+        if !(200..300).contains(&status) {
+            return Err(refused(status));
+        }
+        match self.tests[test].template.holds {
+            Some(text) if !contains(body, text.as_bytes()) => Err(wrong(status, text)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn contains(body: &[u8], part: &[u8]) -> bool {
+    body.windows(part.len()).any(|window| window == part)
+}
+
+#[cold]
+fn refused(status: u16) -> Unexpected {
+    Unexpected::new(ErrorKind::Status, status_text(status))
+}
+
+#[cold]
+fn wrong(status: u16, text: &str) -> Unexpected {
+    let what = format!("{}, without `{text}`", status_text(status));
+    Unexpected::new(ErrorKind::WrongValue, what)
+}
+
+/// A status as Go names it: `403 Forbidden`.
+pub(super) fn status_text(status: u16) -> String {
+    let name = match status {
+        200 => "OK",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        412 => "Precondition Failed",
+        413 => "Request Entity Too Large",
+        429 => "Too Many Requests",
+        472 => "disaster recovery secondary",
+        473 => "performance standby",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => return status.to_string(),
+    };
+    format!("{status} {name}")
+}
+
+/// Drives the load. It ends at its time, or when `interrupted` is set.
+pub(super) fn drive(
+    server: &Server,
+    tests: Vec<Loaded>,
+    settings: &Settings,
+    interrupted: &AtomicBool,
+) -> Result<Outcome, LoadError> {
+    bakeoff_engine::open_files::raise_for(settings.workers)?;
+    let over_two = server.target_two.as_ref().filter(|_| settings.http2);
+    let one_connection = over_two.is_some() && settings.keep_alive;
+    let drive = Drive {
+        clients: if one_connection { 1 } else { settings.workers },
+        in_flight: if one_connection { settings.workers } else { 1 },
+        connections: match settings.keep_alive {
+            true => Connections::Kept,
+            false => Connections::OneEach,
+        },
+        arrivals: settings
+            .rps
+            .map(|rate| (Pace::Constant { rate: f64::from(rate) }, Spacing::Constant)),
+        spin: Duration::ZERO,
+        warmup: Duration::ZERO,
+        stop: Stop::After(settings.duration),
+        timeout: TIMEOUT,
+        seconds: Seconds::Told,
+        threads: bakeoff_engine::open_files::cpus().max(1),
+        seed: settings.seed,
+        first_ticket: 0,
+        moments: None,
+    };
+    let plan = Arc::new(Plan::new(tests, settings.seed));
+    let counts = Arc::new(Mutex::new(vec![TestCounts::default(); plan.tests.len()]));
+    let began = bakeoff_clock::wall::seconds();
+    let measurement = match over_two {
+        None => {
+            let messages = one::messages(&plan, server, settings.keep_alive);
+            let names = plan.tests.iter().map(|test| test.name.clone()).collect();
+            let clients = drive.clients as usize;
+            let source = |_| one::OneSource::new(&plan, &messages, &counts, clients);
+            let targets = [server.target.clone()];
+            http::drive_sources(&targets, names, &drive, source, interrupted, &mut |_| {})?
+                .measurement
+        }
+        Some(target) => {
+            let work = |_| {
+                let counts = Counts::new(plan.tests.len(), &counts);
+                let in_flight = drive.in_flight;
+                two::TwoWork::new(&plan, &server.authority, in_flight, settings.keep_alive, counts)
+            };
+            let targets = [target.clone()];
+            let driven = engine::drive(&targets, &drive, work, interrupted, &mut |_| {});
+            driven.map(|(measurement, _)| measurement).map_err(|error| match error {
+                EngineError::Interrupted => LoadError::Interrupted,
+                EngineError::Unreachable { .. } => LoadError::Unreachable(error.to_string()),
+                EngineError::Io(_) => LoadError::Machine(error.to_string()),
+            })?
+        }
+    };
+    let counted = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner));
+    let tests = plan.tests.iter().zip(counted).map(|(test, counts)| {
+        let none = OperationFigures::default();
+        figures(&test.name, measurement.operations.get(&test.name).unwrap_or(&none), counts)
+    });
+    Ok(Outcome {
+        tests: tests.collect(),
+        began,
+        unsent: measurement.errors_of(ErrorKind::Unsent),
+        measurement,
+    })
+}
+
+fn figures(name: &str, measured: &OperationFigures, counts: TestCounts) -> TestFigures {
+    let mut errors = BTreeMap::new();
+    let (mut unanswered, mut unsent) = (0, 0);
+    for (&kind, seen) in &measured.errors {
+        match kind {
+            // Each status has its own line.
+            ErrorKind::Status => {}
+            ErrorKind::Unsent => unsent = seen.count,
+            ErrorKind::WrongValue => {
+                let what = seen.examples.first().map_or(kind.name(), |example| &example.what);
+                *errors.entry(what.to_owned()).or_default() += seen.count;
+            }
+            _ => {
+                unanswered += seen.count;
+                let example = seen.examples.first().map(|example| &*example.what);
+                let what = match example {
+                    Some(what) if !what.is_empty() => format!("{}: {what}", kind.name()),
+                    _ => kind.name().to_owned(),
+                };
+                *errors.entry(what).or_default() += seen.count;
+            }
+        }
+    }
+    let mut statuses = counts.statuses;
+    for (&status, &count) in statuses.iter().filter(|(status, _)| !(200..300).contains(*status)) {
+        *errors.entry(status_text(status)).or_default() += count;
+    }
+    if unanswered > 0 {
+        statuses.insert(0, unanswered);
+    }
+    TestFigures {
+        name: name.to_owned(),
+        requests: measured.verified + measured.error_count() - unsent,
+        successes: measured.verified,
+        latencies: measured.response_and_unanswered(),
+        statuses,
+        errors,
+        bytes_in: counts.bytes_in,
+        bytes_out: counts.bytes_out,
+        first_sent: counts.first_sent.unwrap_or_default(),
+        last_sent: counts.last_sent,
+        last_done: counts.last_done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(weight: u32, holds: Option<&'static str>) -> Loaded {
+        let template = Template::fixed("GET", "/v1/x".into(), String::new());
+        Loaded { name: format!("t{weight}"), weight, template: Template { holds, ..template } }
+    }
+
+    #[test]
+    fn weights_become_shares_of_the_requests() {
+        let plan = Plan::new(vec![loaded(70, None), loaded(0, None), loaded(30, None)], 1);
+        let mut shares = [0_u32; 3];
+        for ticket in 0..10_000 {
+            shares[plan.test_of(ticket)] += 1;
+        }
+        assert_eq!(shares[1], 0);
+        assert!((6800..7200).contains(&shares[0]), "{shares:?}");
+    }
+
+    #[test]
+    fn a_redirect_and_an_answer_that_says_no_are_no_successes() {
+        let plan = Plan::new(vec![loaded(100, Some("\"valid\":true"))], 1);
+        let judge = |status, body: &str| {
+            plan.judge(0, status, body.as_bytes()).map_err(|failure| (failure.kind, failure.what))
+        };
+        assert_eq!(judge(200, "{\"data\":{\"valid\":true}}"), Ok(()));
+        let (kind, _) = judge(200, "{\"data\":{\"valid\":false}}").unwrap_err();
+        assert_eq!(kind, ErrorKind::WrongValue);
+        let (kind, what) = judge(307, "").unwrap_err();
+        assert_eq!((kind, &*what), (ErrorKind::Status, "307 Temporary Redirect"));
+    }
+}

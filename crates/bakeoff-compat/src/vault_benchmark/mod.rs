@@ -1,0 +1,51 @@
+//! `bakeoff vault-benchmark`: vault-benchmark's files, command line and reports.
+//!
+//! Not here: the command line (`options`), the file (`config`, and `fields` and `hcl` below it).
+
+mod cleanup;
+mod client;
+mod config;
+mod fields;
+mod hcl;
+mod interrupts;
+mod load;
+mod options;
+mod profiles;
+mod report;
+mod request;
+mod run;
+mod server;
+mod tests;
+mod trouble;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_engine::LoadError;
+
+use self::options::Command;
+use crate::Console;
+
+/// Obeys vault-benchmark's command line.
+pub fn run(
+    args: &[OsString],
+    messages: &mut dyn Console,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, LoadError> {
+    let text = |arg: &OsString| {
+        let shown = || format!("`{}` is not UTF-8", arg.to_string_lossy());
+        arg.to_str().map(str::to_owned).ok_or_else(|| LoadError::Input(shown(), None))
+    };
+    let args = args.iter().map(text).collect::<Result<Vec<String>, _>>()?;
+    match options::command(&args)? {
+        Command::Help(usage) => messages.output(usage),
+        Command::Run(flags) => return run::run(flags, messages, interrupted),
+        Command::Review(review) => {
+            let (text, notes) = report::review(&review)?;
+            messages.output(&text);
+            notes.iter().for_each(|note| messages.complain(note));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

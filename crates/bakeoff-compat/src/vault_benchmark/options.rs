@@ -1,0 +1,665 @@
+//! The command line, the environment and the options of the file, and which of them holds.
+//!
+//! As in vault-benchmark: what the command line says holds, else what the environment says, even
+//! if that is nothing, else what the file says, else the default. Where vault-benchmark goes on
+//! with a default because a value cannot be read, this is an error.
+//!
+//! Not here: the tests of the file (`config`, `tests`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bakeoff_engine::LoadError;
+
+use super::config::Config;
+use super::fields::Environment;
+use super::hcl::shown;
+use crate::flags::{self, CommandLine, Takes, Unreadable};
+
+/// What `bakeoff vault-benchmark -h` prints.
+pub(super) const USAGE: &str = "\
+Usage: bakeoff vault-benchmark <command> [options]
+
+Commands:
+    run       Run the tests of a configuration file against a Vault or OpenBao server
+    review    Print the results that an earlier run wrote as JSON
+
+`bakeoff vault-benchmark run -h` and `bakeoff vault-benchmark review -h` list the options.
+";
+
+/// What `bakeoff vault-benchmark review -h` prints.
+pub(super) const REVIEW_USAGE: &str = "\
+Usage: bakeoff vault-benchmark review -results_file=FILE [options]
+
+  -results_file=FILE     What `run -report_mode=json` has printed.
+  -report_mode=MODE      terse or verbose [default: terse]
+";
+
+/// What `bakeoff vault-benchmark run -h` prints.
+pub(super) const RUN_USAGE: &str = "\
+Usage: bakeoff vault-benchmark run -config=FILE [options]
+
+All but -config can also stand in the file, without the hyphen: `duration = \"30s\"`. The command
+line wins over the environment, and the environment over the file.
+
+  -config=FILE           The tests: docs/vault-benchmark.md
+  -vault_addr=URL        The server [env: VAULT_ADDR; default: http://127.0.0.1:8200]
+  -vault_token=TOKEN     With which tests are set up. Better kept in the environment, where no
+                         list of processes shows it [env: VAULT_TOKEN]
+  -vault_namespace=NAME  In which tests are mounted [env: VAULT_NAMESPACE]
+  -cluster_json=FILE     Servers and token: {\"vault_addrs\": [\"…\"], \"token\": \"…\"}
+  -ca_pem_file=FILE      Whose certificates are trusted, as PEM [env: VAULT_CACERT]
+  -duration=TIME         How long requests are sent [default: 10s]
+  -workers=N             How many requests are under way at most [default: 10]
+  -rps=N                 Requests a second; 0 is as fast as the workers can [default: 0]
+  -report_mode=MODE      terse, verbose or json [default: terse]
+  -random_mounts=BOOL    Mount under random names and not under the tests' own [default: true]
+  -cleanup               Remove everything again at the end; needs random mounts
+  -audit_path=FILE       Where the server writes an audit log while tests run
+  -annotate=A=B,C=D      What stands with the results
+  -disable_http2         Speak HTTP/1.1, also where the server offers HTTP/2
+  -disable_keep_alive    A new connection for each request
+  -pprof_interval=TIME   How often `vault debug` collects profiles of the server [default: never]
+  -log_level=LEVEL       error, warn, info, debug or trace
+                         [env: VAULT_BENCHMARK_LOG_LEVEL; default: info]
+  -debug                 Show each test's first request and its answer before the load
+";
+
+/// A text that prints as asterisks: tokens and passwords.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(super) struct Secret(String);
+
+impl Secret {
+    pub(super) fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The secret itself, for the request that needs it.
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("***")
+    }
+}
+
+/// What the user wants done.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Print this.
+    Help(&'static str),
+    Run(RunFlags),
+    Review(Review),
+}
+
+/// `review`'s options.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Review {
+    pub(super) results_file: PathBuf,
+    /// Terse or verbose.
+    pub(super) report_mode: ReportMode,
+}
+
+/// `run`'s flags as they are written.
+#[derive(Debug)]
+pub(super) struct RunFlags(BTreeMap<String, String>);
+
+/// Everything that `run` is told, resolved.
+#[derive(Debug)]
+pub(super) struct Options {
+    /// The servers; at least one. Tests are set up through the first, the load goes to each.
+    pub(super) addresses: Vec<String>,
+    pub(super) token: Secret,
+    /// None is the root namespace.
+    pub(super) namespace: Option<String>,
+    pub(super) ca_pem_file: Option<PathBuf>,
+    /// More than nothing.
+    pub(super) duration: Duration,
+    /// At least 1.
+    pub(super) workers: u32,
+    /// None is as fast as the workers can.
+    pub(super) rps: Option<u32>,
+    pub(super) report_mode: ReportMode,
+    pub(super) random_mounts: bool,
+    /// Only with random mounts.
+    pub(super) cleanup: bool,
+    pub(super) audit_path: Option<String>,
+    pub(super) annotations: Vec<(String, String)>,
+    pub(super) disable_http2: bool,
+    pub(super) disable_keep_alive: bool,
+    pub(super) pprof_interval: Option<Duration>,
+    pub(super) log_level: LogLevel,
+    pub(super) debug: bool,
+}
+
+/// How results are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReportMode {
+    Terse,
+    Verbose,
+    Json,
+}
+
+/// What is told while tests are set up and run; each level tells what those before it tell too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+const MODES: [(&str, ReportMode); 3] =
+    [("terse", ReportMode::Terse), ("verbose", ReportMode::Verbose), ("json", ReportMode::Json)];
+
+const LEVELS: [(&str, LogLevel); 6] = [
+    ("off", LogLevel::Off),
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+    ("trace", LogLevel::Trace),
+];
+
+/// `run`'s flags that take a value.
+const VALUES: [&str; 14] = [
+    "config",
+    "vault_addr",
+    "vault_token",
+    "vault_namespace",
+    "workers",
+    "rps",
+    "duration",
+    "report_mode",
+    "pprof_interval",
+    "annotate",
+    "audit_path",
+    "ca_pem_file",
+    "cluster_json",
+    "log_level",
+];
+
+/// `run`'s flags that take none.
+const SWITCHES: [&str; 5] =
+    ["random_mounts", "cleanup", "debug", "disable_http2", "disable_keep_alive"];
+
+/// Reads the command line behind `vault-benchmark`.
+///
+/// # Errors
+///
+/// Unknown commands and flags, values that are missing.
+pub(super) fn command(args: &[String]) -> Result<Command, LoadError> {
+    let Some((command, args)) = args.split_first() else {
+        return Err(LoadError::Input(format!("which command?\n\n{USAGE}"), None));
+    };
+    match &**command {
+        "run" => run(args),
+        "review" => review(args),
+        "-h" | "-help" | "--help" | "help" => Ok(Command::Help(USAGE)),
+        other => {
+            let what = format!("unknown command `{}` of vault-benchmark\n\n{USAGE}", shown(other));
+            Err(LoadError::Input(what, None))
+        }
+    }
+}
+
+fn run(args: &[String]) -> Result<Command, LoadError> {
+    let takes = |name: &str| match name {
+        name if VALUES.contains(&name) => Some(Takes::Value),
+        name if SWITCHES.contains(&name) => Some(Takes::Nothing),
+        _ => None,
+    };
+    Ok(match flags(args, takes, "run")? {
+        Some(flags) => Command::Run(RunFlags(flags)),
+        None => Command::Help(RUN_USAGE),
+    })
+}
+
+fn review(args: &[String]) -> Result<Command, LoadError> {
+    let takes = |name: &str| match name {
+        "results_file" | "report_mode" => Some(Takes::Value),
+        _ => None,
+    };
+    let Some(mut flags) = flags(args, takes, "review")? else {
+        return Ok(Command::Help(REVIEW_USAGE));
+    };
+    let Some(results_file) = flags.remove("results_file") else {
+        let hint = "`-results_file=FILE` names what `run -report_mode=json` has printed";
+        return Err(LoadError::input("review needs the results of a run", hint));
+    };
+    let report_mode = match flags.remove("report_mode").as_deref() {
+        None | Some("terse") => ReportMode::Terse,
+        Some("verbose") => ReportMode::Verbose,
+        Some(other) => {
+            let what = format!("`-report_mode` cannot be `{}` in a review", shown(other));
+            return Err(LoadError::input(what, "it is `terse` or `verbose`"));
+        }
+    };
+    Ok(Command::Review(Review { results_file: results_file.into(), report_mode }))
+}
+
+/// Flags by name, the last one of each; none if help is wanted.
+fn flags(
+    args: &[String],
+    takes: impl Fn(&str) -> Option<Takes>,
+    command: &str,
+) -> Result<Option<BTreeMap<String, String>>, LoadError> {
+    let hint = format!("`bakeoff vault-benchmark {command} -h` lists the options");
+    match flags::read(args, &takes) {
+        // A help flag with a value, `-h x`, cannot be told from a mistake and is one.
+        _ if args.iter().any(|arg| matches!(&**arg, "-h" | "--h" | "-help" | "--help")) => Ok(None),
+        Ok(CommandLine { flags, rest }) => match rest.first() {
+            None => Ok(Some(flags.into_iter().collect())),
+            Some(rest) => {
+                let what = format!("`{}` is no option of `{command}`", shown(rest));
+                let hint = "options begin with a hyphen, and a switch takes its value after `=`: \
+                            `-random_mounts=false`";
+                Err(LoadError::input(what, hint))
+            }
+        },
+        Err(Unreadable::Help) => Ok(None),
+        Err(Unreadable::Wrong(what)) => Err(LoadError::input(what, hint)),
+    }
+}
+
+impl RunFlags {
+    /// Reads the file and says what holds. Tests are still to be built, and `Config::finish` to be
+    /// asked.
+    ///
+    /// # Errors
+    ///
+    /// Values that cannot be, and files that cannot be read. What is wrong with an option of the
+    /// file is told by `Config::finish`, together with all else that is wrong there.
+    pub(super) fn resolve(self, environment: &Environment) -> Result<(Options, Config), LoadError> {
+        let Some(path) = self.0.get("config") else {
+            let hint = "`-config=FILE` names a file of tests: docs/vault-benchmark.md";
+            return Err(LoadError::input("which tests? no configuration file is given", hint));
+        };
+        let config = Config::read(path.as_ref(), environment.clone())?;
+        let options = Resolve { flags: &self.0, environment, config: &config }.options()?;
+        Ok((options, config))
+    }
+}
+
+/// Where an option's value comes from.
+enum Origin {
+    Flag,
+    Variable(&'static str),
+    File,
+}
+
+struct Resolve<'r> {
+    flags: &'r BTreeMap<String, String>,
+    environment: &'r Environment,
+    config: &'r Config,
+}
+
+impl Resolve<'_> {
+    fn options(&self) -> Result<Options, LoadError> {
+        let text = |name, variable| self.text(name, variable).map(|(text, _)| text);
+        let filled =
+            |name, variable| Some(text(name, variable)?).filter(|text: &String| !text.is_empty());
+        let (addresses, token) = self.cluster()?;
+        // It has no meaning there and is known.
+        self.config.options.flag("input_results");
+        let duration = self.duration("duration")?.unwrap_or(Duration::from_secs(10));
+        if duration.is_zero() {
+            return Err(self.wrong("duration", "`duration` must be more than nothing"));
+        }
+        let random_mounts = self.flag("random_mounts")?.unwrap_or(true);
+        let cleanup = self.flag("cleanup")?.unwrap_or(false);
+        if cleanup && !random_mounts {
+            return Err(LoadError::input(
+                "`cleanup` can only be had with random mounts",
+                "what is mounted under names of your own may hold more than the test's data",
+            ));
+        }
+        let whole = |name, min| self.whole(name, min);
+        let workers = whole("workers", 1)?.unwrap_or(10);
+        Ok(Options {
+            addresses,
+            token,
+            namespace: filled("vault_namespace", Some("VAULT_NAMESPACE")),
+            ca_pem_file: filled("ca_pem_file", Some("VAULT_CACERT")).map(PathBuf::from),
+            duration,
+            workers,
+            rps: whole("rps", 0)?.filter(|rps| *rps > 0),
+            report_mode: self.word("report_mode", None, &MODES)?.unwrap_or(ReportMode::Terse),
+            random_mounts,
+            cleanup,
+            audit_path: filled("audit_path", None),
+            annotations: self.annotations()?,
+            disable_http2: self.flag("disable_http2")?.unwrap_or(false),
+            disable_keep_alive: self.flag("disable_keep_alive")?.unwrap_or(false),
+            pprof_interval: self.duration("pprof_interval")?.filter(|every| !every.is_zero()),
+            log_level: self
+                .word("log_level", Some("VAULT_BENCHMARK_LOG_LEVEL"), &LEVELS)?
+                .unwrap_or(LogLevel::Info),
+            debug: self.flag("debug")?.unwrap_or(false),
+        })
+    }
+
+    /// The value of a text option. The file is always asked, so that it knows the option.
+    fn text(&self, name: &'static str, variable: Option<&'static str>) -> Option<(String, Origin)> {
+        let file = self.config.options.text(name).filter(|text| !text.is_empty());
+        if let Some(text) = self.flags.get(name) {
+            return Some((text.clone(), Origin::Flag));
+        }
+        if let Some(variable) = variable
+            && let Some(text) = self.environment.get(variable)
+        {
+            return Some((text.to_owned(), Origin::Variable(variable)));
+        }
+        Some((file?, Origin::File))
+    }
+
+    fn word<T: Copy>(
+        &self,
+        name: &'static str,
+        variable: Option<&'static str>,
+        words: &[(&str, T)],
+    ) -> Result<Option<T>, LoadError> {
+        let Some((text, origin)) = self.text(name, variable) else { return Ok(None) };
+        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
+        if let Some((_, value)) = found {
+            return Ok(Some(*value));
+        }
+        let all: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        let hint = format!("it is one of {}", all.join(", "));
+        let what = |name: &str| format!("`{name}` cannot be `{}`", shown(&text));
+        match origin {
+            Origin::Flag => Err(LoadError::input(what(&format!("-{name}")), hint)),
+            Origin::Variable(variable) => Err(LoadError::input(what(variable), hint)),
+            Origin::File => {
+                self.config.mistake(name, what(name), hint);
+                Ok(None)
+            }
+        }
+    }
+
+    fn flag(&self, name: &'static str) -> Result<Option<bool>, LoadError> {
+        let file = self.config.options.flag(name);
+        let Some(text) = self.flags.get(name) else { return Ok(file) };
+        let flag = flags::switch(text).ok_or_else(|| self.unread(name, text, "`true` or `false`"));
+        flag.map(Some)
+    }
+
+    fn whole(&self, name: &'static str, min: u32) -> Result<Option<u32>, LoadError> {
+        let file = self.config.options.whole_from(name, i64::from(min));
+        let number = match self.flags.get(name) {
+            Some(text) => {
+                let wanted = format!("a whole number, at least {min},");
+                let number = flags::integer(text).filter(|number| *number >= i64::from(min));
+                Some(number.ok_or_else(|| self.unread(name, text, &wanted))?)
+            }
+            None => file,
+        };
+        let number = number.map(u32::try_from).transpose();
+        number.map_err(|_| self.wrong(name, &format!("`{name}` is more than a machine can do")))
+    }
+
+    fn duration(&self, name: &'static str) -> Result<Option<Duration>, LoadError> {
+        // An empty text is as good as none, as vault-benchmark has it.
+        let file = match self.config.options.is_empty_text(name) {
+            true => None,
+            false => self.config.options.duration(name),
+        };
+        let Some(text) = self.flags.get(name) else { return Ok(file) };
+        // On the command line, and only there, a number without a unit is seconds.
+        let has_unit = text.ends_with(['s', 'm', 'h']);
+        let duration = match has_unit {
+            true => flags::duration(text),
+            false => flags::duration(&format!("{text}s")),
+        };
+        duration.map(Some).ok_or_else(|| self.unread(name, text, "a length of time as `1m30s`"))
+    }
+
+    fn unread(&self, name: &str, text: &str, wanted: &str) -> LoadError {
+        let what = format!("`-{name}` must be {wanted} and not `{}`", shown(text));
+        LoadError::input(what, "`bakeoff vault-benchmark run -h` lists the options")
+    }
+
+    /// An option that can be read and cannot be.
+    fn wrong(&self, name: &str, what: &str) -> LoadError {
+        let from =
+            if self.flags.contains_key(name) { "on the command line" } else { "in the file" };
+        LoadError::Input(format!("{what}: {from}"), None)
+    }
+
+    fn annotations(&self) -> Result<Vec<(String, String)>, LoadError> {
+        let Some((text, _)) = self.text("annotate", None) else { return Ok(Vec::new()) };
+        let pair = |pair: &str| match pair.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+            _ => Err(LoadError::input(
+                format!("`annotate` cannot be `{}`", shown(&text)),
+                "it is `name=value`, and more of them after commas",
+            )),
+        };
+        text.split(',').filter(|_| !text.is_empty()).map(pair).collect()
+    }
+
+    /// Servers and token.
+    fn cluster(&self) -> Result<(Vec<String>, Secret), LoadError> {
+        let mut addresses = Vec::new();
+        let token = self.text("vault_token", Some("VAULT_TOKEN")).map(|(token, _)| token);
+        let mut token = Secret::new(token.unwrap_or_default());
+        let address = self.text("vault_addr", Some("VAULT_ADDR"));
+        let address = address.map_or_else(|| "http://127.0.0.1:8200".into(), |(text, _)| text);
+        match self.text("cluster_json", None).filter(|(path, _)| !path.is_empty()) {
+            Some((path, _)) => {
+                let cluster = Cluster::read(&path)?;
+                addresses.extend(cluster.vault_addrs);
+                if token.is_empty() {
+                    token = Secret::new(cluster.token);
+                }
+                if addresses.is_empty() {
+                    let what = format!("`{path}` names no server");
+                    return Err(LoadError::input(what, "`vault_addrs` is a list of URLs there"));
+                }
+            }
+            None if address.is_empty() => {
+                let hint = "give `-vault_addr=URL`, `VAULT_ADDR`, or `-cluster_json=FILE`";
+                return Err(LoadError::input("which server? no address is given", hint));
+            }
+            None => addresses.push(address),
+        }
+        if token.is_empty() {
+            let hint = "set `VAULT_TOKEN`, or `vault_token` in the file";
+            return Err(LoadError::input("there is no token with which to set up the tests", hint));
+        }
+        if token.reveal().bytes().any(|byte| !(b'!'..=b'~').contains(&byte)) {
+            let hint = "a token has no spaces and no line ends";
+            return Err(LoadError::input("the token cannot be sent as it is", hint));
+        }
+        for address in &mut addresses {
+            *address = address.trim_end_matches('/').to_owned();
+        }
+        Ok((addresses, token))
+    }
+}
+
+/// The file that `-cluster_json` names.
+#[derive(serde::Deserialize)]
+struct Cluster {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    vault_addrs: Vec<String>,
+}
+
+impl Cluster {
+    fn read(path: &str) -> Result<Self, LoadError> {
+        let hint = "it is `{\"vault_addrs\": [\"http://…\"], \"token\": \"…\"}`";
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            LoadError::input(format!("cannot read the cluster file `{path}`: {error}"), hint)
+        })?;
+        // The error names a line and a column; what stands there may be the token.
+        serde_json::from_str(&text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            let what = format!("the cluster file `{path}` cannot be read at {line}:{column}");
+            LoadError::input(what, hint)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEST: &str = "test \"k\" \"t\" { weight = 100 }\n";
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// What holds with these flags, these variables and these lines in the file.
+    fn resolve<const N: usize>(
+        flags: &str,
+        variables: [(&str, &str); N],
+        file: &str,
+    ) -> Result<Options, LoadError> {
+        let environment = Environment::from(variables);
+        let Command::Run(RunFlags(flags)) = command(&words(&format!("run {flags}")))? else {
+            panic!("this runs");
+        };
+        let config = Config::parse("t.hcl", &format!("{file}\n{TEST}"), environment.clone())?;
+        let resolve = Resolve { flags: &flags, environment: &environment, config: &config };
+        let options = resolve.options()?;
+        config.finish()?;
+        Ok(options)
+    }
+
+    #[track_caller]
+    fn check_wrong(flags: &str, file: &str, expected: &str) {
+        let error = resolve(flags, [("VAULT_TOKEN", "t")], file).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn nothing_said_is_vault_benchmarks_default() {
+        let options = resolve("", [("VAULT_TOKEN", "t")], "").unwrap();
+        assert_eq!(options.addresses, ["http://127.0.0.1:8200"]);
+        assert_eq!((options.workers, options.rps), (10, None));
+        assert_eq!(options.duration, Duration::from_secs(10));
+        assert_eq!(options.report_mode, ReportMode::Terse);
+        assert_eq!(options.log_level, LogLevel::Info);
+        assert_eq!((options.random_mounts, options.cleanup), (true, false));
+        assert_eq!((options.disable_http2, options.disable_keep_alive), (false, false));
+        assert_eq!((options.pprof_interval, options.namespace), (None, None));
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
+        let file = "vault_addr = \"http://file:1/\"\nvault_token = \"f\"\nworkers = 3";
+        let address = |flags: &str, environment| {
+            let variables = [environment, ("VAULT_TOKEN", "e")];
+            resolve(flags, variables, file).unwrap().addresses.remove(0)
+        };
+        let variable = ("VAULT_ADDR", "http://environment:1");
+        assert_eq!(address("-vault_addr=http://flag:1", variable), "http://flag:1");
+        assert_eq!(address("", variable), "http://environment:1");
+        assert_eq!(address("", ("VAULT_X", "")), "http://file:1");
+        // Set to nothing is set, as vault-benchmark has it.
+        let error = resolve("", [("VAULT_ADDR", ""), ("VAULT_TOKEN", "e")], file).unwrap_err();
+        assert!(error.to_string().contains("which server?"), "{error}");
+        assert_eq!(resolve("--workers 5", [], file).unwrap().workers, 5);
+        assert_eq!(resolve("", [], file).unwrap().workers, 3);
+    }
+
+    #[test]
+    fn every_option_can_stand_in_the_file() {
+        let file = "vault_token = \"f\"\nvault_namespace = \"team\"\nduration = \"2s\"\n\
+                    report_mode = \"json\"\naudit_path = \"/tmp/a\"\nannotate = \"a=b,c=\"\n\
+                    ca_pem_file = \"/tmp/ca\"\npprof_interval = \"5s\"\nlog_level = \"WARN\"\n\
+                    rps = 7\nworkers = 2\nrandom_mounts = true\ninput_results = true\n\
+                    cleanup = true\ndebug = true\ndisable_http2 = true\n\
+                    disable_keep_alive = true\ncluster_json = \"\"";
+        let options = resolve("", [], file).unwrap();
+        assert_eq!(options.namespace.as_deref(), Some("team"));
+        assert_eq!((options.rps, options.workers), (Some(7), 2));
+        assert_eq!(options.report_mode, ReportMode::Json);
+        assert_eq!(options.pprof_interval, Some(Duration::from_secs(5)));
+        assert_eq!(options.log_level, LogLevel::Warn);
+        assert!(options.cleanup && options.debug && options.disable_http2);
+        assert!(options.disable_keep_alive);
+        assert_eq!(options.audit_path.as_deref(), Some("/tmp/a"));
+        let annotations = [("a".to_owned(), "b".to_owned()), ("c".to_owned(), String::new())];
+        assert_eq!(options.annotations, annotations);
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_seconds_on_the_command_line_only() {
+        let duration = |flags, file| {
+            resolve(flags, [("VAULT_TOKEN", "t")], file).map(|options| options.duration)
+        };
+        assert_eq!(duration("-duration=90", "").unwrap(), Duration::from_secs(90));
+        assert_eq!(duration("-duration 1m30s", "").unwrap(), Duration::from_secs(90));
+        assert!(duration("", "duration = \"90\"").is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_where_it_stands() {
+        check_wrong("-workers=0", "", "`-workers` must be a whole number, at least 1");
+        check_wrong("", "workers = 0", "t.hcl:1:11");
+        check_wrong("-rps=x", "", "`-rps` must be a whole number");
+        check_wrong("-duration=0s", "", "more than nothing");
+        check_wrong("", "report_mode = \"tense\"", "t.hcl:1:15");
+        check_wrong("-report_mode=tense", "", "`terse`, `verbose`, `json`");
+        check_wrong("-log_level=loud", "", "`-log_level` cannot be `loud`");
+        check_wrong("-cleanup -random_mounts=false", "", "random mounts");
+        check_wrong("-annotate=x", "", "`name=value`");
+        check_wrong("-worker=1", "", "unknown flag `-worker`");
+        check_wrong("-cleanup false", "", "`false` is no option");
+        check_wrong("-cleanup=maybe", "", "`true` or `false`");
+        check_wrong("-vault_token=", "", "no token");
+        check_wrong("-cluster_json=/nowhere/at-all", "", "cannot read the cluster file");
+    }
+
+    #[test]
+    fn a_cluster_file_names_servers_and_a_token_that_no_message_shows() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = r#"{"token": "s.1", "vault_addrs": ["http://a:1/", "http://b:1"]}"#;
+        std::fs::write(file.path(), text).unwrap();
+        let flags = format!("-cluster_json={}", file.path().display());
+        let options = resolve(&flags, [], "").unwrap();
+        assert_eq!(options.addresses, ["http://a:1", "http://b:1"]);
+        assert_eq!(options.token.reveal(), "s.1");
+        assert!(!format!("{options:?}").contains("s.1"));
+        assert_eq!(resolve(&flags, [("VAULT_TOKEN", "t")], "").unwrap().token.reveal(), "t");
+        std::fs::write(file.path(), "{\"token\": \"s.1\" \"x\"}").unwrap();
+        let error = resolve(&flags, [], "").unwrap_err().to_string();
+        assert!(error.contains("1:") && !error.contains("s.1"), "{error}");
+    }
+
+    #[test]
+    fn commands_have_their_own_help_and_their_own_options() {
+        let help = |line: &str| match command(&words(line)).unwrap() {
+            Command::Help(text) => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(help("-h"), USAGE);
+        assert_eq!(help("run -workers 3 -help"), RUN_USAGE);
+        assert_eq!(help("review --help"), REVIEW_USAGE);
+        for name in VALUES.iter().chain(&SWITCHES) {
+            assert!(RUN_USAGE.contains(&format!("  -{name}")), "{name}");
+        }
+        for wrong in ["", "ruin", "review", "review -results_file=x -report_mode=json"] {
+            command(&words(wrong)).unwrap_err();
+        }
+        let Command::Review(review) = command(&words("review -results_file=x")).unwrap() else {
+            panic!("this reviews");
+        };
+        assert_eq!(review.report_mode, ReportMode::Terse);
+    }
+}

@@ -1,0 +1,85 @@
+//! `-pprof_interval`: profiles of the server, which the server's own program collects.
+//!
+//! `vault debug` or `bao debug` runs beside the load and writes a folder into the current one, as
+//! with the original. It is asked to end when the load has, so that it writes its index.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::options::Options;
+use super::server::TlsSettings;
+
+/// How long it may take to write its last files.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// The programs that know `debug`.
+const PROGRAMS: [&str; 2] = ["vault", "bao"];
+
+/// A program that collects profiles.
+pub(super) struct Profiles {
+    child: Child,
+    program: &'static str,
+}
+
+impl Profiles {
+    /// Starts it; an error says why there will be no profiles. The token goes into its environment,
+    /// where no list of processes shows it.
+    pub(super) fn begin(
+        address: &str,
+        options: &Options,
+        tls: &TlsSettings,
+        interval: Duration,
+    ) -> Result<Self, String> {
+        let duration = format!("-duration={}s", 2 * options.duration.as_secs().max(1));
+        let interval = format!("-interval={}s", interval.as_secs().max(1));
+        for program in PROGRAMS {
+            let mut command = Command::new(program);
+            command.args(["debug", &duration, &interval, "-compress=false"]);
+            for prefix in ["VAULT", "BAO"] {
+                command.env(format!("{prefix}_ADDR"), address);
+                command.env(format!("{prefix}_TOKEN"), options.token.reveal());
+                if let Some(ca) = &tls.options.ca {
+                    command.env(format!("{prefix}_CACERT"), ca);
+                }
+            }
+            let started =
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+            match started {
+                Ok(child) => return Ok(Self { child, program }),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(format!("no profiles: cannot run `{program}`: {error}")),
+            }
+        }
+        Err("no profiles: `-pprof_interval` needs the program `vault` or `bao` on the PATH".into())
+    }
+
+    /// Asks it to end and waits until it has; says how that went.
+    pub(super) fn end(mut self) -> String {
+        let program = self.program;
+        if let Ok(pid) = i32::try_from(self.child.id())
+            && let Some(pid) = Pid::from_raw(pid)
+        {
+            kill_process(pid, Signal::INT).ok(); // it may have ended by itself
+        }
+        let give_up_at = clock::now() + END_WITHIN;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => {
+                    return format!("`{program} debug` has written its profiles here");
+                }
+                Ok(Some(status)) => return format!("`{program} debug` failed: {status}"),
+                Err(error) => return format!("`{program} debug` is lost: {error}"),
+                Ok(None) if clock::now() > give_up_at => {
+                    self.child.kill().ok();
+                    self.child.wait().ok();
+                    return format!("`{program} debug` did not end and was killed");
+                }
+                Ok(None) => thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! `run`: sets the tests up, drives the load, takes everything away again, prints what was measured.
+//!
+//! Whatever goes wrong after the first thing was made, clean-up is gone through if it was asked for,
+//! and what stays behind is said.
+//!
+//! Not here: options and files (`options`, `config`), what a test makes (`tests`), reports
+//! (`report`).
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+use bakeoff_core::units::{count_text, latency_text};
+use bakeoff_engine::LoadError;
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use super::cleanup::{Ledger, Made};
+use super::client::Client;
+use super::config::Config;
+use super::fields::Environment;
+use super::interrupts::Interrupts;
+use super::load::{self, Loaded, Outcome, Settings};
+use super::options::{LogLevel, Options, RunFlags};
+use super::profiles::Profiles;
+use super::report;
+use super::request::Draw;
+use super::server::{Server, TlsSettings};
+use super::tests::{self, Stage, TestType, fresh_name};
+use super::trouble::{Kind, Trouble};
+
+use crate::Console;
+use crate::NOT_VALID;
+
+/// The audit device that `-audit_path` makes.
+const AUDIT: &str = "sys/audit/bench-audit";
+
+/// A generator that is later than this with one request in a hundred did not keep to its plan.
+const LATE: Duration = Duration::from_millis(5);
+
+/// A test of the file, ready to be set up.
+struct Asked {
+    name: String,
+    weight: u32,
+    /// Where it is mounted unless mounts are random.
+    mount: String,
+    test: Box<dyn TestType>,
+}
+
+/// Runs the tests of a file.
+pub(super) fn run(
+    flags: RunFlags,
+    messages: &mut dyn Console,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, LoadError> {
+    let (options, config) = flags.resolve(&Environment::of_this_process())?;
+    let asked = asked(&config)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut tls = TlsSettings::from_environment(options.ca_pem_file.clone(), variable)?;
+    // The files are gone when this is.
+    let _shown = show_identity(&asked, &mut tls)?;
+    let interrupts = Arc::new(Interrupts::default());
+    interrupts.during(interrupted, |_| {
+        let mut run = Run { options: &options, messages, interrupts: interrupts.clone() };
+        run.go(&asked, &tls)
+    })
+}
+
+/// Builds all tests, so that every mistake of the file is told at once.
+fn asked(config: &Config) -> Result<Vec<Asked>, LoadError> {
+    let mut all = Vec::new();
+    let mut identified = false;
+    for test in &config.tests {
+        match tests::build(&test.kind, &test.config) {
+            Some(built) => {
+                if built.identity().is_some() && std::mem::replace(&mut identified, true) {
+                    test.mistake(
+                        "a second test wants a certificate made up for it",
+                        "all requests show the same one: one `cert_auth` can be without \
+                         `certificate`",
+                    );
+                }
+                all.push(Asked {
+                    name: test.name.clone(),
+                    weight: test.weight,
+                    mount: test.mount().to_owned(),
+                    test: built,
+                });
+            }
+            None => test.unknown_kind(&tests::names(), tests::ELSEWHERE),
+        }
+    }
+    config.finish()?;
+    Ok(all)
+}
+
+/// Puts the certificate that a test made up, and its key, where TLS takes them from: files that
+/// only this user can read.
+fn show_identity(
+    asked: &[Asked],
+    tls: &mut TlsSettings,
+) -> Result<Option<[NamedTempFile; 2]>, LoadError> {
+    let Some(identity) = asked.iter().find_map(|asked| asked.test.identity()) else {
+        return Ok(None);
+    };
+    let write = |text: &str| {
+        let mut file = NamedTempFile::new()?;
+        file.write_all(text.as_bytes())?;
+        Ok(file)
+    };
+    let files = [&identity.certificate, &identity.key].map(|text| write(text));
+    let [certificate, key] = files.map(|file: io::Result<NamedTempFile>| {
+        file.map_err(|error| {
+            LoadError::Machine(format!("cannot write a certificate for the load: {error}"))
+        })
+    });
+    let files = [certificate?, key?];
+    tls.options.cert = Some((files[0].path().to_owned(), files[1].path().to_owned()));
+    Ok(Some(files))
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    messages: &'a mut dyn Console,
+    interrupts: Arc<Interrupts>,
+}
+
+impl Run<'_> {
+    fn go(&mut self, asked: &[Asked], tls: &TlsSettings) -> Result<ExitCode, LoadError> {
+        let options = self.options;
+        let servers = options.addresses.iter().map(|address| Server::find(address, tls));
+        let servers: Vec<Arc<Server>> =
+            servers.map(|server| server.map(Arc::new)).collect::<Result<_, _>>()?;
+        for server in &servers {
+            if let Some(remark) = self.client(server).look()? {
+                self.log(LogLevel::Warn, &remark);
+            }
+        }
+        let first = servers.first().ok_or_else(|| LoadError::Input("no server".into(), None))?;
+        let mut ledger = Ledger::default();
+        let loaded = self.set_up(first, asked, &mut ledger).and_then(|tests| {
+            let outcomes = self.load(&servers, tests, tls)?;
+            Ok(outcomes)
+        });
+        let clean = self.clean_up(first, &mut ledger);
+        let outcomes = loaded?;
+        let notes: Vec<Vec<String>> =
+            outcomes.iter().zip(&servers).map(|(outcome, server)| notes(outcome, server)).collect();
+        let told = servers.iter().zip(&outcomes).zip(&notes);
+        let reports: Vec<String> = told
+            .map(|((server, outcome), notes)| {
+                let (address, annotations) = (&server.address, &options.annotations);
+                report::render(address, outcome, annotations, notes, options.report_mode)
+            })
+            .collect();
+        self.log(LogLevel::Info, "benchmark complete");
+        self.messages.output(&reports.concat());
+        notes.iter().flatten().for_each(|note| self.messages.complain(note));
+        Ok(if self.interrupts.count() > 0 {
+            ExitCode::from(LoadError::Interrupted.exit_code())
+        } else if !clean || outcomes.iter().any(|outcome| outcome.measurement.verified() == 0) {
+            ExitCode::from(NOT_VALID)
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+
+    fn client(&self, server: &Arc<Server>) -> Client {
+        let options = self.options;
+        Client::new(
+            server.clone(),
+            options.token.reveal().to_owned(),
+            options.namespace.clone().unwrap_or_default(),
+            self.interrupts.clone(),
+        )
+    }
+
+    fn log(&mut self, level: LogLevel, line: &str) {
+        if self.options.log_level < level {
+            return;
+        }
+        match level {
+            LogLevel::Error => self.messages.complain(&format!("error: {line}")),
+            LogLevel::Warn => self.messages.complain(line),
+            _ => self.messages.step(line),
+        }
+    }
+
+    /// Makes what the tests need.
+    fn set_up(
+        &mut self,
+        server: &Arc<Server>,
+        asked: &[Asked],
+        ledger: &mut Ledger,
+    ) -> Result<Vec<Loaded>, LoadError> {
+        let options = self.options;
+        let mut client = self.client(server);
+        if let Some(path) = &options.audit_path {
+            enable_audit(&mut client, path, ledger)?;
+        }
+        self.log(LogLevel::Info, &format!("setting up {}", tests_text(asked.len())));
+        let mut loaded = Vec::new();
+        for Asked { name, weight, mount, test } in asked {
+            self.log(LogLevel::Debug, &format!("setting up `{name}`"));
+            let name_on_server = match options.random_mounts {
+                true => fresh_name(),
+                false => mount.clone(),
+            };
+            let template = test.set_up(&mut Stage {
+                client: &mut client,
+                ledger,
+                name: name_on_server,
+                told: &mut |line| self.log(LogLevel::Trace, &line),
+            });
+            let template =
+                template.map_err(|trouble| trouble.while_doing(&format!("test `{name}`")))?;
+            loaded.push(Loaded { name: name.clone(), weight: *weight, template });
+        }
+        if options.debug {
+            self.probe(&mut client, &loaded)?;
+        }
+        Ok(loaded)
+    }
+
+    /// Makes each test's request once and tells how it was answered. What an answer holds is not
+    /// shown: it may be a secret.
+    fn probe(&mut self, client: &mut Client, loaded: &[Loaded]) -> Result<(), LoadError> {
+        for (ticket, test) in (0..).zip(loaded) {
+            let draw = Draw::new(ticket, rand::random());
+            let (path, status, bytes) = client.probe(&test.template, &draw)?;
+            let (name, method) = (&test.name, test.template.method);
+            let line = format!(
+                "`{name}`: {method} {path} was answered {} with {} bytes",
+                load::status_text(status),
+                count_text(bytes as u64)
+            );
+            self.messages.step(&line);
+            if status >= 400 {
+                let hint = "without -debug the load goes on and counts such answers";
+                return Err(LoadError::input(line, hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads all servers at once.
+    fn load(
+        &mut self,
+        servers: &[Arc<Server>],
+        tests: Vec<Loaded>,
+        tls: &TlsSettings,
+    ) -> Result<Vec<Outcome>, LoadError> {
+        let options = self.options;
+        let settings = Settings {
+            workers: options.workers,
+            rps: options.rps,
+            duration: options.duration,
+            keep_alive: !options.disable_keep_alive,
+            http2: !options.disable_http2,
+            seed: rand::random(),
+        };
+        if !options.annotations.is_empty() {
+            // With the original they are labels of a metric that Prometheus can fetch.
+            let line = "annotations stand in the results that `-report_mode=json` prints; there \
+                        are no metrics on port 2112";
+            self.log(LogLevel::Warn, line);
+        }
+        let profiles = options
+            .pprof_interval
+            .map(|interval| Profiles::begin(&servers[0].address, options, tls, interval));
+        let profiles = profiles.transpose().unwrap_or_else(|what| {
+            self.log(LogLevel::Warn, &what);
+            None
+        });
+        let length = latency_text(options.duration);
+        self.log(LogLevel::Info, &format!("starting the load for {length}"));
+        let asked = &self.interrupts.asked;
+        let settings = &settings;
+        let driven: Vec<Result<Outcome, LoadError>> = match servers {
+            [server] => vec![load::drive(server, tests, settings, asked)],
+            servers => thread::scope(|scope| {
+                let threads: Vec<_> = servers
+                    .iter()
+                    .map(|server| {
+                        let tests = tests.clone();
+                        scope.spawn(move || load::drive(server, tests, settings, asked))
+                    })
+                    .collect();
+                threads
+                    .into_iter()
+                    .map(|thread| match thread.join() {
+                        Ok(driven) => driven,
+                        Err(panic) => std::panic::resume_unwind(panic),
+                    })
+                    .collect()
+            }),
+        };
+        if let Some(profiles) = profiles {
+            let said = profiles.end();
+            self.log(LogLevel::Info, &said);
+        }
+        driven.into_iter().collect()
+    }
+
+    /// Takes away what was made, if that is wanted; says what stays. Returns whether nothing does
+    /// that should not.
+    fn clean_up(&mut self, server: &Arc<Server>, ledger: &mut Ledger) -> bool {
+        if ledger.is_empty() {
+            return true;
+        }
+        if !self.options.cleanup {
+            self.log(LogLevel::Debug, &format!("left on the server: {}", ledger.shown()));
+            return true;
+        }
+        self.log(LogLevel::Info, "cleaning up");
+        let mut client = self.client(server).for_clean_up();
+        for trouble in ledger.take_away(&mut client) {
+            self.messages.complain(&format!("clean-up: {trouble}"));
+        }
+        if ledger.is_empty() {
+            return true;
+        }
+        let stays = ledger.shown();
+        self.messages.complain(&format!("error: left on the server: {stays}"));
+        false
+    }
+}
+
+/// What the report does not say, and a reader has to know.
+fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
+    let mut notes = Vec::new();
+    let address = &server.address;
+    let measured = &outcome.measurement;
+    if outcome.unsent > 0 {
+        let planned = outcome.unsent + outcome.tests.iter().map(|t| t.requests).sum::<u64>();
+        notes.push(format!(
+            "the plan could not be kept: {} of {} requests to `{address}` were due and never sent, \
+             because no worker was free; their waiting is in the times, they are not in the \
+             counts. Fewer `-rps` or more `-workers` may help",
+            count_text(outcome.unsent),
+            count_text(planned),
+        ));
+    }
+    if let Some(late) = measured.slip.quantile(0.99).filter(|late| *late > LATE) {
+        notes.push(format!(
+            "the load generator itself was late: 1 % of requests were sent {} or more after they \
+             were due",
+            latency_text(late)
+        ));
+    }
+    let failed: u64 = outcome.tests.iter().map(|test| test.requests - test.successes).sum();
+    if failed > 0 {
+        let all: u64 = outcome.tests.iter().map(|test| test.requests).sum();
+        let mut kinds: Vec<String> = Vec::new();
+        for test in &outcome.tests {
+            for (what, count) in &test.errors {
+                kinds.push(format!("{} × {what} (`{}`)", count_text(*count), test.name));
+            }
+        }
+        kinds.truncate(10);
+        notes.push(format!(
+            "{} of {} requests to `{address}` failed: {}",
+            count_text(failed),
+            count_text(all),
+            kinds.join(", ")
+        ));
+    }
+    notes
+}
+
+fn tests_text(count: usize) -> String {
+    if count == 1 { "1 test".to_owned() } else { format!("{count} tests") }
+}
+
+/// Lets the server write an audit log.
+fn enable_audit(client: &mut Client, path: &str, ledger: &mut Ledger) -> Result<(), Trouble> {
+    let made = Made::At(AUDIT.to_owned());
+    ledger.note(made.clone());
+    let body = json!({ "type": "file", "options": { "file_path": path } });
+    match client.write(AUDIT, &body) {
+        Ok(_) => Ok(()),
+        Err(trouble) if trouble.kind == Kind::InUse && trouble.repeated => Ok(()),
+        Err(trouble) => {
+            if trouble.kind.is_refusal() && !trouble.repeated {
+                ledger.forget(&made);
+            }
+            Err(trouble.while_doing("cannot make the audit device"))
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `cubbyhole_read` and `cubbyhole_write`: a secret that only the token that wrote it can read.
+//!
+//! Each token has a cubbyhole of its own, so nothing is mounted, and all requests come from one
+//! token: the run's.
+
+use serde_json::{Map, Value};
+
+use super::{Fields, Stage, Template, TestType, Trouble, body_of};
+use crate::vault_benchmark::cleanup::Made;
+
+struct Cubbyhole {
+    writes: bool,
+    path: String,
+}
+
+pub(super) fn read(fields: &Fields) -> Box<dyn TestType> {
+    Cubbyhole::read(fields, false)
+}
+
+pub(super) fn write(fields: &Fields) -> Box<dyn TestType> {
+    Cubbyhole::read(fields, true)
+}
+
+impl Cubbyhole {
+    fn read(fields: &Fields, writes: bool) -> Box<dyn TestType> {
+        let path = fields.text("path").filter(|path| !path.is_empty());
+        Box::new(Self { writes, path: path.unwrap_or_else(|| "my-path".into()) })
+    }
+}
+
+impl TestType for Cubbyhole {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let path = format!("cubbyhole/{}-{}", self.path.trim_matches('/'), stage.name);
+        let secret = Map::from_iter([("foo".to_owned(), Value::from("bar"))]);
+        stage.ledger.note(Made::At(path.clone()));
+        stage
+            .write(&path, secret.clone())
+            .map_err(|trouble| trouble.while_doing("cannot write the test's secret"))?;
+        let (method, body) = match self.writes {
+            true => ("POST", body_of(secret)),
+            false => ("GET", String::new()),
+        };
+        let template = Template::fixed(method, format!("/v1/{path}"), body);
+        Ok(template.with(stage.client.headers()))
+    }
+}

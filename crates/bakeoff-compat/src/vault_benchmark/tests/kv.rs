@@ -1,0 +1,131 @@
+//! `kvv1_*` and `kvv2_*`: key-value secrets, read, written and listed.
+//!
+//! As in the originals, set-up writes `numkvs` secrets whose value is small, and `kvsize` is the
+//! length of what the load writes.
+
+use serde_json::json;
+
+use super::{Fields, Stage, Template, TestType, Trouble};
+use crate::vault_benchmark::request::Piece;
+use crate::vault_benchmark::trouble::Kind;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Read,
+    Write,
+    List,
+}
+
+struct Kv {
+    version: Version,
+    action: Action,
+    secrets: u64,
+    size: usize,
+    /// List with the details of each secret (version 2).
+    detailed: bool,
+}
+
+pub(super) fn v1_read(fields: &Fields) -> Box<dyn TestType> {
+    Kv::read(fields, Version::One, Action::Read)
+}
+
+pub(super) fn v1_write(fields: &Fields) -> Box<dyn TestType> {
+    Kv::read(fields, Version::One, Action::Write)
+}
+
+pub(super) fn v1_list(fields: &Fields) -> Box<dyn TestType> {
+    Kv::read(fields, Version::One, Action::List)
+}
+
+pub(super) fn v2_read(fields: &Fields) -> Box<dyn TestType> {
+    Kv::read(fields, Version::Two, Action::Read)
+}
+
+pub(super) fn v2_write(fields: &Fields) -> Box<dyn TestType> {
+    Kv::read(fields, Version::Two, Action::Write)
+}
+
+pub(super) fn v2_list(fields: &Fields) -> Box<dyn TestType> {
+    Kv::read(fields, Version::Two, Action::List)
+}
+
+impl Kv {
+    fn read(fields: &Fields, version: Version, action: Action) -> Box<dyn TestType> {
+        let count = |name, min| fields.whole_from(name, min).map(|count| count as u64);
+        let secrets = count("numkvs", 1).unwrap_or(1000);
+        let size = count("kvsize", 0).unwrap_or(1);
+        if size > SIZE_MAX {
+            let what = format!("`kvsize` is {size} bytes, and servers take no more than 32 MiB");
+            fields.mistake("kvsize", what, "a secret is some kilobytes at most");
+        }
+        let detailed = version == Version::Two && fields.flag("detailed").unwrap_or(false);
+        Box::new(Self { version, action, secrets, size: size.min(SIZE_MAX) as usize, detailed })
+    }
+
+    /// Where secrets lie below the mount, and where they are listed.
+    fn folder(&self, mount: &str) -> String {
+        match (self.version, self.action) {
+            (Version::One, _) => mount.to_owned(),
+            (Version::Two, Action::List) if self.detailed => format!("{mount}/detailed-metadata"),
+            (Version::Two, Action::List) => format!("{mount}/metadata"),
+            (Version::Two, Action::Read | Action::Write) => format!("{mount}/data"),
+        }
+    }
+}
+
+/// What a request to a server may hold, by default.
+const SIZE_MAX: u64 = 32 << 20;
+
+impl TestType for Kv {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let mount = stage.name.clone();
+        let data = match self.version {
+            Version::One => {
+                stage.mount(&mount, "kv", json!({}))?;
+                mount.clone()
+            }
+            Version::Two => {
+                stage.mount(&mount, "kv", json!({ "options": { "version": "2" } }))?;
+                wait_for_upgrade(stage, &mount)?;
+                format!("{mount}/data")
+            }
+        };
+        (stage.told)(format!("writing {} secrets to {data}", self.secrets));
+        let secret = json!({ "data": { "foo": 1 } });
+        for number in 1..=self.secrets {
+            stage
+                .client
+                .write(&format!("{data}/secret-{number}"), &secret)
+                .map_err(|trouble| trouble.while_doing("cannot write the test's secrets"))?;
+        }
+        let folder = format!("/v1/{}", self.folder(&mount));
+        let headers = stage.client.headers();
+        let one = || vec![Piece::Text(format!("{folder}/secret-")), Piece::Number(self.secrets)];
+        let fixed = |method| Template::fixed(method, folder.clone(), String::new());
+        Ok(match self.action {
+            Action::Read => Template { path: one(), ..fixed("GET") },
+            Action::List => fixed("LIST"),
+            Action::Write => {
+                let body = format!("{{\"data\": {{\"foo\": \"{}\"}}}}", "a".repeat(self.size));
+                Template { path: one(), body: vec![Piece::Text(body)], ..fixed("POST") }
+            }
+        }
+        .with(headers))
+    }
+}
+
+/// A new mount of version 2 answers that it is being upgraded for a moment; the client waits for
+/// that to pass.
+fn wait_for_upgrade(stage: &mut Stage<'_>, mount: &str) -> Result<(), Trouble> {
+    match stage.client.read(&format!("{mount}/config")) {
+        Ok(_) => Ok(()),
+        Err(trouble) if trouble.kind == Kind::NotFound => Ok(()),
+        Err(trouble) => Err(trouble),
+    }
+}

@@ -1,0 +1,521 @@
+//! Logins that the server checks itself: `approle_auth`, `userpass_auth`, `jwt_auth`, `cert_auth`.
+//!
+//! What is needed for them is made up here: a password, a key that signs tokens, a certificate. It
+//! is known to nobody else and is gone when the run ends.
+//!
+//! Not here: logins that somebody else checks (`directories`).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rand::RngExt as _;
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use serde_json::{Map, Value, json};
+
+use super::directories::{POLICIES, TOKENS};
+use super::{Fields, Identity, Stage, Template, TestType, Trouble};
+use crate::vault_benchmark::fields::{Field, any, flag, map, switch, text, texts, whole};
+use crate::vault_benchmark::trouble::Kind;
+
+/// Reads many lists of options as one body.
+fn read(fields: &Fields, lists: &[&[Field]]) -> Map<String, Value> {
+    lists.iter().flat_map(|list| fields.read(list)).collect()
+}
+
+/// The text of an option that has a default.
+fn name_in(options: &Map<String, Value>, name: &str) -> String {
+    options.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The request of a login: its body in the originals' spacing.
+fn login(stage: &Stage<'_>, path: String, values: &[(&str, &str)]) -> Template {
+    let value = |(name, value): &(&str, &str)| format!("\"{name}\": {}", Value::from(*value));
+    let values: Vec<String> = values.iter().map(value).collect();
+    let body = if values.is_empty() { String::new() } else { format!("{{{}}}", values.join(", ")) };
+    Template::fixed("POST", path, body).with(stage.client.headers())
+}
+
+/// What a server should have answered and has not.
+fn lacks(what: &str) -> Trouble {
+    Trouble::new(Kind::Refused, format!("the server answered without {what}"))
+}
+
+/// `approle_auth`.
+struct AppRole {
+    role: Map<String, Value>,
+    secret_id: Map<String, Value>,
+}
+
+pub(super) fn approle(fields: &Fields) -> Box<dyn TestType> {
+    let role = [
+        text("role_name").or("benchmark-role"),
+        switch("bind_secret_id"),
+        texts("secret_id_bound_cidrs"),
+        whole("secret_id_num_uses"),
+        text("secret_id_ttl"),
+        flag("local_secret_ids"),
+    ];
+    let secret_id = [
+        text("metadata"),
+        texts("cidr_list"),
+        whole("num_uses"),
+        text("ttl"),
+        texts("token_bound_cidrs"),
+    ];
+    Box::new(AppRole {
+        role: read(&fields.block("role"), &[&role, TOKENS, POLICIES]),
+        secret_id: fields.block("secret_id").read(&secret_id),
+    })
+}
+
+impl TestType for AppRole {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let mount = format!("auth/{}", stage.name);
+        stage.enable_auth(&stage.name.clone(), "approle", json!({}))?;
+        let path = format!("{mount}/role/{}", name_in(&self.role, "role_name"));
+        stage.write(&path, self.role.clone())?;
+        let role = stage.client.read(&format!("{path}/role-id"))?;
+        let role = role.data("role_id").ok_or_else(|| lacks("a role's id"))?.to_owned();
+        let secret = stage.write(&format!("{path}/secret-id"), self.secret_id.clone())?;
+        let secret = secret.data("secret_id").ok_or_else(|| lacks("a secret id"))?;
+        let values = [("role_id", &*role), ("secret_id", secret)];
+        Ok(login(stage, format!("/v1/{mount}/login"), &values))
+    }
+}
+
+/// `userpass_auth`.
+struct UserPass {
+    user: Map<String, Value>,
+}
+
+pub(super) fn userpass(fields: &Fields) -> Box<dyn TestType> {
+    let user = [text("username").or("benchmark-user"), text("password")];
+    let mut user = read(fields, &[&user, TOKENS]);
+    user.entry("password").or_insert_with(|| password().into());
+    Box::new(UserPass { user })
+}
+
+/// 64 letters and digits, about 380 bits.
+fn password() -> String {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let mut random = rand::rng();
+    (0..64).map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())])).collect()
+}
+
+impl TestType for UserPass {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let mount = format!("auth/{}", stage.name);
+        stage.enable_auth(&stage.name.clone(), "userpass", json!({}))?;
+        let user = name_in(&self.user, "username");
+        stage.write(&format!("{mount}/users/{user}"), self.user.clone())?;
+        let password = name_in(&self.user, "password");
+        Ok(login(stage, format!("/v1/{mount}/login/{user}"), &[("password", &password)]))
+    }
+}
+
+/// `jwt_auth`.
+struct Jwt {
+    auth: Map<String, Value>,
+    role: Map<String, Value>,
+}
+
+pub(super) fn jwt(fields: &Fields) -> Box<dyn TestType> {
+    let auth = [
+        text("oidc_discovery_url"),
+        text("oidc_discovery_ca_pem"),
+        text("oidc_client_id"),
+        text("oidc_client_secret"),
+        text("oidc_response_mode"),
+        texts("oidc_response_types"),
+        text("jwks_url"),
+        text("jwks_ca_pem"),
+        texts("jwt_validation_pubkeys"),
+        text("bound_issuer"),
+        texts("jwt_supported_algs"),
+        text("default_role"),
+        text("provider_config"),
+        switch("namespace_in_state"),
+    ];
+    let role = [
+        text("name").or("benchmark-role"),
+        text("role_type").or("jwt"),
+        texts("bound_audiences").or_texts(&["https://vault.plugin.auth.jwt.test"]),
+        text("user_claim").or(USER_CLAIM),
+        text("user_claim_json_pointer"),
+        whole("clock_skew_leeway"),
+        whole("expiration_leeway"),
+        whole("not_before_leeway"),
+        text("bound_subject"),
+        any("bound_claims"),
+        text("bound_claims_type"),
+        text("groups_claim"),
+        map("claim_mappings"),
+        texts("oidc_scopes"),
+        texts("allowed_redirect_uris"),
+        flag("verbose_oidc_logging"),
+        whole("max_age"),
+    ];
+    let block = fields.block("role");
+    Box::new(Jwt {
+        auth: fields.block("auth").read(&auth),
+        role: read(&block, &[&role, TOKENS, POLICIES]),
+    })
+}
+
+/// The claim that names the user; the originals put it into each token.
+const USER_CLAIM: &str = "https://vault/user";
+const GROUPS_CLAIM: &str = "https://vault/groups";
+
+/// How long a token is good for: longer than any load. The originals' have no end, and servers take
+/// 150 s for one.
+const TOKEN_LIFE_SECONDS: f64 = 7.0 * 86_400.0;
+
+impl TestType for Jwt {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let mount = format!("auth/{}", stage.name);
+        stage.enable_auth(&stage.name.clone(), "jwt", json!({}))?;
+        let key = Signer::new()?;
+        let mut auth = self.auth.clone();
+        let elsewhere = ["jwt_validation_pubkeys", "jwks_url", "oidc_discovery_url"];
+        if !elsewhere.iter().any(|name| auth.contains_key(*name)) {
+            auth.insert("jwt_validation_pubkeys".into(), json!([key.public_pem()]));
+        }
+        stage.write(&format!("{mount}/config"), auth)?;
+        let role = name_in(&self.role, "name");
+        stage.write(&format!("{mount}/role/{role}"), self.role.clone())?;
+        let token = key.token(&self.claims(bakeoff_clock::wall::seconds()))?;
+        let values = [("role", &*role), ("jwt", &*token)];
+        Ok(login(stage, format!("/v1/{mount}/login"), &values))
+    }
+}
+
+impl Jwt {
+    /// What the token says, at `now` in seconds since 1970.
+    fn claims(&self, now: f64) -> Value {
+        let mut claims = Map::new();
+        let mut put = |name: &str, value: Option<&Value>| {
+            value.map(|value| claims.insert(name.to_owned(), value.clone()))
+        };
+        put("sub", self.role.get("bound_subject"));
+        put("iss", self.auth.get("bound_issuer"));
+        put("aud", self.role.get("bound_audiences"));
+        put("nbf", Some(&json!((now - 5.0) as u64)));
+        put("exp", Some(&json!((now + TOKEN_LIFE_SECONDS) as u64)));
+        put(USER_CLAIM, self.role.get("user_claim"));
+        put(GROUPS_CLAIM, Some(self.role.get("groups_claim").unwrap_or(&"".into())));
+        Value::Object(claims)
+    }
+}
+
+/// Signs JSON Web Tokens with ES256 (RFC 7518, 3.4).
+struct Signer {
+    key: EcdsaKeyPair,
+    random: SystemRandom,
+}
+
+impl Signer {
+    fn new() -> Result<Self, Trouble> {
+        let cannot = |what: &dyn std::fmt::Display| {
+            Trouble::new(Kind::Failed, format!("no key could be made: {what}"))
+        };
+        let random = SystemRandom::new();
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).map_err(|e| cannot(&e))?;
+        let key = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random)
+            .map_err(|error| cannot(&error))?;
+        Ok(Self { key, random })
+    }
+
+    /// The public key as a `SubjectPublicKeyInfo` (RFC 5480) in PEM.
+    fn public_pem(&self) -> String {
+        // SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING of the point that follows }
+        const HEAD: [u8; 26] = [
+            0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
+            0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+        ];
+        let der = [&HEAD, self.key.public_key().as_ref()].concat();
+        let encoded = STANDARD.encode(der);
+        let lines: Vec<&str> = (0..encoded.len())
+            .step_by(64)
+            .map(|at| &encoded[at..encoded.len().min(at + 64)])
+            .collect();
+        let lines = lines.join("\n");
+        format!("-----BEGIN PUBLIC KEY-----\n{lines}\n-----END PUBLIC KEY-----\n")
+    }
+
+    fn token(&self, claims: &Value) -> Result<String, Trouble> {
+        let head = URL_SAFE_NO_PAD.encode(r#"{"alg":"ES256","typ":"JWT"}"#);
+        let signed = format!("{head}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
+        let signature = self.key.sign(&self.random, signed.as_bytes()).map_err(|error| {
+            Trouble::new(Kind::Failed, format!("the token could not be signed: {error}"))
+        })?;
+        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+/// `cert_auth`.
+struct Cert {
+    role: Map<String, Value>,
+    /// Made up, unless the file has a certificate; then the client's own must be shown.
+    identity: Option<Identity>,
+}
+
+pub(super) fn cert(fields: &Fields) -> Box<dyn TestType> {
+    let role = [
+        text("name").or("benchmark-vault"),
+        text("certificate"),
+        text("allowed_names"),
+        texts("allowed_common_names"),
+        texts("allowed_dns_sans"),
+        texts("allowed_email_sans"),
+        texts("allowed_uri_sans"),
+        texts("allowed_organizational_units"),
+        texts("required_extensions"),
+        texts("allowed_metadata_extensions"),
+        text("display_name"),
+    ];
+    let mut role = read(fields, &[&role, TOKENS, POLICIES]);
+    let mut identity = None;
+    if !role.contains_key("certificate") {
+        match made_up() {
+            Ok(made) => {
+                role.insert("certificate".into(), made.certificate.clone().into());
+                identity = Some(made);
+            }
+            Err(error) => fields.mistake(
+                "certificate",
+                format!("no certificate could be made: {error}"),
+                "give one in `certificate`, and show it by `VAULT_CLIENT_CERT`",
+            ),
+        }
+    }
+    Box::new(Cert { role, identity })
+}
+
+/// A client's certificate, signed by an authority that signs nothing else.
+fn made_up() -> Result<Identity, rcgen::Error> {
+    let authority_key = KeyPair::generate()?;
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name.push(DnType::CommonName, "bakeoff");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let key = KeyPair::generate()?;
+    let mut client = CertificateParams::new(vec!["localhost".to_owned()])?;
+    client.distinguished_name.push(DnType::CommonName, "localhost");
+    client.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+    let certificate = client.signed_by(&key, &issuer)?;
+    Ok(Identity { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+impl TestType for Cert {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        if !stage.client.address().starts_with("https:") {
+            let what = "cannot set up `cert_auth`, which needs a server with TLS: a certificate is \
+                        shown when a connection is made";
+            return Err(Trouble::new(Kind::Input, what));
+        }
+        let mount = format!("auth/{}", stage.name);
+        stage.enable_auth(&stage.name.clone(), "cert", json!({}))?;
+        let path = format!("{mount}/certs/{}", name_in(&self.role, "name"));
+        stage.write(&path, self.role.clone())?;
+        Ok(login(stage, format!("/v1/{mount}/login"), &[]))
+    }
+
+    fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+}
+
+/// `consul_secret`: the options that it sends depend on the version.
+struct Consul {
+    consul: Map<String, Value>,
+    role: Map<String, Value>,
+}
+
+pub(super) fn consul(fields: &Fields) -> Box<dyn TestType> {
+    let version = fields.text("version").unwrap_or_else(|| "1.14.0".to_owned());
+    let consul = [
+        text("address").required(),
+        text("scheme"),
+        text("token").or_variable("VAULT_BENCHMARK_CONSUL_TOKEN").required(),
+        text("ca_cert"),
+        text("client_cert"),
+        text("client_key"),
+    ];
+    let role = [
+        text("name").or("benchmark-role"),
+        text("partition"),
+        texts("node_identities"),
+        text("consul_namespace"),
+        texts("service_identities"),
+        texts("consul_roles"),
+        text("token_type"),
+        text("policy"),
+        texts("policies"),
+        texts("consul_policies"),
+        flag("local"),
+        text("ttl"),
+        text("max_ttl"),
+        text("lease"),
+    ];
+    let consul = fields.block("consul").read(&consul);
+    let mut role = fields.block("role").read(&role);
+    match version_parts(&version) {
+        Some(version) => {
+            let later: [(&str, (u64, u64)); 4] = [
+                ("node_identities", (1, 8)),
+                ("consul_namespace", (1, 8)),
+                ("service_identities", (1, 5)),
+                ("consul_roles", (1, 5)),
+            ];
+            for (name, since) in later {
+                if version < since {
+                    role.remove(name);
+                }
+            }
+        }
+        None => fields.mistake(
+            "version",
+            "`version` is Consul's and must be a version",
+            "write it as `version = \"1.14.0\"`",
+        ),
+    }
+    Box::new(Consul { consul, role })
+}
+
+/// Major and minor.
+fn version_parts(version: &str) -> Option<(u64, u64)> {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let mut parts = version.split(['.', '-', '+']);
+    Some((parts.next()?.parse().ok()?, parts.next().unwrap_or("0").parse().ok()?))
+}
+
+impl TestType for Consul {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let mount = stage.name.clone();
+        stage.mount(&mount, "consul", json!({}))?;
+        let needs = "cannot set up `consul_secret`, which needs a Consul server with ACLs \
+                     (`address` in `consul`) and a management token (`token`, or \
+                     `VAULT_BENCHMARK_CONSUL_TOKEN`)";
+        let role = name_in(&self.role, "name");
+        let paths =
+            [("config/access".to_owned(), &self.consul), (format!("roles/{role}"), &self.role)];
+        for (path, options) in paths {
+            stage
+                .write(&format!("{mount}/{path}"), options.clone())
+                .map_err(|trouble| trouble.while_doing(needs))?;
+        }
+        let path = format!("{mount}/creds/{role}");
+        // The server takes any address and token: whether they are right shows here.
+        stage.client.read(&path).map_err(|mut trouble| {
+            if let Some(secret) = self.consul.get("token").and_then(Value::as_str) {
+                trouble.what = trouble.what.replace(secret, "***");
+            }
+            trouble.while_doing(needs)
+        })?;
+        Ok(Template::fixed("GET", format!("/v1/{path}"), String::new())
+            .with(stage.client.headers()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
+
+    use super::*;
+    use crate::vault_benchmark::config::Config;
+    use crate::vault_benchmark::fields::Environment;
+
+    type Build = fn(&Fields) -> Box<dyn TestType>;
+
+    fn config(lines: &str) -> Config {
+        let text = format!("test \"k\" \"t\" {{\nweight = 100\nconfig {{\n{lines}\n}}\n}}\n");
+        Config::parse("t.hcl", &text, Environment::default()).unwrap()
+    }
+
+    #[test]
+    fn a_token_is_signed_by_the_key_that_is_published() {
+        let signer = Signer::new().unwrap();
+        let token = signer.token(&json!({"sub": "me"})).unwrap();
+        let (signed, signature) = token.rsplit_once('.').unwrap();
+        let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+        assert_eq!(signature.len(), 64);
+        let pem = signer.public_pem();
+        let lines: Vec<&str> = pem.lines().collect();
+        assert_eq!(lines[0], "-----BEGIN PUBLIC KEY-----");
+        assert!(lines.iter().all(|line| line.len() <= 64));
+        let der = STANDARD.decode(lines[1..lines.len() - 1].concat()).unwrap();
+        assert_eq!((der.len(), usize::from(der[1])), (91, 89));
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &der[26..]);
+        key.verify(signed.as_bytes(), &signature).unwrap();
+        assert!(key.verify(b"something else", &signature).is_err());
+        let claims = signed.split_once('.').unwrap().1;
+        assert_eq!(URL_SAFE_NO_PAD.decode(claims).unwrap(), br#"{"sub":"me"}"#);
+    }
+
+    #[test]
+    fn a_token_claims_what_the_role_binds() {
+        let role = json!({"user_claim": "u", "bound_subject": "s", "bound_audiences": ["a"]});
+        let jwt = Jwt {
+            auth: json!({"bound_issuer": "i"}).as_object().unwrap().clone(),
+            role: role.as_object().unwrap().clone(),
+        };
+        let claims = jwt.claims(1000.5);
+        assert_eq!((&claims["sub"], &claims["iss"]), (&json!("s"), &json!("i")));
+        assert_eq!((&claims["aud"], &claims[USER_CLAIM]), (&json!(["a"]), &json!("u")));
+        assert_eq!((&claims["nbf"], &claims[GROUPS_CLAIM]), (&json!(995), &json!("")));
+        assert_eq!(claims["exp"], json!(1000 + 7 * 86_400));
+    }
+
+    #[test]
+    fn a_made_up_certificate_is_for_clients_and_fits_its_key() {
+        let config = config("");
+        let made = cert(&config.tests[0].config);
+        let made = made.identity().unwrap();
+        assert!(made.certificate.starts_with("-----BEGIN CERTIFICATE-----"));
+        assert!(made.key.starts_with("-----BEGIN PRIVATE KEY-----"));
+        config.finish().unwrap();
+        let own = self::config("certificate = \"x\"");
+        assert!(cert(&own.tests[0].config).identity().is_none());
+    }
+
+    #[test]
+    fn passwords_are_long_and_differ() {
+        assert_eq!(password().len(), 64);
+        assert_ne!(password(), password());
+        assert!(password().bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    }
+
+    #[test]
+    fn versions_have_a_major_and_a_minor_part() {
+        assert_eq!(version_parts("1.14.0"), Some((1, 14)));
+        assert_eq!(version_parts("v1.4.0-rc1"), Some((1, 4)));
+        assert_eq!(version_parts("2"), Some((2, 0)));
+        assert_eq!((version_parts("x"), version_parts("")), (None, None));
+        let config = config("version = \"new\"\nconsul {\naddress = \"a\"\ntoken = \"t\"\n}");
+        consul(&config.tests[0].config);
+        assert!(config.finish().unwrap_err().to_string().contains("must be a version"));
+    }
+
+    #[test]
+    fn every_option_of_a_login_is_known() {
+        let logins: [(Build, &str); 3] = [
+            (
+                approle,
+                "role {\ntoken_type = \"batch\"\npolicies = []\n}\nsecret_id {\nttl = \"1m\"\n}",
+            ),
+            (userpass, "username = \"u\"\npassword = \"p\"\ntoken_ttl = \"1m\""),
+            (jwt, "auth {\nbound_issuer = \"i\"\n}\nrole {\nbound_claims = { a = [1] }\n}"),
+        ];
+        for (build, lines) in logins {
+            let config = config(lines);
+            build(&config.tests[0].config);
+            config.finish().unwrap();
+            let wrong = self::config(&format!("{lines}\ntypo = 1"));
+            build(&wrong.tests[0].config);
+            assert!(wrong.finish().unwrap_err().to_string().contains("`typo`"));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Types that all go the same way: something is mounted, configured with a block or two of options,
+//! and then one request is made again and again. Most need a service beside the server, which is
+//! the user's to supply.
+//!
+//! A type is data: what it mounts, which blocks it writes where, and its request. Values from
+//! blocks stand in braces in paths: `roles/{role.name}`.
+//!
+//! Not here: the lists of options (`databases`, `directories`), logins that need something made up
+//! (`logins`).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Fields, Stage, Template, TestType, Trouble, body_of, databases, directories};
+use crate::vault_benchmark::fields::Field;
+use crate::vault_benchmark::hcl::is_secret;
+
+/// A type of test.
+pub(super) struct Service {
+    /// Its name in files.
+    pub(super) kind: &'static str,
+    pub(super) mount: Mount,
+    pub(super) blocks: &'static [Block],
+    pub(super) request: Request,
+    /// What the server has to reach, and where that is said; empty if there is nothing.
+    pub(super) needs: &'static str,
+}
+
+/// What is mounted, by the server's name for it.
+pub(super) enum Mount {
+    Engine(&'static str),
+    Login(&'static str),
+}
+
+/// A block of options.
+pub(super) struct Block {
+    pub(super) name: &'static str,
+    /// Where it is written, below the mount; empty if it is not.
+    pub(super) path: &'static str,
+    pub(super) fields: &'static [&'static [Field]],
+}
+
+/// The request of the load.
+pub(super) enum Request {
+    /// `GET` of a path below the mount.
+    Get(&'static str),
+    /// `POST` to a path below the mount, of an object with these names and values.
+    Post(&'static str, &'static [(&'static str, &'static str)]),
+}
+
+/// Engines that take a connection without trying it: whether it is one shows at the first request,
+/// which therefore is made before the load.
+const TAKEN_UNTRIED: &[&str] = &["aws", "nomad"];
+
+/// Every type, in no order.
+fn all() -> impl Iterator<Item = &'static Service> {
+    databases::TYPES.iter().chain(directories::TYPES)
+}
+
+/// The names of all types.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|service| service.kind)
+}
+
+/// Reads the options of a test of this type; `None` for a type that is not among these.
+pub(super) fn build(kind: &str, config: &Fields) -> Option<Box<dyn TestType>> {
+    let service = all().find(|service| service.kind == kind)?;
+    let read = |block: &'static Block| {
+        let fields = config.block(block.name);
+        let read = block.fields.iter().flat_map(|fields_of| fields.read(fields_of)).collect();
+        (block.name, read)
+    };
+    let blocks = service.blocks.iter().map(read).collect();
+    Some(Box::new(Ready { service, blocks }))
+}
+
+/// A type with its options. Holds passwords: never to be printed.
+struct Ready {
+    service: &'static Service,
+    blocks: BTreeMap<&'static str, Map<String, Value>>,
+}
+
+impl Ready {
+    /// A path with what stands in braces replaced.
+    fn filled(&self, template: &str) -> String {
+        let mut text = String::new();
+        let mut rest = template;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').unwrap_or((after, ""));
+            text.push_str(before);
+            text.push_str(self.value(name));
+            rest = after;
+        }
+        text + rest
+    }
+
+    /// The text that `block.option` has; nothing if it has none.
+    fn value(&self, name: &str) -> &str {
+        let (block, option) = name.split_once('.').unwrap_or(("", name));
+        let value = self.blocks.get(block).and_then(|options| options.get(option)?.as_str());
+        value.unwrap_or_default()
+    }
+
+    /// Says what the type needs, and where that is given.
+    fn cannot_set_up(&self, trouble: Trouble) -> Trouble {
+        let Service { kind, needs, blocks, .. } = self.service;
+        let mut doing = format!("cannot set up `{kind}`");
+        if !needs.is_empty() {
+            doing.push_str(&format!(", which needs {needs}"));
+        }
+        let fields = blocks.iter().flat_map(|block| block.fields).copied().flatten();
+        let given = fields.filter_map(|field| {
+            Some(format!("`{}` is in the file or in `{}`", field.name(), field.variable()?))
+        });
+        let given = given.collect::<Vec<_>>().join(", ");
+        if !given.is_empty() {
+            doing.push_str(&format!("; {given}"));
+        }
+        self.without_secrets(trouble.while_doing(&doing))
+    }
+
+    /// What a server says of a service may repeat what it was told.
+    fn without_secrets(&self, mut trouble: Trouble) -> Trouble {
+        let options = self.blocks.values().flatten();
+        let secrets = options.filter(|(name, _)| is_secret(name)).filter_map(|(_, v)| v.as_str());
+        for secret in secrets.filter(|secret| secret.len() > 2) {
+            trouble.what = trouble.what.replace(secret, "***");
+        }
+        trouble
+    }
+}
+
+impl TestType for Ready {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let name = stage.name.clone();
+        let mount = match self.service.mount {
+            Mount::Engine(engine) => {
+                stage.mount(&name, engine, json!({}))?;
+                name
+            }
+            Mount::Login(method) => {
+                stage.enable_auth(&name, method, json!({}))?;
+                format!("auth/{name}")
+            }
+        };
+        for block in self.service.blocks.iter().filter(|block| !block.path.is_empty()) {
+            let options = self.blocks.get(block.name).cloned().unwrap_or_default();
+            let path = format!("{mount}/{}", self.filled(block.path));
+            stage.write(&path, options).map_err(|trouble| self.cannot_set_up(trouble))?;
+        }
+        if let (Mount::Engine(engine), Request::Get(path)) =
+            (&self.service.mount, &self.service.request)
+            && TAKEN_UNTRIED.contains(engine)
+        {
+            stage
+                .client
+                .read(&format!("{mount}/{}", self.filled(path)))
+                .map_err(|trouble| self.cannot_set_up(trouble))?;
+        }
+        let template = match self.service.request {
+            Request::Get(path) => {
+                Template::fixed("GET", format!("/v1/{mount}/{}", self.filled(path)), String::new())
+            }
+            Request::Post(path, names) => {
+                let value = |(name, value): &(&str, &str)| {
+                    ((*name).to_owned(), Value::from(self.filled(value)))
+                };
+                let body = match names {
+                    [] => String::new(),
+                    names => body_of(names.iter().map(value).collect()),
+                };
+                Template::fixed("POST", format!("/v1/{mount}/{}", self.filled(path)), body)
+            }
+        };
+        Ok(template.with(stage.client.headers()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vault_benchmark::config::Config;
+    use crate::vault_benchmark::fields::Environment;
+    use crate::vault_benchmark::trouble::Kind;
+
+    fn build_one(kind: &str, config: &str) -> (Option<Box<dyn TestType>>, Config) {
+        let text = format!("test \"{kind}\" \"t\" {{\nweight = 100\nconfig {{\n{config}\n}}\n}}\n");
+        let environment = Environment::from([("VAULT_BENCHMARK_POSTGRES_PASSWORD", "pw")]);
+        let config = Config::parse("t.hcl", &text, environment).unwrap();
+        (build(kind, &config.tests[0].config), config)
+    }
+
+    #[test]
+    fn every_place_in_braces_is_an_option() {
+        for service in all() {
+            let mut places: Vec<&str> = service.blocks.iter().map(|block| block.path).collect();
+            match service.request {
+                Request::Get(path) => places.push(path),
+                Request::Post(path, values) => {
+                    places.push(path);
+                    places.extend(values.iter().map(|(_, value)| *value));
+                }
+            }
+            for place in places {
+                for name in place.split('{').skip(1) {
+                    let (block, option) = name.split_once('}').unwrap().0.split_once('.').unwrap();
+                    let block = service.blocks.iter().find(|of| of.name == block).unwrap();
+                    let mut fields = block.fields.iter().copied().flatten();
+                    assert!(fields.any(|f| f.name() == option), "{}: {name}", service.kind);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_option_is_listed_twice() {
+        for block in all().flat_map(|service| service.blocks) {
+            let mut names: Vec<_> =
+                block.fields.iter().copied().flatten().map(Field::name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        }
+    }
+
+    /// The `config` of a test with these of its options.
+    fn written(service: &Service, which: impl Fn(&Field) -> bool) -> String {
+        let block = |block: &Block| {
+            let fields = block.fields.iter().copied().flatten().filter(|field| which(field));
+            let lines: String = fields.map(Field::example).collect();
+            format!("{} {{\n{lines}}}\n", block.name)
+        };
+        service.blocks.iter().map(block).collect()
+    }
+
+    #[test]
+    fn every_option_can_be_written_and_what_is_needed_is_enough() {
+        for service in all() {
+            for config in [written(service, |_| true), written(service, Field::is_required)] {
+                let (_, config) = build_one(service.kind, &config);
+                config.finish().unwrap_or_else(|mistakes| panic!("{mistakes}"));
+            }
+            let (_, config) =
+                build_one(service.kind, &written(service, |field| !field.is_required()));
+            let mistakes = config.finish().unwrap_err();
+            let fields = service.blocks.iter().flat_map(|block| block.fields).copied().flatten();
+            let needed = fields.filter(|field| field.is_required());
+            // One of them is in the environment of these tests.
+            let given = usize::from(service.kind == "postgresql_secret");
+            assert_eq!(mistakes.0.len() + given, needed.count(), "{}: {mistakes}", service.kind);
+        }
+    }
+
+    #[test]
+    fn the_documentation_has_every_type_and_every_option() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/vault-benchmark.md");
+        let docs = std::fs::read_to_string(docs).unwrap();
+        for service in all() {
+            let heading = format!("- **`{}`** needs ", service.kind);
+            let text = docs.split_once(&heading).unwrap_or_else(|| panic!("{heading}")).1;
+            let end = text.find("\n- **").or_else(|| text.find("\n#")).unwrap();
+            for block in service.blocks {
+                let written = text[..end].split_once(&format!("  - `{}`: ", block.name)).unwrap().1;
+                let written = written.split_once("\n  - ").map_or(written, |(this, _)| this);
+                for field in block.fields.iter().copied().flatten() {
+                    let option = format!("`{}`", field.name());
+                    assert!(written.contains(&option), "{} {} {option}", service.kind, block.name);
+                }
+            }
+        }
+        for kind in super::super::names().iter().chain(super::super::ELSEWHERE) {
+            assert!(docs.contains(&format!("`{kind}`")), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_a_type_needs_is_asked_for_with_its_line_or_taken_from_the_environment() {
+        let role = "role {\ncreation_statements = \"x\"\n}";
+        let (_, config) = build_one("postgresql_secret", role);
+        let mistakes = config.finish().unwrap_err().to_string();
+        assert!(mistakes.contains("needs `connection_url`"), "{mistakes}");
+        assert!(mistakes.contains("`VAULT_BENCHMARK_POSTGRES_USERNAME`"), "{mistakes}");
+        assert!(!mistakes.contains("needs `password`"), "{mistakes}");
+        let connection = "db_connection {\nconnection_url = \"c\"\nusername = \"u\"\n}";
+        let (_, config) = build_one("postgresql_secret", &format!("{role}\n{connection}"));
+        config.finish().unwrap();
+    }
+
+    #[test]
+    fn options_go_where_they_belong() {
+        let config = "db_connection {\nname = \"db\"\nconnection_url = \"postgres://h\"\n\
+                      username = \"u\"\npassword = \"hunter2\"\n}\n\
+                      role {\nname = \"r\"\ncreation_statements = \"x\"\n}";
+        let (built, _) = build_one("postgresql_secret", config);
+        assert!(built.is_some());
+        let service = all().find(|service| service.kind == "postgresql_secret").unwrap();
+        let block = |name: &'static str, options: Value| {
+            (name, options.as_object().cloned().unwrap_or_default())
+        };
+        let ready = Ready {
+            service,
+            blocks: BTreeMap::from([
+                block("db_connection", json!({"name": "db", "password": "hunter2"})),
+                block("role", json!({"name": "r"})),
+            ]),
+        };
+        assert_eq!(ready.filled("config/{db_connection.name}"), "config/db");
+        assert_eq!(ready.filled("creds/{role.name}/x"), "creds/r/x");
+        let trouble = Trouble::new(Kind::Refused, "no: `hunter2` at db");
+        assert_eq!(ready.without_secrets(trouble).what, "no: `***` at db");
+    }
+}

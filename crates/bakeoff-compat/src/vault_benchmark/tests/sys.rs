@@ -1,0 +1,199 @@
+//! `health`, `seal_status`, `ha_status`, `leader` and `metrics`, ACL policies, mounts and namespaces:
+//! what lies under `sys/`.
+//!
+//! `health` and `leader` are bakeoff's own; the originals have the others.
+
+use serde_json::{Map, Value, json};
+
+use super::{Fields, Stage, Template, TestType, Trouble, body_of};
+use crate::vault_benchmark::cleanup::Made;
+use crate::vault_benchmark::request::Piece;
+
+/// One `GET` of a path, again and again.
+struct Status {
+    path: &'static str,
+    /// Asked outside of the namespace: the endpoint is nowhere else.
+    in_root: bool,
+}
+
+pub(super) fn health(_: &Fields) -> Box<dyn TestType> {
+    // A standby's 429 would be a failure; asked so, each node that can serve says 200.
+    Box::new(Status { path: "health?standbyok=true&perfstandbyok=true", in_root: true })
+}
+
+pub(super) fn seal_status(_: &Fields) -> Box<dyn TestType> {
+    Box::new(Status { path: "seal-status", in_root: false })
+}
+
+pub(super) fn ha_status(_: &Fields) -> Box<dyn TestType> {
+    Box::new(Status { path: "ha-status", in_root: false })
+}
+
+pub(super) fn leader(_: &Fields) -> Box<dyn TestType> {
+    Box::new(Status { path: "leader", in_root: true })
+}
+
+pub(super) fn metrics(_: &Fields) -> Box<dyn TestType> {
+    Box::new(Status { path: "metrics", in_root: true })
+}
+
+impl TestType for Status {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let mut headers = stage.client.headers();
+        if self.in_root {
+            headers.retain(|(name, _)| name != "X-Vault-Namespace");
+        }
+        let path = format!("/v1/sys/{}", self.path);
+        Ok(Template::fixed("GET", path, String::new()).with(headers))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Read,
+    List,
+    Write,
+}
+
+/// ACL policies, read, listed and written.
+struct Policies {
+    action: Action,
+    policies: u64,
+    path_length: usize,
+    paths: u64,
+    capabilities: Vec<String>,
+}
+
+pub(super) fn policies_read(fields: &Fields) -> Box<dyn TestType> {
+    Policies::read(fields, Action::Read)
+}
+
+pub(super) fn policies_list(fields: &Fields) -> Box<dyn TestType> {
+    Policies::read(fields, Action::List)
+}
+
+pub(super) fn policies_write(fields: &Fields) -> Box<dyn TestType> {
+    Policies::read(fields, Action::Write)
+}
+
+/// What a policy may hold: servers take requests of 32 MiB.
+const POLICY_MAX: u64 = 32 << 20;
+
+impl Policies {
+    fn read(fields: &Fields, action: Action) -> Box<dyn TestType> {
+        let count = |name, or: u64| fields.whole_from(name, 1).map_or(or, |count| count as u64);
+        let (policies, paths) = (count("policies", 10), count("paths", 1));
+        let path_length = count("path_length", 25);
+        let size = paths.saturating_mul(path_length);
+        if size > POLICY_MAX {
+            let what = format!("{paths} paths of {path_length} characters are no policy");
+            fields.mistake("paths", what, "servers take requests of at most 32 MiB");
+        }
+        let standard = || ["create", "read", "update", "delete", "list", "sudo"].map(str::to_owned);
+        Box::new(Self {
+            action,
+            policies,
+            path_length: path_length.min(POLICY_MAX) as usize,
+            paths: if size > POLICY_MAX { 1 } else { paths },
+            capabilities: fields.texts("capabilities").unwrap_or_else(|| standard().to_vec()),
+        })
+    }
+
+    /// A policy for so many paths, which differ as long as they have room for a number.
+    fn policy(&self) -> Map<String, Value> {
+        let capabilities = self.capabilities.join("\", \"");
+        let mut policy = String::new();
+        for number in 0..self.paths {
+            let path = format!("{number}{}", "a".repeat(self.path_length));
+            let path = &path[..self.path_length];
+            policy.push_str(&format!(
+                "path \"{path}\" {{\n  capabilities = [\"{capabilities}\"]\n}}\n"
+            ));
+        }
+        Map::from_iter([("policy".to_owned(), policy.into())])
+    }
+}
+
+impl TestType for Policies {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let folder = format!("sys/policies/acl/{}", stage.name);
+        let policy = self.policy();
+        (stage.told)(format!("writing {} policies to {folder}", self.policies));
+        for number in 1..=self.policies {
+            let path = format!("{folder}/policy-{number}");
+            stage.ledger.note(Made::At(path.clone()));
+            stage
+                .client
+                .write(&path, &Value::Object(policy.clone()))
+                .map_err(|trouble| trouble.while_doing("cannot write the test's policies"))?;
+        }
+        let one =
+            || vec![Piece::Text(format!("/v1/{folder}/policy-")), Piece::Number(self.policies)];
+        let fixed = |method| Template::fixed(method, format!("/v1/{folder}"), String::new());
+        Ok(match self.action {
+            Action::Read => Template { path: one(), ..fixed("GET") },
+            Action::List => fixed("LIST"),
+            Action::Write => {
+                let body = vec![Piece::Text(body_of(policy))];
+                Template { path: one(), body, ..fixed("POST") }
+            }
+        }
+        .with(stage.client.headers()))
+    }
+}
+
+/// Mounts of secrets engines or authentication methods: the load makes them.
+struct Mount {
+    table: &'static str,
+    plugin: String,
+}
+
+pub(super) fn mount(fields: &Fields) -> Box<dyn TestType> {
+    let kind = fields.text("mount_type").unwrap_or_else(|| "secret".into());
+    let table = match &*kind {
+        "auth" => "auth",
+        "secret" => "mounts",
+        _ => {
+            let what = "`mount_type` is neither `secret` nor `auth`";
+            fields.mistake("mount_type", what, "an engine is `secret`, a way to log in is `auth`");
+            "mounts"
+        }
+    };
+    let plugin = fields.text("plugin").unwrap_or_else(|| "kv-v2".into());
+    Box::new(Mount { table, plugin })
+}
+
+impl TestType for Mount {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let Self { table, plugin } = self;
+        let folder = stage.name.clone();
+        let prefix = format!("{folder}/");
+        stage.ledger.note(Made::Mounts { table, plugin: plugin.clone(), prefix });
+        let path = vec![Piece::Text(format!("/v1/sys/{table}/{folder}/{plugin}-")), Piece::Unique];
+        let body = json!({ "type": plugin }).to_string();
+        Ok(Template { path, ..Template::fixed("POST", String::new(), body) }
+            .with(stage.client.headers()))
+    }
+}
+
+/// Namespaces: the load makes them.
+struct Namespace {
+    prefix: String,
+}
+
+pub(super) fn namespace(fields: &Fields) -> Box<dyn TestType> {
+    let prefix = fields.text("namespace_prefix").unwrap_or_else(|| "benchmark".into());
+    Box::new(Namespace { prefix })
+}
+
+impl TestType for Namespace {
+    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let source = format!("benchmark-{}", stage.name);
+        let prefix = format!("{}-", self.prefix);
+        stage.ledger.note(Made::Namespaces { prefix: prefix.clone(), source: source.clone() });
+        let path = vec![Piece::Text(format!("/v1/sys/namespaces/{prefix}")), Piece::Unique];
+        let body = json!({ "source": source }).to_string();
+        Ok(Template { path, ..Template::fixed("POST", String::new(), body) }
+            .with(stage.client.headers()))
+    }
+}

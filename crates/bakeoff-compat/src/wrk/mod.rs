@@ -1,0 +1,263 @@
+//! `bakeoff wrk`: wrk's command line, scripts and output, and wrk2's open load, over bakeoff's engine.
+//!
+//! The order of things is wrk's, because scripts depend on it: the main state resolves the host;
+//! each thread's state is made, `setup` sees it in the main state, its own `init` runs; thread 0's
+//! `request` is asked once, which tells how many requests it returns at once; then the load; then
+//! the report, then `done` in the main state.
+//!
+//! What is printed differs from wrk's where wrk distorts: see `notes`, and `docs/wrk.md`.
+//!
+//! Not here: the load itself (`http`, `engine`).
+
+mod notes;
+mod options;
+mod output;
+mod pipeline;
+mod script;
+mod source;
+mod spread;
+mod units;
+mod userdata;
+
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::study::Stop;
+use bakeoff_engine::LoadError;
+use bakeoff_engine::transport::Target;
+use bakeoff_engine::works::http::{self, Outcome, Protocol, TlsOptions};
+use bakeoff_engine::{Connections, Drive, Seconds};
+use mlua::Lua;
+
+use self::options::{Asked, Options};
+use self::output::{Figures, SocketErrors};
+use self::script::{Script, ScriptError};
+use self::source::{LuaSource, Shape};
+use self::spread::Spread;
+use self::userdata::ThreadState;
+use crate::Console;
+
+/// How long it is tried to learn why a server takes no connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+impl From<ScriptError> for LoadError {
+    fn from(error: ScriptError) -> Self {
+        Self::Input(error.to_string(), None)
+    }
+}
+
+/// Obeys wrk's command line.
+pub fn run(
+    args: &[OsString],
+    messages: &mut dyn Console,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, LoadError> {
+    let options = match options::parse(args.iter().cloned()) {
+        Ok(Asked::Run(options)) => options,
+        Ok(Asked::Help) => {
+            messages.output(options::USAGE);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Ok(Asked::Version) => {
+            messages.output(&version());
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(problem) => {
+            messages.output(options::USAGE);
+            return Err(LoadError::Input(problem, None));
+        }
+    };
+    if options.version {
+        messages.output(&version());
+    }
+    if let Some(note) = notes::headers(&options) {
+        messages.step(&note);
+    }
+    Run::prepare(*options)?.go(messages, interrupted)
+}
+
+fn version() -> String {
+    format!("wrk 4.2.0 [epoll] as bakeoff {} speaks it\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// A run that is ready: every state has run its script, every thread has been set up.
+struct Run {
+    options: Options,
+    main: Script,
+    sources: Vec<LuaSource>,
+    /// Where each thread connects to.
+    addresses: Vec<SocketAddr>,
+    /// The threads' states, which `done` may still ask.
+    states: Vec<Lua>,
+    shape: Shape,
+    fault: source::Fault,
+}
+
+impl Run {
+    fn prepare(options: Options) -> Result<Self, LoadError> {
+        let main = Script::new(&options, None)?;
+        let resolved = main.resolve(&options.url).map_err(|error| match options.script {
+            Some(_) => error.into(),
+            None => LoadError::Unreachable(error.what),
+        })?;
+        let Some(&first) = resolved.first() else {
+            return Err(LoadError::Unreachable(why_unreachable(&options)));
+        };
+        let fault = source::Fault::default();
+        let (mut sources, mut states, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+        let mut shape = None;
+        for index in 0..options.threads {
+            let thread = Arc::new(ThreadState::default());
+            let script = Script::new(&options, Some(index))?;
+            main.setup(script.begin(&thread)?)?;
+            script.init(&options.args)?;
+            let shape = match shape {
+                Some(shape) => shape,
+                None => *shape.insert(shape_of(&script)?),
+            };
+            states.push(script.lua().clone());
+            addresses.push(thread.address().unwrap_or(first));
+            sources.push(LuaSource::new(script, shape, thread, fault.clone())?);
+        }
+        let shape = shape.expect("there is at least one thread");
+        if options.rate.is_some() && shape.pipeline > 1 {
+            let what = format!("`request` returns {} requests at once", shape.pipeline);
+            let hint = "with `-R` each request has its own moment: let it return one";
+            return Err(LoadError::input(what, hint));
+        }
+        Ok(Self { options, main, sources, addresses, states, shape, fault })
+    }
+
+    fn go(
+        self,
+        messages: &mut dyn Console,
+        interrupted: &AtomicBool,
+    ) -> Result<ExitCode, LoadError> {
+        let Self { options, main, sources, addresses, states, shape, fault } = self;
+        bakeoff_engine::open_files::raise_for(options.connections)?;
+        let targets = targets(&options, &addresses)?;
+        let drive = Drive {
+            clients: options.connections,
+            in_flight: shape.pipeline,
+            connections: Connections::Kept,
+            arrivals: options
+                .rate
+                .map(|rate| (Pace::Constant { rate: rate as f64 }, Spacing::Constant)),
+            spin: Duration::ZERO,
+            warmup: Duration::ZERO,
+            stop: Stop::After(options.duration),
+            timeout: options.timeout,
+            seconds: Seconds::Told,
+            threads: options.threads,
+            seed: 0, // constant arrivals draw nothing
+            first_ticket: 0,
+            moments: None,
+        };
+        main.flush();
+        messages.output(&output::heading(&options));
+        let mut sources = sources.into_iter();
+        let outcome = http::drive_sources(
+            &targets,
+            vec!["request".to_owned()],
+            &drive,
+            |_| sources.next().expect("there are as many sources as threads"),
+            interrupted,
+            &mut |_| {},
+        )?;
+        let unsent = outcome.measurement.errors_of(ErrorKind::Unsent);
+        let figures = figures(&outcome);
+        main.flush();
+        messages.output(&output::report(&figures, &options));
+        for note in notes::notes(&options, &figures, unsent) {
+            messages.step(&note);
+        }
+        if main.defines("done") {
+            main.done(&figures)?;
+            main.flush();
+        }
+        drop(states);
+        let fault = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match fault {
+            Some(error) => Err(error.into()),
+            None if interrupted.load(Ordering::Relaxed) => Err(LoadError::Interrupted),
+            None => Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// Asks thread 0's script what it is: the one call of `request` before the run.
+fn shape_of(script: &Script) -> Result<Shape, ScriptError> {
+    let text = script.request()?;
+    let pipeline =
+        pipeline::count(&text.as_bytes()).map_err(|broken| script.refuse(&broken.to_string()))?;
+    Ok(Shape {
+        pipeline,
+        dynamic: script.defines("request"),
+        delays: script.defines("delay"),
+        responds: script.defines("response"),
+    })
+}
+
+/// Where each thread connects to. The engine gives clients to threads and to targets in the same
+/// turn, so that as many targets as threads give each thread its own. As with wrk, nobody's
+/// certificate is looked at.
+fn targets(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Target>, LoadError> {
+    let tls = if options.url.tls() {
+        let anybody = TlsOptions { insecure: true, ..TlsOptions::default() };
+        Some(http::tls_target(&options.url.host, &anybody.config(Protocol::One)?)?)
+    } else {
+        None
+    };
+    Ok(addresses.iter().map(|&address| Target { address, tls: tls.clone() }).collect())
+}
+
+/// What is seen when the server is connected to once more.
+fn why_unreachable(options: &Options) -> String {
+    let url = &options.url;
+    let port = url.port.unwrap_or(if url.tls() { 443 } else { 80 });
+    let mut seen = "it has no address".to_owned();
+    for address in (&*url.host, port).to_socket_addrs().into_iter().flatten() {
+        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+            Ok(_) => seen = "it took a connection at the second try only".to_owned(),
+            Err(error) => seen = error.to_string(),
+        }
+    }
+    let host = if url.host.contains(':') { format!("[{}]", url.host) } else { url.host.clone() };
+    format!(
+        "unable to connect to {host}:{}: {seen}\nhint: is the server running, and does it listen \
+         there?",
+        url.service()
+    )
+}
+
+/// What was measured, as wrk counts it. Answers that came after the load's time are no part of its
+/// rate, and neither of its requests.
+fn figures(outcome: &Outcome) -> Figures {
+    let Outcome { measurement, answers } = outcome;
+    let total = measurement.total();
+    let late = total.verified.saturating_sub(total.verified_in_window);
+    let answered: u64 = answers.statuses.values().sum();
+    let errors = |kind| measurement.errors_of(kind);
+    Figures {
+        runtime: measurement.window,
+        complete: answered.saturating_sub(late),
+        bytes: answers.bytes_received,
+        socket_errors: SocketErrors {
+            connect: errors(ErrorKind::Refused),
+            read: errors(ErrorKind::Reset) + errors(ErrorKind::Protocol),
+            write: 0, // a connection that breaks is seen by reading
+            timeout: errors(ErrorKind::Timeout),
+        },
+        status_errors: errors(ErrorKind::Status),
+        rate: measurement.throughput().unwrap_or(0.0),
+        latency: Spread::of_latencies(&total.response_and_unanswered()),
+        uncorrected: Spread::of_latencies(&total.service_and_unanswered()),
+        rates: Spread::of_rates(&answers.rates),
+    }
+}

@@ -1,0 +1,424 @@
+//! Adds up what the workers measure, second by second, while they go on.
+//!
+//! Workers record into a slice of their own and hand it over when a second is past; the collector
+//! merges, encodes and gives the memory back. So nothing is locked in the loop, memory does not
+//! grow with the number of operations, and progress can be shown while the load runs.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use bakeoff_core::histogram::{Latencies, PackedLatencies};
+use bakeoff_core::measurement::{
+    EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, SENT_MAX,
+    SILENCE_MIN, Second, SecondFigures, Silence, TargetFigures, longest, longest_stalls,
+};
+use bakeoff_core::ranked::{Place, Ranked};
+use bakeoff_core::staleness::Staleness;
+
+use super::transport::Agreed;
+use super::{Seconds, Window};
+
+/// What one worker measured in one second.
+pub(super) struct Slice {
+    pub(super) worker: usize,
+    pub(super) second: u32,
+    pub(super) operations: Vec<OperationFigures>,
+    /// By operation: times of those that were sent when they were due, as all of a closed load are.
+    /// Both of the operation's distributions have them, and the loop records them once.
+    pub(super) punctual: Vec<Latencies>,
+    /// By node; none where nodes are not told apart.
+    pub(super) targets: Vec<TargetFigures>,
+    /// By node; none where ages are not judged.
+    pub(super) staleness: Vec<Staleness>,
+    /// From when to when nothing succeeded though something was due.
+    pub(super) silences: Vec<Span>,
+    pub(super) handshakes: Handshakes,
+    pub(super) slip: Latencies,
+    /// When operations were sent, in nanoseconds since measuring began, as long as that is sampled.
+    pub(super) sent: Vec<u64>,
+    pub(super) timer_lag: Latencies,
+    pub(super) receive_lag: Latencies,
+    /// How many answers were the first of their batch, and waited behind none.
+    pub(super) prompt: u64,
+    /// From when to when the worker stood still.
+    pub(super) stalls: Vec<Span>,
+    pub(super) connection_errors: Errors,
+    pub(super) disconnected: Duration,
+    pub(super) warmup_operations: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
+    pub(super) last_end: Option<Instant>,
+    pub(super) interrupted: bool,
+    pub(super) keys_exhausted: bool,
+}
+
+/// From when to when.
+pub(super) type Span = (Instant, Instant);
+
+impl Slice {
+    pub(super) fn new(worker: usize, operations: usize, targets: usize, aged: usize) -> Self {
+        Self {
+            worker,
+            second: 0,
+            operations: vec![OperationFigures::default(); operations],
+            punctual: vec![Latencies::default(); operations],
+            targets: vec![TargetFigures::default(); targets],
+            staleness: vec![Staleness::default(); aged],
+            silences: Vec::new(),
+            handshakes: Handshakes::default(),
+            slip: Latencies::default(),
+            sent: Vec::new(),
+            timer_lag: Latencies::default(),
+            receive_lag: Latencies::default(),
+            prompt: 0,
+            stalls: Vec::new(),
+            connection_errors: Errors::default(),
+            disconnected: Duration::ZERO,
+            warmup_operations: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            last_end: None,
+            interrupted: false,
+            keys_exhausted: false,
+        }
+    }
+
+    /// Forgets everything; keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.operations.iter_mut().for_each(OperationFigures::clear);
+        self.punctual.iter_mut().for_each(Latencies::clear);
+        self.targets.iter_mut().for_each(TargetFigures::clear);
+        self.staleness.iter_mut().for_each(Staleness::clear);
+        self.silences.clear();
+        self.handshakes = Handshakes::default();
+        self.slip.clear();
+        self.sent.clear();
+        self.timer_lag.clear();
+        self.receive_lag.clear();
+        self.prompt = 0;
+        self.stalls.clear();
+        self.connection_errors = Errors::default();
+        self.disconnected = Duration::ZERO;
+        self.warmup_operations = 0;
+        (self.bytes_sent, self.bytes_received) = (0, 0);
+        self.last_end = None;
+        self.interrupted = false;
+        self.keys_exhausted = false;
+    }
+
+    /// A connection has come to speak TLS.
+    pub(super) fn count_handshake(&mut self, agreed: Agreed) {
+        match agreed {
+            Agreed::Anew => self.handshakes.full += 1,
+            Agreed::Resumed => self.handshakes.resumed += 1,
+        }
+    }
+}
+
+/// What a worker tells.
+pub(super) enum Message {
+    /// All clients are connected.
+    Connected,
+    /// A client could not be connected; the worker has ended.
+    NotConnected,
+    /// A second is past.
+    Slice(Box<Slice>),
+    /// The worker has ended; its last slice came before. `busy`: which share of a CPU it used.
+    Ended { worker: usize, busy: f64 },
+}
+
+/// How a load is going, each second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live {
+    /// Seconds measured so far.
+    pub second: u32,
+    /// Verified successes in the last second.
+    pub verified: u64,
+    /// Failures in the last second.
+    pub errors: u64,
+    /// Median of the response time in the last second, of all operations.
+    pub p50: Place,
+    /// 99th percentile of the response time in the last second, likewise.
+    pub p99: Place,
+    /// The slowest response in the last second.
+    pub max: Place,
+    /// Which share of the CPUs that its threads could use the generator used since the last second.
+    pub busy: f64,
+}
+
+/// Adds slices up.
+pub(super) struct Collector {
+    names: Vec<String>,
+    /// Merged slices of seconds that not all workers have passed.
+    open: BTreeMap<u32, Vec<OperationFigures>>,
+    /// The last second that each worker has handed over; `None` once it has ended.
+    passed: Vec<Option<u32>>,
+    recycle: Vec<Sender<Box<Slice>>>,
+    total: Vec<OperationFigures>,
+    /// Of each worker.
+    silences: Vec<Vec<Span>>,
+    /// Of each worker.
+    sent: Vec<Vec<u64>>,
+    /// Of each worker.
+    stalls: Vec<Vec<Span>>,
+    last_end: Option<Instant>,
+    measurement: Measurement,
+    seconds: Seconds,
+}
+
+impl Collector {
+    pub(super) fn new(
+        names: Vec<String>,
+        targets: Vec<TargetFigures>,
+        staleness: Vec<Staleness>,
+        recycle: Vec<Sender<Box<Slice>>>,
+        seconds: Seconds,
+    ) -> Self {
+        Self {
+            silences: vec![Vec::new(); recycle.len()],
+            sent: vec![Vec::new(); recycle.len()],
+            stalls: vec![Vec::new(); recycle.len()],
+            seconds,
+            total: vec![OperationFigures::default(); names.len()],
+            names,
+            open: BTreeMap::new(),
+            passed: vec![Some(0); recycle.len()],
+            recycle,
+            last_end: None,
+            measurement: Measurement { targets, staleness, ..Measurement::default() },
+        }
+    }
+
+    /// Takes a slice; returns the seconds that became complete by it.
+    pub(super) fn take(&mut self, mut slice: Box<Slice>) -> Vec<Live> {
+        let Slice { worker, second, .. } = *slice;
+        let merged = self
+            .open
+            .entry(second)
+            .or_insert_with(|| vec![OperationFigures::default(); self.names.len()]);
+        for (ours, theirs) in merged.iter_mut().zip(&slice.operations) {
+            ours.merge(theirs);
+        }
+        for (ours, punctual) in merged.iter_mut().zip(&slice.punctual) {
+            if !punctual.is_empty() {
+                ours.response.merge(punctual);
+                ours.service.merge(punctual);
+            }
+        }
+        let measurement = &mut self.measurement;
+        for (ours, theirs) in measurement.targets.iter_mut().zip(&slice.targets) {
+            ours.merge(theirs);
+        }
+        for (ours, theirs) in measurement.staleness.iter_mut().zip(&slice.staleness) {
+            ours.merge(theirs);
+        }
+        self.silences[worker].append(&mut slice.silences);
+        self.sent[worker].append(&mut slice.sent);
+        measurement.handshakes.merge(&slice.handshakes);
+        self.stalls[worker].append(&mut slice.stalls);
+        measurement.slip.merge(&slice.slip);
+        measurement.timer_lag.merge(&slice.timer_lag);
+        measurement.receive_lag.merge(&slice.receive_lag);
+        measurement.receive_lag.record_many(Duration::ZERO, slice.prompt);
+        measurement.connection_errors.count += slice.connection_errors.count;
+        measurement.connection_errors.examples.extend(slice.connection_errors.examples.clone());
+        measurement.connection_errors.examples.truncate(EXAMPLES_MAX);
+        measurement.disconnected += slice.disconnected;
+        measurement.warmup_operations += slice.warmup_operations;
+        measurement.bytes_sent += slice.bytes_sent;
+        measurement.bytes_received += slice.bytes_received;
+        measurement.interrupted |= slice.interrupted;
+        measurement.keys_exhausted |= slice.keys_exhausted;
+        self.last_end = self.last_end.max(slice.last_end);
+        self.passed[worker] = self.passed[worker].map(|_| second + 1);
+        slice.clear(); // here, where nobody waits for it
+        self.recycle[worker].send(slice).ok();
+        self.close_seconds()
+    }
+
+    /// Notes that a worker has ended; returns the seconds that became complete by it.
+    pub(super) fn ended(&mut self, worker: usize, busy: f64) -> Vec<Live> {
+        self.passed[worker] = None;
+        let busiest = &mut self.measurement.generator_busiest;
+        *busiest = busiest.max(busy);
+        self.close_seconds()
+    }
+
+    /// Whether all workers have ended.
+    pub(super) fn is_done(&self) -> bool {
+        self.passed.iter().all(Option::is_none)
+    }
+
+    fn close_seconds(&mut self) -> Vec<Live> {
+        let passed_by_all = self.passed.iter().flatten().min().copied().unwrap_or(u32::MAX);
+        let mut lives = Vec::new();
+        while let Some(entry) = self.open.first_entry() {
+            if *entry.key() >= passed_by_all {
+                break;
+            }
+            let (second, merged) = entry.remove_entry();
+            lives.push(self.close_second(second, &merged));
+        }
+        lives
+    }
+
+    fn close_second(&mut self, second: u32, merged: &[OperationFigures]) -> Live {
+        let mut closed = Second { second, operations: BTreeMap::new() };
+        let (mut response, mut waits) = (Latencies::default(), Latencies::default());
+        let (mut verified, mut errors) = (0, 0);
+        for ((name, figures), total) in self.names.iter().zip(merged).zip(&mut self.total) {
+            total.merge(figures);
+            if figures.verified_in_window == 0 && figures.verified == 0 && figures.errors.is_empty()
+            {
+                continue;
+            }
+            response.merge(&figures.response);
+            waits.merge(&figures.failed);
+            waits.merge(&figures.unanswered);
+            verified += figures.verified_in_window;
+            errors += figures.error_count();
+            if self.seconds == Seconds::Told {
+                continue;
+            }
+            closed.operations.insert(
+                name.clone(),
+                SecondFigures {
+                    verified: figures.verified_in_window,
+                    errors: figures.error_count(),
+                    response: figures.response.pack(),
+                    service: figures.service.pack(),
+                    failed: packed_failures(figures),
+                },
+            );
+        }
+        if !closed.operations.is_empty() {
+            self.measurement.seconds.push(closed);
+        }
+        let response = Ranked::new(Cow::Owned(response), Cow::Owned(waits), errors);
+        Live {
+            second,
+            verified,
+            errors,
+            p50: response.percentile(0.5),
+            p99: response.percentile(0.99),
+            max: response.max(),
+            busy: 0.0, // known to whoever reads the clock
+        }
+    }
+
+    /// The whole, once all workers have ended.
+    pub(super) fn finish(mut self, window: &Window) -> Measurement {
+        let last_end = self.last_end.unwrap_or(window.measure);
+        let end =
+            if self.measurement.interrupted { last_end } else { window.end.unwrap_or(last_end) };
+        self.measurement.window = end.saturating_duration_since(window.measure);
+        self.measurement.silences = silences(&self.silences, window.measure, end);
+        self.measurement.sent = first_sent(&self.sent);
+        self.measurement.stalls = stalls(&self.stalls, window.measure);
+        self.measurement.operations = self.names.into_iter().zip(self.total).collect();
+        self.measurement
+    }
+}
+
+/// Returns the moments that all workers sampled, in order: each stopped at another one, and beyond the
+/// first to stop some are missing.
+fn first_sent(of_workers: &[Vec<u64>]) -> Vec<u64> {
+    let until = of_workers.iter().map(|sent| sent.last().copied().unwrap_or(0)).min().unwrap_or(0);
+    let all = of_workers.iter().flatten().copied();
+    let mut sent: Vec<u64> = all.filter(|&at| at <= until).collect();
+    sent.sort_unstable();
+    sent.truncate(SENT_MAX);
+    sent
+}
+
+/// When workers stood still; all of it lies within the window.
+fn stalls(of_workers: &[Vec<Span>], measure: Instant) -> Vec<GeneratorStall> {
+    let of_worker = |(thread, spans): (u32, &Vec<Span>)| {
+        let told = |&(from, to): &Span| GeneratorStall {
+            thread,
+            from: (from - measure).as_secs_f64(),
+            seconds: (to - from).as_secs_f64(),
+        };
+        spans.iter().map(told).collect::<Vec<_>>()
+    };
+    let mut stalls = (0..).zip(of_workers).flat_map(of_worker).collect();
+    longest_stalls(&mut stalls);
+    stalls
+}
+
+/// How long all failures had waited; `None` where there was none.
+fn packed_failures(of: &OperationFigures) -> Option<PackedLatencies> {
+    if of.failed.is_empty() && of.unanswered.is_empty() {
+        return None;
+    }
+    let mut failed = of.failed.clone();
+    failed.merge(&of.unanswered);
+    Some(failed.pack())
+}
+
+/// When all workers were silent, within the window.
+fn silences(of_workers: &[Vec<Span>], measure: Instant, end: Instant) -> Vec<Silence> {
+    let window = vec![(measure, end)];
+    let common = of_workers.iter().fold(window, |common, spans| overlaps(&common, spans));
+    let told = |(from, to): Span| Silence {
+        from: (from - measure).as_secs_f64(),
+        seconds: (to - from).as_secs_f64(),
+    };
+    let mut silences = common.into_iter().map(told).collect();
+    longest(&mut silences);
+    silences
+}
+
+/// The parts that are in both and no shorter than [`SILENCE_MIN`]; each list in order of time.
+fn overlaps(ours: &[Span], theirs: &[Span]) -> Vec<Span> {
+    let mut found = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while let (Some(a), Some(b)) = (ours.get(i), theirs.get(j)) {
+        let (from, to) = (a.0.max(b.0), a.1.min(b.1));
+        if to.saturating_duration_since(from) >= SILENCE_MIN {
+            found.push((from, to));
+        }
+        if a.1 < b.1 {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn only_moments_that_all_workers_sampled_are_kept() {
+        assert_eq!(first_sent(&[vec![1, 5, 9], vec![2, 3, 6, 7]]), [1, 2, 3, 5, 6, 7]);
+        assert_eq!(first_sent(&[vec![1, 5, 9], Vec::new()]), [0; 0]);
+        assert_eq!(first_sent(&[(0..5000).collect()]).len(), SENT_MAX);
+    }
+
+    #[test]
+    fn only_when_all_workers_are_silent_nothing_succeeds() {
+        let measure = clock::now();
+        let at = |milliseconds: u64| measure + Duration::from_millis(milliseconds);
+        let spans = |of: &[(u64, u64)]| -> Vec<Span> {
+            of.iter().map(|&(from, to)| (at(from), at(to))).collect()
+        };
+        let first = spans(&[(0, 1000), (2000, 4000), (5000, 9000)]);
+        let second = spans(&[(600, 2600), (3000, 3400), (4900, 5600), (7000, 8000)]);
+        let found = silences(&[first.clone(), second], measure, at(7600));
+        let found: Vec<(f64, f64)> = found.iter().map(|one| (one.from, one.seconds)).collect();
+        // 600 to 1000 and 3000 to 3400 are too short; the last is cut by the window's end.
+        let expected = [(2.0, 0.6), (5.0, 0.6), (7.0, 0.6)];
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            let off = (found.0 - expected.0).abs() + (found.1 - expected.1).abs();
+            assert!(off < 1e-6, "{found:?} is not {expected:?}");
+        }
+        assert!(silences(&[first, Vec::new()], measure, at(7600)).is_empty());
+    }
+}

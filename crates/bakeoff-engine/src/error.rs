@@ -1,0 +1,59 @@
+//! Why a load could not be set up or driven.
+//!
+//! Not here: why an operation failed (`work::Failure`), what else can go wrong (the binary).
+
+use std::fmt;
+
+use bakeoff_core::study::Mistakes;
+
+/// Why a load could not be set up or driven.
+#[derive(Debug)]
+pub enum LoadError {
+    /// A file of input that is wrong, with every place.
+    Mistakes(Mistakes),
+    /// Bad input: what is wrong, and what to try.
+    Input(String, Option<String>),
+    /// Nobody answers there.
+    Unreachable(String),
+    /// The machine refused something.
+    Machine(String),
+    /// The user has had enough.
+    Interrupted,
+}
+
+impl LoadError {
+    /// Bad input with a hint.
+    pub fn input(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Input(what.into(), Some(hint.into()))
+    }
+
+    /// Returns bakeoff's exit code for it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Mistakes(_) | Self::Input(..) => 2,
+            Self::Unreachable(_) => 4,
+            Self::Machine(_) => 5,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mistakes(mistakes) => mistakes.fmt(to), // each says `error: ` itself
+            Self::Input(what, None) => write!(to, "error: {what}"),
+            Self::Input(what, Some(hint)) => write!(to, "error: {what}\nhint: {hint}"),
+            Self::Unreachable(what) | Self::Machine(what) => write!(to, "error: {what}"),
+            Self::Interrupted => write!(to, "interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl From<Mistakes> for LoadError {
+    fn from(mistakes: Mistakes) -> Self {
+        Self::Mistakes(mistakes)
+    }
+}

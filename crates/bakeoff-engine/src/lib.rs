@@ -1,0 +1,418 @@
+//! Drives a load: connects the clients, starts them all at one moment, adds up what they measure.
+//!
+//! Threads and `epoll`, no async runtime: what happens between an operation's due time and its
+//! bytes on the wire is all here and can be read in one sitting.
+//!
+//! Not here: what an operation is and whether its answer is right (`work`'s implementors), how a
+//! load is asked for (`bakeoff_core::study`).
+
+mod client;
+mod collector;
+mod error;
+pub mod moments;
+pub mod open_files;
+pub mod timer;
+pub mod tls;
+pub mod together;
+pub mod transport;
+pub mod work;
+mod worker;
+pub mod works;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bakeoff_core::lanes::{self, deal};
+use bakeoff_core::measurement::{Measurement, SENT_MAX, TARGETS_MAX, TargetFigures};
+use bakeoff_core::schedule::{OpenSchedule, Pace, Share, Spacing, counted};
+use bakeoff_core::staleness::Staleness;
+use bakeoff_core::study::Stop;
+
+pub use bakeoff_clock as clock;
+pub use collector::Live;
+use collector::{Collector, Message};
+pub use error::LoadError;
+use moments::Moments;
+use together::Together;
+use transport::Target;
+use work::Work;
+use worker::{Lane, Part, Shared, Worker};
+
+/// How long after the last client has connected the load begins.
+const START_DELAY: Duration = Duration::from_millis(5);
+
+/// Which connections operations use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// Each client keeps one; all are there before the load begins.
+    Kept,
+    /// Each operation begins with one of its own, which its times include.
+    OneEach,
+}
+
+/// What becomes of a second's distributions once it is past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seconds {
+    /// They are in the measurement, packed: some kilobytes for each.
+    Kept,
+    /// A few figures of them are told to `progress`; memory stays the same however long the load.
+    Told,
+}
+
+/// One stage of a load, ready to be driven.
+#[derive(Debug, Clone)]
+pub struct Drive {
+    /// Clients, each with one connection where connections are kept.
+    pub clients: u32,
+    /// Operations that a client has under way at most; 1 with [`Connections::OneEach`].
+    pub in_flight: u32,
+    /// Which connections operations use.
+    pub connections: Connections,
+    /// When operations are due; `None` for a closed load.
+    pub arrivals: Option<(Pace, Spacing)>,
+    /// How long before an operation of an open load is due a thread begins to wait for it without
+    /// sleeping. Zero leaves it to the kernel's timer.
+    pub spin: Duration,
+    /// How long to load before measuring.
+    pub warmup: Duration,
+    /// When measuring ends.
+    pub stop: Stop,
+    /// After how long an operation has failed.
+    pub timeout: Duration,
+    /// What becomes of the distributions of each second.
+    pub seconds: Seconds,
+    /// Worker threads; no more than there are clients are used.
+    pub threads: u32,
+    /// Seeds the arrivals.
+    pub seed: u64,
+    /// The number of the load's first operation: a later stage goes on where one ended.
+    pub first_ticket: u64,
+    /// Told when measuring begins and ends.
+    pub moments: Option<Moments>,
+}
+
+impl Drive {
+    /// A closed load of `count` operations, each begun once: a fill, an audit.
+    pub fn once(count: u64, clients_max: u32, threads: u32, timeout: Duration) -> Self {
+        Self {
+            clients: u64::from(clients_max).min(count) as u32,
+            in_flight: 1,
+            connections: Connections::Kept,
+            arrivals: None,
+            spin: Duration::ZERO,
+            warmup: Duration::ZERO,
+            stop: Stop::Operations(count),
+            timeout,
+            seconds: Seconds::Told,
+            threads,
+            seed: 0, // a closed load has no arrivals to draw
+            first_ticket: 0,
+            moments: None,
+        }
+    }
+}
+
+/// Why a load could not be driven.
+#[derive(Debug)]
+pub enum EngineError {
+    /// A node could not be connected to before the load began.
+    Unreachable {
+        /// The node.
+        address: SocketAddr,
+        /// What was seen.
+        what: String,
+    },
+    /// The user asked for the end before the load began.
+    Interrupted,
+    /// The machine refused a socket, a thread or a timer.
+    Io(io::Error),
+}
+
+impl From<io::Error> for EngineError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl std::fmt::Display for EngineError {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable { address, what } => {
+                write!(to, "could not connect a client to `{address}`: {what}")
+            }
+            Self::Interrupted => write!(to, "interrupted before the load began"),
+            Self::Io(error) => write!(to, "the load generator failed: {error}"),
+        }
+    }
+}
+
+/// The moments of a load.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// When the first operations are due.
+    start: Instant,
+    /// When measuring begins.
+    measure: Instant,
+    /// When no more operations are sent, for a load that stops by time.
+    end: Option<Instant>,
+}
+
+impl Window {
+    fn second_of(&self, at: Instant) -> u32 {
+        at.saturating_duration_since(self.measure).as_secs() as u32
+    }
+
+    fn seconds_at(&self, at: Instant) -> f64 {
+        at.saturating_duration_since(self.measure).as_secs_f64()
+    }
+
+    /// Whether a moment lies in the measured window.
+    fn holds(&self, at: Instant) -> bool {
+        at >= self.measure && self.end.is_none_or(|end| at <= end)
+    }
+
+    /// How much of the time between two moments lies in the measured window.
+    fn overlap(&self, from: Instant, to: Instant) -> Duration {
+        let from = from.max(self.measure);
+        let to = self.end.map_or(to, |end| to.min(end));
+        to.saturating_duration_since(from)
+    }
+}
+
+/// Drives one stage of a load. Clients connect to `targets` in turn, and so do the operations of an
+/// open load go to them; `works` makes each worker's work; `progress` is called each second.
+/// Returns what was measured and the number of the first operation not begun.
+pub fn drive<W: Work>(
+    targets: &[Target],
+    drive: &Drive,
+    works: impl FnMut(Share) -> W,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<(Measurement, u64), EngineError> {
+    drive_together(targets, drive, None, works, interrupted, progress)
+}
+
+/// The same, at the moment at which all loads of `together` begin.
+pub fn drive_together<W: Work>(
+    targets: &[Target],
+    drive: &Drive,
+    together: Option<&Together>,
+    mut works: impl FnMut(Share) -> W,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<(Measurement, u64), EngineError> {
+    let of = drive.threads.clamp(1, drive.clients);
+    let mut dealt = deal(&places(targets), drive.clients, of);
+    let mut counts = count_by_lane(drive, &dealt).into_iter();
+    let shared = Shared {
+        tickets: AtomicU64::new(drive.first_ticket),
+        begun: AtomicU64::new(0),
+        aborted: AtomicBool::new(false),
+        interrupted,
+        targets,
+    };
+    let (to_collector, messages) = mpsc::channel();
+    thread::scope(|scope| {
+        let mut starts = Vec::new();
+        let mut recycle = Vec::new();
+        let mut workers = Vec::new();
+        let mut names = Vec::new();
+        let mut judges_age = false;
+        for (index, dealt) in (0..).zip(dealt.drain(..)) {
+            let share = Share { index, of };
+            let (give_back, recycled) = mpsc::channel();
+            let (start, started) = mpsc::channel();
+            let work = works(share);
+            names = work.operations();
+            judges_age = work.judges_age();
+            let worker = Worker::new(
+                work,
+                part(drive, &dealt, share),
+                open_lanes(drive, dealt, &mut counts),
+                &shared,
+                to_collector.clone(),
+                recycled,
+            )?;
+            let to_collector = to_collector.clone();
+            let work_on = move || work_on(worker, &to_collector, &started);
+            workers.push(
+                thread::Builder::new()
+                    .name(format!("load-{index}"))
+                    .spawn_scoped(scope, work_on)?,
+            );
+            starts.push(start);
+            recycle.push(give_back);
+        }
+        drop(to_collector);
+        let staleness = if judges_age { aged(targets) } else { Vec::new() };
+        let collector =
+            Collector::new(names, told_apart(targets), staleness, recycle, drive.seconds);
+        let collected = collect(drive, together, collector, &messages, &starts, progress);
+        drop(starts);
+        for worker in workers {
+            match worker.join() {
+                Ok(ended) => ended?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        let mut measurement = collected.ok_or(EngineError::Interrupted)?;
+        measurement.generator_threads = of;
+        Ok((measurement, shared.tickets.load(std::sync::atomic::Ordering::Relaxed)))
+    })
+}
+
+/// A place for what each node answers. There is none where it would say nothing more than the whole.
+fn told_apart(targets: &[Target]) -> Vec<TargetFigures> {
+    let of = |target: &Target| TargetFigures {
+        node: target.address.to_string(),
+        ..TargetFigures::default()
+    };
+    let several = (2..=TARGETS_MAX).contains(&targets.len());
+    if several { targets.iter().map(of).collect() } else { Vec::new() }
+}
+
+/// A place for the ages that each node answered with; one for all where they are too many.
+fn aged(targets: &[Target]) -> Vec<Staleness> {
+    let of = |node: String| Staleness { node, ..Staleness::default() };
+    match targets.len() {
+        0..=TARGETS_MAX => targets.iter().map(|target| of(target.address.to_string())).collect(),
+        many => vec![of(format!("all {many} nodes"))],
+    }
+}
+
+/// Whose each target is: the first of those that are the same server.
+fn places(targets: &[Target]) -> Vec<usize> {
+    let server =
+        |target: &Target| (target.address, target.tls.as_ref().map(|tls| tls.name.clone()));
+    let mut first = HashMap::new();
+    let place = |(place, target)| *first.entry(server(target)).or_insert(place);
+    targets.iter().enumerate().map(place).collect()
+}
+
+/// How many measured operations each lane of an open load has that ends by a count, thread by thread:
+/// the load ends with the last that is due, whoever sends it.
+fn count_by_lane(drive: &Drive, dealt: &[Vec<lanes::Lane>]) -> Vec<u64> {
+    let (Some((pace, spacing)), Stop::Operations(count)) = (&drive.arrivals, drive.stop) else {
+        return Vec::new();
+    };
+    let turns: Vec<_> = dealt.iter().flatten().map(|lane| lane.turn.clone()).collect();
+    counted(pace, *spacing, &turns, drive.seed, drive.warmup, count)
+}
+
+/// The part of a stage that falls to one worker.
+fn part(drive: &Drive, dealt: &[lanes::Lane], share: Share) -> Part {
+    let of_lane = |(place, lane): (usize, &lanes::Lane)| {
+        lane.clients.iter().map(move |&(client, node)| (client, node, place)).collect::<Vec<_>>()
+    };
+    let mut clients: Vec<_> = dealt.iter().enumerate().flat_map(of_lane).collect();
+    clients.sort_unstable();
+    Part {
+        worker: share.index as usize,
+        clients,
+        in_flight: drive.in_flight,
+        connections: drive.connections,
+        spin: drive.spin,
+        timeout: drive.timeout,
+        // Under a pace that changes gaps have no one distribution.
+        sample_sent: match drive.arrivals {
+            Some((Pace::Constant { .. }, Spacing::Poisson)) => SENT_MAX,
+            _ => 0,
+        },
+        budget: match drive.stop {
+            Stop::After(_) => None,
+            Stop::Operations(count) => Some(count),
+        },
+    }
+}
+
+/// A worker's lanes, each with its own of `counts` where there are any; none for a closed load.
+fn open_lanes(
+    drive: &Drive,
+    dealt: Vec<lanes::Lane>,
+    counts: &mut impl Iterator<Item = u64>,
+) -> Vec<Lane> {
+    let Some((pace, spacing)) = &drive.arrivals else { return Vec::new() };
+    let lane = |lane: lanes::Lane| {
+        let schedule = OpenSchedule::paced(pace, *spacing, lane.turn, drive.seed);
+        Lane::new(lane.place, schedule, counts.next())
+    };
+    dealt.into_iter().map(lane).collect()
+}
+
+fn work_on<W: Work>(
+    mut worker: Worker<'_, W>,
+    to_collector: &Sender<Message>,
+    started: &Receiver<Window>,
+) -> Result<(), EngineError> {
+    if let Err(error) = worker.connect() {
+        to_collector.send(Message::NotConnected).ok();
+        return Err(error);
+    }
+    to_collector.send(Message::Connected).ok();
+    match started.recv() {
+        Ok(window) => worker.run(window),
+        Err(_) => Ok(()), // another worker could not connect and tells why
+    }
+}
+
+/// Waits for all workers to connect, starts them, and adds up until they have ended. `None` when a
+/// worker failed to connect.
+fn collect(
+    drive: &Drive,
+    together: Option<&Together>,
+    mut collector: Collector,
+    messages: &Receiver<Message>,
+    starts: &[Sender<Window>],
+    progress: &mut dyn FnMut(&Live),
+) -> Option<Measurement> {
+    for _ in starts {
+        match messages.recv() {
+            Ok(Message::Connected) => {}
+            _ => return None,
+        }
+    }
+    let start = match together {
+        None => clock::now() + START_DELAY,
+        Some(together) => together.start()?,
+    };
+    let measure = start + drive.warmup;
+    let end = match drive.stop {
+        Stop::After(time) => Some(measure + time),
+        Stop::Operations(_) => None,
+    };
+    let window = Window { start, measure, end };
+    drive.moments.iter().for_each(|moments| moments.begins(&window));
+    let cpu_before = clock::process_cpu();
+    let mut seen = (start, cpu_before);
+    for start in starts {
+        start.send(window).ok()?;
+    }
+    while !collector.is_done() {
+        let complete = match messages.recv() {
+            Ok(Message::Slice(slice)) => collector.take(slice),
+            Ok(Message::Ended { worker, busy }) => collector.ended(worker, busy),
+            Ok(Message::Connected | Message::NotConnected) => Vec::new(),
+            Err(_) => break,
+        };
+        if complete.is_empty() {
+            continue;
+        }
+        let now = (clock::now(), clock::process_cpu());
+        let could = (now.0 - seen.0).as_secs_f64() * starts.len() as f64;
+        let busy = (now.1.saturating_sub(seen.1)).as_secs_f64() / could.max(f64::MIN_POSITIVE);
+        seen = now;
+        complete.into_iter().for_each(|live| progress(&Live { busy, ..live }));
+    }
+    drive.moments.iter().for_each(|moments| moments.ended(&window));
+    let mut measurement = collector.finish(&window);
+    measurement.generator_cpu = clock::process_cpu().saturating_sub(cpu_before);
+    Some(measurement)
+}

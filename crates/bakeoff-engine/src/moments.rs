@@ -1,0 +1,52 @@
+//! Tells when the measured window begins and ends, so that whoever samples can look at these moments.
+//!
+//! What a load used is to be divided by what it did. Both must be of the same time, and the engine
+//! alone knows when connecting and warming up are over.
+//!
+//! Not here: who looks (`host::observe`).
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use bakeoff_clock::Moment;
+
+use super::{Window, clock};
+
+/// Tells somebody the moments of one stage of a load.
+#[derive(Debug, Clone)]
+pub struct Moments {
+    tell: Sender<Moment>,
+    begin: Arc<OnceLock<Instant>>,
+}
+
+impl Moments {
+    /// Tells `tell`, which may have stopped listening.
+    pub fn new(tell: Sender<Moment>) -> Self {
+        Self { tell, begin: Arc::default() }
+    }
+
+    /// Returns when measuring began; `None` where it never did.
+    pub fn begin(&self) -> Option<Instant> {
+        self.begin.get().copied()
+    }
+
+    /// Told by the engine when all clients are connected. Of two halves that begin together the first
+    /// to tell is heard.
+    pub(super) fn begins(&self, window: &Window) {
+        if self.begin.set(window.measure).is_err() {
+            return;
+        }
+        self.tell.send(Moment::Begin(window.measure)).ok();
+        if let Some(end) = window.end {
+            self.tell.send(Moment::End(end)).ok();
+        }
+    }
+
+    /// Told by the engine when all workers have ended.
+    pub(super) fn ended(&self, window: &Window) {
+        if window.end.is_none() {
+            self.tell.send(Moment::End(clock::now())).ok();
+        }
+    }
+}

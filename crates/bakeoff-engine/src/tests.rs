@@ -1,0 +1,200 @@
+//! Open loads against several servers, one of which hangs or goes away.
+//!
+//! Bounds hold however slow the machine is: what is due at a server that hangs cannot be answered
+//! before it goes on.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::study::Stop;
+
+use super::{Connections, Drive, Seconds};
+use crate::works::http::{Plan, Protocol, Request, TlsOptions, Url};
+
+/// A server that answers every request, unless it hangs or is gone.
+struct Server {
+    address: SocketAddr,
+    hangs: Arc<AtomicBool>,
+    gone: Arc<AtomicBool>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Self {
+            address: listener.local_addr().unwrap(),
+            hangs: Arc::default(),
+            gone: Arc::default(),
+            open: Arc::default(),
+        };
+        let (hangs, gone, open) = (server.hangs.clone(), server.gone.clone(), server.open.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if gone.load(Ordering::Relaxed) {
+                    return; // and nobody listens any more
+                }
+                let stream = stream.unwrap();
+                open.lock().unwrap().push(stream.try_clone().unwrap());
+                let hangs = hangs.clone();
+                std::thread::spawn(move || answer(stream, &hangs));
+            }
+        });
+        server
+    }
+
+    /// From now on nobody can connect, and nobody is connected.
+    fn go(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+        TcpStream::connect(self.address).ok(); // the last that it accepts
+        while TcpStream::connect(self.address).is_ok() {}
+        for stream in self.open.lock().unwrap().drain(..) {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.hangs.store(false, Ordering::Relaxed);
+        self.go();
+    }
+}
+
+fn answer(mut stream: TcpStream, hangs: &AtomicBool) {
+    let mut request = [0; 4096];
+    while stream.read(&mut request).is_ok_and(|count| count > 0) {
+        while hangs.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err() {
+            return;
+        }
+    }
+}
+
+const RATE: f64 = 900.0;
+const LASTS: Duration = Duration::from_secs(3);
+
+fn open_load(threads: u32, spacing: Spacing) -> Drive {
+    Drive {
+        clients: 60,
+        arrivals: Some((Pace::Constant { rate: RATE }, spacing)),
+        stop: Stop::After(LASTS),
+        connections: Connections::Kept,
+        seconds: Seconds::Told,
+        seed: 1,
+        ..Drive::once(60, 60, threads, Duration::from_secs(10))
+    }
+}
+
+/// What a load of three servers measures, while `happens` to the third.
+fn drive(load: &Drive, happens: impl FnOnce(&Server) + Send) -> Measurement {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    let requests = servers
+        .iter()
+        .map(|server| Request::get(Url::parse(&format!("http://{}/", server.address)).unwrap()));
+    let plan = Plan {
+        requests: requests.collect(),
+        protocol: Protocol::One,
+        follow_redirects: false,
+        tls: TlsOptions::default(),
+        capture: 0,
+        pace: None,
+        proxy: None,
+    };
+    let ready = plan.ready(true).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| happens(&servers[2]));
+        ready.drive(load, &AtomicBool::new(false), &mut |_| {}).unwrap().measurement
+    })
+}
+
+const HANGS: Duration = Duration::from_millis(1500);
+
+/// How many operations took so long or failed.
+fn felt(measured: &Measurement, least: Duration) -> u64 {
+    let total = measured.total();
+    let all = total.response_and_unanswered();
+    let slow = all.recorded().filter(|(latency, _)| *latency >= least);
+    slow.map(|(_, count)| count).sum::<u64>() + total.unanswered.count() + total.failed.count()
+}
+
+fn hang(server: &Server) {
+    std::thread::sleep(Duration::from_millis(700));
+    server.hangs.store(true, Ordering::Relaxed);
+    std::thread::sleep(HANGS);
+    server.hangs.store(false, Ordering::Relaxed);
+}
+
+#[test]
+fn a_node_that_hangs_is_felt_by_all_that_is_due_at_it_whatever_the_threads() {
+    let loads = [1, 2, 3, 8].map(|threads| (threads, Spacing::Constant));
+    std::thread::scope(|scope| {
+        for (threads, spacing) in loads.into_iter().chain([(2, Spacing::Poisson)]) {
+            scope.spawn(move || {
+                let measured = drive(&open_load(threads, spacing), hang);
+                let least = Duration::from_millis(100);
+                let seen = felt(&measured, least);
+                // A third of what is due while it hangs; the last of it waits for less than that.
+                let due = RATE / 3.0 * (HANGS - least).as_secs_f64();
+                let told = format!("{seen} of {due} with {threads} threads, {spacing:?}");
+                // Four standard deviations of Poisson arrivals.
+                let chance = if spacing == Spacing::Poisson { 4.0 * due.sqrt() } else { 5.0 };
+                assert!(seen as f64 >= due - chance, "{told}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_node_that_goes_away_yields_its_share_of_refusals() {
+    let timeout = Duration::from_millis(300);
+    let load = |threads| Drive { timeout, ..open_load(threads, Spacing::Constant) };
+    std::thread::scope(|scope| {
+        for threads in [1, 3] {
+            scope.spawn(move || {
+                let measured = drive(&load(threads), |server| {
+                    std::thread::sleep(Duration::from_millis(700));
+                    server.go();
+                });
+                let failed = measured.errors_of(ErrorKind::Refused)
+                    + measured.errors_of(ErrorKind::Unsent)
+                    + measured.errors_of(ErrorKind::Reset);
+                let told = format!("{failed} with {threads} threads");
+                // A third of what is due in the 2.3 s that are left, unless the load began late.
+                assert!(failed >= 500, "{told}");
+                assert!(measured.errors_of(ErrorKind::Refused) >= 400, "{told}");
+                let [first, second, third] = &measured.targets[..] else { panic!("three nodes") };
+                assert!(first.errors + second.errors < third.errors / 10, "{told}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_poisson_load_that_ends_by_a_count_ends_with_the_last_that_is_due() {
+    let count = 600;
+    let load =
+        |threads| Drive { stop: Stop::Operations(count), ..open_load(threads, Spacing::Poisson) };
+    for threads in [1, 8] {
+        let measured = drive(&load(threads), |_| {});
+        assert_eq!(measured.verified() + measured.error_count(), count, "{threads} threads");
+        // Beside other tests a client may not have been free, and then the sample ends there.
+        let sent = &measured.sent;
+        assert!(sent.is_sorted() && sent.len() as u64 <= count, "{sent:?}");
+    }
+}
+
+#[test]
+fn moments_are_sampled_of_poisson_loads_alone() {
+    let poisson = drive(&open_load(2, Spacing::Poisson), |_| {});
+    assert!(!poisson.sent.is_empty());
+    let constant = drive(&open_load(2, Spacing::Constant), |_| {});
+    assert_eq!(constant.sent, [0; 0]);
+}

@@ -1,0 +1,80 @@
+//! Several loads that begin at one moment.
+//!
+//! Each waits until the clients of all are connected; the last to come sets the moment. One that
+//! cannot connect its clients says so, and then none begins.
+//!
+//! Not here: driving them (`engine`), what they are (`split`).
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::{START_DELAY, clock};
+
+/// What they wait for.
+pub struct Together {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+enum State {
+    /// So many are not ready yet.
+    Waiting(usize),
+    At(Instant),
+    Failed,
+}
+
+impl Together {
+    /// For so many loads.
+    pub fn new(loads: usize) -> Self {
+        Self { state: Mutex::new(State::Waiting(loads)), changed: Condvar::new() }
+    }
+
+    /// One is ready: waits for the others. `None`: one of them will never be.
+    pub(super) fn start(&self) -> Option<Instant> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Waiting(left) = &mut *state {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                *state = State::At(clock::now() + START_DELAY);
+                self.changed.notify_all();
+            }
+        }
+        let waits = |state: &mut State| matches!(state, State::Waiting(_));
+        let state = self.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            State::At(start) => Some(start),
+            State::Waiting(_) | State::Failed => None,
+        }
+    }
+
+    /// One will never be ready; of no effect once they have begun.
+    pub fn fail(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Waiting(_)) {
+            *state = State::Failed;
+            self.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_begin_at_one_moment_or_none_does() {
+        let together = Together::new(2);
+        let starts = std::thread::scope(|scope| {
+            let other = scope.spawn(|| together.start());
+            [together.start(), other.join().unwrap()]
+        });
+        assert!(starts[0].is_some() && starts[0] == starts[1]);
+        let together = Together::new(2);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| together.start());
+            together.fail();
+            assert_eq!(other.join().unwrap(), None);
+        });
+        assert_eq!(together.start(), None);
+    }
+}

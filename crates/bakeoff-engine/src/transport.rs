@@ -1,0 +1,195 @@
+//! A connection's bytes, plain or under TLS: connect, flush, read.
+//!
+//! Plain bytes go to the kernel by `rustix` instead of the standard library: the C library's `send` and
+//! `recv` are points where a thread may be cancelled, which they announce and take back at each
+//! call, and that costs as much as reading the clock.
+//!
+//! Not here: what the bytes mean, and when to connect again.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind};
+
+/// Where a client connects to.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The node's address.
+    pub address: SocketAddr,
+    /// The name to verify and whom to trust, when the node is spoken to over TLS.
+    pub tls: Option<TlsTarget>,
+}
+
+/// How a node is spoken to over TLS.
+#[derive(Debug, Clone)]
+pub struct TlsTarget {
+    /// The name that its certificate must have.
+    pub name: ServerName<'static>,
+    /// Whom to trust, and which protocols to offer.
+    pub config: Arc<ClientConfig>,
+}
+
+/// A connection, or one on its way.
+pub struct Link {
+    /// The connection.
+    pub stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+    /// Bytes that the session wants sent.
+    pub out: Vec<u8>,
+    sent: usize,
+    /// Bytes of it that were handed on since somebody took this count; under TLS before encryption.
+    pub handed_on: u64,
+    /// How TLS was agreed on, from the moment on at which it was until somebody takes it.
+    pub agreed: Option<Agreed>,
+    /// Whether TLS is to be agreed on yet.
+    to_agree: bool,
+}
+
+/// How two sides came to speak TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agreed {
+    /// By a full handshake.
+    Anew,
+    /// By taking up the session of an earlier connection.
+    Resumed,
+}
+
+impl Link {
+    /// Begins to connect.
+    pub fn connect(target: &Target) -> io::Result<Self> {
+        let tls = match &target.tls {
+            None => None,
+            Some(TlsTarget { name, config }) => Some(Box::new(
+                ClientConnection::new(config.clone(), name.clone()).map_err(io::Error::other)?,
+            )),
+        };
+        let stream = TcpStream::connect(target.address)?;
+        let to_agree = tls.is_some();
+        Ok(Self { stream, tls, out: Vec::new(), sent: 0, handed_on: 0, agreed: None, to_agree })
+    }
+
+    /// Whether the connection came about; an error says why it did not.
+    pub fn is_connected(&self) -> io::Result<bool> {
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
+        match self.stream.peer_addr() {
+            Ok(_) => {
+                self.stream.set_nodelay(true)?;
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether there may be anything to send.
+    pub fn wants_flush(&self) -> bool {
+        !self.out.is_empty() || self.tls.is_some()
+    }
+
+    /// Sends as much as the socket takes now.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else {
+            while self.sent < self.out.len() {
+                match send(&self.stream, &self.out[self.sent..], SendFlags::NOSIGNAL) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => self.sent += count,
+                    Err(Errno::AGAIN) => return Ok(()),
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.handed_on += self.out.len() as u64;
+            self.out.clear();
+            self.sent = 0;
+            return Ok(());
+        };
+        loop {
+            if self.sent < self.out.len() {
+                self.sent += tls.writer().write(&self.out[self.sent..])?;
+            }
+            if self.sent == self.out.len() {
+                self.handed_on += self.out.len() as u64;
+                self.out.clear();
+                self.sent = 0;
+            }
+            if !tls.wants_write() {
+                return Ok(());
+            }
+            match tls.write_tls(&mut self.stream) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads what is there: `None` when there is nothing now, 0 when the peer has ended.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            let Some(tls) = &mut self.tls else {
+                return match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
+                    Ok((count, _)) => Ok(Some(count)),
+                    Err(Errno::AGAIN) => Ok(None),
+                    Err(Errno::INTR) => continue,
+                    Err(error) => Err(error.into()),
+                };
+            };
+            let result = match tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    match tls.read_tls(&mut self.stream) {
+                        Ok(_) => {
+                            let processed = tls.process_new_packets();
+                            if let Err(error) = processed {
+                                self.flush().ok(); // tell the peer why, if it can be told
+                                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                            }
+                            if self.to_agree {
+                                self.note_agreement();
+                            }
+                            self.flush()?;
+                            continue;
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                result => result,
+            };
+            return match result {
+                Ok(count) => Ok(Some(count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
+        }
+    }
+
+    /// Whether there is nothing to agree on, or TLS was agreed on.
+    pub fn is_agreed(&self) -> bool {
+        !self.to_agree
+    }
+
+    fn note_agreement(&mut self) {
+        let done = self.tls.as_ref().filter(|tls| !tls.is_handshaking());
+        if let Some(kind) = done.and_then(|tls| tls.handshake_kind()) {
+            self.to_agree = false;
+            self.agreed = Some(match kind {
+                HandshakeKind::Resumed => Agreed::Resumed,
+                HandshakeKind::Full | HandshakeKind::FullWithHelloRetryRequest => Agreed::Anew,
+            });
+        }
+    }
+
+    /// Whether a read that filled less than its buffer has emptied the socket. Under TLS records
+    /// may wait inside, so only the socket's own word counts.
+    pub fn short_read_is_last(&self) -> bool {
+        self.tls.is_none()
+    }
+}

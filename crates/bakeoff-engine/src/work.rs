@@ -1,0 +1,201 @@
+//! What the loop is generic over: the work that a worker does and the sessions it does it on.
+//!
+//! The loop knows due times, sockets and histograms; it does not know what an operation is. Work
+//! does, and judges the answers, so that a key-value load, a plain HTTP load and an audit share
+//! every line of the loop.
+
+use std::time::{Duration, Instant};
+
+use bakeoff_core::ledger::Outcome;
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::staleness::Seen;
+use bakeoff_wire::ProtocolError;
+
+/// Which of a client's operations under way; below the load's `in_flight`.
+pub type Tag = u32;
+
+/// One connection's conversation. It never sees a socket.
+pub trait Session {
+    /// Appends what a new connection says first.
+    fn open(&mut self, out: &mut Vec<u8>);
+
+    /// Whether operations may be sent: greetings are done.
+    fn is_open(&self) -> bool;
+
+    /// Whether the peer has announced that it takes nothing more on this connection.
+    fn is_ending(&self) -> bool {
+        false
+    }
+
+    /// Gives up an operation that had no answer in time. `false`: the connection cannot be used
+    /// any more, because a late answer could not be told from the next one.
+    fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
+        let _ = (tag, out);
+        false
+    }
+
+    /// Appends what a client says before it hangs up for good.
+    fn close(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+
+    /// How long a connection may be silent before [`Self::keep_alive`] is due.
+    fn keep_alive_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Appends what keeps a silent connection alive.
+    fn keep_alive(&mut self, out: &mut Vec<u8>) {
+        let _ = out;
+    }
+}
+
+/// An operation that was sent.
+pub struct Issued<P> {
+    /// Which of [`Work::operations`].
+    pub operation: usize,
+    /// What the work must remember until the answer.
+    pub pending: P,
+}
+
+/// Why nothing was sent.
+pub enum NotIssued {
+    /// The session takes no more at the moment.
+    Busy,
+    /// There is nothing more to do, ever.
+    Exhausted,
+    /// The whole load is to end, on every worker. The work keeps why.
+    Abort,
+}
+
+/// The moments of an operation that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Moments {
+    /// When it was due.
+    pub due: Instant,
+    /// When it was sent, or a connection for it was begun.
+    pub sent: Instant,
+    /// When its end was seen.
+    pub done: Instant,
+}
+
+/// An operation that ended with an answer.
+pub struct Done {
+    /// The operation that was answered.
+    pub tag: Tag,
+    /// What the answer was.
+    pub result: Result<Success, Failure>,
+}
+
+/// A verified success.
+#[derive(Default)]
+pub struct Success {
+    /// How old what was read is, where it is allowed to be old.
+    pub seen: Seen,
+}
+
+/// An answer that is no success.
+pub struct Failure {
+    /// The kind of failure.
+    pub kind: ErrorKind,
+    /// What was seen, in words.
+    pub what: String,
+    /// How old what was read is, where it was not allowed to be.
+    pub seen: Seen,
+}
+
+impl Failure {
+    /// Makes a failure of a kind, with what was seen in words.
+    pub fn new(kind: ErrorKind, what: String) -> Self {
+        Self { kind, what, seen: Seen::default() }
+    }
+}
+
+/// What each client is remembered to have under way, by tag.
+pub trait Pendings<P> {
+    /// What was sent with this tag; `None` when nothing is under way there.
+    fn take(&mut self, tag: Tag) -> Option<P>;
+}
+
+/// What one worker thread does: makes operations and judges their answers.
+pub trait Work: Send {
+    /// One client connection.
+    type Session: Session + Send;
+    /// What is remembered of an operation under way.
+    type Pending: Send;
+
+    /// The names of its operations; tables have one row each.
+    fn operations(&self) -> Vec<String>;
+
+    /// Whether it tells how old what was read is.
+    fn judges_age(&self) -> bool {
+        false
+    }
+
+    /// A session for a fresh connection of `client` to node `node`.
+    fn session(&mut self, client: u32, node: usize) -> Self::Session;
+
+    /// Makes the next operation and appends its bytes. `ticket` counts all operations of the load.
+    fn issue(
+        &mut self,
+        session: &mut Self::Session,
+        client: u32,
+        tag: Tag,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Issued<Self::Pending>, NotIssued>;
+
+    /// Which operation `ticket` would have been, had there been anybody to send it to `node`. `None`:
+    /// there is nothing more to do.
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize>;
+
+    /// Takes bytes from the connection, all of them, and judges the answers they complete.
+    fn receive(
+        &mut self,
+        session: &mut Self::Session,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        pendings: &mut impl Pendings<Self::Pending>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError>;
+
+    /// The peer closed the connection; some protocols end an answer that way.
+    fn receive_end(
+        &mut self,
+        session: &mut Self::Session,
+        pendings: &mut impl Pendings<Self::Pending>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError> {
+        let _ = (session, pendings, done);
+        Ok(())
+    }
+
+    /// An operation ended without an answer.
+    fn give_up(&mut self, pending: Self::Pending, outcome: Outcome) {
+        let _ = (pending, outcome);
+    }
+
+    /// How long `client`, of a closed load, rests before its next operation.
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        let _ = (client, now);
+        Duration::ZERO
+    }
+
+    /// The load begins: operations are due from `start` on and measured from `measure` on.
+    fn begin(&mut self, start: Instant, measure: Instant) {
+        let _ = (start, measure);
+    }
+
+    /// An operation ended with an answer, in the order of what [`Self::receive`] put into `done`.
+    fn answered(&mut self, client: u32, moments: &Moments) {
+        let _ = (client, moments);
+    }
+
+    /// Time has passed; called every few milliseconds once the load has begun.
+    fn tick(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// The worker has ended.
+    fn ended(&mut self) {}
+}

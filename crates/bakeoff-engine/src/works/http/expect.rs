@@ -1,0 +1,190 @@
+//! What a response must be to count as a success.
+
+use std::fmt::Write as _;
+
+use bakeoff_core::measurement::ErrorKind;
+use sha2::{Digest as _, Sha256};
+
+use crate::work::Failure;
+
+/// What a response must be to count as a success.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Expect {
+    /// The statuses that are a success.
+    pub statuses: Statuses,
+    /// What the body of a success has; anything where nothing is asked.
+    pub body: Option<ExpectBody>,
+}
+
+/// Statuses that are successes: the first and the last of each stretch of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statuses(Vec<(u16, u16)>);
+
+/// What a body must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExpectBody {
+    /// It holds these bytes somewhere.
+    Contains(Vec<u8>),
+    /// It has this digest.
+    Sha256([u8; 32]),
+}
+
+impl Default for Statuses {
+    /// 200 to 399: what wrk and its kin take for a success.
+    fn default() -> Self {
+        Self(vec![(200, 399)])
+    }
+}
+
+impl Statuses {
+    /// Reads `200`, `2xx`, `200-299,404`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let ranges = text.split(',').map(|part| {
+            let part = part.trim();
+            let status = |text: &str| {
+                text.parse().ok().filter(|status| (200..1000).contains(status)).ok_or_else(|| {
+                    format!("`{part}` is no status: 200, 2xx or 200-299, from 200 to 999")
+                })
+            };
+            if let Some(hundreds) = part.strip_suffix("xx") {
+                let first = status(&format!("{hundreds}00"))?;
+                return Ok((first, first + 99));
+            }
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            let (from, to) = (status(from.trim())?, status(to.trim())?);
+            if from > to {
+                return Err(format!("`{part}` ends before it begins"));
+            }
+            Ok((from, to))
+        });
+        ranges.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether a status is among them.
+    #[inline]
+    pub fn has(&self, status: u16) -> bool {
+        self.0.iter().any(|&(first, last)| (first..=last).contains(&status))
+    }
+}
+
+impl ExpectBody {
+    /// Reads `sha256:HEX`, or takes the text for a part of the body.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let Some(hex) = text.strip_prefix("sha256:") else {
+            if text.is_empty() {
+                return Err("an empty text is in every body".into());
+            }
+            return Ok(Self::Contains(text.as_bytes().to_vec()));
+        };
+        let mut digest = [0; 32];
+        let digits = hex.as_bytes();
+        if digits.len() != 64 {
+            return Err(format!("a SHA-256 has 64 hexadecimal digits, not {}", digits.len()));
+        }
+        for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
+            let pair = str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'));
+            *byte = pair
+                .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+                .ok_or("a SHA-256 has hexadecimal digits only")?;
+        }
+        Ok(Self::Sha256(digest))
+    }
+}
+
+impl Expect {
+    /// Judges a response.
+    #[inline]
+    pub fn judge(&self, status: u16, body: &[u8]) -> Result<(), Failure> {
+        if !self.statuses.has(status) {
+            return Err(unexpected(status, body));
+        }
+        match &self.body {
+            None => Ok(()),
+            Some(expected) => expected.judge(body),
+        }
+    }
+}
+
+#[cold]
+fn unexpected(status: u16, body: &[u8]) -> Failure {
+    Failure::new(ErrorKind::Status, format!("status {status}{}", beginning(body)))
+}
+
+impl ExpectBody {
+    fn judge(&self, body: &[u8]) -> Result<(), Failure> {
+        let what = match self {
+            Self::Contains(part) if contains(body, part) => return Ok(()),
+            Self::Contains(_) => {
+                format!("a body of {} bytes without the text{}", body.len(), beginning(body))
+            }
+            Self::Sha256(expected) => {
+                let digest = Sha256::digest(body);
+                if digest.as_slice() == expected {
+                    return Ok(());
+                }
+                let mut hex = String::new();
+                for byte in digest {
+                    let _ = write!(hex, "{byte:02x}"); // writing into a string cannot fail
+                }
+                format!("a body of {} bytes with the SHA-256 {hex}", body.len())
+            }
+        };
+        Err(Failure::new(ErrorKind::WrongValue, what))
+    }
+}
+
+fn contains(body: &[u8], part: &[u8]) -> bool {
+    body.windows(part.len()).any(|window| window == part)
+}
+
+/// The beginning of a body, for an example of an error.
+fn beginning(body: &[u8]) -> String {
+    const SHOWN: usize = 60;
+    if body.is_empty() {
+        return String::new();
+    }
+    let shown = body.get(..SHOWN).unwrap_or(body);
+    let rest = if body.len() > SHOWN { "…" } else { "" };
+    format!(": `{}{rest}`", shown.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_read_in_all_their_forms() {
+        let statuses = Statuses::parse("200, 3xx,404-406").unwrap();
+        let all = 200..1000;
+        let had: Vec<u16> = all.filter(|status| statuses.has(*status)).collect();
+        let expected = [200].into_iter().chain(300..400).chain(404..407);
+        assert_eq!(had, expected.collect::<Vec<u16>>());
+        for wrong in ["", "99", "1xx", "2x", "300-200", "200,", "1000", "-"] {
+            assert!(Statuses::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_judged_by_its_text_or_its_digest() {
+        let of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let judge = |expect: &str, body: &str| {
+            let expect =
+                Expect { body: Some(ExpectBody::parse(expect).unwrap()), ..Expect::default() };
+            expect.judge(200, body.as_bytes()).map_err(|failure| failure.kind)
+        };
+        assert_eq!(judge(&format!("sha256:{of_abc}"), "abc"), Ok(()));
+        assert_eq!(judge(&format!("sha256:{of_abc}"), "abd"), Err(ErrorKind::WrongValue));
+        assert_eq!(judge("bc", "abc"), Ok(()));
+        assert_eq!(judge("abcd", "abc"), Err(ErrorKind::WrongValue));
+        assert_eq!(judge("a", ""), Err(ErrorKind::WrongValue));
+        for wrong in ["", "sha256:", "sha256:zz", &format!("sha256:+{}", &of_abc[1..])] {
+            assert!(ExpectBody::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_is_not_expected_is_a_failure_that_shows_what_came() {
+        let failure = Expect::default().judge(503, b"no\n").unwrap_err();
+        assert_eq!((failure.kind, &*failure.what), (ErrorKind::Status, "status 503: `no\\n`"));
+    }
+}

@@ -1,0 +1,234 @@
+//! Requests that are always the same, in a fixed order.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bakeoff_wire::http1::Response;
+
+use super::one::{Abort, Batch, Judged, Source};
+use super::request::Request;
+use super::url::Url;
+
+/// Requests, and the order in which each server is asked for them.
+pub(super) struct Requests {
+    pub(super) all: Vec<Request>,
+    /// Their HTTP/1.1 messages, and whether they are HEAD requests.
+    pub(super) rendered: Vec<(Vec<u8>, bool)>,
+    /// For each server places in `all`, over and over.
+    pub(super) orders: Vec<Vec<usize>>,
+    /// The server of each node: clients are spread over nodes, and a server may be several.
+    pub(super) server_of: Vec<usize>,
+    pub(super) keep_alive: bool,
+    pub(super) follow_redirects: bool,
+    /// Whether a proxy is asked, which wants whole URLs.
+    pub(super) by_proxy: bool,
+    pub(super) pace: Option<Pace>,
+}
+
+/// What a client of a closed load waits for before its next request.
+pub type Pace = Arc<dyn Fn(u32, Instant) -> Duration + Send + Sync>;
+
+/// Where a worker stands in the orders.
+pub(super) struct Order {
+    next: Vec<usize>,
+}
+
+impl Order {
+    pub(super) fn new(requests: &Requests, worker: u32) -> Self {
+        Self { next: vec![worker as usize; requests.orders.len()] }
+    }
+
+    /// The next request of a node.
+    #[inline]
+    pub(super) fn next(&mut self, requests: &Requests, node: usize, ticket: u64) -> usize {
+        let server = requests.server_of[node];
+        let order = &requests.orders[server];
+        if order.len() == 1 {
+            return order[0];
+        }
+        let place = if requests.orders.len() == 1 {
+            (ticket % order.len() as u64) as usize // the same whatever the threads
+        } else {
+            let next = &mut self.next[server];
+            *next = (*next + 1) % order.len();
+            *next
+        };
+        order[place]
+    }
+}
+
+impl Requests {
+    /// Which operation `ticket` would have been at `node`, had anybody been free.
+    pub(super) fn operation(&self, node: usize, ticket: u64) -> usize {
+        let order = &self.orders[self.server_of[node]];
+        order[(ticket % order.len() as u64) as usize]
+    }
+
+    /// How long `client` of a closed load waits before its next request.
+    pub(super) fn pause(&self, client: u32, now: Instant) -> Duration {
+        self.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
+    }
+}
+
+/// The order in which things with these weights are taken, so that each comes as evenly as it can:
+/// smooth weighted round robin, as NGINX deals requests to its upstreams.
+pub(super) fn deal(weights: &[u32]) -> Vec<usize> {
+    let common = weights.iter().copied().fold(0, gcd).max(1);
+    let weights: Vec<i64> = weights.iter().map(|weight| i64::from(weight / common)).collect();
+    let total: i64 = weights.iter().sum();
+    let mut credit = vec![0; weights.len()];
+    let mut order = Vec::new();
+    for _ in 0..total {
+        credit.iter_mut().zip(&weights).for_each(|(credit, weight)| *credit += weight);
+        let most = (0..credit.len()).max_by_key(|&place| (credit[place], std::cmp::Reverse(place)));
+        let Some(most) = most else { break };
+        credit[most] -= total;
+        order.push(most);
+    }
+    order
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// [`Requests`] as an HTTP/1.1 source.
+pub(super) struct Fixed {
+    requests: Arc<Requests>,
+    order: Order,
+}
+
+impl Fixed {
+    pub(super) fn new(requests: Arc<Requests>, worker: u32) -> Self {
+        let order = Order::new(&requests, worker);
+        Self { requests, order }
+    }
+}
+
+impl Source for Fixed {
+    #[inline]
+    fn request(
+        &mut self,
+        _: u32,
+        node: usize,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Batch, Abort> {
+        let place = self.order.next(&self.requests, node, ticket);
+        let (message, is_head) = &self.requests.rendered[place];
+        out.extend_from_slice(message);
+        Ok(Batch { operation: place, responses: 1, is_head: *is_head })
+    }
+
+    #[inline]
+    fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
+        if self.requests.follow_redirects
+            && matches!(response.status, 301 | 302 | 303 | 307 | 308)
+            && response.headers.get("location").is_some()
+        {
+            return Judged::Redirect;
+        }
+        match self.requests.all[operation].expect.judge(response.status, response.body) {
+            Ok(()) => Judged::Success,
+            Err(failure) => Judged::Failure(failure),
+        }
+    }
+
+    fn follow(
+        &mut self,
+        operation: usize,
+        response: &Response<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, String> {
+        let location = response.headers.get("location").unwrap_or_default();
+        let location = str::from_utf8(location).map_err(|_| "a location that is not UTF-8")?;
+        let mut request = self.requests.all[operation].clone();
+        request.url.target = redirect(&request.url, location)?;
+        // RFC 9110 section 15.4: 307 and 308 keep method and body; the others become GET, as all
+        // clients do it.
+        if !matches!(response.status, 307 | 308) && !request.is_head() {
+            request.method = "GET".into();
+            request.body.clear();
+            request.headers.retain(|(name, _)| !name.to_ascii_lowercase().starts_with("content-"));
+        }
+        let whole = self.requests.by_proxy.then(|| request.url.shown());
+        request.write_http1(whole.as_deref(), self.requests.keep_alive, out);
+        Ok(request.is_head())
+    }
+
+    fn operation(&self, node: usize, ticket: u64) -> usize {
+        self.requests.operation(node, ticket)
+    }
+
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        self.requests.pause(client, now)
+    }
+}
+
+/// The target that a Location names, on the same server. Relative references are taken from the
+/// request's path (RFC 3986 section 5.2, without removing dots, which servers do).
+fn redirect(from: &Url, location: &str) -> Result<String, String> {
+    let location = location.split_once('#').map_or(location, |(before, _)| before);
+    if location.contains("://") {
+        let to =
+            Url::parse(location).map_err(|what| format!("a location that is no URL: {what}"))?;
+        if (to.tls, &to.host, to.port) != (from.tls, &from.host, from.port) {
+            return Err(format!(
+                "a redirect to another server, `{}://{}`",
+                to.scheme(),
+                to.authority
+            ));
+        }
+        return Ok(to.target);
+    }
+    if location.starts_with("//") {
+        return Err("a redirect to another server".into());
+    }
+    if location.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("a location that cannot be sent".into());
+    }
+    let path = from.target.split_once('?').map_or(&*from.target, |(path, _)| path);
+    Ok(match location.chars().next() {
+        Some('/') => location.into(),
+        Some('?') => format!("{path}{location}"),
+        None => from.target.clone(),
+        Some(_) => {
+            let directory = path.rfind('/').map_or("/", |slash| &path[..=slash]);
+            format!("{directory}{location}")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_dealt_as_evenly_as_they_can() {
+        assert_eq!(deal(&[1]), [0]);
+        assert_eq!(deal(&[7, 7]), [0, 1]);
+        assert_eq!(deal(&[3, 1]), [0, 0, 1, 0]);
+        assert_eq!(deal(&[0, 2]), [1]);
+        let order = deal(&[50, 30, 20]);
+        for (place, share) in [(0, 5), (1, 3), (2, 2)] {
+            assert_eq!(order.iter().filter(|&&dealt| dealt == place).count(), share);
+        }
+    }
+
+    #[test]
+    fn a_redirect_is_followed_on_its_own_server_only() {
+        let check = |location: &str, expected: Result<&str, &str>| {
+            let from = Url::parse("http://a:1/b/c?d").unwrap();
+            let target = redirect(&from, location);
+            assert_eq!(target, expected.map(str::to_owned).map_err(str::to_owned), "{location}");
+        };
+        check("/x?y#z", Ok("/x?y"));
+        check("x", Ok("/b/x"));
+        check("?x", Ok("/b/c?x"));
+        check("", Ok("/b/c?d"));
+        check("http://a:1", Ok("/"));
+        check("http://a:2/x", Err("a redirect to another server, `http://a:2`"));
+        check("https://a:1/x", Err("a redirect to another server, `https://a:1`"));
+        check("//b/x", Err("a redirect to another server"));
+    }
+}

@@ -1,0 +1,204 @@
+//! HTTP load: requests to URLs, over HTTP/1.1 or HTTP/2, driven by the engine.
+//!
+//! `bakeoff load`, `bakeoff wrk` and `bakeoff hey` are three command lines over what is here.
+//!
+//! Not here: the loop (`engine`), the wire formats (`bakeoff_wire`), command lines and output.
+
+mod answers;
+mod expect;
+mod fixed;
+mod one;
+mod request;
+mod servers;
+mod streams;
+mod two;
+mod url;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::schedule::Share;
+
+pub use answers::Answers;
+pub use bakeoff_wire::http1::Response;
+pub use expect::{Expect, ExpectBody, Statuses};
+pub use fixed::Pace;
+pub use one::{Abort, Batch, Judged, Source};
+pub use request::{Request, parse_header, parse_method};
+pub use servers::{TlsOptions, locate, tls_target};
+pub use streams::Streams;
+pub use url::Url;
+
+use crate::transport::Target;
+use crate::work::Work;
+use crate::{Connections, Drive, EngineError, Live, LoadError};
+use fixed::{Fixed, Requests, deal};
+use one::OneWork;
+use two::TwoWork;
+
+/// The version of HTTP to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2: by ALPN over TLS, with prior knowledge without.
+    Two,
+}
+
+/// Fixed requests, and how they are sent.
+#[derive(Clone)]
+pub struct Plan {
+    /// At least one; weights say how often each is asked for.
+    pub requests: Vec<Request>,
+    /// The version of HTTP.
+    pub protocol: Protocol,
+    /// Follow redirects, on the same server and over kept connections.
+    pub follow_redirects: bool,
+    /// How TLS is to be done.
+    pub tls: TlsOptions,
+    /// How many single results each thread keeps.
+    pub capture: u64,
+    /// Holds clients of a closed load back.
+    pub pace: Option<Pace>,
+    /// Where to connect to instead of the URLs' own servers: a proxy that takes whole URLs.
+    pub proxy: Option<Url>,
+}
+
+/// What a load yielded.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was measured.
+    pub measurement: Measurement,
+    /// What was answered besides times.
+    pub answers: Answers,
+}
+
+/// A plan whose servers are known and have accepted a connection.
+pub struct Ready {
+    plan: Plan,
+    requests: Arc<Requests>,
+    targets: Vec<Target>,
+}
+
+impl Plan {
+    /// Resolves names and sees that each server accepts a connection, so that what cannot work
+    /// fails at once and says why.
+    pub fn ready(self, keep_alive: bool) -> Result<Ready, LoadError> {
+        let mut servers: Vec<(&Url, u32)> = Vec::new();
+        let mut server_of_request = Vec::new();
+        for request in &self.requests {
+            let url = self.proxy.as_ref().unwrap_or(&request.url);
+            let same = |(known, _): &(&Url, u32)| {
+                (known.tls, &known.host, known.port) == (url.tls, &url.host, url.port)
+            };
+            let place = servers.iter().position(same).unwrap_or_else(|| {
+                servers.push((url, 0));
+                servers.len() - 1
+            });
+            servers[place].1 += request.weight;
+            server_of_request.push(place);
+        }
+        let any_tls = servers.iter().any(|(url, _)| url.tls);
+        let config = any_tls.then(|| self.tls.config(self.protocol)).transpose()?;
+        let located = servers.iter().map(|(url, _)| locate(url, config.as_ref()));
+        let located = located.collect::<Result<Vec<_>, _>>()?;
+        let orders = (0..servers.len()).map(|server| {
+            let here: Vec<usize> =
+                (0..self.requests.len()).filter(|&of| server_of_request[of] == server).collect();
+            let weights: Vec<u32> = here.iter().map(|&place| self.requests[place].weight).collect();
+            deal(&weights).into_iter().map(|dealt| here[dealt]).collect()
+        });
+        let weights: Vec<u32> = servers.iter().map(|(_, weight)| *weight).collect();
+        let server_of = deal(&weights);
+        let rendered = self.requests.iter().map(|request| {
+            let mut bytes = Vec::new();
+            let whole = self.proxy.is_some().then(|| request.url.shown());
+            request.write_http1(whole.as_deref(), keep_alive, &mut bytes);
+            (bytes, request.is_head())
+        });
+        let requests = Requests {
+            rendered: rendered.collect(),
+            orders: orders.collect(),
+            server_of: server_of.clone(),
+            keep_alive,
+            follow_redirects: self.follow_redirects,
+            by_proxy: self.proxy.is_some(),
+            pace: self.pace.clone(),
+            all: self.requests.clone(),
+        };
+        let targets = server_of.into_iter().map(|server| located[server].clone()).collect();
+        drop(servers);
+        Ok(Ready { requests: Arc::new(requests), targets, plan: self })
+    }
+}
+
+impl Ready {
+    /// Drives a load of the plan's requests.
+    pub fn drive(
+        &self,
+        drive: &Drive,
+        interrupted: &AtomicBool,
+        progress: &mut dyn FnMut(&Live),
+    ) -> Result<Outcome, LoadError> {
+        let capture = self.plan.capture;
+        let requests = &self.requests;
+        let names: Vec<String> = requests.all.iter().map(|r| r.name.clone()).collect();
+        let answers = Arc::new(Mutex::new(Answers::default()));
+        let measured = match self.plan.protocol {
+            Protocol::One => {
+                let work = |share: Share| {
+                    let source = Fixed::new(requests.clone(), share.index);
+                    let keep_alive = requests.keep_alive;
+                    OneWork::new(source, names.clone(), keep_alive, capture, answers.clone())
+                };
+                go(&self.targets, drive, work, interrupted, progress)
+            }
+            Protocol::Two => {
+                let work = |share: Share| {
+                    let (requests, in_flight) = (requests.clone(), drive.in_flight);
+                    TwoWork::new(requests, share.index, in_flight, capture, answers.clone())
+                };
+                go(&self.targets, drive, work, interrupted, progress)
+            }
+        };
+        Ok(Outcome { measurement: measured?, answers: taken(&answers) })
+    }
+}
+
+/// Drives a load whose requests are made on the way. A batch has as many responses as the load has
+/// operations in flight.
+pub fn drive_sources<S: Source>(
+    targets: &[Target],
+    operations: Vec<String>,
+    drive: &Drive,
+    mut sources: impl FnMut(Share) -> S,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<Outcome, LoadError> {
+    let answers = Arc::new(Mutex::new(Answers::default()));
+    let keep_alive = drive.connections == Connections::Kept;
+    let work =
+        |share| OneWork::new(sources(share), operations.clone(), keep_alive, 0, answers.clone());
+    let measurement = go(targets, drive, work, interrupted, progress)?;
+    Ok(Outcome { measurement, answers: taken(&answers) })
+}
+
+fn go<W: Work>(
+    targets: &[Target],
+    drive: &Drive,
+    work: impl FnMut(Share) -> W,
+    interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<Measurement, LoadError> {
+    let driven = crate::drive(targets, drive, work, interrupted, progress);
+    driven.map(|(measurement, _)| measurement).map_err(|error| match error {
+        EngineError::Interrupted => LoadError::Interrupted,
+        EngineError::Unreachable { .. } => LoadError::Unreachable(error.to_string()),
+        EngineError::Io(_) => LoadError::Machine(error.to_string()),
+    })
+}
+
+fn taken(answers: &Mutex<Answers>) -> Answers {
+    std::mem::take(&mut *answers.lock().unwrap_or_else(PoisonError::into_inner))
+}

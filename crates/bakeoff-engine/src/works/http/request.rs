@@ -1,0 +1,202 @@
+//! A request that is asked for again and again, and its bytes.
+
+use std::io::Write as _;
+
+use super::expect::Expect;
+use super::url::Url;
+
+/// A request that is asked for again and again.
+#[derive(Clone)]
+pub struct Request {
+    /// Its row in tables.
+    pub name: String,
+    /// `GET`, ….
+    pub method: String,
+    /// Where it goes.
+    pub url: Url,
+    /// Names and values. May hold secrets: never to be printed.
+    pub headers: Vec<(String, String)>,
+    /// Its body; empty for none.
+    pub body: Vec<u8>,
+    /// How often it is asked for, compared with the others.
+    pub weight: u32,
+    /// What its response must be.
+    pub expect: Expect,
+}
+
+/// What is said for the user unless the user says it.
+const USER_AGENT: &str = concat!("bakeoff/", env!("CARGO_PKG_VERSION"));
+
+impl Request {
+    /// A request for `url` without body or headers of its own.
+    pub fn get(url: Url) -> Self {
+        Self {
+            name: url.shown(),
+            method: "GET".into(),
+            url,
+            headers: Vec::new(),
+            body: Vec::new(),
+            weight: 1,
+            expect: Expect::default(),
+        }
+    }
+
+    /// Whether its responses have no bodies, whatever their heads say.
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.headers.iter().any(|(found, _)| found.eq_ignore_ascii_case(name))
+    }
+
+    /// Appends its HTTP/1.1 message. `target`: where it goes, if a redirect has led elsewhere.
+    pub fn write_http1(&self, target: Option<&str>, keep_alive: bool, out: &mut Vec<u8>) {
+        // Writing into a vector cannot fail.
+        let target = target.unwrap_or(&self.url.target);
+        let _ = write!(out, "{} {target} HTTP/1.1\r\n", self.method);
+        if !self.has("host") {
+            let _ = write!(out, "Host: {}\r\n", self.url.authority);
+        }
+        if !self.has("user-agent") {
+            let _ = write!(out, "User-Agent: {USER_AGENT}\r\n");
+        }
+        for (name, value) in &self.headers {
+            let _ = write!(out, "{name}: {value}\r\n");
+        }
+        let wants_length =
+            !self.body.is_empty() || matches!(&*self.method, "POST" | "PUT" | "PATCH");
+        if wants_length && !self.has("content-length") {
+            let _ = write!(out, "Content-Length: {}\r\n", self.body.len());
+        }
+        if !keep_alive && !self.has("connection") {
+            out.extend_from_slice(b"Connection: close\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&self.body);
+    }
+
+    /// Its HTTP/2 header list: pseudo-headers first, names in lower case, none that HTTP/2 forbids
+    /// (RFC 9113 sections 8.2.2 and 8.3).
+    pub fn http2_headers(&self) -> Vec<(String, String)> {
+        let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let authority = host.map_or(&self.url.authority, |(_, value)| value);
+        let mut list = vec![
+            (":method".into(), self.method.clone()),
+            (":scheme".into(), self.url.scheme().into()),
+            (":path".into(), self.url.target.clone()),
+            (":authority".into(), authority.clone()),
+        ];
+        if !self.has("user-agent") {
+            list.push(("user-agent".into(), USER_AGENT.into()));
+        }
+        const FORBIDDEN: [&str; 6] = [
+            "host",
+            "connection",
+            "keep-alive",
+            "proxy-connection",
+            "transfer-encoding",
+            "upgrade",
+        ];
+        for (name, value) in &self.headers {
+            let name = name.to_ascii_lowercase();
+            if !FORBIDDEN.contains(&name.as_str()) {
+                list.push((name, value.clone()));
+            }
+        }
+        if !self.body.is_empty() && !self.has("content-length") {
+            list.push(("content-length".into(), self.body.len().to_string()));
+        }
+        list
+    }
+}
+
+/// Reads `Name: value`, as it may stand in a message. An error says what is wrong without showing
+/// the value.
+pub fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("a header is `Name: value`; there is no `:`")?;
+    let (name, value) = (name.trim(), value.trim());
+    // RFC 9110 section 5.6.2: a token.
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(is_token) {
+        return Err(format!("`{}` is no name of a header", name.escape_debug()));
+    }
+    if value.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(format!("the value of `{name}` holds a control character"));
+    }
+    Ok((name.into(), value.into()))
+}
+
+/// Checks a method: a token, as RFC 9110 section 9.1 wants it.
+pub fn parse_method(text: &str) -> Result<String, String> {
+    let fine = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    match text {
+        "CONNECT" => Err("CONNECT makes a tunnel, which is no request to measure".into()),
+        _ if fine => Ok(text.into()),
+        _ => Err(format!("`{}` is no method", text.escape_debug())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(request: &Request, keep_alive: bool) -> String {
+        let mut out = Vec::new();
+        request.write_http1(None, keep_alive, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_the_user_says_is_not_said_twice() {
+        let mut request = Request::get(Url::parse("http://a:1/b").unwrap());
+        let agent = USER_AGENT;
+        assert_eq!(
+            text(&request, true),
+            format!("GET /b HTTP/1.1\r\nHost: a:1\r\nUser-Agent: {agent}\r\n\r\n")
+        );
+        let headers = ["HOST: x", "user-agent: y", "Connection: z", "Content-Length: 9"];
+        request.headers = headers.iter().map(|h| parse_header(h).unwrap()).collect();
+        request.method = "POST".into();
+        request.body = b"body".to_vec();
+        assert_eq!(
+            text(&request, false),
+            "POST /b HTTP/1.1\r\nHOST: x\r\nuser-agent: y\r\nConnection: z\r\n\
+             Content-Length: 9\r\n\r\nbody"
+        );
+    }
+
+    #[test]
+    fn a_post_says_its_length_even_when_it_is_nothing() {
+        let mut request = Request::get(Url::parse("http://a/").unwrap());
+        request.method = "POST".into();
+        assert!(text(&request, false).ends_with("Content-Length: 0\r\nConnection: close\r\n\r\n"));
+    }
+
+    #[test]
+    fn http2_is_spared_what_it_forbids() {
+        let mut request = Request::get(Url::parse("https://a/b?c").unwrap());
+        request.headers = vec![
+            ("Host".into(), "other".into()),
+            ("Connection".into(), "close".into()),
+            ("X-Y".into(), "Z".into()),
+        ];
+        let list: Vec<String> =
+            request.http2_headers().iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let agent = format!("user-agent={USER_AGENT}");
+        assert_eq!(
+            list,
+            [":method=GET", ":scheme=https", ":path=/b?c", ":authority=other", &agent, "x-y=Z"]
+        );
+    }
+
+    #[test]
+    fn a_header_that_would_break_the_message_is_refused() {
+        assert_eq!(parse_header("A:  b c "), Ok(("A".into(), "b c".into())));
+        assert_eq!(parse_header("A:"), Ok(("A".into(), String::new())));
+        for wrong in ["", "A", ": b", "A B: c", "A: b\r\nC: d", "Ä: b"] {
+            assert!(parse_header(wrong).is_err(), "{wrong}");
+        }
+        assert!(!parse_header("A B: secret").unwrap_err().contains("secret"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Which servers a load goes to: addresses that answer, and how they are spoken to over TLS.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_core::study::Tls;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+use super::Protocol;
+use super::url::Url;
+use crate::LoadError;
+use crate::tls;
+use crate::transport::{Target, TlsTarget};
+
+/// How long a first connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// HTTP/2's name in TLS's negotiation (RFC 9113 section 3.2).
+const H2: &[u8] = b"h2";
+
+/// Whom a client trusts, and what it shows of itself.
+#[derive(Debug, Clone, Default)]
+pub struct TlsOptions {
+    /// Authorities to trust, in a PEM file; without it the machine's own.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate and its key, PEM files.
+    pub cert: Option<(PathBuf, PathBuf)>,
+    /// Trust anybody.
+    pub insecure: bool,
+}
+
+impl TlsOptions {
+    /// The client's side of TLS, with `protocol` as the one to agree on.
+    pub fn config(&self, protocol: Protocol) -> Result<Arc<ClientConfig>, LoadError> {
+        self.offering(match protocol {
+            Protocol::One => &[b"http/1.1"],
+            Protocol::Two => &[H2],
+        })
+    }
+
+    /// The client's side of TLS, offering the protocols `alpn`.
+    pub fn offering(&self, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, LoadError> {
+        let text = |path: &PathBuf| path.display().to_string();
+        let options = Tls {
+            ca: self.ca.as_ref().map(text),
+            cert: self.cert.as_ref().map(|(cert, _)| text(cert)),
+            key: self.cert.as_ref().map(|(_, key)| text(key)),
+            insecure: self.insecure,
+        };
+        tls::client_config(Some(&options), tls::Trust::Machine, alpn)
+    }
+}
+
+/// Where the server of a URL listens: the first of its addresses that accepts a connection.
+pub fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Target, LoadError> {
+    let authority = format!("{}://{}", url.scheme(), url.authority);
+    let addresses: Vec<SocketAddr> = (&*url.host, url.port)
+        .to_socket_addrs()
+        .map_err(|error| {
+            LoadError::Unreachable(format!(
+                "`{}` of `{authority}` has no address: {error}\nhint: is the name right?",
+                url.host
+            ))
+        })?
+        .collect();
+    let mut seen = io::Error::other("the name has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
+            Ok(socket) => {
+                let tls = tls.filter(|_| url.tls).map(|config| tls_target(&url.host, config));
+                let target = Target { address, tls: tls.transpose()? };
+                if let Some(tls) = &target.tls {
+                    let agreed =
+                        shake_hands(socket, tls).map_err(|error| no_tls(&authority, &error))?;
+                    let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
+                    if wants_http2 && agreed.as_deref() != Some(H2) {
+                        return Err(LoadError::Unreachable(format!(
+                            "`{authority}` does not offer HTTP/2 over TLS\nhint: leave HTTP/2 out \
+                             to load it over HTTP/1.1"
+                        )));
+                    }
+                }
+                return Ok(target);
+            }
+            Err(error) => {
+                seen = io::Error::new(error.kind(), format!("{address}: {error}"));
+            }
+        }
+    }
+    Err(LoadError::Unreachable(format!(
+        "could not connect to `{authority}`: {seen}\nhint: is the server running, and does it \
+         listen there?"
+    )))
+}
+
+/// Does TLS's handshake once, so that a certificate that nobody trusts is told before the load.
+/// Returns the protocol that was agreed on, if one was.
+fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<Vec<u8>>> {
+    socket.set_read_timeout(Some(CONNECT_WITHIN))?;
+    socket.set_write_timeout(Some(CONNECT_WITHIN))?;
+    let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
+    let mut connection = connection.map_err(io::Error::other)?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket)?;
+    }
+    Ok(connection.alpn_protocol().map(<[u8]>::to_vec))
+}
+
+fn no_tls(authority: &str, error: &io::Error) -> LoadError {
+    let hint = match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "`--ca FILE` trusts whom that authority has signed, `--insecure` anybody"
+        }
+        Some(rustls::Error::InvalidMessage(_)) => "does it speak TLS on this port?",
+        _ => "does it want a certificate (`--cert`), or speak TLS at all?",
+    };
+    LoadError::Unreachable(format!(
+        "could not agree on TLS with `{authority}`: {error}\nhint: {hint}"
+    ))
+}
+
+/// How a server of this name is spoken to over TLS.
+pub fn tls_target(host: &str, config: &Arc<ClientConfig>) -> Result<TlsTarget, LoadError> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+        LoadError::Input(format!("`{host}` is no name that a certificate could have"), None)
+    })?;
+    Ok(TlsTarget { name, config: config.clone() })
+}

@@ -1,0 +1,149 @@
+//! URLs as load generators take them: what is typed is what is sent.
+//!
+//! A library for URLs would normalize: decode and encode, remove dots, drop a default port. Here
+//! the target goes out as it was written, so that servers can be asked odd things on purpose; what
+//! could not be sent at all is refused.
+
+/// A URL, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Url {
+    /// `https`.
+    pub tls: bool,
+    /// A name or an address; of IPv6 without brackets.
+    pub host: String,
+    /// The port, the scheme's own where the text names none.
+    pub port: u16,
+    /// Host and port as the Host field says them: the port is left out where the URL had none.
+    pub authority: String,
+    /// Path and query, at least `/`.
+    pub target: String,
+    /// User and password, if the URL had them. Never to be printed.
+    pub user: Option<(String, String)>,
+}
+
+impl Url {
+    /// Takes a URL apart. Without a scheme it is taken for `http`. An error is a sentence that
+    /// says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(odd) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
+            return Err(format!("there is {odd:?} in it; percent-encode it"));
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+        let tls = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(format!("`{scheme}` is not a scheme that can be loaded: http, https")),
+        };
+        let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        let (user, authority) = match authority.rsplit_once('@') {
+            None => (None, authority),
+            Some((user, authority)) => {
+                let (name, password) = user.split_once(':').unwrap_or((user, ""));
+                (Some((decode(name)?, decode(password)?)), authority)
+            }
+        };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or("a `[` without its `]`")?;
+                (host, port)
+            }
+            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+        };
+        if host.is_empty() {
+            return Err("it has no host".into());
+        }
+        let port = match port.strip_prefix(':') {
+            None if port.is_empty() => {
+                if tls {
+                    443
+                } else {
+                    80
+                }
+            }
+            None => return Err(format!("`{port}` after the host is no port")),
+            Some(digits) => digits
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| format!("`{digits}` is no port: 1 to 65535"))?,
+        };
+        let target = if target.starts_with('/') { target.into() } else { format!("/{target}") };
+        Ok(Self { tls, host: host.into(), port, authority: authority.into(), target, user })
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+
+    /// The URL without user and password.
+    pub fn shown(&self) -> String {
+        format!("{}://{}{}", self.scheme(), self.authority, self.target)
+    }
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = after;
+            continue;
+        }
+        let hex = after.get(..2).and_then(|hex| str::from_utf8(hex).ok());
+        let decoded = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(decoded.ok_or("a `%` in its user or password without two digits after it")?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| "its user or password is not UTF-8".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, expected: Result<(&str, u16, &str, &str), &str>) {
+        let url = Url::parse(text);
+        let url = url.as_ref().map(|u| (&*u.host, u.port, &*u.authority, &*u.target));
+        assert_eq!(url, expected.map_err(str::to_owned).as_ref().copied(), "{text}");
+    }
+
+    #[test]
+    fn a_url_is_taken_apart_and_its_target_left_alone() {
+        check("http://a", Ok(("a", 80, "a", "/")));
+        check("https://a:8443?q=1#f", Ok(("a", 8443, "a:8443", "/?q=1")));
+        check("127.0.0.1:8080/x", Ok(("127.0.0.1", 8080, "127.0.0.1:8080", "/x")));
+        check("HTTP://[::1]:80/../%zz//", Ok(("::1", 80, "[::1]:80", "/../%zz//")));
+        check("https://u:p@a/b@c", Ok(("a", 443, "a", "/b@c")));
+        assert_eq!(
+            Url::parse("http://u%40:p%3a@a/").unwrap().user,
+            Some(("u@".into(), "p:".into()))
+        );
+        assert_eq!(Url::parse("http://u:p@a:1/b").unwrap().shown(), "http://a:1/b");
+    }
+
+    #[test]
+    fn what_cannot_be_loaded_is_refused_with_the_reason() {
+        check("", Err("it has no host"));
+        check("http://:80/", Err("it has no host"));
+        check("ftp://a/", Err("`ftp` is not a scheme that can be loaded: http, https"));
+        check("http://a:0/", Err("`0` is no port: 1 to 65535"));
+        check("http://a:x/", Err("`x` is no port: 1 to 65535"));
+        check("http://[::1/", Err("a `[` without its `]`"));
+        check("http://a/b c", Err("there is ' ' in it; percent-encode it"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC{0,40}") {
+            let _ = Url::parse(&text);
+            let _ = Url::parse(&format!("http://{text}"));
+        }
+    }
+}

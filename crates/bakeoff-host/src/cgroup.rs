@@ -1,0 +1,342 @@
+//! Puts nodes under CPU and memory limits by cgroups, v1 and v2, and reads what they did.
+//!
+//! A node with limits gets a group `bakeoff-PID/NODE` below bakeoff's own group; one without gets
+//! none, since a group of its own changes how the scheduler shares a CPU. Either all limits of a
+//! node hold or none is left in place. Each is read back and compared, as the kernel may round it,
+//! cap it or take no notice. The two controllers may be in different hierarchies, and one in a v1
+//! and the other in the v2 hierarchy (`hybrid`).
+//!
+//! In v2 a group that holds processes cannot give controllers to groups below it (`cgroups(7)`, "no
+//! internal processes"; the root may). Where bakeoff's own group is such a one, as it nearly always
+//! is, nodes are put beside it, below its parent.
+//!
+//! What a bakeoff that was killed left behind is removed when the next one needs groups.
+//!
+//! Not here: how a process enters its group (`shim`), when figures are read (`observe`).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::{Confine, Confinement, LimitsApplied, NodeSpec};
+
+mod place;
+#[cfg(test)]
+mod tests;
+
+use place::{Controller, Hierarchy, Version};
+
+/// The files of cgroup hierarchies. A seam for tests: few machines have both versions.
+pub(super) trait Tree: Send + Sync {
+    /// The text of a file.
+    fn read(&self, path: &Path) -> io::Result<String>;
+    /// Writes to a file that is there.
+    fn write(&self, path: &Path, text: &str) -> io::Result<()>;
+    /// Makes a group, and those above it; one that is there is no error.
+    fn make(&self, path: &Path) -> io::Result<()>;
+    /// Removes a group that holds neither processes nor groups.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The names of the groups in one.
+    fn groups(&self, path: &Path) -> Vec<String>;
+}
+
+/// The kernel's.
+struct Mounted;
+
+impl Tree for Mounted {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        std::fs::read_to_string(path)
+    }
+
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        use std::io::Write;
+        std::fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+    }
+
+    fn make(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(path)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir(path)
+    }
+
+    fn groups(&self, path: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let groups = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        groups.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+}
+
+/// Applies limits by cgroups, where this machine lets us.
+pub(crate) struct Cgroups {
+    tree: Arc<dyn Tree>,
+    cpu: OnceLock<Result<Hierarchy, String>>,
+    memory: OnceLock<Result<Hierarchy, String>>,
+    /// `/proc/self/cgroup` and `/proc/self/mountinfo`.
+    own: String,
+    mounts: String,
+}
+
+/// Where a node's figures are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    cpu: Option<(Version, PathBuf)>,
+    memory: Option<(Version, PathBuf)>,
+}
+
+/// How finely a CPU limit is dealt out, in microseconds: the kernel's default.
+const PERIOD_US: u64 = 100_000;
+/// The longest period, for limits so low that a period's share would be below [`QUOTA_MIN_US`].
+const PERIOD_MAX_US: u64 = 1_000_000;
+/// The least that the kernel takes.
+const QUOTA_MIN_US: u64 = 1_000;
+
+/// What stopped a limit.
+enum Refused {
+    /// It could not be set.
+    No(String),
+    /// It was set, and something else was read back.
+    Other(String),
+}
+
+impl Cgroups {
+    /// Those of this machine.
+    pub(crate) fn mounted() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        Self::of(Arc::new(Mounted), read("/proc/self/cgroup"), read("/proc/self/mountinfo"))
+    }
+
+    fn of(tree: Arc<dyn Tree>, own: String, mounts: String) -> Self {
+        Self { tree, cpu: OnceLock::new(), memory: OnceLock::new(), own, mounts }
+    }
+
+    fn hierarchy(&self, controller: Controller) -> Result<&Hierarchy, Refused> {
+        let cell = match controller {
+            Controller::Cpu => &self.cpu,
+            Controller::Memory => &self.memory,
+        };
+        let found = cell.get_or_init(|| {
+            let found = place::find(&*self.tree, controller, &self.own, &self.mounts)?;
+            clear_stale(&*self.tree, found.below());
+            Ok(found)
+        });
+        found.as_ref().map_err(|why| Refused::No(why.clone()))
+    }
+
+    /// Makes the node's group in one hierarchy, ready to be entered.
+    fn group(&self, controller: Controller, node: &str) -> Result<(Version, PathBuf), Refused> {
+        let hierarchy = self.hierarchy(controller)?;
+        let dir = hierarchy.make_group(&*self.tree, controller, &run_group(), node);
+        Ok((hierarchy.version(), dir.map_err(Refused::No)?))
+    }
+
+    fn limit_cpu(&self, node: &str, cores: f64) -> Result<(Version, PathBuf), Refused> {
+        let (quota, period) = quota(cores).ok_or_else(|| {
+            Refused::No(format!("{cores} of a core is less than the kernel can hold a group to"))
+        })?;
+        let (version, dir) = self.group(Controller::Cpu, node)?;
+        match version {
+            Version::Two => self.set(&dir, "cpu.max", &format!("{quota} {period}"))?,
+            Version::One => {
+                self.set(&dir, "cpu.cfs_period_us", &period.to_string())?;
+                self.set(&dir, "cpu.cfs_quota_us", &quota.to_string())?;
+            }
+        }
+        Ok((version, dir))
+    }
+
+    fn limit_memory(&self, node: &str, bytes: u64) -> Result<(Version, PathBuf), Refused> {
+        let (version, dir) = self.group(Controller::Memory, node)?;
+        // The kernel counts in pages, and rounds down.
+        let page = rustix::param::page_size() as u64;
+        let whole = (bytes / page * page).to_string();
+        let (limit, swap, swap_limit) = match version {
+            Version::Two => ("memory.max", "memory.swap.max", "0"),
+            // Memory and swap together.
+            Version::One => {
+                ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", whole.as_str())
+            }
+        };
+        self.set(&dir, limit, &whole)?;
+        // A kernel that accounts for no swap has no such file.
+        if self.tree.read(&dir.join(swap)).is_ok() {
+            self.set(&dir, swap, swap_limit)?;
+        }
+        Ok((version, dir))
+    }
+
+    /// Writes a limit and reads it back.
+    fn set(&self, dir: &Path, file: &str, value: &str) -> Result<(), Refused> {
+        let path = dir.join(file);
+        let no = |error| Refused::No(format!("`{}` cannot be set: {error}", path.display()));
+        self.tree.write(&path, value).map_err(no)?;
+        let seen = self.tree.read(&path).map_err(no)?;
+        if seen.trim() == value {
+            return Ok(());
+        }
+        Err(Refused::Other(format!(
+            "`{}` was set to `{value}` and says `{}`",
+            path.display(),
+            seen.trim()
+        )))
+    }
+
+    fn apply(&self, spec: &NodeSpec) -> Result<Group, Refused> {
+        let asked = spec.limits.as_ref();
+        let cpu = asked.and_then(|limits| limits.cpu);
+        let cpu = cpu.map(|cores| self.limit_cpu(&spec.name, cores)).transpose()?;
+        let memory = asked.and_then(|limits| limits.memory);
+        let memory = memory.map(|bytes| self.limit_memory(&spec.name, bytes.0)).transpose()?;
+        Ok(Group { cpu, memory })
+    }
+
+    /// The hierarchies that were found.
+    fn found(&self) -> impl Iterator<Item = &Hierarchy> {
+        [&self.cpu, &self.memory].into_iter().filter_map(|cell| cell.get()?.as_ref().ok())
+    }
+}
+
+impl Confine for Cgroups {
+    fn confine(&self, spec: &NodeSpec) -> Confinement {
+        let asked = spec.limits.as_ref().is_some_and(|l| l.cpu.is_some() || l.memory.is_some());
+        if !asked {
+            // A node is pinned or does not start (`shim`).
+            let pinned = spec.limits.as_ref().is_some_and(|limits| !limits.cpus.is_empty());
+            let limits = match pinned {
+                true => LimitsApplied::Applied { by: "CPU affinity".to_owned() },
+                false => LimitsApplied::NotAsked,
+            };
+            return Confinement { enter: Vec::new(), limits, group: None };
+        }
+        match self.apply(spec) {
+            Ok(group) => {
+                let mut dirs = group.dirs();
+                dirs.dedup();
+                let by = dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>();
+                let limits = LimitsApplied::Applied { by: by.join(", ") };
+                let enter = dirs.iter().map(|dir| dir.join("cgroup.procs")).collect();
+                Confinement { enter, limits, group: Some(group) }
+            }
+            Err(refused) => {
+                self.release(spec);
+                let limits = match refused {
+                    Refused::No(why) => LimitsApplied::NotApplied { why },
+                    Refused::Other(why) => LimitsApplied::Differs { why },
+                };
+                Confinement { enter: Vec::new(), limits, group: None }
+            }
+        }
+    }
+
+    fn release(&self, spec: &NodeSpec) {
+        for hierarchy in self.found() {
+            let group = hierarchy.below().join(run_group()).join(&spec.name);
+            // Processes that were killed leave their group a little later.
+            for _ in 0..20 {
+                match self.tree.remove(&group) {
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        for hierarchy in self.found() {
+            // Refused as long as another host of this process has groups in it.
+            let _ = self.tree.remove(&hierarchy.below().join(run_group()));
+        }
+    }
+}
+
+impl Group {
+    fn dirs(&self) -> Vec<&Path> {
+        [&self.cpu, &self.memory].into_iter().flatten().map(|(_, dir)| dir.as_path()).collect()
+    }
+
+    /// Since it was made: seconds in which its CPU limit held it back, periods of the limit in which
+    /// it ran, and how many of them the limit held it back in. Each CPU's queue that waited counts
+    /// its own time, so that seconds may be more than have passed.
+    pub(super) fn throttled(&self) -> Option<[f64; 3]> {
+        let (version, dir) = self.cpu.as_ref()?;
+        let text = std::fs::read_to_string(dir.join("cpu.stat")).ok()?;
+        let of = |name| word_after(&text, name).map(|number| number as f64);
+        let seconds = match version {
+            Version::One => of("throttled_time").map(|ns| ns / 1e9),
+            Version::Two => of("throttled_usec").map(|us| us / 1e6),
+        };
+        Some([seconds?, of("nr_periods")?, of("nr_throttled")?])
+    }
+
+    /// In which share of the periods in which it had something to do its CPU limit held it back, since
+    /// it was made.
+    pub(super) fn share_throttled(&self) -> Option<f64> {
+        let (_, dir) = self.cpu.as_ref()?;
+        let text = std::fs::read_to_string(dir.join("cpu.stat")).ok()?;
+        let of = |name| word_after(&text, name).map(|number| number as f64);
+        let (all, held) = (of("nr_periods")?, of("nr_throttled")?);
+        (all > 0.0).then(|| held / all)
+    }
+
+    /// Whether a process of it was killed for want of memory.
+    pub(super) fn killed_for_memory(&self) -> bool {
+        let Some((version, dir)) = &self.memory else { return false };
+        let file = match version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = std::fs::read_to_string(dir.join(file)).unwrap_or_default();
+        word_after(&text, "oom_kill").is_some_and(|count| count > 0)
+    }
+
+    /// Bytes that it is charged with now, page cache among them.
+    pub(super) fn memory(&self) -> Option<f64> {
+        let (version, dir) = self.memory.as_ref()?;
+        let file = match version {
+            Version::One => "memory.usage_in_bytes",
+            Version::Two => "memory.current",
+        };
+        std::fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok()
+    }
+}
+
+fn word_after(text: &str, name: &str) -> Option<u64> {
+    let words = |line: &str| line.split_once(' ').filter(|(word, _)| *word == name)?.1.parse().ok();
+    text.lines().find_map(words)
+}
+
+/// The group that this process keeps its nodes' groups in.
+fn run_group() -> String {
+    format!("{PREFIX}{}", std::process::id())
+}
+
+const PREFIX: &str = "bakeoff-";
+
+/// A CPU limit as microseconds out of a period; `None` when it is too low.
+fn quota(cores: f64) -> Option<(u64, u64)> {
+    let of = |period: u64| ((cores * period as f64).round() as u64, period);
+    [of(PERIOD_US), of(PERIOD_MAX_US)].into_iter().find(|&(quota, _)| quota >= QUOTA_MIN_US)
+}
+
+/// Removes the groups of bakeoffs that are gone, as far as nobody is in them.
+fn clear_stale(tree: &dyn Tree, below: &Path) {
+    for name in tree.groups(below) {
+        let Some(pid) = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<i32>().ok()) else {
+            continue;
+        };
+        if pid == std::process::id() as i32 || super::procfs::stat(pid).is_some() {
+            continue;
+        }
+        let stale = below.join(name);
+        for node in tree.groups(&stale) {
+            let _ = tree.remove(&stale.join(node));
+        }
+        let _ = tree.remove(&stale);
+    }
+}

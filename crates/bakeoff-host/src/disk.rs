@@ -1,0 +1,244 @@
+//! What the disk under a directory is, and how long it takes to be sure of a write.
+//!
+//! The time of a durable append bounds every store that syncs before it acknowledges, so the
+//! record keeps it beside the results: of one append, and of as many as clients may have under way,
+//! which may share one sync (group commit).
+//!
+//! Not here: which numbers of clients, and the round trips beside it (the binary's `trial::baseline`).
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use bakeoff_core::record::FloorAppends;
+
+use super::HostError;
+
+/// A directory's disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Disk {
+    /// `ext4`, `tmpfs`; `unknown` when the kernel does not say.
+    pub filesystem: String,
+    /// What we may still write.
+    pub free_bytes: u64,
+    /// The time of one durable append.
+    pub append: AppendLatency,
+}
+
+/// The time to append 1 KiB and `fdatasync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AppendLatency {
+    /// How many were timed.
+    pub count: usize,
+    /// Half of them took no longer.
+    pub median: Duration,
+    /// 99 of 100 took no longer; the longest of all when there are fewer than a hundred.
+    pub p99: Duration,
+}
+
+const APPENDS: usize = 100;
+const TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Measures in `dir`, for a second at most, and leaves nothing there.
+pub fn measure(dir: &Path) -> Result<Disk, HostError> {
+    let fail = |what| move |error: rustix::io::Errno| HostError::io(what, dir, error.into());
+    let space = rustix::fs::statvfs(dir).map_err(fail("ask for free space"))?;
+    // Unnamed, so that it goes with us however we end.
+    let file = tempfile::tempfile_in(dir)
+        .map_err(|error| HostError::io("measure the disk in", dir, error))?;
+    let append =
+        time_appends(file).map_err(|error| HostError::io("measure the disk in", dir, error))?;
+    Ok(Disk {
+        filesystem: filesystem(dir).unwrap_or_else(|| "unknown".into()),
+        free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
+        append,
+    })
+}
+
+fn time_appends(file: File) -> std::io::Result<AppendLatency> {
+    let block = [0x5a; 1024];
+    let began = clock::now();
+    let mut times = Vec::with_capacity(APPENDS);
+    while times.len() < APPENDS && (times.is_empty() || began.elapsed() < TIME_MAX) {
+        times.push(time_append(&file, &block, times.len() as u64 * block.len() as u64)?);
+    }
+    times.sort_unstable();
+    let count = times.len();
+    // Nearest rank: the smallest that a share of all do not exceed.
+    let rank = |percent: usize| times[(count * percent).div_ceil(100).max(1) - 1];
+    Ok(AppendLatency { count, median: rank(50), p99: rank(99) })
+}
+
+/// How long each number of clients is measured at most, and all of them together.
+const COMMITS_FOR: Duration = Duration::from_millis(250);
+const ALL_COMMITS_FOR: Duration = Duration::from_millis(1600);
+/// Each number of clients has its turn so many times, so that what else the disk does for a moment
+/// bears on all alike.
+const TURNS: u32 = 3;
+/// More than this is never written at once, so that a point takes no more time than it was given.
+const COMMIT_BYTES_MAX: u64 = 32 << 20;
+/// The file is at least this long, so that syncs of neighbours do not fall into one block.
+const COMMIT_FILE_MIN: u64 = 8 << 20;
+
+/// Durable appends of `bytes` each when `clients` of them share a write and a sync, for each number
+/// of clients; those whose appends would be more than 32 MiB at once are left out. One rate is
+/// that of the median sync: what a moment of somebody else's load costs is no limit of the disk. The other
+/// is that of the mean, since a store has to wait for the slow ones as well.
+///
+/// The file is laid out beforehand and written over from its beginning to its end, as logs that
+/// reserve their space are: no sync has to change the file's length or its blocks. A log that grows
+/// stays below this.
+pub fn commits(
+    dir: &Path,
+    bytes: u64,
+    clients: &[u32],
+    stop: &AtomicBool,
+) -> Result<Vec<FloorAppends>, HostError> {
+    let batch = |clients: u32| u64::from(clients).saturating_mul(bytes);
+    let fits = |clients: &u32| (1..=COMMIT_BYTES_MAX).contains(&batch(*clients));
+    let clients: Vec<u32> = clients.iter().copied().filter(fits).collect();
+    let longest = clients.iter().copied().map(batch).max().unwrap_or(0);
+    let fail = |error| HostError::io("measure the disk in", dir, error);
+    let file = tempfile::tempfile_in(dir).map_err(fail)?;
+    let length = (2 * longest).max(COMMIT_FILE_MIN);
+    let zeros = vec![0; 1 << 20];
+    for place in (0..length).step_by(zeros.len()) {
+        file.write_all_at(&zeros, place).map_err(fail)?;
+    }
+    file.sync_all().map_err(fail)?;
+    let each = (ALL_COMMITS_FOR / clients.len().max(1) as u32).min(COMMITS_FOR) / TURNS;
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); clients.len()];
+    for _ in 0..TURNS {
+        for (times, &clients) in times.iter_mut().zip(&clients) {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Vec::new());
+            }
+            time_commits(&file, length, batch(clients), each, times).map_err(fail)?;
+        }
+    }
+    let point = |(mut times, clients): (Vec<Duration>, u32)| {
+        times.sort_unstable();
+        let quickest = times.first()?.as_secs_f64();
+        let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
+        let median = times[(times.len() - 1) / 2].as_secs_f64();
+        Some(FloorAppends {
+            clients,
+            per_second: f64::from(clients) / median,
+            per_second_mean: Some(f64::from(clients) / mean),
+            quickest_us: Some(quickest * 1e6),
+        })
+    };
+    Ok(times.into_iter().zip(clients).filter_map(point).collect())
+}
+
+/// Adds the times of durable writes of `batch` bytes, one after the other for so long, at least one.
+fn time_commits(
+    file: &File,
+    length: u64,
+    batch: u64,
+    time: Duration,
+    times: &mut Vec<Duration>,
+) -> std::io::Result<()> {
+    let block = vec![0x5a; batch as usize];
+    let began = clock::now();
+    // Where the last turn ended.
+    let mut place = times.len() as u64 * batch % (length - length % batch);
+    loop {
+        if place + batch > length {
+            place = 0;
+        }
+        times.push(time_append(file, &block, place)?);
+        place += batch;
+        if began.elapsed() >= time {
+            return Ok(());
+        }
+    }
+}
+
+/// How long it takes until this block at this place is durable.
+fn time_append(file: &File, block: &[u8], place: u64) -> std::io::Result<Duration> {
+    let start = clock::now();
+    file.write_all_at(block, place)?;
+    rustix::fs::fdatasync(file)?;
+    Ok(start.elapsed())
+}
+
+fn filesystem(dir: &Path) -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    find_filesystem(&mounts, &dir.canonicalize().ok()?)
+}
+
+/// The type of the mount with the longest path above `dir` (`proc_pid_mountinfo(5)`); of several
+/// at one place the last one hides the others.
+fn find_filesystem(mounts: &str, dir: &Path) -> Option<String> {
+    let mut best: Option<(usize, &str)> = None;
+    for line in mounts.lines() {
+        let (before, after) = line.split_once(" - ")?;
+        let Some(place) = before.split(' ').nth(4).map(unescape) else { continue };
+        let Some(kind) = after.split(' ').next() else { continue };
+        if dir.starts_with(&place) && best.is_none_or(|(length, _)| place.len() >= length) {
+            best = Some((place.len(), kind));
+        }
+    }
+    best.map(|(_, kind)| kind.to_owned())
+}
+
+/// Blanks in a path stand as octal: `\040`.
+fn unescape(path: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(path.to_owned(), |path, (code, plain)| path.replace(code, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_measured_and_left_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = measure(dir.path()).unwrap();
+        assert!(disk.append.count >= 1 && disk.append.median > Duration::ZERO, "{disk:?}");
+        assert!(disk.append.p99 >= disk.append.median);
+        assert!(disk.free_bytes > 0 && disk.filesystem != "unknown", "{disk:?}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(measure(&dir.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn appends_that_share_a_sync_are_measured_for_each_number_of_clients_that_fits() {
+        let dir = tempfile::tempdir().unwrap();
+        let stop = AtomicBool::new(false);
+        let points = commits(dir.path(), 1280, &[1, 64, 1 << 20], &stop).unwrap();
+        let clients: Vec<u32> = points.iter().map(|point| point.clients).collect();
+        assert_eq!(clients, [1, 64]);
+        for point in &points {
+            let quickest = point.quickest_us.unwrap();
+            assert!(point.per_second > 0.0 && quickest > 0.0, "{point:?}");
+            // No mean is shorter than the shortest.
+            let mean = f64::from(point.clients) / point.per_second * 1e6;
+            assert!(mean >= quickest, "{point:?}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(commits(dir.path(), 1280, &[1], &stop).unwrap(), []);
+        assert_eq!(commits(dir.path(), 0, &[1], &stop).unwrap(), []);
+    }
+
+    #[test]
+    fn the_file_system_is_that_of_the_deepest_mount() {
+        let mounts = "1 0 8:1 / / rw - ext4 /dev/a rw\n\
+                      2 1 0:2 / /srv rw shared:1 - tmpfs tmpfs rw\n\
+                      3 1 0:3 / /srv/a\\040b rw - xfs /dev/b rw\n\
+                      4 1 0:4 / /srv rw - btrfs /dev/c rw\n";
+        let check = |dir: &str, expected: &str| {
+            assert_eq!(find_filesystem(mounts, Path::new(dir)).as_deref(), Some(expected), "{dir}");
+        };
+        check("/", "ext4");
+        check("/srvx", "ext4");
+        check("/srv/x", "btrfs");
+        check("/srv/a b/c", "xfs");
+    }
+}

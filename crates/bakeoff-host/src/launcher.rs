@@ -1,0 +1,151 @@
+//! Forks: the one thread that starts processes, and bakeoff's end of the warden's pipe.
+//!
+//! The kernel sends a parent-death signal when the *thread* that forked ends, not the process. A
+//! server started from a worker thread would be killed as that thread finishes. So all are forked
+//! from one thread, which ends with bakeoff.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+
+use super::{procfs, warden};
+
+type Job = (Command, mpsc::SyncSender<io::Result<Child>>);
+
+/// Starts a process from the thread that lives as long as bakeoff.
+pub(super) fn spawn(command: Command) -> io::Result<Child> {
+    static LAUNCHER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
+    let launcher = LAUNCHER.get_or_init(|| {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let serve = move || {
+            for (mut command, reply) in queue {
+                let _ = reply.send(command.spawn());
+            }
+        };
+        std::thread::Builder::new()
+            .name("launcher".into())
+            .spawn(serve)
+            .expect("a thread can be started");
+        jobs
+    });
+    let (reply, answer) = mpsc::sync_channel(1);
+    launcher.send((command, reply)).expect("the launcher lives as long as the process");
+    answer.recv().expect("the launcher answers every job")
+}
+
+/// bakeoff itself, to be started again for one of its internal commands.
+///
+/// `/proc/self/exe` is this very binary, even if another has been built in its place since.
+pub(super) fn ourselves() -> Command {
+    use std::os::unix::process::CommandExt;
+    #[cfg(any(test, feature = "beside-tests"))]
+    if let Some(built) = built_beside_the_tests() {
+        return Command::new(built);
+    }
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("bakeoff");
+    command
+}
+
+/// A test runner does not know our internal commands; the program that was built beside it does.
+/// `None` in a program that is no test runner.
+#[cfg(any(test, feature = "beside-tests"))]
+fn built_beside_the_tests() -> Option<std::path::PathBuf> {
+    let runner = std::env::current_exe().expect("a test runner has a path");
+    let deps = runner.parent().filter(|folder| folder.ends_with("deps"))?;
+    let program = deps.with_file_name(if cfg!(test) { "bakeoff-host" } else { "bakeoff" });
+    assert!(program.is_file(), "`cargo build` came first (`cargo test` does it): {program:?}");
+    Some(program)
+}
+
+/// The mark that every server and all that it starts carry in their environment, so that the
+/// warden knows them wherever they went.
+pub(super) fn mark() -> &'static (&'static str, String) {
+    static MARK: OnceLock<(&'static str, String)> = OnceLock::new();
+    MARK.get_or_init(|| {
+        let pid = std::process::id();
+        let start = procfs::stat(pid as i32).map_or(0, |stat| stat.start_ticks);
+        (warden::MARK, format!("{pid}.{start}"))
+    })
+}
+
+/// Sees that there is a warden: what carries the mark ends with bakeoff from its first moment on,
+/// before the warden has heard of its group.
+pub(super) fn guard() -> io::Result<()> {
+    line().send("")
+}
+
+/// From now on this process group ends with bakeoff.
+pub(super) fn watch(group: i32, start_ticks: u64) -> io::Result<()> {
+    let mut line = line();
+    line.watched.insert(group, start_ticks);
+    line.send(&format!("watch {group} {start_ticks}\n"))
+}
+
+/// This process group is gone.
+pub(super) fn forget(group: i32) {
+    let mut line = line();
+    line.watched.remove(&group);
+    // A dead warden needs to forget nothing.
+    if let Some((_, stdin)) = &mut line.warden {
+        let _ = stdin.write_all(format!("forget {group}\n").as_bytes());
+    }
+}
+
+#[derive(Default)]
+struct Line {
+    warden: Option<(Child, ChildStdin)>,
+    watched: BTreeMap<i32, u64>,
+}
+
+fn line() -> MutexGuard<'static, Line> {
+    static LINE: OnceLock<Mutex<Line>> = OnceLock::new();
+    LINE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Line {
+    fn send(&mut self, text: &str) -> io::Result<()> {
+        if let Some((_, stdin)) = &mut self.warden
+            && stdin.write_all(text.as_bytes()).is_ok()
+        {
+            return Ok(());
+        }
+        // There is none yet, or somebody killed it: a new one is told everything.
+        if let Some((mut dead, _)) = self.warden.take() {
+            let _ = dead.kill();
+            let _ = dead.wait();
+        }
+        let (child, mut stdin) = start_warden()?;
+        for (group, start_ticks) in &self.watched {
+            stdin.write_all(format!("watch {group} {start_ticks}\n").as_bytes())?;
+        }
+        self.warden = Some((child, stdin));
+        Ok(())
+    }
+}
+
+fn start_warden() -> io::Result<(Child, ChildStdin)> {
+    let mut command = ourselves();
+    command.args([warden::COMMAND, &mark().1]);
+    // Without our standard error a pipeline (`bakeoff … 2>&1 | less`) need not wait for it.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.env_clear().current_dir("/");
+    let mut child = spawn(command)?;
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let (stdin, stdout) = (stdin.expect("was piped"), stdout.expect("was piped"));
+    // Until it has a session of its own, Ctrl-C would take it along.
+    let mut greeting = String::new();
+    BufReader::new(stdout).read_line(&mut greeting)?;
+    if greeting != warden::READY {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(io::Error::other("the warden did not start"));
+    }
+    Ok((child, stdin))
+}
+
+/// The warden's process id, where there is one: for tests that kill it.
+pub(super) fn warden_pid() -> Option<u32> {
+    line().warden.as_ref().map(|(child, _)| child.id())
+}

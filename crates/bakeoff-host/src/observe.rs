@@ -1,0 +1,799 @@
+//! Samples what servers use, what bakeoff itself uses, and the machine, from a trial's beginning to
+//! its end.
+//!
+//! All looks are on a grid of the study's interval, and one more where a phase of the trial begins
+//! or ends, so that what a phase used is what lies between two looks. Two more are where the engine
+//! says that measuring begins and ends; these are quick, as they take time from what is measured. A look at a node reads a few
+//! files of `/proc`. What costs more (each thread, each socket, each file of the data directory) is
+//! looked at seldom enough that it takes its share of a core and no more; in between its counters are
+//! taken to have grown evenly, and its gauges to have stood still.
+//!
+//! Not here: what is read (`census`, `sockets`, `machine`), what a load's summary says (`usage`).
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use bakeoff_clock::Moment;
+use bakeoff_core::observed::{Column, Observed, Opened, Phase, Series, Strangers, Turnover};
+
+use super::Process;
+use super::census::{Census, Family, Kinship};
+use super::cgroup::Group;
+use super::machine::Machine;
+use super::sockets::{Counts, Owner, Sockets};
+use super::strangers::Scan;
+
+/// The name under which bakeoff itself is sampled.
+pub const GENERATOR: &str = "generator";
+/// The name of the machine's series.
+const MACHINE: &str = "machine";
+
+/// What is to be sampled.
+pub struct Watched {
+    name: String,
+    family: Family,
+    ports: Vec<u16>,
+    dir: Option<PathBuf>,
+    group: Option<Group>,
+    /// One for each of [`Group::throttled`]'s counters.
+    throttled: [Continued; 3],
+}
+
+/// A counter of a node's group over restarts: the group goes with the node and is made anew.
+#[derive(Debug, Clone, Copy, Default)]
+struct Continued {
+    before: f64,
+    last: f64,
+}
+
+impl Continued {
+    /// `seen`: of the group that is there now.
+    fn take(&mut self, seen: f64) -> f64 {
+        if seen < self.last {
+            self.before += self.last;
+        }
+        self.last = seen;
+        self.before + seen
+    }
+}
+
+impl Watched {
+    /// A node, over all its restarts.
+    pub fn node(process: &Process) -> Self {
+        Self {
+            name: process.name().to_owned(),
+            family: Family::new(process.pid_cell(), Kinship::Node),
+            ports: process.ports().collect(),
+            dir: Some(process.dir().to_owned()),
+            group: process.group(),
+            throttled: Default::default(),
+        }
+    }
+
+    /// bakeoff itself; its children are the nodes.
+    fn ourselves() -> Self {
+        let family = Family::new(ourselves(), Kinship::Alone);
+        Self {
+            name: GENERATOR.to_owned(),
+            family,
+            ports: Vec::new(),
+            dir: None,
+            group: None,
+            throttled: Default::default(),
+        }
+    }
+}
+
+fn ourselves() -> Arc<AtomicI32> {
+    Arc::new(AtomicI32::new(std::process::id() as i32))
+}
+
+/// Samples until it is stopped, in a thread of its own and where a phase begins.
+pub struct Sampler {
+    looker: Arc<Mutex<Looker>>,
+    /// Where it is told of moments that it must look at.
+    tell: mpsc::Sender<Moment>,
+    stopped: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+    began: Instant,
+    interval: Duration,
+    phases: Vec<Phase>,
+}
+
+/// No finer: a look at three servers takes about a millisecond.
+pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// How often new processes, threads and sockets are looked for at most. A little less than a
+/// second, so that an interval of one second meets it each time.
+const THOROUGH: Duration = Duration::from_millis(900);
+/// The same for memory in which shared pages count once.
+const PROPORTIONAL: Duration = Duration::from_millis(4_900);
+/// The same for the data directories.
+const WALK: Duration = Duration::from_millis(2_900);
+/// What is dear may use this share of a core: one part in so many.
+const SHARE: u32 = 400;
+/// The most files of a data directory that are counted.
+const FILES_MAX: usize = 20_000;
+
+impl Sampler {
+    /// Samples bakeoff and the machine now and then every `interval`, which is at least
+    /// [`INTERVAL_MIN`]. `began`: when the trial did; all times count from there. `data`: a
+    /// directory on the disk that holds the servers' data.
+    pub fn start(data: &Path, interval: Duration, began: Instant) -> Self {
+        let interval = interval.max(INTERVAL_MIN);
+        let mut looker = Looker::new(data, interval, began);
+        looker.watch(Watched::ourselves());
+        looker.look(Occasion::Grid);
+        let looker = Arc::new(Mutex::new(looker));
+        let (tell, told) = mpsc::channel();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (shared, is_stopped) = (Arc::clone(&looker), Arc::clone(&stopped));
+        let work = move || look_until(&is_stopped, &shared, &told, interval);
+        let thread = std::thread::Builder::new().name("sampler".into());
+        let thread = thread.spawn(work).expect("a thread can be started");
+        Self { looker, tell, stopped, thread, began, interval, phases: Vec::new() }
+    }
+
+    /// Returns where to tell when measuring begins and ends, of each stage of a load.
+    pub fn moments(&self) -> mpsc::Sender<Moment> {
+        self.tell.clone()
+    }
+
+    /// From now on these are sampled too.
+    pub fn watch(&self, nodes: impl IntoIterator<Item = Watched>) {
+        let mut looker = lock(&self.looker);
+        nodes.into_iter().for_each(|node| looker.watch(node));
+        looker.look(Occasion::Asked);
+    }
+
+    /// A phase of the trial begins, and the one before it ends.
+    pub fn phase(&mut self, name: &str) {
+        let now = self.end_phase();
+        self.phases.push(Phase { name: name.to_owned(), from: now, to: now });
+    }
+
+    /// Returns what has been sampled by now. Measuring has ended: where the sampler's own thread has yet
+    /// to look at that moment, this does.
+    pub fn so_far(&self) -> Observed {
+        let mut looker = lock(&self.looker);
+        looker.look(Occasion::Moment);
+        looker.after_measuring();
+        looker.observed(self.interval, self.phases.clone())
+    }
+
+    /// Takes a last look and yields all.
+    pub fn stop(mut self) -> Observed {
+        self.end_phase();
+        self.stopped.store(true, Ordering::Release);
+        // Any word wakes it.
+        self.tell.send(Moment::End(self.began)).ok();
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        lock(&self.looker).observed(self.interval, self.phases)
+    }
+
+    fn end_phase(&mut self) -> f64 {
+        lock(&self.looker).look(Occasion::Asked);
+        // Read after the look, which therefore lies before the phase.
+        let now = self.began.elapsed().as_secs_f64();
+        if let Some(last) = self.phases.last_mut() {
+            last.to = now;
+        }
+        now
+    }
+}
+
+/// Looks each `interval`, and at the moments that it is told of.
+fn look_until(
+    stopped: &AtomicBool,
+    looker: &Mutex<Looker>,
+    told: &mpsc::Receiver<Moment>,
+    interval: Duration,
+) {
+    let mut due = clock::now() + interval;
+    let mut moments: Vec<Moment> = Vec::new();
+    let time = |moment: &Moment| match *moment {
+        Moment::Begin(at) | Moment::End(at) => at,
+    };
+    loop {
+        let next = moments.iter().map(time).fold(due, Instant::min);
+        match told.recv_timeout(next.saturating_duration_since(clock::now())) {
+            Ok(_) if stopped.load(Ordering::Acquire) => return,
+            Ok(moment) => {
+                // It is told ahead, so that this takes nothing from what is measured.
+                if matches!(moment, Moment::Begin(_)) {
+                    lock(looker).before_measuring();
+                }
+                moments.push(moment);
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        }
+        let now = clock::now();
+        let (come, later): (Vec<_>, Vec<_>) = moments.iter().partition(|one| time(one) <= now);
+        moments = later;
+        if !come.is_empty() {
+            lock(looker).look(Occasion::Moment);
+        }
+        if come.iter().any(|one| matches!(one, Moment::End(_))) {
+            lock(looker).after_measuring();
+        }
+        if due <= now {
+            lock(looker).look(Occasion::Grid);
+            // On a grid, so that looks do not drift; late ones are not made up for.
+            let behind = clock::now().saturating_duration_since(due).as_nanos();
+            due += interval * (behind / interval.as_nanos() + 1) as u32;
+        }
+    }
+}
+
+fn lock(looker: &Mutex<Looker>) -> MutexGuard<'_, Looker> {
+    looker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why there is a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occasion {
+    /// The interval is over.
+    Grid,
+    /// A phase begins or ends.
+    Asked,
+    /// Measuring begins or ends.
+    Moment,
+}
+
+struct Looker {
+    began: Instant,
+    interval: Duration,
+    nodes: Vec<Node>,
+    census: Census,
+    thorough: Pace,
+    /// `None` where the kernel does not tell of its sockets.
+    sockets: Option<Sockets>,
+    sockets_pace: Pace,
+    walk: Pace,
+    machine: Machine,
+    machine_series: Series,
+    /// What bakeoff has started besides the nodes.
+    helpers: Family,
+    /// All processes before what is measured now.
+    before: Option<Before>,
+    strangers: Vec<Strangers>,
+    turnover: Vec<Turnover>,
+    proportional: Pace,
+    last: Option<(Instant, Occasion)>,
+    cost: Duration,
+}
+
+/// What was known before measuring began.
+struct Before {
+    at: f64,
+    processes: Scan,
+    /// How many had joined each node, and were nobody's.
+    joined: Vec<u64>,
+    strangers: u64,
+    opened: Counts,
+}
+
+struct Node {
+    watched: Watched,
+    series: Series,
+}
+
+/// When something dear may be done again.
+struct Pace {
+    at_least: Duration,
+    last: Option<Instant>,
+    cost: Duration,
+}
+
+impl Pace {
+    fn new(at_least: Duration) -> Self {
+        Self { at_least, last: None, cost: Duration::ZERO }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        let pause = self.at_least.max(self.cost * SHARE);
+        self.last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
+    }
+
+    fn taken(&mut self, now: Instant, cpu_before: Duration) {
+        self.last = Some(now);
+        self.cost = clock::thread_cpu().saturating_sub(cpu_before);
+    }
+}
+
+impl Looker {
+    fn new(data: &Path, interval: Duration, began: Instant) -> Self {
+        Self {
+            began,
+            interval,
+            nodes: Vec::new(),
+            census: Census::default(),
+            thorough: Pace::new(THOROUGH),
+            sockets: Sockets::open(),
+            sockets_pace: Pace::new(THOROUGH),
+            walk: Pace::new(WALK),
+            machine: Machine::new(data),
+            machine_series: Series { name: MACHINE.to_owned(), ..Series::default() },
+            helpers: Family::new(ourselves(), Kinship::Descendants),
+            before: None,
+            strangers: Vec::new(),
+            turnover: Vec::new(),
+            proportional: Pace::new(PROPORTIONAL),
+            last: None,
+            cost: Duration::ZERO,
+        }
+    }
+
+    fn watch(&mut self, watched: Watched) {
+        let series = Series { name: watched.name.clone(), ..Series::default() };
+        self.nodes.push(Node { watched, series });
+    }
+
+    fn look(&mut self, occasion: Occasion) {
+        let cpu_before = clock::thread_cpu();
+        let now = clock::now();
+        // Rates over a small part of an interval would show the kernel's ticks: of two looks close
+        // to each other one on the grid gives way.
+        if let Some((last, why)) = self.last
+            && now.saturating_duration_since(last) < self.interval / 2
+        {
+            match (why, occasion) {
+                (_, Occasion::Grid) => return,
+                (Occasion::Grid, _) => self.forget(last),
+                (Occasion::Asked | Occasion::Moment, _) => {}
+            }
+        }
+        self.last = Some((now, occasion));
+        let at = self.at(now);
+        let asked = occasion == Occasion::Asked;
+        self.look_at_processes(at, now, asked);
+        if occasion != Occasion::Moment {
+            self.look_at_memory(now, asked);
+            self.look_at_sockets(now, asked);
+            self.look_at_directories(now, asked);
+        }
+        let mut row = self.machine.look();
+        row.push((Column::Helpers, self.helpers.cpu()));
+        push(&mut self.machine_series, at, row);
+        self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+    }
+
+    /// Rounded down, so that a look is never later than what comes after it.
+    fn at(&self, now: Instant) -> f64 {
+        (now.saturating_duration_since(self.began).as_secs_f64() * 1e4).floor() / 1e4
+    }
+
+    fn look_at_processes(&mut self, at: f64, now: Instant, asked: bool) {
+        let cpu_before = clock::thread_cpu();
+        let leaders = self.leaders();
+        let thoroughly = asked || self.thorough.is_due(now);
+        if thoroughly || self.census.is_outdated(&leaders) {
+            self.take_census(leaders);
+        }
+        for node in &mut self.nodes {
+            let Watched { family, group, throttled, .. } = &mut node.watched;
+            let mut row = family.look(thoroughly);
+            if let Some(group) = group {
+                let columns =
+                    [Column::CpuThrottled, Column::CpuPeriods, Column::CpuPeriodsThrottled];
+                let seen = group.throttled().into_iter().flatten();
+                let seen = seen.zip(throttled.iter_mut()).map(|(seen, of)| of.take(seen));
+                row.extend(columns.into_iter().zip(seen));
+                row.extend(group.memory().map(|bytes| (Column::CgroupMemory, bytes)));
+            }
+            push(&mut node.series, at, row);
+        }
+        if thoroughly {
+            self.thorough.taken(now, cpu_before);
+        }
+    }
+
+    fn leaders(&self) -> Vec<i32> {
+        let families = self.nodes.iter().map(|node| &node.watched.family);
+        let families = families.chain([&self.helpers]);
+        families.map(|family| family.pid.load(Ordering::Acquire)).collect()
+    }
+
+    fn take_census(&mut self, leaders: Vec<i32>) {
+        let families = self.nodes.iter_mut().map(|node| &mut node.watched.family);
+        let families = families.chain([&mut self.helpers]);
+        self.census.take(&mut families.collect::<Vec<_>>(), leaders);
+    }
+
+    /// Measuring is about to begin.
+    fn before_measuring(&mut self) {
+        let cpu_before = clock::thread_cpu();
+        self.take_census(self.leaders());
+        self.look_at_sockets(clock::now(), true);
+        let at = self.at(clock::now());
+        self.before = Some(Before {
+            at,
+            processes: Scan::take(at),
+            joined: self.nodes.iter().map(|node| node.watched.family.joined()).collect(),
+            strangers: self.census.strangers(),
+            opened: self.opened(),
+        });
+        self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+    }
+
+    /// Measuring has ended.
+    fn after_measuring(&mut self) {
+        let cpu_before = clock::thread_cpu();
+        let Some(before) = self.before.take() else { return };
+        self.take_census(self.leaders());
+        let census = &self.census;
+        let at = self.at(clock::now());
+        self.strangers.push(before.processes.since(at, |pid| census.is_ours(pid)));
+        self.look_at_sockets(clock::now(), true);
+        self.turnover.push(self.turnover(&before, at));
+        self.cost += clock::thread_cpu().saturating_sub(cpu_before);
+    }
+
+    /// All that has been seen, its columns settled.
+    fn observed(&self, interval: Duration, phases: Vec<Phase>) -> Observed {
+        Observed {
+            interval,
+            cost: self.cost,
+            phases,
+            nodes: self.nodes.iter().map(|node| settle(node.series.clone())).collect(),
+            machine: settle(self.machine_series.clone()),
+            busy_by: Some(self.machine.busy_by()),
+            strangers: self.strangers.clone(),
+            turnover: self.turnover.clone(),
+        }
+    }
+
+    fn opened(&self) -> Counts {
+        self.sockets.as_ref().map(|sockets| sockets.opened().clone()).unwrap_or_default()
+    }
+
+    /// What has begun since then, as far as it was seen.
+    fn turnover(&self, before: &Before, at: f64) -> Turnover {
+        let name = |place: usize| self.nodes.get(place).map(|node| node.series.name.clone());
+        let joined = self.nodes.iter().zip(&before.joined).filter_map(|(node, before)| {
+            let new = node.watched.family.joined() - before;
+            (new > 0).then(|| (node.series.name.clone(), new))
+        });
+        let opened = self.opened();
+        let connections = opened.to_owners.iter().filter_map(|(&(by, to), &count)| {
+            let had = before.opened.to_owners.get(&(by, to)).copied().unwrap_or(0);
+            let seen = count - had;
+            (seen > 0).then_some(Opened { by: by.and_then(name), to: name(to)?, seen })
+        });
+        Turnover {
+            from: before.at,
+            to: at,
+            processes: joined.collect(),
+            other_processes: self.census.strangers() - before.strangers,
+            connections: connections.collect(),
+            // Each has two ends.
+            other_connections: (opened.others - before.opened.others) / 2,
+        }
+    }
+
+    fn look_at_sockets(&mut self, now: Instant, asked: bool) {
+        if !asked && !self.sockets_pace.is_due(now) {
+            return;
+        }
+        let Some(sockets) = &mut self.sockets else { return };
+        let cpu_before = clock::thread_cpu();
+        let owner = |node: &Node| Owner {
+            ports: node.watched.ports.clone(),
+            pids: node.watched.family.pids(),
+        };
+        match sockets.look(&self.nodes.iter().map(owner).collect::<Vec<_>>()) {
+            Some(moved) => {
+                for (node, (sent, received)) in self.nodes.iter_mut().zip(moved) {
+                    set(&mut node.series, Column::SocketSent, sent as f64);
+                    set(&mut node.series, Column::SocketReceived, received as f64);
+                }
+            }
+            // Columns that stand still from here on would say that nothing was sent.
+            None => {
+                self.sockets = None;
+                for node in &mut self.nodes {
+                    node.series.columns.remove(&Column::SocketSent);
+                    node.series.columns.remove(&Column::SocketReceived);
+                }
+            }
+        }
+        self.sockets_pace.taken(now, cpu_before);
+    }
+
+    fn look_at_memory(&mut self, now: Instant, asked: bool) {
+        if !asked && !self.proportional.is_due(now) {
+            return;
+        }
+        let cpu_before = clock::thread_cpu();
+        for node in &mut self.nodes {
+            if node.watched.dir.is_none() && node.series.name == GENERATOR {
+                continue;
+            }
+            // One look that tells of a part only would be less than the truth.
+            if let Some(bytes) = node.watched.family.proportional() {
+                set(&mut node.series, Column::Proportional, bytes as f64);
+            }
+        }
+        self.proportional.taken(now, cpu_before);
+    }
+
+    fn look_at_directories(&mut self, now: Instant, asked: bool) {
+        if !asked && !self.walk.is_due(now) {
+            return;
+        }
+        let cpu_before = clock::thread_cpu();
+        for node in &mut self.nodes {
+            let Some(dir) = &node.watched.dir else { continue };
+            match disk_space(dir) {
+                Some(bytes) => set(&mut node.series, Column::DataDirectory, bytes as f64),
+                // Too many files: neither is it walked again nor are old figures kept.
+                None => {
+                    node.watched.dir = None;
+                    node.series.columns.remove(&Column::DataDirectory);
+                }
+            }
+        }
+        self.walk.taken(now, cpu_before);
+    }
+
+    /// Takes back the last look.
+    fn forget(&mut self, last: Instant) {
+        let at = self.at(last);
+        let all = self.nodes.iter_mut().map(|node| &mut node.series);
+        for series in all.chain([&mut self.machine_series]) {
+            if series.at.last() == Some(&at) {
+                series.at.pop();
+                for column in series.columns.values_mut() {
+                    column.pop();
+                }
+            }
+        }
+    }
+}
+
+/// Adds a look. What it does not see is no number until all looks are [settled](settle).
+fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {
+    series.at.push(at);
+    for column in series.columns.values_mut() {
+        column.push(f64::NAN);
+    }
+    row.into_iter().for_each(|(column, value)| set(series, column, value));
+}
+
+/// Sets what the last look found. A column that is new was the same before, as far as is known.
+fn set(series: &mut Series, column: Column, value: f64) {
+    let values = series.columns.entry(column).or_default();
+    if values.len() == series.at.len()
+        && let Some(last) = values.last_mut()
+    {
+        *last = value;
+    } else {
+        values.resize(series.at.len(), value);
+    }
+}
+
+/// Fills in what single looks did not see: a counter grew evenly from the look before to the look
+/// after, a gauge stood still.
+fn settle(mut series: Series) -> Series {
+    let at = &series.at;
+    for (column, values) in &mut series.columns {
+        let mut last: Option<usize> = None;
+        for place in 0..values.len() {
+            if values[place].is_nan() {
+                continue;
+            }
+            let before = last.unwrap_or(place);
+            let (from, grown) = (values[before], values[place] - values[before]);
+            for between in (before + 1)..place {
+                let share = (at[between] - at[before]) / (at[place] - at[before]).max(1e-9);
+                let share = if column.is_counter() { share } else { 0.0 };
+                values[between] = ((from + grown * share) * 1e4).round() / 1e4;
+            }
+            last = Some(place);
+        }
+        if let Some(last) = last {
+            let value = values[last];
+            values[last..].fill(value);
+        }
+    }
+    series
+}
+
+/// Bytes of disk space that the files below a directory take; `None` when they are too many.
+fn disk_space(dir: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+
+    let mut bytes = 0;
+    let mut files = 0;
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        // A server may remove what it has while we look.
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            files += 1;
+            if files > FILES_MAX {
+                return None;
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            bytes += metadata.blocks() * 512;
+            if metadata.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::study;
+    use tempfile::TempDir;
+
+    use super::super::tests::{launch, sh, wait_for};
+    use super::*;
+
+    fn newest(sampler: &Sampler, node: &str, column: Column) -> f64 {
+        let looker = lock(&sampler.looker);
+        let found = looker.nodes.iter().find(|one| one.series.name == node).unwrap();
+        let values = found.series.columns.get(&column);
+        values.and_then(|all| all.iter().rfind(|one| !one.is_nan()).copied()).unwrap_or(-1.0)
+    }
+
+    #[test]
+    fn what_single_looks_do_not_see_is_filled_in() {
+        let mut series = Series::default();
+        let looks = [
+            (0.0, Some(10.0), Some(5.0)),
+            (1.0, None, None),
+            (4.0, Some(50.0), Some(6.0)),
+            (5.0, None, None),
+        ];
+        for (at, sent, data) in looks {
+            push(&mut series, at, vec![(Column::Resident, at)]);
+            sent.into_iter().for_each(|value| set(&mut series, Column::SocketSent, value));
+            data.into_iter().for_each(|value| set(&mut series, Column::DataDirectory, value));
+        }
+        let settled = settle(series);
+        assert_eq!(settled.columns[&Column::SocketSent], [10.0, 20.0, 50.0, 50.0]);
+        assert_eq!(settled.columns[&Column::DataDirectory], [5.0, 5.0, 6.0, 6.0]);
+        assert_eq!(settled.columns[&Column::Resident], [0.0, 1.0, 4.0, 5.0]);
+    }
+
+    #[test]
+    fn cpu_of_a_node_and_its_child_is_seen_and_kept_over_a_restart() {
+        let dir = TempDir::new().unwrap();
+        // The child burns, in a session of its own; then all is quiet.
+        let script = "setsid sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 60' & \
+                      wait";
+        let process = launch(sh(&dir, script)).unwrap();
+        let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+        sampler.phase("burning");
+        sampler.watch([Watched::node(&process)]);
+        let newest = |column| newest(&sampler, "node-1", column);
+        let cpu = || newest(Column::CpuUser) + newest(Column::CpuSystem);
+        wait_for("cpu of the child", || cpu() > 0.04);
+        assert!(newest(Column::Resident) > 100_000.0 && newest(Column::Processes) >= 2.0);
+        assert!(newest(Column::OpenFiles) >= 3.0);
+        process.kill9();
+        wait_for("the end", || newest(Column::Processes) == 0.0);
+        let before = cpu();
+        assert!(before > 0.04);
+        process.restart().unwrap();
+        wait_for("cpu after the restart", || cpu() > before + 0.03);
+        sampler.phase("resting");
+        let observed = sampler.stop();
+
+        let looks = observed.machine.at.len();
+        let each = observed.cost / looks as u32;
+        assert!(each < Duration::from_millis(20), "a look took {each:?}");
+        let names = observed.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>();
+        assert_eq!(names, [GENERATOR, "node-1"]);
+        for series in observed.nodes.iter().chain([&observed.machine]) {
+            assert!(series.at.is_sorted_by(|a, b| a < b), "{:?}", series.at);
+            for (column, values) in &series.columns {
+                assert_eq!(values.len(), series.at.len(), "{column:?}");
+                let steady = !column.is_counter() || values.is_sorted();
+                assert!(steady, "a counter never goes back: {column:?} {values:?}");
+            }
+        }
+        let [ours, _] = &observed.nodes[..] else { unreachable!() };
+        assert!(ours.columns[&Column::Processes].iter().all(|&one| one == 1.0), "nodes are not us");
+        assert!(ours.columns[&Column::Threads].last() >= Some(&2.0));
+        assert!(ours.columns[&Column::SwitchesVoluntary].last() > Some(&0.0));
+        let [burning, resting] = &observed.phases[..] else { panic!("{:?}", observed.phases) };
+        assert!(burning.name == "burning" && burning.from < burning.to);
+        assert!(resting.from == burning.to && resting.to >= resting.from);
+        let near =
+            |time: f64| observed.machine.at.iter().any(|at| (0.0..0.5).contains(&(time - at)));
+        assert!(near(burning.from) && near(burning.to), "each phase begins after a look");
+    }
+
+    #[test]
+    fn a_threads_wait_for_a_cpu_is_seen() {
+        let dir = TempDir::new().unwrap();
+        // Two that burn on one CPU wait for it half of the time.
+        let burn = "while :; do :; done";
+        let mut spec = sh(&dir, &format!("sh -c '{burn}' & {burn}"));
+        spec.limits = Some(study::Limits { cpu: None, memory: None, cpus: vec![0] });
+        let process = launch(spec).unwrap();
+        let sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+        sampler.watch([Watched::node(&process)]);
+        if newest(&sampler, "node-1", Column::CpuWait) < 0.0 {
+            return; // a kernel that does not count it
+        }
+        wait_for("waiting", || newest(&sampler, "node-1", Column::CpuWait) > 0.2);
+    }
+
+    #[test]
+    fn the_disk_space_of_a_node_is_that_of_all_its_files() {
+        let dir = TempDir::new().unwrap();
+        let script = "mkdir -p a/b; head -c 300000 /dev/urandom > a/b/c; sync; echo; exec sleep 60";
+        let process = launch(sh(&dir, script)).unwrap();
+        let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
+        sampler.watch([Watched::node(&process)]);
+        wait_for("the file", || {
+            sampler.phase("again");
+            newest(&sampler, "node-1", Column::DataDirectory) >= 300_000.0
+        });
+        assert!(newest(&sampler, "node-1", Column::DataDirectory) < 400_000.0);
+    }
+
+    #[test]
+    fn a_look_on_the_grid_gives_way_to_one_that_was_asked_for() {
+        let dir = TempDir::new().unwrap();
+        let mut looker = Looker::new(dir.path(), Duration::from_secs(3600), clock::now());
+        looker.watch(Watched::ourselves());
+        looker.look(Occasion::Grid);
+        looker.look(Occasion::Grid);
+        assert_eq!(looker.machine_series.at.len(), 1, "too soon");
+        std::thread::sleep(Duration::from_millis(2));
+        let first = looker.machine_series.at[0];
+        looker.look(Occasion::Asked);
+        assert_eq!(looker.machine_series.at.len(), 1, "it took the first one's place");
+        assert!(looker.machine_series.at[0] > first);
+        std::thread::sleep(Duration::from_millis(2));
+        looker.look(Occasion::Asked);
+        assert_eq!(looker.machine_series.at.len(), 2, "what was asked for stays");
+        let rows = looker.nodes[0].series.columns.values().map(Vec::len);
+        assert!(rows.clone().count() > 5 && rows.clone().all(|rows| rows == 2));
+    }
+
+    #[test]
+    fn it_looks_when_measuring_begins_and_ends() {
+        let dir = TempDir::new().unwrap();
+        let began = clock::now();
+        let sampler = Sampler::start(dir.path(), Duration::from_secs(3600), began);
+        let (begin, end) = (Duration::from_millis(60), Duration::from_millis(90));
+        sampler.tell.send(Moment::Begin(began + begin)).unwrap();
+        sampler.tell.send(Moment::End(began + end)).unwrap();
+        wait_for("two looks", || lock(&sampler.looker).machine_series.at.len() >= 2);
+        let looks = sampler.stop().machine.at;
+        // Times of looks are rounded down.
+        let meant = |moment: Duration| looks.iter().any(|at| *at >= moment.as_secs_f64() - 1e-4);
+        assert!(looks.len() == 3 && meant(begin) && meant(end), "{looks:?}");
+    }
+
+    #[test]
+    fn throttled_time_goes_on_over_restarts() {
+        let mut throttled = Continued::default();
+        let seen = [0.0, 1.5, 2.0, 0.5, 3.0, 0.0].map(|seen| throttled.take(seen));
+        assert_eq!(seen, [0.0, 1.5, 2.0, 2.5, 5.0, 5.0]);
+    }
+
+    #[test]
+    fn what_is_dear_waits_for_its_share() {
+        let now = clock::now();
+        let mut pace = Pace::new(THOROUGH);
+        assert!(pace.is_due(now));
+        pace.taken(now, clock::thread_cpu());
+        pace.cost = Duration::from_micros(10);
+        assert!(!pace.is_due(now + Duration::from_millis(890)));
+        assert!(pace.is_due(now + Duration::from_millis(900)));
+        pace.cost = Duration::from_millis(10);
+        assert!(!pace.is_due(now + Duration::from_millis(3_990)), "10 ms each 4 s");
+        assert!(pace.is_due(now + Duration::from_secs(4)));
+    }
+}

@@ -1,0 +1,141 @@
+//! Finds TCP and UDP ports for servers.
+//!
+//! Only below the range that the kernel takes outgoing connections' ports from: a port in it may
+//! be taken by a client of ours between being found free and being listened on. What remains is a
+//! race against other listeners, so a port is tried by binding it, and each is given out once.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::ops::RangeInclusive;
+use std::sync::{Mutex, PoisonError};
+
+use rand::RngExt;
+
+use super::HostError;
+
+/// Yields free ports on 127.0.0.1.
+#[derive(Debug)]
+pub struct Allocator {
+    range: RangeInclusive<u16>,
+    next: u16,
+    /// Whether the user chose where to begin: a port in use is then an error, for a user who
+    /// opened ports in a firewall or reads logs by port must get those.
+    exact: bool,
+    /// Whether what is found is given out, or only looked at.
+    gives: bool,
+    tried: u32,
+}
+
+/// Low enough to be clear of most ephemeral ranges, high enough to be clear of most services.
+const LOWEST: u16 = 17_000;
+/// Fewer than this below the ephemeral range are not worth starting at random in.
+const ENOUGH: u16 = 1_000;
+
+/// Given out by this process, to whichever cluster.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+impl Allocator {
+    /// From `base_port` upwards when given, else from a random start.
+    pub fn new(base_port: Option<u16>) -> Self {
+        if let Some(base) = base_port {
+            return Self { range: base..=u16::MAX, next: base, exact: true, gives: true, tried: 0 };
+        }
+        let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+        let range = outside_ephemeral(text.as_deref().unwrap_or_default());
+        // Two bakeoffs side by side should not walk through the same ports.
+        let next = rand::rng().random_range(range.clone());
+        Self { range, next, exact: false, gives: true, tried: 0 }
+    }
+
+    /// Finds the ports that [`Self::new`] would, and leaves them free to be given out.
+    pub fn rehearsal(base_port: u16) -> Self {
+        Self { gives: false, ..Self::new(Some(base_port)) }
+    }
+
+    /// The next port that nobody listens on and that was not given out before.
+    pub fn take(&mut self) -> Result<u16, HostError> {
+        let size = u32::from(*self.range.end() - *self.range.start()) + 1;
+        while self.tried < size {
+            let port = self.next;
+            self.tried += 1;
+            self.next = if port == *self.range.end() { *self.range.start() } else { port + 1 };
+            if self.gives && !GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+                continue;
+            }
+            match try_bind(port) {
+                Ok(()) => return Ok(port),
+                Err(error) if self.exact => return Err(HostError::PortInUse { port, error }),
+                Err(_) => {}
+            }
+        }
+        Err(HostError::NoPort { range: self.range.clone() })
+    }
+}
+
+/// Both kinds: Consul's gossip, for one, speaks TCP and UDP on the same port.
+fn try_bind(port: u16) -> io::Result<()> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, port))?;
+    Ok(())
+}
+
+/// Where to look, given the text of `ip_local_port_range`, two numbers.
+fn outside_ephemeral(text: &str) -> RangeInclusive<u16> {
+    let mut bounds = text.split_whitespace().map(str::parse::<u16>);
+    let (low, high) = match (bounds.next(), bounds.next()) {
+        (Some(Ok(low)), Some(Ok(high))) if low <= high => (low, high),
+        _ => (32_768, 60_999),
+    };
+    if low >= LOWEST + ENOUGH {
+        LOWEST..=low - 1
+    } else if high <= u16::MAX - ENOUGH {
+        high.max(LOWEST) + 1..=u16::MAX
+    } else {
+        // It covers everything: no port is safe, and binding is all that there is.
+        LOWEST..=32_767
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_lie_outside_the_ephemeral_range() {
+        assert_eq!(outside_ephemeral("32768\t60999\n"), 17_000..=32_767);
+        assert_eq!(outside_ephemeral("10000 60000"), 60_001..=65_535);
+        assert_eq!(outside_ephemeral("1024 65535"), 17_000..=32_767);
+        assert_eq!(outside_ephemeral("nonsense"), 17_000..=32_767);
+        assert_eq!(outside_ephemeral("2000 9000"), 17_001..=65_535);
+    }
+
+    #[test]
+    fn no_port_is_given_out_twice() {
+        let mut seen = BTreeSet::new();
+        for _ in 0..5 {
+            let mut ports = Allocator::new(None);
+            for _ in 0..20 {
+                assert!(seen.insert(ports.take().unwrap()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_base_port_in_use_is_an_error_that_names_it() {
+        let held = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = held.local_addr().unwrap().port();
+        let error = Allocator::new(Some(port)).take().unwrap_err().to_string();
+        assert!(error.contains(&format!("port {port} ")), "{error}");
+        assert!(error.contains("--base-port"), "{error}");
+    }
+
+    #[test]
+    fn a_port_somebody_listens_on_is_passed_over() {
+        let mut ports = Allocator::new(None);
+        let first = ports.next;
+        if let Ok(_held) = TcpListener::bind(("127.0.0.1", first)) {
+            assert_ne!(ports.take().unwrap(), first);
+        }
+    }
+}

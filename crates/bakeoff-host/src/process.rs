@@ -1,0 +1,424 @@
+//! One running server: its signals, its end, its log.
+//!
+//! A server leads a process group of its own, and is stopped with all of its group and whatever
+//! descends from it: Java wrappers, shells and PostgreSQL fork. Its end is looked at without
+//! reaping it, since a process that was reaped gives its id, which names the group, away.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+
+use super::cgroup::Group;
+use super::error::LogTail;
+use super::{
+    Before, Confine, HostError, LimitsApplied, NodeSpec, before, launcher, listening, procfs, shim,
+    unprivileged,
+};
+
+/// A server that was launched. Dropping it kills it.
+pub struct Process {
+    spec: NodeSpec,
+    program: PathBuf,
+    log: PathBuf,
+    /// Where the log of this launch begins: an earlier trial may have left lines before it.
+    log_from: u64,
+    confine: Arc<dyn Confine>,
+    limits: Mutex<(LimitsApplied, Option<Group>)>,
+    /// The leader's id for the sampler, which outlives restarts; 0 when there is none.
+    pid: Arc<AtomicI32>,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// Started and not yet reaped: it may have ended by itself.
+    Started(Child),
+    /// Reaped, or never started.
+    Ended(Option<Exit>),
+}
+
+/// From which share of its time on it is worth a word that its CPU limit held a process back.
+const THROTTLED_MATTERS: f64 = 0.5;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What came of asking a process to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// How it ended.
+    pub exit: Exit,
+    /// Whether it had to be killed, for it did not end within the grace.
+    pub forced: bool,
+}
+
+impl Process {
+    pub(super) fn start(
+        spec: NodeSpec,
+        program: PathBuf,
+        log: PathBuf,
+        confine: Arc<dyn Confine>,
+    ) -> Result<Self, HostError> {
+        let process = Self {
+            spec,
+            program,
+            log_from: log.metadata().map_or(0, |file| file.len()),
+            log,
+            confine,
+            limits: Mutex::new((LimitsApplied::NotAsked, None)),
+            pid: Arc::default(),
+            state: Mutex::new(State::Ended(None)),
+        };
+        process.spawn()?;
+        Ok(process)
+    }
+
+    /// `etcd-1`.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// What has to run before it.
+    pub(super) fn before(&self) -> &[Before] {
+        &self.spec.before
+    }
+
+    /// The port for a purpose. Asking for one that the description lacks is a bug.
+    pub fn port(&self, purpose: &str) -> u16 {
+        self.spec.port(purpose)
+    }
+
+    /// All its ports, each with its purpose.
+    pub fn purposes(&self) -> impl Iterator<Item = (&str, u16)> {
+        self.spec.ports.iter().map(|(purpose, port)| (purpose.as_str(), *port))
+    }
+
+    /// All its ports.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        self.spec.ports.iter().map(|&(_, port)| port)
+    }
+
+    /// The files that it complains in, which need not be there: its output, and further ones.
+    pub fn logs(&self) -> impl Iterator<Item = PathBuf> {
+        let further = self.spec.logs.iter().map(|path| self.spec.dir.join(path));
+        std::iter::once(self.log.clone()).chain(further)
+    }
+
+    /// The CPUs that it is pinned to; none when it may run on all.
+    pub fn cpus(&self) -> &[u32] {
+        self.spec.limits.as_ref().map_or(&[], |limits| &limits.cpus)
+    }
+
+    /// The TCP addresses that it listens on, with all that descends from it; none where the kernel
+    /// does not tell.
+    pub fn listens_on(&self) -> Vec<SocketAddr> {
+        self.pid().map(listening::of).unwrap_or_default()
+    }
+
+    /// Its own directory.
+    pub fn dir(&self) -> &Path {
+        &self.spec.dir
+    }
+
+    /// The server's process id, which is its process group's too; `None` once it was reaped.
+    pub fn pid(&self) -> Option<i32> {
+        Some(self.pid.load(Ordering::Acquire)).filter(|&pid| pid != 0)
+    }
+
+    /// CPU time that the process itself has used, in steps of a clock tick; `None` once it was
+    /// reaped.
+    pub fn cpu_used(&self) -> Option<Duration> {
+        let stat = procfs::stat(self.pid()?)?;
+        let ticks = stat.own.ticks() as f64;
+        Some(Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64))
+    }
+
+    /// The process id as it is now and after every restart; 0 while there is none.
+    pub fn pid_cell(&self) -> Arc<AtomicI32> {
+        Arc::clone(&self.pid)
+    }
+
+    /// What became of the limits that were asked for.
+    pub fn limits(&self) -> LimitsApplied {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+
+    /// Its cgroup, which is made anew at the same place when it restarts.
+    pub(super) fn group(&self) -> Option<Group> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// What its limits have done to it since it was started, in words; `None` when that was
+    /// nothing that matters.
+    pub(super) fn held_by_limits(&self) -> Option<String> {
+        let (group, limits) = (self.group()?, self.spec.limits.as_ref()?);
+        if let Some(memory) = limits.memory.filter(|_| group.killed_for_memory()) {
+            return Some(format!("its limit of {memory} of memory is too low for it"));
+        }
+        let (cpu, share) = (limits.cpu?, group.share_throttled()?);
+        let held = || {
+            format!(
+                "it was throttled for {:.0} % of the time by its limit of {cpu} CPUs",
+                share * 100.0
+            )
+        };
+        (share >= THROTTLED_MATTERS).then(held)
+    }
+
+    /// Whether the server itself still runs.
+    pub fn is_alive(&self) -> bool {
+        self.exit().is_none()
+    }
+
+    /// How it ended; `None` while it runs.
+    pub fn exit(&self) -> Option<Exit> {
+        match &*self.state() {
+            State::Started(child) => peek(child),
+            State::Ended(exit) => *exit,
+        }
+    }
+
+    /// Kills it, its group and all that descends from it, and reaps it, now. It may have ended
+    /// before: then this clears away what it left.
+    pub fn kill9(&self) -> Exit {
+        let mut state = self.state();
+        let child = match &mut *state {
+            State::Started(child) => child,
+            State::Ended(exit) => return exit.expect("a process that never started is not kept"),
+        };
+        let exit = end(child);
+        *state = State::Ended(Some(exit));
+        let group = self.pid.swap(0, Ordering::AcqRel);
+        launcher::forget(group);
+        self.confine.release(&self.spec);
+        exit
+    }
+
+    /// Asks its group to end, waits, and kills what is left after `grace`.
+    #[cfg(test)]
+    pub fn terminate(&self, grace: Duration) -> Stopped {
+        self.ask_to_end();
+        self.finish_by(clock::now() + grace)
+    }
+
+    fn ask_to_end(&self) {
+        self.signal(self.spec.stop_signal.unwrap_or(Signal::TERM));
+    }
+
+    /// Sends its group a signal; nothing when it was reaped.
+    pub fn signal(&self, signal: Signal) {
+        // Under the lock, so that nobody reaps the leader, and frees the id, meanwhile.
+        let state = self.state();
+        if let (State::Started(_), Some(group)) = (&*state, self.pid().and_then(Pid::from_raw)) {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    /// Starts it again as it was described, in the directory as it is, after killing what may
+    /// still run. Its log goes on in the same file.
+    pub fn restart(&self) -> Result<(), HostError> {
+        self.kill9();
+        self.spawn()
+    }
+
+    /// Where its output goes.
+    #[cfg(test)]
+    pub fn log_path(&self) -> &Path {
+        &self.log
+    }
+
+    /// The last lines of its output since it was launched, fit to be shown.
+    pub fn log_tail(&self, lines: usize) -> LogTail {
+        LogTail::read(&self.log, self.log_from, lines)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish_by(&self, deadline: Instant) -> Stopped {
+        let mut pause = Duration::from_millis(1);
+        while self.is_alive() {
+            let left = deadline.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return Stopped { exit: self.kill9(), forced: true };
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+        Stopped { exit: self.kill9(), forced: false }
+    }
+
+    fn spawn(&self) -> Result<(), HostError> {
+        let spec = &self.spec;
+        let log_error = |e| HostError::io("write a log", &self.log, e);
+        let mut log = File::options().create(true).append(true).open(&self.log);
+        let log = log.as_mut().map_err(|e| log_error(std::io::Error::from(e.kind())))?;
+        let again = matches!(*self.state(), State::Ended(Some(_)));
+        if again || self.log_from > 0 {
+            let word = if again { "restarts" } else { "starts" };
+            let _ = writeln!(log, "--- bakeoff {word} `{}` ---", spec.name);
+        }
+        let confinement = self.confine.confine(spec);
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) =
+            (confinement.limits, confinement.group);
+
+        let started = match again {
+            true => Ok(()),
+            false => before::run(self, &confinement.enter, log),
+        };
+        let started =
+            started.and_then(|()| self.fork(&self.program, &spec.args, &confinement.enter, log));
+        let child = started.inspect_err(|_| self.confine.release(spec))?;
+        let pid = child.id() as i32;
+        *self.state() = State::Started(child);
+        self.pid.store(pid, Ordering::Release);
+        Ok(())
+    }
+
+    /// Starts a program with all that the node has, in a process group of its own. When this
+    /// returns, the program runs.
+    pub(super) fn fork(
+        &self,
+        program: &Path,
+        args: &[OsString],
+        enter: &[PathBuf],
+        log: &File,
+    ) -> Result<Child, HostError> {
+        let spec = &self.spec;
+        let launch_error = |problem: String| HostError::Launch {
+            node: spec.name.clone(),
+            program: program.to_owned(),
+            problem,
+        };
+        let log_error = |e| HostError::io("write a log", &self.log, e);
+        let mut command = launcher::ourselves();
+        command.args([shim::COMMAND, "--parent", &std::process::id().to_string()]);
+        let cpus = spec.limits.as_ref().map_or(&[][..], |limits| &limits.cpus);
+        if !cpus.is_empty() {
+            let cpus = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            command.args(["--cpus", &cpus]);
+        }
+        for file in enter {
+            command.arg("--enter").arg(file);
+        }
+        let unprivileged = unprivileged::prefix(spec.never_root).map_err(&launch_error)?;
+        command.arg("--").args(unprivileged).arg(program).args(args);
+        command.current_dir(&spec.dir).process_group(0).env_clear();
+        for name in ["PATH", "HOME"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        let (mark, marked) = launcher::mark();
+        command.env("LANG", "C").env("TMPDIR", spec.dir.join("tmp")).env(mark, marked);
+        command.envs(spec.env.iter().map(|(name, value)| (name, value)));
+        let (mut reason, report) = std::io::pipe().map_err(|e| launch_error(e.to_string()))?;
+        command.stdin(report);
+        command.stdout(log.try_clone().map_err(log_error)?);
+        command.stderr(Stdio::from(log.try_clone().map_err(log_error)?));
+
+        let unguarded = |e| launch_error(format!("nobody would stop it with bakeoff: {e}"));
+        launcher::guard().map_err(unguarded)?;
+        let mut child = launcher::spawn(command).map_err(|e| launch_error(e.to_string()))?;
+        let pid = child.id() as i32;
+        // Not reaped yet, so it is there to be read, whatever has become of it.
+        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
+        let mut problem = String::new();
+        match launcher::watch(pid, start_ticks) {
+            Ok(()) => drop(reason.read_to_string(&mut problem)),
+            Err(e) => problem = format!("nobody would stop it with bakeoff: {e}"),
+        }
+        if !problem.is_empty() {
+            end(&mut child);
+            launcher::forget(pid);
+            return Err(launch_error(problem));
+        }
+        Ok(child)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let started = matches!(*self.state(), State::Started(_));
+        if started {
+            self.kill9();
+        }
+    }
+}
+
+/// Asks all to end at once, so that the graces run side by side, and waits for each.
+pub fn terminate_all(processes: &[Process], grace: Duration) -> Vec<Stopped> {
+    processes.iter().for_each(Process::ask_to_end);
+    let deadline = clock::now() + grace;
+    processes.iter().map(|process| process.finish_by(deadline)).collect()
+}
+
+/// How a child ended, without reaping it.
+pub(super) fn peek(child: &Child) -> Option<Exit> {
+    let pid = Pid::from_raw(child.id() as i32)?;
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let status = rustix::process::waitid(WaitId::Pid(pid), how).ok()??;
+    Some(match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or(0)),
+    })
+}
+
+/// Kills a child, its group and its descendants, reaps it, and waits until they are gone.
+pub(super) fn end(child: &mut Child) -> Exit {
+    let group = child.id() as i32;
+    // Who descends from whom is known only as long as the parents live.
+    let family = procfs::family(group);
+    if let Some(pid) = Pid::from_raw(group) {
+        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    }
+    let others = family.iter().filter(|stat| stat.pid != group).collect::<Vec<_>>();
+    others.iter().for_each(|stat| procfs::kill(stat));
+    let exit = child.wait().map_or(Exit::Signal(Signal::KILL.as_raw()), Exit::from);
+    // The orphans' end is not ours to wait for but by looking. A killed process goes at once
+    // unless the kernel holds it, and then nothing that we could do would help.
+    let gone_by = clock::now() + Duration::from_secs(2);
+    let runs = |stat: &&&procfs::Stat| {
+        procfs::stat(stat.pid).is_some_and(|s| s.start_ticks == stat.start_ticks && s.lives())
+    };
+    while others.iter().find(runs).is_some() && clock::now() < gone_by {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    exit
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, signal) => Self::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "ended with exit code {code}"),
+            Self::Signal(signal) => match signal_hook::low_level::signal_name(*signal) {
+                Some(name) => write!(f, "was killed by {name}"),
+                None => write!(f, "was killed by signal {signal}"),
+            },
+        }
+    }
+}

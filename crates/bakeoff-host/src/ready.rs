@@ -1,0 +1,83 @@
+//! Waits until servers answer.
+//!
+//! What "ready" means is the system's to say (a leader, not a port that is open), so it passes a
+//! probe; how long to wait, how often to ask and what to say when it fails is the same for all.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+
+use super::error::LogTail;
+use super::{HostError, Process};
+
+/// What one look at a cluster found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// It can be loaded.
+    Ready,
+    /// Not yet; what was seen instead: `GET http://127.0.0.1:23790/health returned 503`.
+    NotYet(String),
+    /// Waiting does not help: what was seen, and what to try.
+    Never {
+        /// `` `vault-1` is sealed ``.
+        seen: String,
+        /// Without `hint: `.
+        hint: String,
+    },
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Asks `probe` until it says ready, and returns how long that took.
+///
+/// Fails at once when a process ends or the probe says that waiting does not help, and within a pause when `stop` is set. A probe must have a
+/// timeout of its own: while it runs, nothing else is looked at.
+pub fn await_ready(
+    processes: &[Process],
+    within: Duration,
+    stop: &AtomicBool,
+    mut probe: impl FnMut() -> Probe,
+) -> Result<Duration, HostError> {
+    let began = clock::now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        // In this order: a server that died may have left its port to one that answers for it.
+        let answer = probe();
+        if let Some((dead, exit)) = processes.iter().find_map(|p| Some((p, p.exit()?))) {
+            return Err(HostError::Died {
+                node: dead.name().to_owned(),
+                after: began.elapsed(),
+                exit,
+                limits: dead.held_by_limits(),
+                log: Box::new(dead.log_tail(LogTail::LINES)),
+            });
+        }
+        let seen = match answer {
+            Probe::Ready => return Ok(began.elapsed()),
+            Probe::NotYet(seen) => seen,
+            Probe::Never { seen, hint } => return Err(HostError::CannotServe { seen, hint }),
+        };
+        if stop.load(Ordering::Relaxed) {
+            let mut during = String::from("waiting for");
+            for (i, process) in processes.iter().enumerate() {
+                let _ = write!(during, "{} `{}`", if i == 0 { "" } else { "," }, process.name());
+            }
+            return Err(HostError::Interrupted { during });
+        }
+        let left = within.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Err(HostError::NotReady {
+                nodes: processes.iter().map(|p| p.name().to_owned()).collect(),
+                within,
+                seen,
+                limits: processes.iter().filter_map(|p| p.held_by_limits()).collect(),
+                logs: processes.iter().map(|p| p.log_tail(LogTail::LINES)).collect(),
+            });
+        }
+        std::thread::sleep(pause.min(left));
+        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+    }
+}

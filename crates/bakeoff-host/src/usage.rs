@@ -1,0 +1,169 @@
+//! What a node used between two times, summed up from what was sampled.
+//!
+//! Not here: sampling (`observe`).
+
+use bakeoff_core::observed::{Column, Observed, Series};
+use bakeoff_core::record::Usage;
+
+/// The shortest time that a share of CPU is computed over, in seconds; looks may come a little
+/// early. The kernel counts in ticks of commonly 10 ms, so that figures over less are coarse.
+const WINDOW: f64 = 0.95;
+/// A look that was asked for comes within this time, in seconds.
+const AT_ONCE: f64 = 0.05;
+
+/// Sums each node up over the measured windows, in seconds since the trial began, in order; over the
+/// whole load where nothing was measured, or where there are fewer than two looks in the windows. A
+/// node with fewer than two looks in the load has no summary: nothing can be said of it.
+///
+/// Its mean CPU is of the windows alone, since operations are counted in them alone: a server that
+/// hangs while the load drains must not look as if each operation had cost it less. The rest is from the
+/// first window's begin to the last one's end.
+pub fn of(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
+    let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
+    // The looks at a window's edges come a moment after them.
+    let look = |moment| next_look(&observed.machine.at, moment);
+    let measured = measured.map(|(from, to)| (look(from), look(to)));
+    let one = |node: &Series| {
+        let usage = measured.and_then(|(from, to)| of_node(node, from, to));
+        let usage = usage.or_else(|| of_node(node, load.0, load.1))?;
+        let mean = mean_percent(node, windows).unwrap_or(usage.cpu_mean_percent);
+        Some(Usage { cpu_mean_percent: mean, ..usage })
+    };
+    observed.nodes.iter().filter_map(one).collect()
+}
+
+/// The look that was meant for this moment: the first from it on, if it came at once.
+fn next_look(looks: &[f64], moment: f64) -> f64 {
+    let next = looks.get(looks.partition_point(|&at| at < moment));
+    next.copied().filter(|at| at - moment <= AT_ONCE).unwrap_or(moment)
+}
+
+/// The mean CPU within these times, in percent of one core; `None` where a time has no look before
+/// and after it, or where all are empty.
+pub fn mean_percent(node: &Series, windows: &[(f64, f64)]) -> Option<f64> {
+    let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
+    let grown = |column| node.growth_over(column, windows);
+    let cpu = grown(Column::CpuUser)? + grown(Column::CpuSystem)?;
+    (time > 0.0).then(|| 100.0 * cpu.max(0.0) / time)
+}
+
+fn of_node(node: &Series, from: f64, to: f64) -> Option<Usage> {
+    let growth = |column| node.growth(column, from, to);
+    let whole = |column| growth(column).map(|grown| grown.max(0.0).round() as u64);
+    let most = |column| node.most(column, from, to).map(|most| most.max(0.0) as u64);
+    let (mean, highest) = cpu_percent(node, from, to)?;
+    Some(Usage {
+        name: node.name.clone(),
+        cpu_mean_percent: mean,
+        cpu_max_percent: highest,
+        rss_max_bytes: most(Column::Resident)?,
+        pss_max_bytes: most(Column::Proportional),
+        processes_max: most(Column::Processes).unwrap_or(0),
+        written_bytes: whole(Column::DiskWritten).unwrap_or(0),
+        throttled_seconds: growth(Column::CpuThrottled),
+        periods: whole(Column::CpuPeriods),
+        periods_throttled: whole(Column::CpuPeriodsThrottled),
+        threads_max: most(Column::Threads)?,
+        open_files_max: most(Column::OpenFiles),
+        read_bytes: whole(Column::DiskRead),
+        sent_bytes: whole(Column::SocketSent),
+        received_bytes: whole(Column::SocketReceived),
+        data_bytes: most(Column::DataDirectory),
+    })
+}
+
+/// The mean, and the most within about a second, in percent of one core.
+fn cpu_percent(node: &Series, from: f64, to: f64) -> Option<(f64, f64)> {
+    let begin = node.at.partition_point(|&at| at <= from).saturating_sub(1);
+    let end = node.at.partition_point(|&at| at <= to);
+    let at = node.at.get(begin..end)?;
+    let column = |column| node.columns.get(&column)?.get(begin..end);
+    let (user, system) = (column(Column::CpuUser)?, column(Column::CpuSystem)?);
+    let cpu = user.iter().zip(system).map(|(user, system)| user + system).collect::<Vec<f64>>();
+    let percent = |a: usize, b: usize| 100.0 * (cpu[b] - cpu[a]).max(0.0) / (at[b] - at[a]);
+    let last = at.len().checked_sub(1).filter(|&last| at[last] > at[0])?;
+    let mean = percent(0, last);
+    let mut start = 0;
+    let mut highest: Option<f64> = None;
+    for end in 1..=last {
+        // The latest look that is a window or more before this one.
+        while at[end] - at[start + 1] >= WINDOW {
+            start += 1;
+        }
+        if at[end] - at[start] >= WINDOW {
+            highest = Some(percent(start, end).max(highest.unwrap_or(0.0)));
+        }
+    }
+    Some((mean, highest.unwrap_or(mean)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(looks: impl IntoIterator<Item = (f64, f64, f64)>) -> Series {
+        let mut node = Series { name: "n".into(), ..Series::default() };
+        for (at, cpu, resident) in looks {
+            node.at.push(at);
+            for (column, value) in [
+                (Column::CpuUser, cpu),
+                (Column::CpuSystem, 0.0),
+                (Column::Resident, resident),
+                (Column::Threads, 1.0),
+                (Column::DiskWritten, at * 1000.0),
+            ] {
+                node.columns.entry(column).or_default().push(value);
+            }
+        }
+        node
+    }
+
+    #[test]
+    fn the_most_cpu_is_over_a_second_however_fine_the_looks() {
+        // Half a core for 2 s, with a burst of 100 ms at two cores in the middle.
+        let mut cpu = 0.0;
+        let looks = (0..=20u32).map(|n| {
+            cpu += if n == 10 { 0.2 } else { 0.05 };
+            (f64::from(n) / 10.0, cpu, f64::from(n))
+        });
+        let usage = of_node(&node(looks), 0.0, 9.0).unwrap();
+        assert!((usage.cpu_max_percent - 65.0).abs() < 1e-6, "{usage:?}");
+        assert!((usage.cpu_mean_percent - 57.5).abs() < 1e-6, "{usage:?}");
+        assert_eq!((usage.rss_max_bytes, usage.read_bytes), (20, None));
+        assert_eq!((usage.written_bytes, usage.throttled_seconds), (2000, None));
+    }
+
+    #[test]
+    fn a_short_time_has_its_mean_for_its_most_and_a_single_look_has_nothing() {
+        let short = node([(0.0, 0.0, 1.0), (0.1, 0.05, 1.0)]);
+        assert!((of_node(&short, 0.0, 1.0).unwrap().cpu_max_percent - 50.0).abs() < 1e-6);
+        assert_eq!(of_node(&node([(0.0, 0.0, 1.0)]), 0.0, 1.0), None);
+        assert_eq!(of_node(&short, 0.1, 0.2), None, "its last look begins the time");
+        assert_eq!(of_node(&Series::default(), 0.0, 1.0), None);
+    }
+
+    #[test]
+    fn a_server_that_hangs_while_the_load_drains_has_not_used_less_for_each_operation() {
+        // One core from the second second to the twelfth, which are measured; then nothing until the
+        // last request has timed out, ten seconds later.
+        let cpu = |at: u32| f64::from(at.clamp(2, 12) - 2);
+        let node = node((0..=22u32).map(|at| (f64::from(at), cpu(at), 1.0)));
+        let machine = Series { at: node.at.clone(), ..Series::default() };
+        let observed = Observed { nodes: vec![node], machine, ..Observed::default() };
+        let load = (0.0, 22.0);
+        let mean = |windows: &[(f64, f64)]| of(&observed, windows, load)[0].cpu_mean_percent;
+        assert!((mean(&[]) - 45.45).abs() < 0.01, "over the whole load it is less");
+        assert!((mean(&[(2.0, 12.0)]) - 100.0).abs() < 1e-6);
+        assert!((mean(&[(1.5, 2.5), (11.5, 12.5)]) - 50.0).abs() < 1e-6, "edges between looks");
+    }
+
+    #[test]
+    fn only_what_was_used_between_the_times_counts() {
+        let usage =
+            of_node(&node((0..10).map(|n| (f64::from(n), f64::from(n * n), 1.0))), 2.0, 5.0);
+        let usage = usage.unwrap();
+        assert!((usage.cpu_mean_percent - 700.0).abs() < 1e-6, "{usage:?}"); // (25 − 4) / 3 s
+        assert!((usage.cpu_max_percent - 900.0).abs() < 1e-6, "{usage:?}");
+        assert_eq!(usage.written_bytes, 3000);
+    }
+}

@@ -1,0 +1,270 @@
+//! Release archives from a server on loopback: good ones, and every kind of bad one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::testing::{Answer, Site, machine, sha256, sha512, tar_gz, zip};
+use crate::tool::Watcher;
+
+const RELEASE: Release<'_> = Release {
+    url: "https://example.invalid/dl/v{version}/tool-{version}.tar.gz",
+    checksums: "https://example.invalid/dl/v{version}/SUMS",
+    algorithm: Algorithm::Sha256,
+    member: Member::File("tool-{version}/tool"),
+    versions: &["1.2.3"],
+};
+const ARCHIVE: &str = "/dl/v1.2.3/tool-1.2.3.tar.gz";
+const SUMS: &str = "/dl/v1.2.3/SUMS";
+const QUICK: Limits = Limits {
+    connect: Duration::from_millis(500),
+    silence: Duration::from_millis(500),
+    total: Duration::from_secs(20),
+    size_bytes: 1 << 20,
+};
+
+/// Fetches from the site; returns the file's text, or the error.
+fn fetch_from(
+    site: &Site,
+    release: Release<'_>,
+    stop: &AtomicBool,
+) -> Result<(Fetched, String), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let (scratch, tree) = (dir.path().join("scratch"), dir.path().join("tree"));
+    fs::create_dir(&scratch).unwrap();
+    fs::create_dir(&tree).unwrap();
+    let host = machine(dir.path(), Some(&site.url));
+    let mut watcher = Watcher { progress: &mut |_| {}, stop };
+    let mut job = Job {
+        system: "tool",
+        executable: Some("tool"),
+        wanted: None,
+        host: &host,
+        scratch: &scratch,
+        tree: &tree,
+        log: dir.path(),
+        watcher: &mut watcher,
+    };
+    let fetched = fetch(&mut job, release, QUICK).map_err(|e| e.to_string())?;
+    let text = fs::read_to_string(tree.join(&fetched.files[0])).unwrap();
+    Ok((fetched, text))
+}
+
+fn served(archive: Answer, sums: &str) -> Site {
+    Site::serving(vec![(ARCHIVE, archive), (SUMS, Answer::Body(sums.into()))])
+}
+
+fn refused(archive: Answer, sums: &str, release: Release<'_>) -> String {
+    fetch_from(&served(archive, sums), release, &AtomicBool::new(false)).unwrap_err()
+}
+
+fn good() -> Vec<u8> {
+    tar_gz(&[("./tool-1.2.3/README", "read"), ("./tool-1.2.3/tool", "the tool")])
+}
+
+fn sums_of(bytes: &[u8]) -> String {
+    format!("{}  other.tar.gz\n{} *tool-1.2.3.tar.gz\n", sha256(b"other"), sha256(bytes))
+}
+
+#[test]
+fn a_good_archive_is_proven_and_its_program_taken_out() {
+    let site = served(Answer::Body(good()), &sums_of(&good()));
+    let (fetched, text) = fetch_from(&site, RELEASE, &AtomicBool::new(false)).unwrap();
+    assert_eq!(text, "the tool");
+    assert_eq!(fetched.files, [Path::new("bin/tool")]);
+    assert_eq!(fetched.version, "1.2.3");
+    assert!(
+        fetched.source.contains(&sha256(&good())) && fetched.source.contains(&site.url),
+        "{}",
+        fetched.source
+    );
+}
+
+#[test]
+fn a_zip_will_do_as_well() {
+    let bytes = zip(&[("LICENSE", "x"), ("tool", "zipped")]);
+    let path = "/tool-1.2.3.zip";
+    let sums = format!("{}  tool-1.2.3.zip\n", sha256(&bytes));
+    let site = Site::serving(vec![(path, Answer::Body(bytes)), ("/S", Answer::Body(sums.into()))]);
+    let release = Release {
+        url: "https://example.invalid/tool-{version}.zip",
+        checksums: "https://example.invalid/S",
+        member: Member::File("tool"),
+        ..RELEASE
+    };
+    assert_eq!(fetch_from(&site, release, &AtomicBool::new(false)).unwrap().1, "zipped");
+}
+
+#[test]
+fn jars_come_out_sorted_and_those_of_other_folders_do_not() {
+    let bytes = tar_gz(&[
+        ("t/lib/b.jar", "b"),
+        ("t/lib/a.jar", "a"),
+        ("t/lib/x.txt", ""),
+        ("t/lib/c/c.jar", "c"),
+        ("d.jar", "d"),
+    ]);
+    let site =
+        served(Answer::Body(bytes.clone()), &format!("{}  tool-1.2.3.tar.gz", sha512(&bytes)));
+    let release =
+        Release { algorithm: Algorithm::Sha512, member: Member::Jars("t/lib"), ..RELEASE };
+    let (fetched, _) = fetch_from(&site, release, &AtomicBool::new(false)).unwrap();
+    assert_eq!(fetched.files, [Path::new("jars/a.jar"), Path::new("jars/b.jar")]);
+}
+
+#[test]
+fn a_wrong_checksum_is_refused() {
+    let error = refused(Answer::Body(good()), &sums_of(b"something else"), RELEASE);
+    assert!(error.contains("has checksum") && error.contains("as published"), "{error}");
+}
+
+#[test]
+fn an_archive_without_a_checksum_is_refused() {
+    for sums in ["", "nothing", "<html>", "abcd  tool-1.2.3.tar.gz\n"] {
+        let error = refused(Answer::Body(good()), sums, RELEASE);
+        assert!(error.contains("holds no checksum"), "{error}");
+    }
+}
+
+#[test]
+fn a_missing_archive_names_the_status() {
+    let site = Site::serving(vec![(SUMS, Answer::Body(sums_of(&good()).into()))]);
+    let error = fetch_from(&site, RELEASE, &AtomicBool::new(false)).unwrap_err();
+    assert!(error.contains(ARCHIVE) && error.contains("returned 404"), "{error}");
+}
+
+#[test]
+fn a_transfer_that_breaks_off_is_an_error() {
+    let error = refused(Answer::Torn(good()), &sums_of(&good()), RELEASE);
+    assert!(error.contains("broke off") || error.contains("ended after"), "{error}");
+}
+
+#[test]
+fn a_truncated_archive_with_a_matching_checksum_is_an_error_and_no_panic() {
+    for keep in [0, 1, 10, 40, good().len() - 9] {
+        let bytes = good()[..keep].to_vec();
+        let error = refused(Answer::Body(bytes.clone()), &sums_of(&bytes), RELEASE);
+        assert!(error.contains("cannot be") || error.contains("holds no"), "{keep}: {error}");
+    }
+    let whole = zip(&[("tool", "zipped")]);
+    let release = Release {
+        url: "https://x.invalid/dl/v{version}/t.zip",
+        member: Member::File("tool"),
+        ..RELEASE
+    };
+    let bytes = whole[..whole.len() / 2].to_vec();
+    let sums = format!("{}  t.zip", sha256(&bytes));
+    let site = Site::serving(vec![
+        ("/dl/v1.2.3/t.zip", Answer::Body(bytes)),
+        (SUMS, Answer::Body(sums.into())),
+    ]);
+    let error = fetch_from(&site, release, &AtomicBool::new(false)).unwrap_err();
+    assert!(error.contains("cannot be read"), "{error}");
+}
+
+#[test]
+fn an_archive_whose_paths_lead_out_of_it_is_refused_whole() {
+    for path in ["../../tool-1.2.3/tool", "/tool-1.2.3/tool", "tool-1.2.3/../tool"] {
+        let bytes = tar_gz(&[("tool-1.2.3/tool", "the tool"), (path, "evil")]);
+        let error = refused(Answer::Body(bytes.clone()), &sums_of(&bytes), RELEASE);
+        assert!(error.contains("leads out of it"), "{path}: {error}");
+    }
+}
+
+#[test]
+fn a_link_or_a_second_file_in_the_programs_place_is_refused() {
+    let mut tar =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Symlink);
+    header.set_size(0);
+    tar.append_link(&mut header, "tool-1.2.3/tool", "/bin/sh").unwrap();
+    let link = tar.into_inner().unwrap().finish().unwrap();
+    let error = refused(Answer::Body(link.clone()), &sums_of(&link), RELEASE);
+    assert!(error.contains("no plain file"), "{error}");
+    let twice = tar_gz(&[("tool-1.2.3/tool", "one"), ("tool-1.2.3/tool", "two")]);
+    let error = refused(Answer::Body(twice.clone()), &sums_of(&twice), RELEASE);
+    assert!(error.contains("cannot be unpacked"), "{error}");
+}
+
+#[test]
+fn a_server_that_says_nothing_costs_little() {
+    for answer in [Answer::Silent, Answer::Stuck(good())] {
+        // The test's own limit is the server's: it holds the connection for a minute.
+        let error = refused(answer, &sums_of(&good()), RELEASE);
+        assert!(error.contains("silence") || error.contains("timeout"), "{error}");
+    }
+}
+
+#[test]
+fn an_archive_that_is_too_large_is_refused_announced_or_not() {
+    let large = vec![0; (QUICK.size_bytes + 1) as usize];
+    for answer in [Answer::Body(large.clone()), Answer::Endless] {
+        let error = refused(answer, &sums_of(&large), RELEASE);
+        assert!(error.contains("allowed"), "{error}");
+    }
+}
+
+#[test]
+fn a_host_that_refuses_connections_is_named() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut sink = Vec::new();
+    let stop = AtomicBool::new(false);
+    let mut watcher = Watcher { progress: &mut |_| {}, stop: &stop };
+    let error = download(&format!("http://{closed}/x"), true, QUICK, &mut sink, &mut watcher)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains(&closed.to_string()) && error.contains("refused"), "{error}");
+}
+
+#[test]
+fn a_host_without_tls_cannot_play_one_with() {
+    let site = Site::serving(vec![("/x", Answer::Body(b"x".to_vec()))]);
+    let url = site.url.replacen("http:", "https:", 1) + "/x";
+    let stop = AtomicBool::new(false);
+    let mut watcher = Watcher { progress: &mut |_| {}, stop: &stop };
+    let mut sink = Vec::new();
+    let error = download(&url, true, QUICK, &mut sink, &mut watcher).unwrap_err().to_string();
+    assert!(error.contains(&url) && !error.contains("died"), "{error}");
+    assert!(sink.is_empty());
+}
+
+#[test]
+fn a_download_can_be_interrupted() {
+    let site = served(Answer::Silent, &sums_of(&good()));
+    let stop = AtomicBool::new(true);
+    stop.store(true, Ordering::Relaxed);
+    assert_eq!(fetch_from(&site, RELEASE, &stop).unwrap_err(), "interrupted");
+}
+
+#[test]
+fn published_checksums_are_read_in_the_forms_that_projects_use() {
+    let (sum, long) = (sha256(b"x"), sha512(b"x"));
+    let cases = [
+        (format!("{sum}  a.zip\n"), Algorithm::Sha256, Some(&sum)),
+        (format!("{sum} *./dist/a.zip\r\n"), Algorithm::Sha256, Some(&sum)),
+        (format!("{}\n", sum.to_uppercase()), Algorithm::Sha256, Some(&sum)),
+        (format!("{sum}  b.zip\n"), Algorithm::Sha256, None),
+        (format!("{sum}  a.zip\n"), Algorithm::Sha512, None),
+        (format!("{long}  a.zip"), Algorithm::Sha512, Some(&long)),
+        (format!("{}  a.zip", "é".repeat(32)), Algorithm::Sha256, None),
+    ];
+    for (list, algorithm, expected) in cases {
+        assert_eq!(published(&list, "a.zip", algorithm).as_ref(), expected, "{list}");
+    }
+    assert_eq!(mirrored("https://a.b/c/d", Some("http://127.0.0.1:1/")), "http://127.0.0.1:1/c/d");
+    assert_eq!(mirrored("https://a.b/c/d", None), "https://a.b/c/d");
+}
+
+#[test]
+fn a_processor_is_named_as_the_project_names_it() {
+    let cases = [
+        ("a_{version}_{arch}", "amd64", "a_1.2_amd64"),
+        ("a_{version}_{arch:x86_64}", "amd64", "a_1.2_x86_64"),
+        ("{arch:x64}/{arch:x86_64}-{arch}", "arm64", "arm64/arm64-arm64"),
+        ("a_{arch:x86_64", "amd64", "a_{arch:x86_64"),
+    ];
+    for (template, arch, expected) in cases {
+        assert_eq!(filled(template, "1.2", arch), expected);
+    }
+}

@@ -1,0 +1,381 @@
+//! The folder where fetched programs live, and the proof that they are still what was fetched.
+//!
+//! `CACHE/etcd/3.4.23-debian/` holds one program and, written last, a `manifest.json` with the
+//! SHA-256 of every file that matters. A program is put together in `CACHE/etcd/.work-…` and
+//! renamed into place, so that a folder with a manifest is whole. `CACHE/etcd/.lock` keeps two
+//! bakeoffs from fetching the same thing at once. `CACHE/logs/` keeps what the tools wrote.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use super::error::InstallError;
+use super::place;
+use super::tool::Watcher;
+
+/// The version of the manifest's form.
+const FORMAT: u32 = 1;
+const MANIFEST: &str = "manifest.json";
+const WORK_PREFIX: &str = ".work-";
+
+/// bakeoff's own folder for fetched programs.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// What a cached program is, and the proof of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    pub(super) format: u32,
+    pub(super) system: String,
+    pub(super) version: String,
+    pub(super) source: String,
+    /// The rung that it came from: `debian`, `go`, `maven`, `archive`, ….
+    pub(super) rung: String,
+    /// When it was built, where the program says so.
+    #[serde(default)]
+    pub(super) date: Option<String>,
+    /// The SHA-256 of what bakeoff itself put into the program.
+    #[serde(default)]
+    pub(super) own_part_sha256: Option<String>,
+    /// The executable and those beside it or, in class-path order, the jars.
+    pub(super) files: Vec<Held>,
+    /// The shared libraries that the executable is started with.
+    #[serde(default)]
+    pub(super) libraries: Vec<Held>,
+}
+
+/// One file of a cached program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Held {
+    /// Relative to the program's folder.
+    pub(super) path: PathBuf,
+    pub(super) sha256: String,
+    pub(super) size_bytes: u64,
+}
+
+/// A program in the cache.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) dir: PathBuf,
+    pub(super) manifest: Manifest,
+}
+
+/// How closely a cached program is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Its files are there and have their sizes.
+    Glance,
+    /// Their SHA-256 is computed anew.
+    Hash,
+}
+
+impl Cache {
+    /// The cache in the folder given.
+    #[cfg(test)]
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Cache { root: root.into() }
+    }
+
+    /// The user's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
+    ///
+    /// # Errors
+    /// When none of the three variables is set.
+    pub fn from_environment() -> Result<Self, InstallError> {
+        Self::from_variables(|name| std::env::var_os(name).map(PathBuf::from))
+            .ok_or(InstallError::NoCache)
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
+        place::cache(variable).map(|root| Cache { root })
+    }
+
+    /// The folder itself.
+    #[cfg(test)]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of one system.
+    pub(super) fn system_dir(&self, system: &str) -> PathBuf {
+        self.root.join(system)
+    }
+
+    /// Where the log of one source of one system is kept; an older one is forgotten.
+    pub(super) fn fresh_log(&self, system: &str, rung: &str) -> Result<PathBuf, InstallError> {
+        let dir = self.root.join("logs");
+        fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, e))?;
+        let log = dir.join(format!("{system}-{rung}.log"));
+        File::create(&log).map_err(|e| cannot("write", &log, e))?;
+        Ok(log)
+    }
+
+    /// All whole programs of a system, whatever their state; unreadable ones are left out.
+    pub(super) fn entries(&self, system: &str) -> Vec<Entry> {
+        let Ok(listing) = fs::read_dir(self.system_dir(system)) else { return Vec::new() };
+        let mut entries: Vec<Entry> = listing
+            .flatten()
+            .filter(|item| !item.file_name().as_encoded_bytes().starts_with(b"."))
+            .filter_map(|item| Entry::read(&item.path(), system))
+            .collect();
+        entries.sort_by(|a, b| a.dir.cmp(&b.dir));
+        entries
+    }
+
+    /// Takes the system's lock, waiting for another bakeoff that holds it and saying so.
+    pub(super) fn lock(
+        &self,
+        system: &str,
+        watcher: &mut Watcher<'_>,
+    ) -> Result<Locked, InstallError> {
+        let dir = self.system_dir(system);
+        fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, e))?;
+        let path = dir.join(".lock");
+        let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = open.map_err(|e| cannot("open", &path, e))?;
+        let mut said = false;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Locked { dir, _file: file }),
+                Err(TryLockError::Error(e)) => return Err(cannot("lock", &path, e)),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if watcher.stopped() {
+                return Err(InstallError::Interrupted);
+            }
+            if !said {
+                said = true;
+                watcher.say(&format!("another bakeoff is fetching {system}: waiting for it"));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// The right to change one system's folder in the cache; given up when dropped.
+pub(super) struct Locked {
+    dir: PathBuf,
+    _file: File,
+}
+
+impl Locked {
+    /// A new empty folder to work in, removed when dropped. What a killed bakeoff left is removed.
+    pub(super) fn work_dir(&self) -> Result<TempDir, InstallError> {
+        for item in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            if item.file_name().as_encoded_bytes().starts_with(WORK_PREFIX.as_bytes()) {
+                let _ = fs::remove_dir_all(item.path());
+            }
+        }
+        let made = tempfile::Builder::new().prefix(WORK_PREFIX).tempdir_in(&self.dir);
+        made.map_err(|e| cannot("make a folder in", &self.dir, e))
+    }
+
+    /// Writes the manifest into `tree` and moves it into place.
+    pub(super) fn keep(&self, tree: &Path, manifest: Manifest) -> Result<Entry, InstallError> {
+        let dir = self.dir.join(format!("{}-{}", manifest.version, manifest.rung));
+        let path = tree.join(MANIFEST);
+        let json = serde_json::to_string_pretty(&manifest).unwrap_or_default();
+        let write = || -> io::Result<()> {
+            fs::write(&path, json + "\n")?;
+            File::open(&path)?.sync_all()
+        };
+        write().map_err(|e| cannot("write", &path, e))?;
+        match fs::remove_dir_all(&dir) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(cannot("replace", &dir, e));
+            }
+            _ => {}
+        }
+        fs::rename(tree, &dir).map_err(|e| cannot("move a program to", &dir, e))?;
+        Ok(Entry { dir, manifest })
+    }
+}
+
+impl Entry {
+    fn read(dir: &Path, system: &str) -> Option<Entry> {
+        let text = fs::read_to_string(dir.join(MANIFEST)).ok()?;
+        let manifest: Manifest = serde_json::from_str(&text).ok()?;
+        let stays_inside =
+            |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_)));
+        let sound = manifest.format == FORMAT
+            && manifest.system == system
+            && !manifest.files.is_empty()
+            && manifest.held().all(|held| stays_inside(&held.path));
+        sound.then(|| Entry { dir: dir.to_owned(), manifest })
+    }
+
+    /// The program's files, absolute, in the manifest's order.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.manifest.files.iter().map(|held| self.dir.join(&held.path)).collect()
+    }
+
+    /// The folders of its shared libraries, absolute.
+    pub(super) fn library_path(&self) -> Vec<PathBuf> {
+        let libraries: Vec<_> = self.manifest.libraries.iter().map(|held| &held.path).collect();
+        folders_of(&self.dir, &libraries)
+    }
+
+    /// Whether the files are still what was fetched; else what is wrong.
+    pub(super) fn check(&self, look: Look) -> Result<(), String> {
+        for held in self.manifest.held() {
+            let path = self.dir.join(&held.path);
+            let size = fs::metadata(&path).map_err(|e| format!("`{}`: {e}", path.display()))?.len();
+            if size != held.size_bytes {
+                return Err(format!(
+                    "`{}` has {size} bytes, not {}",
+                    path.display(),
+                    held.size_bytes
+                ));
+            }
+            if look == Look::Hash {
+                let found = sha256_of(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
+                if found != held.sha256 {
+                    return Err(format!(
+                        "`{}` has SHA-256 {found}, not {}",
+                        path.display(),
+                        held.sha256
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folders of these files of a tree, each once.
+pub(super) fn folders_of(tree: &Path, files: &[impl AsRef<Path>]) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        files.iter().filter_map(|file| file.as_ref().parent()).map(|dir| tree.join(dir)).collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+impl Manifest {
+    /// All files that matter.
+    fn held(&self) -> impl Iterator<Item = &Held> {
+        self.files.iter().chain(&self.libraries)
+    }
+
+    /// A manifest of files in `tree`, hashed now.
+    pub(super) fn of(tree: &Path, files: &[PathBuf]) -> io::Result<Vec<Held>> {
+        let hold = |path: &PathBuf| {
+            let whole = tree.join(path);
+            Ok(Held {
+                path: path.clone(),
+                sha256: sha256_of(&whole)?,
+                size_bytes: fs::metadata(&whole)?.len(),
+            })
+        };
+        files.iter().map(hold).collect()
+    }
+
+    /// A manifest with the current form.
+    pub(super) fn new(system: &str, version: String, source: String, rung: &str) -> Self {
+        Manifest {
+            format: FORMAT,
+            system: system.to_owned(),
+            version,
+            source,
+            rung: rung.to_owned(),
+            date: None,
+            own_part_sha256: None,
+            files: Vec::new(),
+            libraries: Vec::new(),
+        }
+    }
+}
+
+/// The one hash that stands for a program: its executable's, or that of the sorted list of its
+/// jars, a `sha256  name` line each.
+pub(super) fn program_hash(files: &[(String, String)]) -> String {
+    if let [(_, only)] = files {
+        return only.clone();
+    }
+    let mut lines: Vec<String> =
+        files.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect();
+    lines.sort();
+    hex(&Sha256::digest(lines.concat().as_bytes()))
+}
+
+/// The SHA-256 of what bakeoff itself puts into a program, in hexadecimal.
+pub(super) fn own_part_sha256(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// The SHA-256 of a file, in hexadecimal.
+pub(super) fn sha256_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(hex(&hash.finalize()));
+        }
+        hash.update(&buffer[..n]);
+    }
+}
+
+/// Bytes in lower-case hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn cannot(doing: &'static str, path: &Path, error: io::Error) -> InstallError {
+    InstallError::Cache { path: path.to_owned(), doing, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn the_cache_is_where_the_environment_says() {
+        let cases = [
+            (&[("BAKEOFF_CACHE", "/b"), ("HOME", "/h")][..], Some("/b")),
+            (&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")], Some("/x/bakeoff")),
+            (&[("XDG_CACHE_HOME", "relative"), ("HOME", "/h")], Some("/h/.cache/bakeoff")),
+            (&[("BAKEOFF_CACHE", ""), ("HOME", "/h")], Some("/h/.cache/bakeoff")),
+            (&[], None),
+        ];
+        for (variables, expected) in cases {
+            let variables: HashMap<_, _> = variables.iter().copied().collect();
+            let cache = Cache::from_variables(|name| variables.get(name).map(PathBuf::from));
+            assert_eq!(cache.as_ref().map(Cache::root), expected.map(Path::new), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_that_points_out_of_its_folder_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let entry = dir.path().join("etcd/1-x");
+        fs::create_dir_all(&entry).unwrap();
+        let cache = Cache::at(dir.path());
+        let mut manifest = Manifest::new("etcd", "1.0.0".into(), "s".into(), "x");
+        for (path, seen) in [("bin/etcd", 1), ("../../etcd", 0), ("/bin/sh", 0)] {
+            manifest.files = vec![Held { path: path.into(), sha256: String::new(), size_bytes: 0 }];
+            fs::write(entry.join(MANIFEST), serde_json::to_string(&manifest).unwrap()).unwrap();
+            assert_eq!(cache.entries("etcd").len(), seen, "{path}");
+        }
+        for torn in ["", "{", "[]", "{\"format\": 99}"] {
+            fs::write(entry.join(MANIFEST), torn).unwrap();
+            assert!(cache.entries("etcd").is_empty());
+        }
+    }
+
+    #[test]
+    fn a_programs_hash_does_not_depend_on_the_order_of_its_jars() {
+        let (a, b) = (("a.jar".to_owned(), "11".to_owned()), ("b.jar".to_owned(), "22".to_owned()));
+        assert_eq!(program_hash(&[a.clone(), b.clone()]), program_hash(&[b.clone(), a.clone()]));
+        assert_eq!(program_hash(&[a]), "11");
+    }
+}

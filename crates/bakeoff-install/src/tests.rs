@@ -1,0 +1,595 @@
+//! The whole way on made-up machines: looking, climbing the ladder, keeping, and finding again.
+
+mod registries;
+
+use std::sync::Mutex;
+
+use super::find::{Search, describe_on};
+use super::testing::{Answer, Site, etcd_saying, machine, script, sha256, tar_gz};
+use super::*;
+use crate::testing::recipes::{consul, etcd, gcs_emulator, openbao, zookeeper};
+
+const ARCHIVE: Source = Source::Archive {
+    url: "https://example.invalid/{version}/etcd.tar.gz",
+    checksums: "https://example.invalid/{version}/SUMS",
+    algorithm: Algorithm::Sha256,
+    member: Member::File("etcd"),
+    versions: &["3.6.16", "3.5.33"],
+};
+const GO: Source = Source::GoModule {
+    module: "example.invalid/etcd",
+    package: "example.invalid/etcd",
+    versions: &["3.6.16"],
+    takes: "a second",
+};
+const RECIPE: Recipe = Recipe {
+    system: "etcd",
+    shape: Shape::Binary { executable: "etcd", version_args: &["--version"] },
+    sources: &[etcd::RECIPE.sources[0], ARCHIVE, GO],
+};
+
+/// A machine, its cache, and what it was told.
+struct World {
+    dir: tempfile::TempDir,
+    host: Host,
+    cache: Cache,
+    told: Mutex<Vec<String>>,
+    stop: AtomicBool,
+}
+
+impl World {
+    fn new(mirror: Option<&str>) -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        let host = machine(&bin, mirror);
+        let cache = Cache::at(dir.path().join("cache"));
+        World { dir, host, cache, told: Mutex::default(), stop: AtomicBool::new(false) }
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.dir.path().join("bin")
+    }
+
+    fn install(
+        &self,
+        recipe: &Recipe,
+        wanted: Option<&str>,
+        own: Option<&Path>,
+    ) -> Result<Installed, InstallError> {
+        let wanted = wanted.map(|wanted| wanted.parse().unwrap());
+        let mut progress = |line: &str| self.told.lock().unwrap().push(line.to_owned());
+        let mut watcher = Watcher { progress: &mut progress, stop: &self.stop };
+        install_on(&self.host, recipe, wanted.as_ref(), own, &self.cache, &mut watcher)
+    }
+
+    fn find(&self, wanted: Option<&str>) -> Option<Installed> {
+        let wanted = wanted.map(|wanted| wanted.parse().unwrap());
+        Search::new(&self.host, &RECIPE, wanted.as_ref(), &self.cache)
+            .unwrap()
+            .find(None, cache::Look::Hash)
+            .unwrap()
+    }
+
+    fn find_of(&self, recipe: &Recipe) -> Option<Installed> {
+        let search = Search::new(&self.host, recipe, None, &self.cache).unwrap();
+        search.find(None, cache::Look::Hash).unwrap()
+    }
+
+    fn told(&self) -> String {
+        self.told.lock().unwrap().join("\n")
+    }
+}
+
+/// A site with two versions of etcd.
+fn site() -> Site {
+    let new = tar_gz(&[("etcd", &etcd_saying("3.6.16"))]);
+    let old = tar_gz(&[("etcd", &etcd_saying("3.5.33"))]);
+    let sums = |bytes: &[u8]| Answer::Body(format!("{}  etcd.tar.gz\n", sha256(bytes)).into());
+    Site::serving(vec![
+        ("/3.6.16/SUMS", sums(&new)),
+        ("/3.5.33/SUMS", sums(&old)),
+        ("/3.6.16/etcd.tar.gz", Answer::Body(new.clone())),
+        ("/3.5.33/etcd.tar.gz", Answer::Body(old)),
+        // An archive that holds another version than its name says.
+        ("/3.4.1/SUMS", sums(&new)),
+        ("/3.4.1/etcd.tar.gz", Answer::Body(new)),
+    ])
+}
+
+fn binary(installed: &Installed) -> PathBuf {
+    match &installed.program {
+        Program::Binary(path) => path.clone(),
+        Program::Java { .. } | Program::Node { .. } => panic!("not a binary"),
+    }
+}
+
+#[test]
+fn a_program_is_fetched_once_and_then_found_in_the_cache() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    assert_eq!(world.find(None), None);
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    assert_eq!(fetched.version, "3.6.16");
+    assert!(
+        fetched.source.starts_with("release archive https://example.invalid/3.6.16/"),
+        "{}",
+        fetched.source
+    );
+    assert_eq!(fetched.sha256, sha256(etcd_saying("3.6.16").as_bytes()));
+    assert_eq!(fetched.date.as_deref(), Some("2024-10-17"), "as the archive dates the file");
+    assert!(
+        world.told().contains("passed over: this machine has no `apt-get`"),
+        "{}",
+        world.told()
+    );
+    let asked = site.asked();
+    assert_eq!(world.install(&RECIPE, Some("3.6"), None).unwrap(), fetched);
+    assert_eq!(world.find(None), Some(fetched));
+    assert_eq!(site.asked(), asked, "the cache was not used");
+    let left: Vec<_> = fs::read_dir(world.cache.root().join("etcd"))
+        .unwrap()
+        .flatten()
+        .map(|i| i.file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "more than the lock and the program is left: {left:?}");
+}
+
+#[test]
+fn each_version_asked_for_is_the_one_that_comes() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    assert_eq!(world.install(&RECIPE, Some("3.5"), None).unwrap().version, "3.5.33");
+    assert_eq!(world.install(&RECIPE, Some("3.6.16"), None).unwrap().version, "3.6.16");
+    assert_eq!(world.find(Some("3")).unwrap().version, "3.6.16");
+    assert_eq!(world.find(Some("3.5")).unwrap().version, "3.5.33");
+    assert_eq!(world.find(Some("3.4")), None);
+}
+
+#[test]
+fn an_archive_that_holds_another_version_is_refused() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let error = world.install(&RECIPE, Some("3.4.1"), None).unwrap_err().to_string();
+    assert!(error.contains("says that it is `3.6.16`, not `3.4.1`"), "{error}");
+    assert_eq!(world.find(Some("3.4.1")), None);
+}
+
+#[test]
+fn when_all_sources_fail_the_error_tells_what_each_said() {
+    let site = Site::serving(vec![]);
+    let world = World::new(Some(&site.url));
+    script(
+        &world.bin(),
+        "go",
+        "#!/bin/sh\nif [ $1 = version ]; then echo go version go1.2.3 x; else echo no network >&2; exit 7; fi\n",
+    );
+    let error = world.install(&RECIPE, Some("3.6"), None).unwrap_err().to_string();
+    let expected = [
+        "no source could deliver etcd `3.6`",
+        "Debian package etcd-server: passed over: this machine has no `apt-get`",
+        "/3.6.16/SUMS: returned 404",
+        "go mod init failed: exit code 7",
+        "    | no network",
+        "etcd-go.log (kept)",
+        "hint: put `etcd` on PATH, or name it with `program:`",
+    ];
+    for part in expected {
+        assert!(error.contains(part), "`{part}` is not in\n{error}");
+    }
+}
+
+#[test]
+fn a_changed_program_is_noticed_and_fetched_again() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    let swapped = etcd_saying("3.6.16").replace("echo", "ECHO");
+    for damage in [swapped.as_str(), "", "#!/bin/sh\nrm -rf /important\n"] {
+        fs::write(binary(&fetched), damage).unwrap();
+        assert_eq!(world.find(None), None);
+        assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
+        assert!(world.told().contains("is not what was fetched"), "{}", world.told());
+        assert_eq!(world.find(None), Some(fetched.clone()));
+    }
+    fs::remove_file(binary(&fetched)).unwrap();
+    assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
+    fs::write(binary(&fetched).with_file_name("../manifest.json"), "{torn").unwrap();
+    assert_eq!(world.install(&RECIPE, None, None).unwrap(), fetched);
+}
+
+#[test]
+fn a_listing_sees_a_program_that_is_gone_or_cut_short() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let fetched = world.install(&RECIPE, None, None).unwrap();
+    let describe = || describe_on(&world.host, &RECIPE, None, None, &world.cache);
+    assert!(matches!(describe(), Availability::Found(found) if found == fetched));
+    fs::write(binary(&fetched), "short").unwrap();
+    assert!(matches!(describe(), Availability::Missing { .. }));
+}
+
+#[test]
+fn without_a_version_a_study_runs_what_the_ladder_has_first_whatever_else_is_cached() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    world.install(&RECIPE, Some("3.5"), None).unwrap();
+    let held = world.cache.root().join("etcd/3.5.33-archive");
+    let from_go = world.cache.root().join("etcd/3.6.16-go");
+    fs::create_dir_all(from_go.join("bin")).unwrap();
+    fs::copy(held.join("bin/etcd"), from_go.join("bin/etcd")).unwrap();
+    let manifest = fs::read_to_string(held.join("manifest.json")).unwrap();
+    let manifest = manifest.replace("3.5.33", "3.6.16").replace("\"archive\"", "\"go\"");
+    fs::write(from_go.join("manifest.json"), manifest).unwrap();
+    assert_eq!(world.find(None).unwrap().version, "3.5.33");
+    assert_eq!(world.find(Some("3")).unwrap().version, "3.6.16");
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_named() {
+    let site = site();
+    let mut world = World::new(Some(&site.url));
+    let file = world.dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    world.cache = Cache::at(file.join("cache"));
+    let error = world.install(&RECIPE, None, None).unwrap_err().to_string();
+    assert!(error.contains("file/cache/etcd"), "{error}");
+    assert!(error.contains("hint: set BAKEOFF_CACHE"), "{error}");
+}
+
+#[test]
+fn two_bakeoffs_at_once_fetch_once() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| world.install(&RECIPE, None, None).unwrap());
+        let two = scope.spawn(|| world.install(&RECIPE, None, None).unwrap());
+        (one.join().unwrap(), two.join().unwrap())
+    });
+    assert_eq!(one, two);
+    assert_eq!(site.asked(), 2, "checksums and archive, once");
+}
+
+#[test]
+fn who_waits_for_another_bakeoff_says_so_and_can_be_interrupted() {
+    let world = World::new(None);
+    let mut nothing = |_: &str| {};
+    let held = world
+        .cache
+        .lock("etcd", &mut Watcher { progress: &mut nothing, stop: &world.stop })
+        .unwrap();
+    let waited = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| world.install(&RECIPE, None, None));
+        while !world.told().contains("another bakeoff is fetching etcd: waiting") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        world.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        waiting.join().unwrap()
+    });
+    drop(held);
+    assert!(matches!(waited, Err(InstallError::Interrupted)));
+}
+
+#[test]
+fn what_a_killed_bakeoff_left_is_cleared_away() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let left = world.cache.root().join("etcd/.work-left");
+    fs::create_dir_all(left.join("tree")).unwrap();
+    world.install(&RECIPE, None, None).unwrap();
+    assert!(!left.exists());
+}
+
+#[test]
+fn the_users_own_program_comes_first_and_must_be_what_was_asked_for() {
+    let world = World::new(None);
+    let own = script(world.dir.path(), "my-etcd", &etcd_saying("3.4.99"));
+    script(&world.bin(), "etcd", &etcd_saying("3.5.1"));
+    assert_eq!(world.install(&RECIPE, None, Some(&own)).unwrap().version, "3.4.99");
+    assert_eq!(
+        world.install(&RECIPE, Some("3.4"), Some(&own)).unwrap().source,
+        format!("program given: {}", own.display())
+    );
+    let silent = script(world.dir.path(), "silent", "#!/bin/sh\nexit 0\n");
+    let cases = [
+        (own, Some("3.6"), "says that it is version `3.4.99`, and `3.6` was asked for"),
+        (world.dir.path().join("absent"), None, "does not exist"),
+        (world.bin(), None, "is not an executable file"),
+        (silent, None, "names no version"),
+    ];
+    for (path, wanted, expected) in cases {
+        let error = world.install(&RECIPE, wanted, Some(&path)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_program_on_path_is_used_unless_another_version_was_asked_for() {
+    let site = site();
+    let world = World::new(Some(&site.url));
+    let on_path = script(&world.bin(), "etcd", &etcd_saying("3.5.1"));
+    let found = world.install(&RECIPE, None, None).unwrap();
+    assert_eq!((found.version.as_str(), binary(&found)), ("3.5.1", on_path));
+    assert_eq!(site.asked(), 0);
+    assert_eq!(world.install(&RECIPE, Some("3.6"), None).unwrap().version, "3.6.16");
+}
+
+#[test]
+fn a_go_program_without_a_number_of_its_own_is_believed_by_its_build_information() {
+    let world = World::new(None);
+    let go = r#"#!/bin/sh
+case $1 in
+version) if [ "$2" = -m ]; then printf '\tmod\texample.invalid/etcd\tv3.6.16\th1:sum=\n'; else echo go version go1.2.3 x; fi ;;
+build) while [ "$1" != -o ]; do shift; done; mkdir -p "$(dirname "$2")"; printf '#!/bin/sh\necho v3.6.16-dev\n' > "$2"; chmod +x "$2" ;;
+get) [ "$GOFLAGS" = '-mod=mod -buildvcs=false' ] && [ "$CGO_ENABLED" = 0 ] ;;
+esac
+"#;
+    let tools = std::env::var_os("PATH").unwrap();
+    script(
+        &world.bin(),
+        "go",
+        &go.replacen('\n', &format!("\nPATH={}\n", tools.to_string_lossy()), 1),
+    );
+    let built = world.install(&Recipe { sources: &[GO], ..RECIPE }, Some("3.6"), None).unwrap();
+    assert_eq!(built.version, "3.6.16");
+    assert_eq!(
+        built.source,
+        "Go module example.invalid/etcd v3.6.16 (h1:sum=), built with go1.2.3"
+    );
+    assert_eq!(world.find(Some("3.6")), Some(built));
+}
+
+/// A machine whose `go` knows one module, which cannot be built by itself.
+const GO_WITH_A_LIBRARY: &str = r#"#!/bin/sh
+case "$1 $2" in
+'version -m') printf '\tmod\twrapper\t(devel)\n\tdep\texample.invalid/etcd\tv3.6.16\th1:sum=\n' ;;
+version*) echo go version go1.2.3 x ;;
+list*) echo 2024-10-17 12:00:00 +0000 UTC ;;
+'mod download') [ "$4" = example.invalid/etcd@v3.6.16 ] && echo "{\"Dir\": \"$MODULE\"}" ;;
+'mod edit')
+  grep -q 'module example.invalid/etcd' go.mod && [ -w go.mod ] && [ -f go.sum ] || exit 9
+  if [ "$3" = -json ]; then
+    echo '{"Replace": [{"Old": {"Path": "example.invalid/api"}, "New": {"Path": "./api"}}]}'
+  else
+    shift 2; [ "$*" = '-module=wrapper -dropreplace=example.invalid/api -require=example.invalid/etcd@v3.6.16' ]
+  fi ;;
+build*)
+  case "$*" in *'-tags minimal .') ;; *) exit 8 ;; esac
+  while [ "$1" != -o ]; do shift; done; mkdir -p "$(dirname "$2")"; cp main.go "$2"; chmod +x "$2" ;;
+esac
+"#;
+
+#[test]
+fn a_go_library_is_built_with_a_main_of_ours_and_anew_when_that_changes() {
+    const OLD: &str = "#!/bin/sh\necho v3.6.16 old, built 2025-11-22\n";
+    const NEW: &str = "#!/bin/sh\necho v3.6.16 new\n";
+    const fn library(main: &'static str) -> Source {
+        let (module, tags) = ("example.invalid/etcd", "minimal");
+        Source::GoLibrary { module, main, tags, versions: &["3.6.16"], takes: "a second" }
+    }
+    let world = World::new(None);
+    let module = world.dir.path().join("module");
+    fs::create_dir(&module).unwrap();
+    fs::write(module.join("go.mod"), "module example.invalid/etcd\n").unwrap();
+    fs::write(module.join("go.sum"), "").unwrap();
+    fs::set_permissions(module.join("go.mod"), std::os::unix::fs::PermissionsExt::from_mode(0o444))
+        .unwrap();
+    let tools = std::env::var_os("PATH").unwrap();
+    let lines = format!("\nPATH={}\nMODULE={}\n", tools.to_string_lossy(), module.display());
+    script(&world.bin(), "go", &GO_WITH_A_LIBRARY.replacen('\n', &lines, 1));
+    let recipe = Recipe { sources: const { &[library(OLD)] }, ..RECIPE };
+    let built = world.install(&recipe, None, None).unwrap();
+    assert_eq!(
+        built.source,
+        "Go module example.invalid/etcd v3.6.16 (h1:sum=) with a main package of bakeoff's \
+         and the build tag minimal, built with go1.2.3"
+    );
+    assert_eq!(fs::read_to_string(binary(&built)).unwrap(), OLD);
+    assert_eq!(built.date.as_deref(), Some("2024-10-17"), "as the module's commit is dated");
+    assert_eq!(world.install(&recipe, Some("3.6"), None).unwrap(), built);
+    let recipe = Recipe { sources: const { &[library(NEW)] }, ..RECIPE };
+    let anew = world.install(&recipe, None, None).unwrap();
+    assert_eq!(fs::read_to_string(binary(&anew)).unwrap(), NEW);
+    assert_ne!(anew.sha256, built.sha256);
+}
+
+/// A machine whose package sources have one series of a server, with a library.
+const APT_CACHE: &str = r#"#!/bin/sh
+for last; do :; done
+case "$*" in
+*madison*server-15) echo ' server-15 | 15.2-0+deb12u1 | http://x.invalid bookworm/main amd64 Packages' ;;
+*madison*) ;;
+*show*) printf 'Package: server-15\nSection: database\nDepends: libone, gone | libtwo, perl\n\nPackage: libone\nSection: libs\n\nPackage: libtwo\nSection: libs\n\nPackage: perl\nSection: perl\n' ;;
+esac
+"#;
+const APT_GET: &str = r#"#!/bin/sh
+case "$*" in *download*)
+  while [ "$1" != download ]; do shift; done; shift
+  for package; do touch "${package%%=*}.deb"; done ;;
+esac
+"#;
+/// The server says its version only when it is started with its library.
+const DPKG: &str = r#"#!/bin/sh
+bin=$3/usr/lib/server/15/bin lib=$3/usr/lib/x86_64-linux-gnu
+case $2 in
+*server-15.deb)
+  mkdir -p $bin
+  printf '#!/bin/sh\nfor dir in $(echo $LD_LIBRARY_PATH | tr : " "); do [ -f $dir/libone.so.1 ] && echo server 15.2-0+deb12u1; done\n' > $bin/server
+  echo '#!/bin/sh' > $bin/tool; chmod +x $bin/server $bin/tool ;;
+*libone.deb) mkdir -p $lib; echo one > $lib/libone.so.1 ;;
+*libtwo.deb) mkdir -p $lib; echo two > $lib/libtwo.so.1 ;;
+*) exit 7 ;;
+esac
+"#;
+
+#[test]
+fn a_debian_server_comes_in_the_series_that_is_there_and_is_started_with_its_libraries() {
+    const SERVER: Recipe = Recipe {
+        system: "server",
+        shape: Shape::Binary { executable: "server", version_args: &[] },
+        sources: &[Source::Debian {
+            packages: &["server-{series}"],
+            files: &["usr/lib/server/{series}/bin/server", "usr/lib/server/{series}/bin/tool"],
+            series: &["17", "15"],
+            libraries: Libraries::Unpacked,
+        }],
+    };
+    let world = World::new(None);
+    let tools = std::env::var("PATH").unwrap();
+    for (name, text) in [("apt-cache", APT_CACHE), ("apt-get", APT_GET), ("dpkg", DPKG)] {
+        script(&world.bin(), name, &text.replacen('\n', &format!("\nPATH={tools}\n"), 1));
+    }
+    let fetched = world.install(&SERVER, None, None).unwrap();
+    assert!(world.told().contains("server-15 15.2-0+deb12u1 and 2 libraries"), "{}", world.told());
+    assert_eq!(fetched.version, "15.2");
+    assert_eq!(fetched.sha256, sha256(&fs::read(binary(&fetched)).unwrap()));
+    let tool = fetched.beside("tool").unwrap();
+    assert_eq!(tool.parent(), binary(&fetched).canonicalize().unwrap().parent());
+    assert_eq!(fetched.beside("absent"), None);
+    let [(name, folders)] = &fetched.env()[..] else { panic!("{:?}", fetched.env()) };
+    assert_eq!(name, "LD_LIBRARY_PATH");
+    let library = Path::new(folders).join("libtwo.so.1");
+    assert_eq!(fs::read_to_string(&library).unwrap(), "two\n", "not one folder: {folders}");
+    assert_eq!(world.install(&SERVER, Some("15"), None).unwrap(), fetched);
+    // A library that is not what was fetched is noticed like the program itself.
+    fs::write(&library, "TWO\n").unwrap();
+    assert_eq!(world.install(&SERVER, None, None).unwrap(), fetched);
+    assert!(world.told().contains("is not what was fetched"), "{}", world.told());
+    let error = world.install(&SERVER, Some("17"), None).unwrap_err().to_string();
+    assert!(error.contains("passed over: it has 15.2-0+deb12u1"), "{error}");
+    script(&world.bin(), "apt-cache", "#!/bin/sh\n");
+    let error = world.install(&SERVER, Some("16"), None).unwrap_err().to_string();
+    assert!(error.contains("Debian package server: passed over: this machine's package sources have no `server-17|15`"), "{error}");
+}
+
+#[test]
+fn openbao_is_its_release_archive_in_the_version_asked_for() {
+    let bao = |version: &str| {
+        format!("#!/bin/sh\necho \"OpenBao v{version} (0123abc), built 2026-02-03T04:05:06Z\"\n")
+    };
+    let processor = if cfg!(target_arch = "x86_64") { "x86_64" } else { "arm64" };
+    let mut answers = Vec::new();
+    for version in ["2.5.1", "2.4.4", "2.3.2"] {
+        let archive = tar_gz(&[("LICENSE", "text"), ("bao", &bao(version))]);
+        let name = format!("bao_{version}_Linux_{processor}.tar.gz");
+        let sums = format!("{}  other.tar.gz\n{}  {name}\n", "0".repeat(64), sha256(&archive));
+        let folder = format!("/openbao/openbao/releases/download/v{version}");
+        answers.push((format!("{folder}/checksums-linux.txt"), Answer::Body(sums.into())));
+        answers.push((format!("{folder}/{name}"), Answer::Body(archive)));
+    }
+    let site = Site::serving(answers.iter().map(|(path, a)| (path.as_str(), a.clone())).collect());
+    let world = World::new(Some(&site.url));
+    let install = |wanted| world.install(&openbao::RECIPE, wanted, None);
+    let newest = install(None).unwrap();
+    assert_eq!((newest.version.as_str(), newest.date.as_deref()), ("2.5.1", Some("2026-02-03")));
+    assert_eq!(install(Some("2.4")).unwrap().version, "2.4.4");
+    assert_eq!(install(Some("2.3.2")).unwrap().version, "2.3.2", "an exact one that nobody listed");
+    assert!(install(Some("2.2")).unwrap_err().to_string().contains("known: 2.5.1, 2.4.4"));
+    let error = install(Some("2.6.0")).unwrap_err().to_string();
+    assert!(error.contains("v2.6.0/checksums-linux.txt: returned 404"), "{error}");
+    assert!(error.contains("hint: put `bao` on PATH"), "{error}");
+}
+
+#[test]
+fn a_go_program_that_says_no_version_is_one_of_the_version_that_it_was_built_of() {
+    let world = World::new(None);
+    let own = "#!/bin/sh\nexit 1\nmod\tgithub.com/fsouza/fake-gcs-server\tv1.50.0\t\n";
+    let path = script(&world.bin(), "fake-gcs-server", own);
+    let recipe = &gcs_emulator::RECIPE;
+    assert_eq!(world.install(recipe, Some("1.50"), None).unwrap().version, "1.50.0");
+    assert!(world.install(recipe, Some("1.52.3"), None).is_err());
+    fs::write(&path, "#!/bin/sh\necho 1.50.0\n").unwrap();
+    let error = world.install(recipe, None, Some(&path)).unwrap_err().to_string();
+    assert!(error.contains("holds no build information with a version of github.com"), "{error}");
+}
+
+#[test]
+fn a_java_system_without_java_is_an_error_before_anything_is_fetched() {
+    let world = World::new(None);
+    let error = world.install(&zookeeper::RECIPE, None, None).unwrap_err();
+    assert!(matches!(error, InstallError::Java { needed: 11, .. }));
+    let text = error.to_string();
+    assert!(text.contains("no `java` on PATH") && text.contains("default-jre-headless"), "{text}");
+    assert!(!world.cache.root().exists());
+    let described = describe_on(&world.host, &zookeeper::RECIPE, None, None, &world.cache);
+    let Availability::Missing { remedy, .. } = described else { panic!("{described:?}") };
+    assert_eq!(remedy, "apt-get install default-jre-headless");
+}
+
+#[test]
+fn a_java_program_is_its_class_path() {
+    let world = World::new(None);
+    script(
+        &world.bin(),
+        "java",
+        "#!/bin/sh\nif [ $1 = -version ]; then echo 'openjdk version \"17.0.1\"' >&2; else echo Apache ZooKeeper, version 3.9.9, built on: 2024-10-17; fi\n",
+    );
+    let lib = world.dir.path().join("release/lib");
+    fs::create_dir_all(&lib).unwrap();
+    fs::write(lib.join("b.jar"), "b").unwrap();
+    fs::write(lib.join("a.jar"), "a").unwrap();
+    let own = world.install(&zookeeper::RECIPE, Some("3.9"), lib.parent()).unwrap();
+    let list = format!("{}  a.jar\n{}  b.jar\n", sha256(b"a"), sha256(b"b"));
+    let mut lines: Vec<&str> = list.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(own.sha256, sha256((lines.join("\n") + "\n").as_bytes()));
+    assert_eq!((own.version.as_str(), own.date.as_deref()), ("3.9.9", Some("2024-10-17")));
+    let command = own.command();
+    assert_eq!(command[1], "-cp");
+    assert_eq!(command[2], format!("{0}/a.jar:{0}/b.jar", lib.display()).as_str());
+}
+
+#[test]
+fn a_missing_program_comes_with_what_each_source_would_need() {
+    let world = World::new(None);
+    let wanted = "1.20.1".parse().unwrap();
+    let described = describe_on(&world.host, &consul::RECIPE, Some(&wanted), None, &world.cache);
+    let Availability::Missing { rungs, remedy, .. } = described else { panic!("{described:?}") };
+    assert_eq!(remedy, "bakeoff install consul@1.20.1");
+    let go = rungs.iter().find(|rung| rung.title.starts_with("Go module")).unwrap();
+    assert!(!go.possible && go.note.contains("no `go`"), "{go:?}");
+    script(&world.bin(), "consul", "#!/bin/sh\necho Consul v1.20.1\n");
+    let described = describe_on(&world.host, &consul::RECIPE, Some(&wanted), None, &world.cache);
+    assert!(matches!(described, Availability::Found(found) if found.version == "1.20.1"));
+}
+
+/// Uses the machine's package sources, where it has any; says what it skipped.
+#[test]
+fn a_small_debian_package_is_unpacked_without_root() {
+    let world = World { host: Host::from_environment(), ..World::new(None) };
+    let recipe = Recipe {
+        system: "pv",
+        shape: Shape::Binary { executable: "pv-of-no-path", version_args: &["--version"] },
+        sources: &[Source::Debian {
+            packages: &["pv"],
+            files: &["usr/bin/pv"],
+            series: &[],
+            libraries: Libraries::Named,
+        }],
+    };
+    match world.install(&recipe, None, None) {
+        Ok(pv) => {
+            assert!(pv.source.starts_with("Debian package pv "), "{pv:?}");
+            assert!(pv.date.as_ref().is_some_and(|date| date.starts_with("20")), "{pv:?}");
+        }
+        Err(error @ InstallError::NoSource { .. }) => {
+            // Only a machine without apt, or without its sources, may lack it.
+            let text = error.to_string();
+            let closed = [
+                "this machine has no `apt-get`",
+                "apt-get update failed",
+                "sources have no `pv`",
+                "apt-get download failed",
+            ];
+            assert!(closed.iter().any(|reason| text.contains(reason)), "{text}");
+            skipped(&format!("no Debian package could be fetched: {text}"));
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Tells whoever runs the tests what was not tested.
+fn skipped(reason: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}

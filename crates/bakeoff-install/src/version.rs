@@ -1,0 +1,249 @@
+//! Versions as users ask for them and as programs say them.
+//!
+//! `3.6` asks for the newest 3.6.x that is known; `3.6.16` asks for just that. A program is
+//! believed only when it has said its version itself.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A version that was asked for: `3.6`, `1.20.1`; a leading `v` is dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionRequest(String);
+
+/// The text is no version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotAVersion(String);
+
+impl fmt::Display for NotAVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a version\nhint: a version looks like `3.6` or `1.20.1`", self.0)
+    }
+}
+
+impl std::error::Error for NotAVersion {}
+
+impl FromStr for VersionRequest {
+    type Err = NotAVersion;
+
+    fn from_str(text: &str) -> Result<Self, NotAVersion> {
+        let bare = text.trim();
+        let bare = bare.strip_prefix('v').unwrap_or(bare);
+        // The version becomes part of paths, URLs and arguments, so little is let through.
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~');
+        let starts_well = bare.starts_with(|c: char| c.is_ascii_digit());
+        let ends_well = bare.ends_with(|c: char| c.is_ascii_alphanumeric());
+        if starts_well
+            && ends_well
+            && bare.chars().all(allowed)
+            && !bare.contains("..")
+            && bare.len() <= 64
+        {
+            Ok(VersionRequest(bare.to_owned()))
+        } else {
+            Err(NotAVersion(text.to_owned()))
+        }
+    }
+}
+
+impl fmt::Display for VersionRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl VersionRequest {
+    /// Whether the request names one version alone: three numbers, or any pre-release.
+    pub fn is_exact(&self) -> bool {
+        self.0.split('.').count() >= 3 || self.0.contains(['-', '+', '~'])
+    }
+
+    /// Whether `version` is one of those asked for.
+    pub fn matches(&self, version: &str) -> bool {
+        let version = version.strip_prefix('v').unwrap_or(version);
+        match version.strip_prefix(self.0.as_str()) {
+            Some("") => true,
+            Some(rest) => !self.is_exact() && rest.starts_with('.'),
+            None => false,
+        }
+    }
+
+    /// The version to get from a source that knows `versions` (the newest first) and may have
+    /// others: the newest that matches, or the request itself where it is exact.
+    pub(super) fn choose(wanted: Option<&Self>, versions: &[&str]) -> Result<String, String> {
+        let Some(wanted) = wanted else {
+            return versions
+                .first()
+                .map(|v| (*v).to_owned())
+                .ok_or_else(|| "it knows no version".to_owned());
+        };
+        if let Some(version) = versions.iter().find(|v| wanted.matches(v)) {
+            return Ok((*version).to_owned());
+        }
+        if wanted.is_exact() {
+            return Ok(wanted.0.clone());
+        }
+        Err(format!(
+            "no `{wanted}.x` is known to it (known: {}); an exact version can be asked for",
+            versions.join(", ")
+        ))
+    }
+}
+
+/// The first version in what a program printed: `etcd Version: 3.4.23` says `3.4.23`.
+pub(super) fn said_version(text: &str) -> Option<String> {
+    let words =
+        text.split(|c: char| c.is_whitespace() || matches!(c, '"' | ',' | '(' | ')' | ':' | '/'));
+    for word in words {
+        let bare = word.strip_prefix('v').unwrap_or(word).trim_end_matches(['.', ';']);
+        let mut parts = bare.split(['.', '-', '+', '~', '_']);
+        let numeric = |part: Option<&str>| {
+            part.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let dotted = bare
+            .find(|c: char| !c.is_ascii_digit())
+            .is_some_and(|at| bare.as_bytes().get(at) == Some(&b'.'));
+        if dotted && numeric(parts.next()) && numeric(parts.next()) {
+            // HAProxy of a distribution says the distribution's version.
+            let packaged = ["+deb", "ubuntu"].iter().any(|mark| bare.contains(mark));
+            let said = if packaged { upstream(bare) } else { bare };
+            return Some(released(said).to_owned());
+        }
+    }
+    None
+}
+
+/// What git calls the commit of a release, `2.6.0-0-g47aa4e01e`, is that release; other commits are
+/// none.
+fn released(said: &str) -> &str {
+    let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match said.split_once("-0-g") {
+        Some((release, hash)) if is_hash(hash) => release,
+        _ => said,
+    }
+}
+
+/// The first date (`2024-10-29`) in what a program printed: when it says that it was built.
+pub(super) fn said_date(text: &str) -> Option<String> {
+    let shape = |w: &[u8]| {
+        w.len() == 10
+            && w.iter()
+                .enumerate()
+                .all(|(i, b)| if i == 4 || i == 7 { *b == b'-' } else { b.is_ascii_digit() })
+    };
+    // A build without a date of its own says 1970.
+    let found = text.as_bytes().windows(10).find(|w| shape(w) && !w.starts_with(b"1970"))?;
+    String::from_utf8(found.to_vec()).ok()
+}
+
+/// The upstream part of a Debian version: `1:3.4.23+dfsg-4+b4` is `3.4.23`.
+pub(super) fn upstream(debian: &str) -> &str {
+    let without_epoch = debian.split_once(':').map_or(debian, |(_, rest)| rest);
+    let end = without_epoch.rfind('-').unwrap_or(without_epoch.len());
+    let upstream = &without_epoch[..end];
+    let cut = ["+dfsg", "+ds", "~dfsg", "~ds", "+really"]
+        .iter()
+        .filter_map(|mark| upstream.find(mark))
+        .min();
+    &upstream[..cut.unwrap_or(upstream.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wants(request: &str) -> VersionRequest {
+        request.parse().unwrap()
+    }
+
+    #[test]
+    fn a_short_request_matches_every_version_below_it_and_an_exact_one_only_itself() {
+        let cases = [
+            ("3.6", "3.6.16", true),
+            ("3.6", "3.6", true),
+            ("3.6", "v3.6.0", true),
+            ("3.6", "3.60.1", false),
+            ("3", "3.6.16", true),
+            ("3", "30.1", false),
+            ("3.6.1", "3.6.16", false),
+            ("3.6.1", "3.6.1", true),
+            ("3.6.1", "3.6.1.1", false),
+            ("v1.20.1", "1.20.1", true),
+            ("1.20.1", "1.20.1-dev", false),
+            ("1.20", "1.20-rc1", false),
+            ("3.6.0-rc.1", "3.6.0-rc.1", true),
+        ];
+        for (request, version, expected) in cases {
+            assert_eq!(wants(request).matches(version), expected, "{request} against {version}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused() {
+        for text in ["", "v", "latest", "../3", "3..6", "3.6 ", "3.6/..", "3.6.", "-3", "3.6;rm"] {
+            let parsed = text.parse::<VersionRequest>();
+            assert_eq!(parsed.is_ok(), text == "3.6 ", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_newest_known_match_is_chosen_and_an_unknown_exact_version_is_tried() {
+        let known = ["3.7.3", "3.6.16", "3.6.8", "3.5.33"];
+        let choose = |request: &str| VersionRequest::choose(Some(&wants(request)), &known);
+        assert_eq!(choose("3.6").unwrap(), "3.6.16");
+        assert_eq!(choose("3").unwrap(), "3.7.3");
+        assert_eq!(choose("3.6.5").unwrap(), "3.6.5");
+        assert!(choose("3.4").unwrap_err().contains("3.5.33"));
+        assert_eq!(VersionRequest::choose(None, &known).unwrap(), "3.7.3");
+        assert!(VersionRequest::choose(None, &[]).is_err());
+    }
+
+    #[test]
+    fn a_version_is_found_in_what_real_programs_print() {
+        let cases = [
+            ("etcd Version: 3.4.23\nGit SHA: Not provided\nGo Version: go1.19.8\n", Some("3.4.23")),
+            (
+                "Consul v1.20.1\nRevision 920cc7c6\nBuild Date 2024-10-29T19:04:05Z\n",
+                Some("1.20.1"),
+            ),
+            ("Apache ZooKeeper, version 3.8.0 , built on: 2023-10-30 09:21 UTC\n", Some("3.8.0")),
+            ("openjdk version \"17.0.15\" 2025-04-15\n", Some("17.0.15")),
+            ("java version \"1.8.0_402\"\n", Some("1.8.0_402")),
+            ("x 3.6.0-rc.1.\n", Some("3.6.0-rc.1")),
+            (
+                "HAProxy version 2.6.12-1+deb12u4 2025/10/02 - https://haproxy.org/\n",
+                Some("2.6.12"),
+            ),
+            ("HAProxy version 2.8.5-1ubuntu3.4 2025/10/02\n", Some("2.8.5")),
+            ("postgres (PostgreSQL) 15.20 (Debian 15.20-0+deb12u1)\n", Some("15.20")),
+            ("Vault v1.21.0 (818ca8b3), built 2025-10-21T14:00:00Z\n", Some("1.21.0")),
+            ("Tarantool 2.6.0-0-g47aa4e01e\nTarget: Linux-x86_64\n", Some("2.6.0")),
+            ("Tarantool 2.6.0-14-g47aa4e01e\n", Some("2.6.0-14-g47aa4e01e")),
+            ("x 2.6.0-0-git\n", Some("2.6.0-0-git")),
+            ("no number", None),
+            ("Git SHA: 12ab", None),
+            ("", None),
+            ("\u{fffd}v.1 1. .2", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(said_version(text).as_deref(), expected, "{text:?}");
+        }
+        assert_eq!(said_date(cases[1].0).as_deref(), Some("2024-10-29"));
+        assert_eq!(said_date("Build Date 1970-01-01T00:00:01Z"), None);
+        assert_eq!(said_date("1234567890 é 20-10-2024"), None);
+    }
+
+    #[test]
+    fn a_debian_version_loses_epoch_revision_and_repacking_mark() {
+        let cases = [
+            ("3.4.23-4+b4", "3.4.23"),
+            ("3.4.23+dfsg-4", "3.4.23"),
+            ("3.8.0-11+deb12u2", "3.8.0"),
+            ("1:4.1.48-7+deb12u2", "4.1.48"),
+            ("5:7.0.15-1~deb12u1", "7.0.15"),
+            ("2.6", "2.6"),
+        ];
+        for (debian, expected) in cases {
+            assert_eq!(upstream(debian), expected);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Conditions on what changed from one run to another: `throughput < -5%`, `create/steady etcd: p99 >
+//! +10%`.
+//!
+//! A condition is met only when that is proven: when the whole interval of the change is beyond the
+//! limit. It is not met when the whole interval is on the other side. Else nobody can tell.
+//!
+//! Not here: conditions on the figures of one load (`condition`), and the exit code.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use bakeoff_core::condition::{Misread, split, trimmed};
+use bakeoff_core::stats::gate::{self, Lies};
+use bakeoff_core::stats::judge::Scale;
+use bakeoff_core::units::{self, count_text, figure_text, plural};
+
+use super::super::figures::{Point, Quantity};
+use super::{Compared, scale};
+
+const METRICS: &str = "the figures are throughput; p50, p90, p95, p99, p99.9, mean and max, each \
+                       also as `service p99`; errors, cpu, memory";
+
+/// A limit on the change of one figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailIf {
+    /// As it was given; the others' ranges are of it.
+    raw: String,
+    text: String,
+    place: Named,
+    system: Named,
+    quantity: Quantity,
+    below: bool,
+    /// A part of the base's figure; of all operations for errors.
+    limit: f64,
+}
+
+/// What came of a condition. The texts name where, and what was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is proven, here.
+    Proven(Vec<String>),
+    /// It is proven nowhere, and here nobody can tell.
+    CannotTell(Vec<String>),
+    /// It is proven that it does not hold.
+    HoldsNot,
+}
+
+impl fmt::Display for FailIf {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.text)
+    }
+}
+
+impl FromStr for FailIf {
+    type Err = Misread;
+
+    fn from_str(text: &str) -> Result<Self, Misread> {
+        let misread = |place, what| Misread::at(text, place, what);
+        let what = "a condition compares a change with a limit: `throughput < -5%`";
+        let [left, symbol, right] = split(text, what)?;
+        let below = match &text[symbol.clone()] {
+            "<" => true,
+            ">" => false,
+            other => {
+                let what =
+                    format!("`{}` compares no changes; write `<` or `>`", units::shown(other));
+                return Err(misread(symbol, what));
+            }
+        };
+        let (place, system, figure) =
+            about(text, left.end).map_err(|(place, what)| misread(place, what))?;
+        let quantity =
+            quantity(&text[figure.clone()]).map_err(|what| misread(figure.clone(), what))?;
+        let limit = percent(&text[right.clone()]).map_err(|what| misread(right, what))?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        Ok(Self {
+            raw: text.to_owned(),
+            text: words.join(" "),
+            place,
+            system,
+            quantity,
+            below,
+            limit,
+        })
+    }
+}
+
+type Named = Option<(String, Range<usize>)>;
+/// A place, a system, and where the figure stands.
+type About = (Named, Named, Range<usize>);
+
+/// What stands before the comparison, up to byte `end`: where, of whom, and the figure's place.
+fn about(text: &str, end: usize) -> Result<About, (Range<usize>, String)> {
+    let left = &text[..end];
+    let mut from = left.len() - left.trim_start().len();
+    let mut place = None;
+    let first = left[from..].split_whitespace().next().unwrap_or_default();
+    if first.contains('/') {
+        place = Some((first.to_owned(), from..from + first.len()));
+        from += first.len();
+    }
+    let mut system = None;
+    if let Some(colon) = left[from..].find(':') {
+        let range = trimmed(text, from..from + colon);
+        let name = text[range.clone()].to_owned();
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            let what = "before the colon stands the name of one system".to_owned();
+            return Err((range, what));
+        }
+        system = Some((name, range));
+        from += colon + 1;
+    }
+    Ok((place, system, from..end))
+}
+
+fn quantity(text: &str) -> Result<Quantity, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let point = |name: &str| {
+        Some(match name {
+            "p10" => Point::P10,
+            "p25" => Point::P25,
+            "p50" => Point::P50,
+            "p75" => Point::P75,
+            "p90" => Point::P90,
+            "p95" => Point::P95,
+            "p99" => Point::P99,
+            "p99.9" | "p999" => Point::P999,
+            "mean" => Point::Mean,
+            "max" => Point::Slowest,
+            _ => return None,
+        })
+    };
+    let found = match words[..] {
+        [] => return Err(format!("no figure stands before the comparison; {METRICS}")),
+        ["throughput" | "rate"] => Some(Quantity::ThroughputMean),
+        ["errors"] => Some(Quantity::ErrorShare),
+        ["cpu"] => Some(Quantity::CpuPerOperation),
+        ["memory"] => Some(Quantity::MemorySum),
+        [name] | ["response", name] => point(name).map(Quantity::Response),
+        ["service", name] => point(name).map(Quantity::Service),
+        _ => None,
+    };
+    found.ok_or_else(|| format!("`{}` is no figure; {METRICS}", units::shown(text.trim())))
+}
+
+/// `-5%` as -0.05.
+fn percent(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("no limit stands behind the comparison: write `-5%` or `+10%`".to_owned());
+    }
+    let plain = |number: &str| {
+        let digits = number.trim_start_matches(['+', '-', '\u{2212}']);
+        digits.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    let number = text.strip_suffix('%').map(|number| number.trim_end().replace('\u{2212}', "-"));
+    let number = number.filter(|number| plain(number)).and_then(|number| number.parse().ok());
+    number.map(|percent: f64| percent / 100.0).ok_or_else(|| {
+        let hint = "a change is a part of the base run's figure: write `-5%` or `+10%`";
+        format!("`{}` is no change; {hint}", units::shown(text))
+    })
+}
+
+impl FailIf {
+    /// Whether this figure is worse at this place at all: what a gate asks where nothing is given.
+    pub(super) fn worse(place: &str, quantity: Quantity) -> Self {
+        let below = matches!(quantity, Quantity::HighestRate | Quantity::ThroughputMean);
+        let (figure, what) = (quantity.label(), if below { "lower" } else { "higher" });
+        let text = format!("{place}: {figure} is {what}");
+        let place = Some((place.to_owned(), 0..0));
+        Self { raw: text.clone(), text, place, system: None, quantity, below, limit: 0.0 }
+    }
+
+    pub(crate) fn quantity(&self) -> Quantity {
+        self.quantity
+    }
+
+    /// Whether it speaks of this system there.
+    pub(crate) fn is_about(&self, place: &str, system: &str) -> bool {
+        let is = |named: &Named, name: &str| named.as_ref().is_none_or(|(one, _)| one == name);
+        is(&self.place, place) && is(&self.system, system)
+    }
+
+    /// Whether the names in it are of something that was compared; else what is wrong, and where.
+    pub fn check_names(&self, compared: &Compared) -> Result<(), Misread> {
+        let places = compared.sections.iter().map(|section| section.place.as_str());
+        let systems = compared.changes().map(|(_, change)| change.system.as_str());
+        self.check_among(&places.collect::<Vec<_>>(), &systems.collect::<Vec<_>>(), "in both runs")
+    }
+
+    /// Whether the names in it are among these of workloads and loads (`create/steady`) and of systems;
+    /// `there` is where they ought to be.
+    pub fn check_among(
+        &self,
+        places: &[&str],
+        systems: &[&str],
+        there: &str,
+    ) -> Result<(), Misread> {
+        for (named, known) in [(&self.place, places), (&self.system, systems)] {
+            let Some((name, at)) = named.as_ref().filter(|(name, _)| !known.contains(&&**name))
+            else {
+                continue;
+            };
+            let mut all: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+            all.sort_unstable();
+            all.dedup();
+            let all = if all.is_empty() { "nothing".to_owned() } else { all.join(", ") };
+            let what = format!("`{name}` is not {there}; there is {all}");
+            return Err(Misread { text: self.raw.clone(), place: at.clone(), what });
+        }
+        Ok(())
+    }
+
+    /// Asks all that it speaks of.
+    pub(super) fn ask(&self, compared: &Compared) -> Outcome {
+        let (mut proven, mut unclear) = (Vec::new(), Vec::new());
+        let mut any = false;
+        for (place, change) in compared.changes() {
+            if change.quantity != self.quantity || !self.is_about(place, &change.system) {
+                continue;
+            }
+            any = true;
+            let with = change.clients.map(|clients| plural(clients.into(), "client"));
+            let with = with.map(|with| format!(" with {with}")).unwrap_or_default();
+            let at = format!("{place} {}{with}", change.system);
+            let Some((low, high)) = change.interval() else {
+                let why = change.why_not.as_deref().unwrap_or("it was not judged");
+                unclear.push(format!("{at}: {why}"));
+                continue;
+            };
+            let seen = format!(
+                "{at}: {} ({} interval {} to {})",
+                self.signed(change.change().unwrap_or_default()),
+                compared.confidence_text(),
+                self.signed(low),
+                self.signed(high)
+            );
+            let slack = compared.slack(scale(self.quantity));
+            match gate::lies((low, high), self.below, self.limit, slack) {
+                Lies::Beyond => proven.push(seen),
+                Lies::Within => {}
+                Lies::Across => unclear.push(match change.trials_to_tell {
+                    Some(trials) => {
+                        format!("{seen}; it takes about {trials} trials of each to tell")
+                    }
+                    None => seen,
+                }),
+            }
+        }
+        if !any {
+            unclear.push("nothing that it speaks of was compared".to_owned());
+        }
+        match (proven.is_empty(), unclear.is_empty()) {
+            (false, _) => Outcome::Proven(proven),
+            (true, false) => Outcome::CannotTell(unclear),
+            (true, true) => Outcome::HoldsNot,
+        }
+    }
+
+    fn signed(&self, change: f64) -> String {
+        signed(change, scale(self.quantity))
+    }
+}
+
+/// `+3.2 %`, `-12 %`; of shares `+3.2 points`.
+pub(super) fn signed(change: f64, scale: Scale) -> String {
+    let sign = if change < 0.0 { "-" } else { "+" };
+    let unit = match scale {
+        Scale::Ratio => "%",
+        Scale::Points => "points",
+    };
+    let size = change.abs() * 100.0;
+    let text = match size {
+        size if size < 10.0 => format!("{size:.1}"),
+        size if size < 1e9 => count_text(size.round() as u64),
+        size => figure_text(size),
+    };
+    format!("{sign}{text} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn misread(text: &str, expected: &str) {
+        let misread = text.parse::<FailIf>().expect_err(text).to_string();
+        assert!(misread.starts_with(expected), "{misread}");
+    }
+
+    #[test]
+    fn a_condition_names_where_of_whom_and_what() {
+        let read = |text: &str| text.parse::<FailIf>().unwrap_or_else(|error| panic!("{error}"));
+        let all = read("throughput < -5%");
+        assert_eq!((all.quantity, all.below, all.limit), (Quantity::ThroughputMean, true, -0.05));
+        assert!(all.is_about("create/steady", "etcd"));
+        let one = read("create/steady etcd:  service p99.9 > +10 %");
+        assert_eq!((one.quantity, one.below), (Quantity::Service(Point::P999), false));
+        assert!((one.limit - 0.1).abs() < 1e-12);
+        assert!(one.is_about("create/steady", "etcd"));
+        assert!(!one.is_about("create/steady", "consul") && !one.is_about("read/steady", "etcd"));
+        assert!(read("etcd: errors > 0.1%").is_about("read/steady", "etcd"));
+        assert_eq!(read(" cpu  >  5% ").to_string(), "cpu > 5%");
+    }
+
+    #[test]
+    fn what_is_wrong_is_pointed_at() {
+        misread("throughput", "`throughput`: a condition compares a change with a limit");
+        misread("throughput < 5", "`5` is no change; a change is a part");
+        misread("throughput <", "no limit stands behind");
+        misread("throughput == 5%", "`==` compares no changes");
+        misread("etcd: p98 > 5%", "`p98` is no figure; the figures are");
+        misread("a b: p99 > 5%", "before the colon stands the name of one system");
+        misread("p99 > inf%", "`inf%` is no change");
+        let place = "etcd: p98 > 5%".parse::<FailIf>().unwrap_err().place;
+        assert_eq!(place, 6..9);
+    }
+}

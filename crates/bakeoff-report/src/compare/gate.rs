@@ -1,0 +1,273 @@
+//! Two builds of one system, interleaved in one run: whether the new one may be merged.
+//!
+//! Rounds pair them, so what a slow quarter of an hour did to both cancels, and both ran on one machine
+//! within the same hour. Only what is asked is judged, at a level at which a merge that changes nothing is
+//! stopped once in a thousand; all other figures are in the run's report. Where nothing is given, what
+//! each load was run for must not be worse, and no more of the operations may fail.
+//!
+//! Not here: the level and the number of rounds (`stats::gate`), the study (`study::gate`).
+
+use bakeoff_core::check::Cause;
+use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
+use bakeoff_core::stats::gate::{self, LEVEL};
+use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
+use bakeoff_core::stats::{Figure, TRIALS_MIN};
+use bakeoff_core::study::BUILDS;
+use bakeoff_core::units::{share_text, trials_text};
+
+use super::super::comparison::{Comparison, Contender};
+use super::super::figures::Quantity;
+use super::super::judgement::{clients, subjects};
+use super::{Change, Compared, FailIf, Outcome, Section, Subject, scale, unlike};
+
+/// One less [`LEVEL`].
+pub(super) const CONFIDENCE: &str = "99.8 %";
+/// By what share of the operations errors may exceed their limit and need not be ruled out.
+pub(super) const ERRORS_SLACK: f64 = 0.001;
+/// What no merge may do to errors, where nothing is given.
+const MORE_ERRORS: &str = "errors > +1%";
+
+/// What came of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passed {
+    /// No condition holds, and that is sure.
+    Yes,
+    /// A condition is proven.
+    No,
+    /// Trials failed through a build's own doing: neither can be said.
+    NotValid,
+    /// Nobody can tell.
+    CannotTell,
+}
+
+impl Compared {
+    /// Judges the run of a gate.
+    ///
+    /// # Errors
+    /// When the run is none, or its conditions cannot be read.
+    pub fn gate(record: &Record) -> Result<Self, String> {
+        let asked = record.header.gate.as_ref();
+        let asked =
+            asked.ok_or("this is no run of `bakeoff gate`, which has two builds of one system")?;
+        let comparisons = Comparison::all(record);
+        let read = |text: &String| text.parse::<FailIf>().map_err(|misread| misread.to_string());
+        let conditions: Vec<FailIf> = match asked.fail_if.is_empty() {
+            false => asked.fail_if.iter().map(read).collect::<Result<_, _>>()?,
+            true => comparisons
+                .iter()
+                .map(|one| FailIf::worse(&one.place(), leading(one)))
+                .chain([read(&MORE_ERRORS.to_owned())?])
+                .collect(),
+        };
+        let mut sections = Vec::new();
+        let mut questions = Vec::new();
+        for one in &comparisons {
+            let changes = changes(one, &asked.system, &conditions, &mut questions);
+            sections.push(Section {
+                place: one.place(),
+                load_kind: bakeoff_core::plan::load_kind(&one.load),
+                family: 0,
+                changes,
+            });
+        }
+        let answers = judge::judge_at(&questions, Correction::AtOnce, LEVEL);
+        let family = answers.iter().flatten().count();
+        let leading = questions.iter().filter(|one| one.leading).count();
+        let changes = sections.iter_mut().flat_map(|section| &mut section.changes);
+        for ((change, answer), question) in changes.zip(answers).zip(&questions) {
+            change.answer = answer;
+            if answer.is_none() && change.why_not.is_none() {
+                change.why_not = Some(format!(
+                    "too few rounds with valid trials of both: {}",
+                    question.trials.counts().0
+                ));
+            }
+            change.trials_to_tell =
+                trials_to_tell(&question.trials, change.quantity, asked.detect, leading);
+        }
+        sections.iter_mut().for_each(|section| section.family = family);
+        let mut compared = Self {
+            base: build(record, 0),
+            new: build(record, 1),
+            differences: differences(record, &comparisons),
+            runs: None,
+            unproven: None,
+            sections,
+            outcomes: Vec::new(),
+            gate: Some(asked.clone()),
+            own_failures: record.trials.iter().any(failed_by_itself),
+        };
+        compared.outcomes =
+            conditions.iter().map(|one| (one.to_string(), one.ask(&compared))).collect();
+        for condition in &conditions {
+            condition.check_names(&compared).map_err(|misread| misread.to_string())?;
+        }
+        Ok(compared)
+    }
+
+    /// Whether the new build may be merged; `None` where this is no gate.
+    pub fn passed(&self) -> Option<Passed> {
+        self.gate.as_ref()?;
+        let any = |is: fn(&Outcome) -> bool| self.outcomes.iter().any(|(_, one)| is(one));
+        Some(if any(|one| matches!(one, Outcome::Proven(_))) {
+            Passed::No
+        } else if self.own_failures {
+            Passed::NotValid
+        } else if any(|one| matches!(one, Outcome::CannotTell(_))) {
+            Passed::CannotTell
+        } else {
+            Passed::Yes
+        })
+    }
+
+    /// What came of a gate, in a sentence without its full stop.
+    pub(super) fn verdict(&self) -> Option<String> {
+        let Gate { system, detect, .. } = self.gate.as_ref()?;
+        let detect = share_text(*detect);
+        let proven = |(condition, outcome): &(String, Outcome)| {
+            matches!(outcome, Outcome::Proven(_)).then(|| condition.clone())
+        };
+        let proven: Vec<String> = self.outcomes.iter().filter_map(proven).collect();
+        Some(match self.passed()? {
+            Passed::No => {
+                format!("stop: proven of the new build of {system}: {}", proven.join("; "))
+            }
+            Passed::NotValid => format!(
+                "stop: trials of {system} are not valid through its own doing, and tell of no merge"
+            ),
+            Passed::CannotTell => format!(
+                "nobody can tell: nothing that is asked is proven of the new build of {system}, and it \
+                 is not ruled out that it lost {detect}"
+            ),
+            Passed::Yes => format!(
+                "pass: nothing that is asked is proven of the new build of {system}, and that it lost \
+                 {detect} is ruled out"
+            ),
+        })
+    }
+}
+
+/// What a load was run for.
+fn leading(of: &Comparison) -> Quantity {
+    let leading = of.judgements.iter().find(|one| one.leading);
+    leading.map_or_else(|| of.compared(), |one| one.quantity)
+}
+
+/// Whether a trial is not valid for another reason than a disturbed machine or generator.
+fn failed_by_itself(trial: &TrialRecord) -> bool {
+    matches!(trial.cause(), Some(Cause::System | Cause::User | Cause::Unclear))
+}
+
+/// What is asked of one workload under one load; a question for each is added.
+fn changes(
+    of: &Comparison,
+    system: &str,
+    conditions: &[FailIf],
+    questions: &mut Vec<Question>,
+) -> Vec<Change> {
+    let place = of.place();
+    let builds = BUILDS.map(|name| of.contenders.iter().find(|one| one.system == name));
+    let [Some(base), Some(new)] = builds else { return Vec::new() };
+    let about = conditions.iter().filter(|one| one.is_about(&place, system));
+    let mut asked: Vec<Quantity> = about.map(FailIf::quantity).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let mut changes = Vec::new();
+    let stages = of.load.clients.len();
+    for (quantity, stage) in asked.iter().flat_map(|&quantity| subjects(quantity, stages)) {
+        let scale = scale(quantity);
+        let (pairs, why_not) = match rounds(new, base, Subject { quantity, stage, scale }) {
+            Ok(pairs) => (pairs, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        let medians = (new.summary_of(quantity, stage), base.summary_of(quantity, stage));
+        let trials = Trials::ByRound(pairs);
+        let ratio = match (medians.0.median.value(), medians.1.median.value()) {
+            (Some(new), Some(base)) if why_not.is_none() => Some(scale.between(new, base)),
+            _ => None,
+        };
+        // Errors are none as a rule, and take little from what is asked besides.
+        let leading = quantity != Quantity::ErrorShare || asked.len() == 1;
+        questions.push(Question { trials, leading, scale });
+        changes.push(Change {
+            system: system.to_owned(),
+            quantity,
+            clients: stage.map(|stage| clients(&of.load, new, stage)),
+            base: medians.1,
+            new: medians.0,
+            ratio,
+            answer: None,
+            why_not,
+            trials_to_tell: None,
+        });
+    }
+    changes
+}
+
+/// Both builds' figures of each round in which both have a valid trial; or why they cannot be compared.
+fn rounds(new: &Contender, base: &Contender, subject: Subject) -> Result<Vec<(f64, f64)>, String> {
+    let Subject { quantity, stage, scale } = subject;
+    let mut rounds = Vec::new();
+    for ours in new.valid() {
+        let Some(theirs) = base.valid().find(|theirs| theirs.round == ours.round) else { continue };
+        let mut pair = [0.0; 2];
+        let figures =
+            [(new, ours), (base, theirs)].map(|(of, trial)| (of, trial.of_stage(quantity, stage)));
+        for (place, (of, figure)) in pair.iter_mut().zip(figures) {
+            if let Some(why) = figure.incomparable() {
+                return Err(format!("{} {why}", of.system));
+            }
+            *place = match figure {
+                Figure::Value(value) if value > 0.0 || scale == Scale::Points => value,
+                Figure::Value(_) => return Err(format!("a trial of {} has 0", of.system)),
+                _ => return Err(format!("a trial of {} has none", of.system)),
+            };
+        }
+        rounds.push((pair[0], pair[1]));
+    }
+    Ok(rounds)
+}
+
+/// How many trials of each build would tell what these do not.
+fn trials_to_tell(trials: &Trials, quantity: Quantity, detect: f64, leading: usize) -> Option<u32> {
+    let Trials::ByRound(rounds) = trials else { return None };
+    if scale(quantity) == Scale::Points || rounds.len() <= TRIALS_MIN {
+        return None;
+    }
+    let differences: Vec<f64> = rounds.iter().map(|(new, base)| (new / base).ln()).collect();
+    let needed = gate::rounds(detect, gate::scatter(&differences)?, leading);
+    (needed as usize > rounds.len()).then_some(needed)
+}
+
+/// `etcd 3.6.1, program given: /tmp/etcd`.
+fn build(record: &Record, place: usize) -> String {
+    let Some(SystemRecord { kind, version, source, .. }) = record.header.systems.get(place) else {
+        return "nothing is known of it".to_owned();
+    };
+    let version = version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let source = source.as_ref().map(|source| format!(", {source}")).unwrap_or_default();
+    format!("{kind}{version}{source}")
+}
+
+/// In what the builds differ, and what a reader has to know before any figure.
+fn differences(record: &Record, comparisons: &[Comparison]) -> Vec<String> {
+    let mut found = Vec::new();
+    let run = record.trials.len();
+    if !record.is_complete() {
+        let of = trials_text(record.header.order.len());
+        found.push(format!("the run is incomplete: {run} of {of}"));
+    }
+    let value = |place: usize| {
+        let system = record.header.systems.get(place).cloned().unwrap_or_default();
+        let parts = Vec::new();
+        serde_json::to_value(SystemRecord { name: String::new(), parts, ..system })
+            .unwrap_or_default()
+    };
+    let mut changed = Vec::new();
+    unlike("", &value(0), &value(1), &mut changed);
+    if !changed.is_empty() {
+        found.push(format!("base and new differ: {}", changed.join(", ")));
+    }
+    found.extend(comparisons.iter().flat_map(Comparison::findings));
+    found
+}

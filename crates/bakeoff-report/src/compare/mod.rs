@@ -1,0 +1,448 @@
+//! Two runs side by side: what changed of each system under each workload and load, and whether that
+//! is more than chance.
+//!
+//! The same statistics as within a run, but for two things. Trials of two runs have no rounds in
+//! common, and lie apart by what differs from run to run: nothing is said to be proven unless further
+//! runs tell how much that is. And intervals are compared with limits, so all of a family hold at once.
+//! A family is one workload under one load: every system that both runs have, every figure that is
+//! shown.
+//!
+//! Not here: conditions on what changed (`fail_if`), two builds in one run (`gate`), how far runs
+//! lie apart (`runs`), text (`render`),
+//! the statistics (`stats::judge`).
+
+mod fail_if;
+mod gate;
+mod render;
+mod runs;
+
+use bakeoff_core::record::{Gate, Record};
+use bakeoff_core::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
+use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
+use bakeoff_core::units::{plural, share_text};
+use serde_json::Value;
+
+use super::comparison::{Comparison, Contender};
+use super::figures::Quantity;
+use super::judgement::{JUDGED, clients, subjects};
+
+pub use fail_if::{FailIf, Outcome};
+pub use gate::Passed;
+pub use render::{json, markdown, terminal};
+pub use runs::is_of_the_same_study;
+
+use runs::{Asked, Between};
+
+/// Two runs, compared.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    base: String,
+    new: String,
+    /// What is only in one of them, or was asked or done differently.
+    differences: Vec<String>,
+    /// From how many runs it is known how far runs lie apart.
+    runs: Option<usize>,
+    /// Why nothing can be proven.
+    unproven: Option<String>,
+    sections: Vec<Section>,
+    /// What was asked of the changes, in the order asked.
+    outcomes: Vec<(String, Outcome)>,
+    /// Where both are builds of a system in one run: what was asked of it.
+    gate: Option<Gate>,
+    /// Whether trials of a gate are not valid for another reason than the machine.
+    own_failures: bool,
+}
+
+/// One workload under one load.
+#[derive(Debug, Clone)]
+struct Section {
+    place: String,
+    load_kind: &'static str,
+    family: usize,
+    changes: Vec<Change>,
+}
+
+/// One figure of one system.
+#[derive(Debug, Clone)]
+struct Change {
+    system: String,
+    quantity: Quantity,
+    /// The clients of the stage of a sweep that it is of; `None` where it is of all stages.
+    clients: Option<u32>,
+    base: Summary,
+    new: Summary,
+    /// The new run's median by the base's, or the difference, where both have one.
+    ratio: Option<f64>,
+    /// The new run's by the base's; `None` where it cannot be judged.
+    answer: Option<Answer>,
+    /// Why not.
+    why_not: Option<String>,
+    /// So many trials would tell what these do not; of a gate.
+    trials_to_tell: Option<u32>,
+}
+
+impl Compared {
+    /// Compares `new` with `base`, and asks the conditions. `known` are further runs; those of the
+    /// base's study on the same machine tell how far runs lie apart.
+    pub fn new(base: &Record, new: &Record, known: &[Record], conditions: &[FailIf]) -> Self {
+        let (before, after) = (Comparison::unjudged(base), Comparison::unjudged(new));
+        let between = Between::new(base, new, known);
+        let mut sections = Vec::new();
+        for ours in &after {
+            let Some(theirs) = before.iter().find(|one| one.place() == ours.place()) else {
+                continue;
+            };
+            sections.push(Section::new(theirs, ours, &between, conditions));
+        }
+        let mut compared = Self {
+            base: named(base),
+            new: named(new),
+            differences: differences(base, new, &before, &after),
+            runs: between.runs(),
+            unproven: match between {
+                Between::Unknown(why) => Some(why),
+                Between::OneRun | Between::Runs(_) => None,
+            },
+            sections,
+            outcomes: Vec::new(),
+            gate: None,
+            own_failures: false,
+        };
+        compared.outcomes =
+            conditions.iter().map(|one| (one.to_string(), one.ask(&compared))).collect();
+        compared
+    }
+
+    /// What came of each condition, in the order in which they were given.
+    pub fn outcomes(&self) -> &[(String, Outcome)] {
+        &self.outcomes
+    }
+
+    /// How sure intervals are: `95 %`.
+    fn confidence_text(&self) -> &'static str {
+        match self.gate {
+            None => "95 %",
+            Some(_) => gate::CONFIDENCE,
+        }
+    }
+
+    /// By how much a change may be beyond its limit and need not be ruled out.
+    fn slack(&self, scale: Scale) -> f64 {
+        match (&self.gate, scale) {
+            (None, _) => 0.0,
+            (Some(gate), Scale::Ratio) => gate.detect,
+            (Some(_), Scale::Points) => gate::ERRORS_SLACK,
+        }
+    }
+
+    fn changes(&self) -> impl Iterator<Item = (&str, &Change)> {
+        self.sections
+            .iter()
+            .flat_map(|section| section.changes.iter().map(|change| (&*section.place, change)))
+    }
+}
+
+impl Section {
+    fn new(base: &Comparison, new: &Comparison, between: &Between, conditions: &[FailIf]) -> Self {
+        let (place, compared) = (new.place(), new.compared());
+        let (base_load, new_load) = (&base.load, &new.load);
+        let mut changes = Vec::new();
+        let mut questions = Vec::new();
+        for ours in &new.contenders {
+            let Some(theirs) = base.contenders.iter().find(|one| one.system == ours.system) else {
+                continue;
+            };
+            let asked: Vec<Quantity> = conditions
+                .iter()
+                .filter(|one| one.is_about(&place, &ours.system))
+                .map(FailIf::quantity)
+                .collect();
+            let more = asked.iter().copied().filter(|quantity| !JUDGED.contains(quantity));
+            let mut quantities: Vec<Quantity> = JUDGED.into_iter().chain(more).collect();
+            quantities.sort_unstable();
+            quantities.dedup();
+            // Each run's times are those at its own rate.
+            quantities.retain(|quantity| {
+                let at_own_rate = matches!(quantity, Quantity::Response(_));
+                asked.contains(quantity) || compared != Quantity::HighestRate || !at_own_rate
+            });
+            let stages = base_load.clients.len().max(new_load.clients.len());
+            let subjects = quantities.into_iter().flat_map(|quantity| subjects(quantity, stages));
+            for (quantity, stage) in subjects {
+                let (base, new) =
+                    (theirs.summary_of(quantity, stage), ours.summary_of(quantity, stage));
+                if base.trials == 0 && new.trials == 0 && !asked.contains(&quantity) {
+                    continue;
+                }
+                let scale = scale(quantity);
+                let subject = Subject { quantity, stage, scale };
+                let with = stage.map(|stage| {
+                    (clients(base_load, theirs, stage), clients(new_load, ours, stage))
+                });
+                let figures = same_clients(with)
+                    .and_then(|()| figures(theirs, subject, "base"))
+                    .and_then(|base| Ok((figures(ours, subject, "new")?, base)));
+                let medians = (new.median.value(), base.median.value());
+                let ratio = match (&figures, medians) {
+                    (Ok(_), (Some(new), Some(base))) => Some(scale.between(new, base)),
+                    _ => None,
+                };
+                let asked_of = Asked { place: &place, system: &ours.system, subject };
+                let trials = figures.and_then(|(new, base)| match new.len().min(base.len()) {
+                    // Which is what is wrong with them, whatever is known of other runs.
+                    few if few < TRIALS_MIN => Ok(Trials::Apart(new, base)),
+                    _ => between.trials(asked_of, new, base),
+                });
+                let (trials, why_not) = match trials {
+                    Ok(trials) => (trials, None),
+                    Err(why) => (Trials::Apart(Vec::new(), Vec::new()), Some(why)),
+                };
+                // What is asked for leads; where nothing is, what the load was run for does.
+                let leading = match conditions {
+                    [] => quantity == compared && stage.is_none(),
+                    _ => asked.contains(&quantity),
+                };
+                questions.push(Question { trials, leading, scale });
+                let system = ours.system.clone();
+                changes.push(Change {
+                    system,
+                    quantity,
+                    clients: with.map(|(_, new)| new),
+                    base,
+                    new,
+                    ratio,
+                    answer: None,
+                    why_not,
+                    trials_to_tell: None,
+                });
+            }
+        }
+        let answers = judge::judge(&questions, Correction::AtOnce);
+        let family = answers.iter().flatten().count();
+        for (change, answer) in changes.iter_mut().zip(answers) {
+            if answer.is_none() && change.why_not.is_none() {
+                change.why_not = Some(format!(
+                    "too few valid trials: {} and {}",
+                    change.base.trials, change.new.trials
+                ));
+            }
+            change.answer = answer;
+        }
+        Self { place, load_kind: bakeoff_core::plan::load_kind(&new.load), family, changes }
+    }
+}
+
+/// Errors may be none, and are compared as shares of all operations.
+fn scale(quantity: Quantity) -> Scale {
+    if quantity == Quantity::ErrorShare { Scale::Points } else { Scale::Ratio }
+}
+
+/// A figure of a system that is compared.
+#[derive(Debug, Clone, Copy)]
+struct Subject {
+    quantity: Quantity,
+    /// The stage of a sweep, by its place; all together where there is none.
+    stage: Option<usize>,
+    scale: Scale,
+}
+
+/// Refuses a stage that had other clients in the base run than in the new one.
+fn same_clients(base_and_new: Option<(u32, u32)>) -> Result<(), String> {
+    match base_and_new {
+        Some((base, new)) if base != new => {
+            Err(format!("the base run had {} there", plural(base.into(), "client")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The figures of a system's valid trials; or why they cannot be compared.
+fn figures(of: &Contender, subject: Subject, run: &str) -> Result<Vec<f64>, String> {
+    let Subject { quantity, stage, scale } = subject;
+    if let Some(share) = of.mostly_errors().filter(|_| quantity != Quantity::ErrorShare) {
+        let share = share_text(share);
+        return Err(format!("{share} of the {run} run's operations failed"));
+    }
+    let mut figures = Vec::new();
+    for trial in of.valid() {
+        let figure = trial.of_stage(quantity, stage);
+        if let Some(why) = figure.incomparable() {
+            return Err(format!("the {run} run {why}"));
+        }
+        match figure {
+            Figure::Value(value) if value <= 0.0 && scale == Scale::Ratio => {
+                return Err(format!("a trial of the {run} run has 0"));
+            }
+            Figure::Value(value) => figures.push(value),
+            _ => {}
+        }
+    }
+    Ok(figures)
+}
+
+impl Change {
+    /// Returns what is compared, as the label of a row: `p99, 64 clients`.
+    fn label(&self) -> String {
+        let figure = self.quantity.label();
+        match self.clients {
+            None => figure,
+            Some(clients) => format!("{figure}, {}", plural(clients.into(), "client")),
+        }
+    }
+
+    /// By how much it changed: a ratio less one, or the difference of shares.
+    fn change(&self) -> Option<f64> {
+        Some(self.relative(self.ratio?))
+    }
+
+    /// The interval of the same.
+    fn interval(&self) -> Option<(f64, f64)> {
+        let (low, high) = self.answer?.interval;
+        Some((self.relative(low), self.relative(high)))
+    }
+
+    fn relative(&self, value: f64) -> f64 {
+        match scale(self.quantity) {
+            Scale::Ratio => value - 1.0,
+            Scale::Points => value,
+        }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match self.answer.map(|answer| answer.finding) {
+            None => "not judged",
+            Some(Finding::Higher) => "higher",
+            Some(Finding::Lower) => "lower",
+            Some(Finding::NoneShown { .. }) => "none shown",
+        }
+    }
+
+    /// The change that would have been seen, where none is shown.
+    fn would_have_seen(&self) -> Option<f64> {
+        match self.answer?.finding {
+            Finding::NoneShown { would_have_seen } => Some(self.relative(would_have_seen)),
+            Finding::Higher | Finding::Lower => None,
+        }
+    }
+}
+
+fn named(record: &Record) -> String {
+    let header = &record.header;
+    format!("{} of {}, bakeoff {}", header.study.name, header.started, header.bakeoff)
+}
+
+/// What is only in one of two runs, or is not the same in both: what a change may come from besides
+/// the product, or what it is not comparable by at all.
+fn differences(
+    base: &Record,
+    new: &Record,
+    before: &[Comparison],
+    after: &[Comparison],
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for (run, record) in [("base", base), ("new", new)] {
+        if !record.is_complete() {
+            found.push(format!("the {run} run is incomplete"));
+        }
+    }
+    for (run, comparisons) in [("base", before), ("new", after)] {
+        let limited = comparisons.iter().find_map(Comparison::of_these_servers);
+        found.extend(limited.map(|limited| format!("{run} run: {limited}")));
+    }
+    let places = |all: &[Comparison]| all.iter().map(Comparison::place).collect::<Vec<_>>();
+    only("", &places(before), &places(after), &mut found);
+    let systems = |of: &Record| -> Vec<String> {
+        of.header.study.systems.iter().map(|system| system.name.clone()).collect()
+    };
+    only("system ", &systems(base), &systems(new), &mut found);
+
+    let value = |of: &dyn Fn() -> serde_json::Result<Value>| of().unwrap_or(Value::Null);
+    let mut compare = |what: &str, one: Value, other: Value| {
+        let mut changed = Vec::new();
+        unlike("", &one, &other, &mut changed);
+        if !changed.is_empty() {
+            found.push(format!("{what} differs: {}", changed.join(", ")));
+        }
+    };
+    let (old, now) = (&base.header, &new.header);
+    for ours in &now.study.workloads {
+        let Some(theirs) = old.study.workloads.iter().find(|one| one.name == ours.name) else {
+            continue;
+        };
+        let of = |one: &bakeoff_core::study::Workload| {
+            let bare = bakeoff_core::study::Workload { loads: Vec::new(), ..one.clone() };
+            value(&|| serde_json::to_value(&bare))
+        };
+        compare(&format!("workload {}", ours.name), of(theirs), of(ours));
+    }
+    for ours in &now.study.loads {
+        let Some(theirs) = old.study.loads.iter().find(|one| one.name == ours.name) else {
+            continue;
+        };
+        let of = |one: &bakeoff_core::study::Load| value(&|| serde_json::to_value(one));
+        compare(&format!("load {}", ours.name), of(theirs), of(ours));
+    }
+    for ours in &now.study.systems {
+        let Some(theirs) = old.study.systems.iter().find(|one| one.name == ours.name) else {
+            continue;
+        };
+        let asked = |one: &bakeoff_core::study::System| value(&|| serde_json::to_value(one));
+        compare(&format!("what was asked of {}", ours.name), asked(theirs), asked(ours));
+        let real = |record: &Record| {
+            let is_it = |one: &&bakeoff_core::record::SystemRecord| one.name == ours.name;
+            let system = record.header.systems.iter().find(is_it);
+            value(&|| serde_json::to_value(system))
+        };
+        compare(&format!("system {}", ours.name), real(base), real(new));
+    }
+    let machine = |record: &Record| {
+        let mut machine = value(&|| serde_json::to_value(&record.header.environment));
+        // Measured, and never twice the same.
+        if let Some(fields) = machine.as_object_mut() {
+            for measured in ["disk_free_bytes", "disk_sync_median_us", "disk_sync_p99_us", "floor"]
+            {
+                fields.remove(measured);
+            }
+        }
+        machine
+    };
+    compare("the machine", machine(base), machine(new));
+    let bakeoff = |record: &Record| Value::from(record.header.bakeoff.clone());
+    compare("bakeoff's version", bakeoff(base), bakeoff(new));
+    found
+}
+
+fn only(what: &str, base: &[String], new: &[String], found: &mut Vec<String>) {
+    for (run, ours, theirs) in [("base", base, new), ("new", new, base)] {
+        let missing = ours.iter().filter(|one| !theirs.contains(one));
+        found.extend(missing.map(|one| format!("{what}{one} is only in the {run} run")));
+    }
+}
+
+/// The places at which two values differ: `values.size 1024 and 256`.
+fn unlike(place: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
+    match (one, other) {
+        _ if one == other => {}
+        (Value::Object(ours), Value::Object(theirs)) => {
+            let mut names: Vec<&String> = ours.keys().chain(theirs.keys()).collect();
+            names.sort_unstable();
+            names.dedup();
+            for name in names {
+                let below = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+                let of = |fields: &serde_json::Map<String, Value>| {
+                    fields.get(name).cloned().unwrap_or(Value::Null)
+                };
+                unlike(&below, &of(ours), &of(theirs), found);
+            }
+        }
+        _ => {
+            let text = |value: &Value| match value {
+                Value::Null => "nothing".to_owned(),
+                Value::String(text) => bakeoff_core::units::shown(text),
+                other => bakeoff_core::units::shown(&other.to_string()),
+            };
+            let place = if place.is_empty() { String::new() } else { format!("{place} ") };
+            found.push(format!("{place}{} and {}", text(one), text(other)));
+        }
+    }
+}

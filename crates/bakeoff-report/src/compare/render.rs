@@ -1,0 +1,235 @@
+//! Two compared runs as a terminal's text, Markdown and JSON.
+
+use bakeoff_core::stats::Figure;
+use bakeoff_core::stats::gate::FALSE_STOPS;
+use serde_json::{Value, json as value};
+
+use super::super::json::number;
+use super::super::tables::{Column, Table};
+use super::super::terminal::{BOLD, DIM, Page, RED};
+use super::super::{Style, markdown as md};
+use super::fail_if::signed;
+use super::{Change, Compared, Outcome, Section, scale};
+
+/// Version of the JSON: raised when a name or a meaning changes, not when something is added.
+const FORMAT: u32 = 2;
+const NOTHING: &str = "–";
+
+/// As text for a terminal, ending in a newline.
+pub fn terminal(compared: &Compared, style: &Style) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    for (name, run) in [("base", &compared.base), ("new", &compared.new)] {
+        page.line(Some(DIM), &format!("{name}: {run}"));
+    }
+    for difference in &compared.differences {
+        page.item(Some(RED), "! ", difference);
+    }
+    if let Some(told) = compared.told() {
+        page.item(Some(BOLD), "", &told);
+    }
+    if compared.sections.is_empty() {
+        page.line(Some(RED), NOT_COMPARABLE);
+    }
+    for section in &compared.sections {
+        page.gap();
+        page.table(&table(compared, section));
+        for line in section.notes(compared) {
+            page.item(Some(DIM), "", &line);
+        }
+    }
+    if !compared.outcomes.is_empty() {
+        page.gap();
+    }
+    for (condition, outcome) in &compared.outcomes {
+        let colour = matches!(outcome, Outcome::Proven(_)).then_some(RED).or(Some(BOLD));
+        let (found, where_) = words(outcome);
+        page.line(colour, &format!("{condition}: {found}"));
+        for line in where_ {
+            page.item(None, "  ", line);
+        }
+    }
+    if let Some(verdict) = compared.verdict() {
+        page.gap();
+        page.line(Some(BOLD), &format!("{verdict}."));
+    }
+    page.text
+}
+
+const NOT_COMPARABLE: &str = "the runs have no workload and load in common";
+
+/// As GitHub-flavoured Markdown, ending in a newline.
+pub fn markdown(compared: &Compared) -> String {
+    let mut paragraphs = vec![
+        match &compared.gate {
+            None => "# Two runs compared".to_owned(),
+            Some(gate) => format!("# Two builds of {}", md::escape(&gate.system)),
+        },
+        md::list([
+            format!("base: {}", md::escape(&compared.base)),
+            format!("new: {}", md::escape(&compared.new)),
+        ]),
+    ];
+    paragraphs.extend(compared.verdict().map(|verdict| format!("**{}.**", md::escape(&verdict))));
+    if !compared.outcomes.is_empty() {
+        paragraphs.push(md::list(compared.outcomes.iter().map(|(condition, outcome)| {
+            let (found, where_) = words(outcome);
+            let below: String =
+                where_.iter().map(|line| format!("\n  - {}", md::escape(line))).collect();
+            format!("**{}: {found}**{below}", md::escape(condition))
+        })));
+    }
+    if !compared.differences.is_empty() {
+        let items = compared.differences.iter().map(|one| format!("**{}**", md::escape(one)));
+        paragraphs.push(md::list(items));
+    }
+    paragraphs.extend(compared.told().map(|told| format!("**{}**", md::escape(&told))));
+    if compared.sections.is_empty() {
+        paragraphs.push(format!("**{NOT_COMPARABLE}**"));
+    }
+    for section in &compared.sections {
+        let table = table(compared, section);
+        paragraphs.push(format!("## {}", md::escape(table.title.as_deref().unwrap_or_default())));
+        paragraphs.push(md::table(&table));
+        let notes: Vec<String> =
+            section.notes(compared).iter().map(|line| md::escape(line)).collect();
+        if !notes.is_empty() {
+            paragraphs.push(md::list(notes));
+        }
+    }
+    format!("{}\n", paragraphs.join("\n\n"))
+}
+
+/// For programs.
+pub fn json(compared: &Compared) -> Value {
+    let outcome = |(condition, outcome): &(String, Outcome)| {
+        let (name, where_) = match outcome {
+            Outcome::Proven(where_) => ("proven", where_.as_slice()),
+            Outcome::CannotTell(where_) => ("cannot-tell", where_.as_slice()),
+            Outcome::HoldsNot => ("holds-not", [].as_slice()),
+        };
+        value!({"condition": condition, "outcome": name, "where": where_})
+    };
+    let section = |section: &Section| {
+        value!({
+            "place": section.place,
+            "load_kind": section.load_kind,
+            "corrected_for": section.family,
+            "changes": section.changes.iter().map(change).collect::<Vec<_>>(),
+        })
+    };
+    value!({
+        "format": FORMAT,
+        "base": compared.base,
+        "new": compared.new,
+        "differences": compared.differences,
+        "gate": compared.gate.as_ref().map(|gate| value!({
+            "system": gate.system,
+            "false_stops": FALSE_STOPS,
+            "detect": gate.detect,
+            "verdict": compared.verdict(),
+        })),
+        "runs_known": compared.runs,
+        "nothing_provable_because": compared.unproven,
+        "comparisons": compared.sections.iter().map(section).collect::<Vec<_>>(),
+        "fail_if": compared.outcomes.iter().map(outcome).collect::<Vec<_>>(),
+    })
+}
+
+fn change(of: &Change) -> Value {
+    value!({
+        "system": of.system,
+        "quantity": of.quantity.name(),
+        "clients": of.clients,
+        "base_median": number(of.quantity, of.base.median),
+        "new_median": number(of.quantity, of.new.median),
+        "base_trials": of.base.trials,
+        "new_trials": of.new.trials,
+        "change": of.change(),
+        "interval": of.interval().map(|(low, high)| [low, high]),
+        "verdict": of.verdict().replace(' ', "-"),
+        "would_have_seen": of.would_have_seen(),
+        "not_judged_because": of.why_not,
+    })
+}
+
+fn words(outcome: &Outcome) -> (&'static str, &[String]) {
+    match outcome {
+        Outcome::Proven(where_) => ("proven", where_),
+        Outcome::CannotTell(where_) => ("cannot tell", where_),
+        Outcome::HoldsNot => ("does not hold", &[]),
+    }
+}
+
+impl Compared {
+    /// What a reader has to know before the tables.
+    fn told(&self) -> Option<String> {
+        let runs = self.runs.map(|runs| {
+            format!(
+                "how far runs lie apart is known from {runs} runs of this study on this machine, and \
+                 is in the intervals"
+            )
+        });
+        let unproven = self.unproven.as_ref().map(|why| format!("nothing can be proven: {why}"));
+        unproven.or(runs)
+    }
+}
+
+impl Section {
+    /// Why what was not judged was not.
+    fn notes(&self, of: &Compared) -> Vec<String> {
+        let said_above = |why: &&String| of.unproven.as_ref() != Some(*why);
+        let mut notes: Vec<String> = self
+            .changes
+            .iter()
+            .filter_map(|change| {
+                let why = change.why_not.as_ref().filter(said_above)?;
+                Some(format!("{} {}: not judged: {why}", change.system, change.label()))
+            })
+            .collect();
+        notes.dedup();
+        notes
+    }
+}
+
+fn table(compared: &Compared, section: &Section) -> Table {
+    let sure = compared.confidence_text();
+    let column = |head: &str, cell: &dyn Fn(&Change) -> String| Column {
+        head: vec![head.to_owned()],
+        cells: section.changes.iter().map(cell).collect(),
+    };
+    let text = |of: &Change, figure: Figure| of.quantity.text(figure);
+    let sign = |of: &Change, change: f64| signed(change, scale(of.quantity));
+    let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
+    let corrected = match section.family {
+        0 => "nothing judged".to_owned(),
+        1 => format!("{sure} intervals"),
+        family => format!("{sure} intervals corrected for {family} comparisons"),
+    };
+    Table {
+        title: Some(format!("{}, {} load; {corrected}", section.place, section.load_kind)),
+        corner: String::new(),
+        labels: section
+            .changes
+            .iter()
+            .map(|change| format!("{} {}", change.system, change.label()))
+            .collect(),
+        groups: vec![
+            vec![
+                column("base", &|of| text(of, of.base.median)),
+                column("new", &|of| text(of, of.new.median)),
+                column("change", &|of| or_nothing(of.change().map(|change| sign(of, change)))),
+            ],
+            vec![
+                column(&format!("{sure} interval"), &|of| {
+                    let between = |(low, high)| format!("{} to {}", sign(of, low), sign(of, high));
+                    or_nothing(of.interval().map(between))
+                }),
+                column("found", &|of| of.verdict().to_owned()),
+                column("would see", &|of| {
+                    or_nothing(of.would_have_seen().map(|least| sign(of, least)))
+                }),
+                column("trials", &|of| format!("{} and {}", of.base.trials, of.new.trials)),
+            ],
+        ],
+    }
+}

@@ -1,0 +1,142 @@
+//! What contenders are held to, and where the load comes from, side by side.
+//!
+//! Not here: what the rows of a sheet weigh together (`fairness`), whether a limit held a node back
+//! (`nodes`).
+
+use bakeoff_core::check::{self, CheckName, Verdict};
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::TrialRecord;
+use bakeoff_core::stats::and;
+use bakeoff_core::study::{self, Limits};
+use bakeoff_core::units::trials_text;
+
+use super::{NOT_MEASURED, Row, Side, UNKNOWN, Weight, by_group, percent, plain};
+
+/// What a system and its parts were to be held to; `None` for no limits.
+fn asked(side: &Side<'_>) -> Option<String> {
+    let own = side.asked.limits.as_ref().and_then(words);
+    let part = |(role, part): (&String, &study::System)| {
+        Some(format!("{role}: {}", part.limits.as_ref().and_then(words)?))
+    };
+    let parts = side.asked.parts.iter().filter_map(part);
+    let all: Vec<String> = own.into_iter().chain(parts).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// `0.5 CPUs and 1 GiB memory a node, on CPUs 0 and 1 alone`.
+fn words(limits: &Limits) -> Option<String> {
+    let cpu =
+        limits.cpu.map(|cpu| if cpu == 1.0 { "1 CPU".to_owned() } else { format!("{cpu} CPUs") });
+    let memory = limits.memory.map(|memory| format!("{memory} memory"));
+    let used: Vec<String> = cpu.into_iter().chain(memory).collect();
+    let used = (!used.is_empty()).then(|| format!("{} a node", used.join(" and ")));
+    let pinned = (!limits.cpus.is_empty()).then(|| format!("{} alone", cpus(&limits.cpus)));
+    match (used, pinned) {
+        (Some(used), Some(pinned)) => Some(format!("{used}, on {pinned}")),
+        (used, pinned) => used.or(pinned),
+    }
+}
+
+/// `CPU 3`, `CPUs 0 and 1`.
+fn cpus(numbers: &[u32]) -> String {
+    let names: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    format!("CPU{} {}", if numbers.len() == 1 { "" } else { "s" }, and(&names))
+}
+
+/// Why they were not applied, and in how many trials.
+fn not_applied(side: &Side<'_>) -> Option<(String, usize)> {
+    asked(side)?;
+    let why = |trial: &&&TrialRecord| {
+        let check = trial.checks.iter().find(|check| check.name == CheckName::Limits)?;
+        match &check.verdict {
+            Verdict::Passed => None,
+            Verdict::Failed(why) | Verdict::NotChecked(why) => Some(why.clone()),
+        }
+    };
+    let reasons: Vec<String> = side.trials.iter().filter_map(|trial| why(&trial)).collect();
+    Some((reasons.first()?.clone(), reasons.len()))
+}
+
+/// CPU and memory limits, and the CPUs that nodes are pinned to.
+pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
+    let (mut row, _) = plain("CPU and memory limits", sides, Weight::Decides, |side| {
+        let checked = side
+            .trials
+            .iter()
+            .any(|trial| trial.checks.iter().any(|check| check.name == CheckName::Limits));
+        match (asked(side), not_applied(side)) {
+            (None, _) if side.is.already_running => "none by bakeoff".to_owned(),
+            (None, _) => "none".to_owned(),
+            (Some(asked), Some(_)) => format!("{asked}, asked for and not applied"),
+            (Some(asked), None) if checked => format!("{asked}, applied"),
+            (Some(asked), None) => format!("{asked}, whether applied is {UNKNOWN}"),
+        }
+    });
+    let unapplied: Vec<String> = sides
+        .iter()
+        .filter_map(|side| Some((asked(side)?, not_applied(side)?, side)))
+        .map(|(asked, (why, trials), side)| {
+            let of = trials_text(side.trials.len());
+            format!("{} ({asked}) in {trials} of {of}: {why}", side.name)
+        })
+        .collect();
+    if !unapplied.is_empty() {
+        row.weight = Weight::Decides;
+        let finding = format!(
+            "limits were asked for and not applied to {}; without them a program takes what it can \
+             get, so that these figures say little of what it does within its limits, and little \
+             of how it compares there",
+            unapplied.join("; ")
+        );
+        return (row, Some(finding));
+    }
+    let held: Vec<String> = by_group(sides, asked)
+        .into_iter()
+        .map(|(limits, names)| match limits {
+            None => format!("{names} to nothing"),
+            Some(limits) => format!("{names} to {limits}"),
+        })
+        .collect();
+    (row, Some(format!("the contenders are not held to the same limits: {}", held.join(", "))))
+}
+
+/// For how much of latencies below a millisecond answers waited in the generator, at the most of any
+/// trial; no row where nothing of it is recorded.
+pub(super) fn receive_lag(sides: &[Side<'_>]) -> Option<Row> {
+    let recorded = sides.iter().flat_map(measured).any(|of| !of.receive_lag.is_empty());
+    let (row, _) = plain("answers waited in the generator", sides, Weight::Matters, |side| {
+        let share = measured(side).filter_map(check::lag_share).max_by(f64::total_cmp);
+        match share {
+            _ if measured(side).next().is_none() => NOT_MEASURED.to_owned(),
+            None => "no tenth of a median below 1 ms".to_owned(),
+            Some(share) => format!("up to {} of a median below 1 ms", percent(share)),
+        }
+    });
+    recorded.then_some(row)
+}
+
+fn measured<'a>(side: &'a Side<'a>) -> impl Iterator<Item = &'a Measurement> {
+    side.trials.iter().flat_map(|trial| &trial.stages).map(|stage| &stage.measurement)
+}
+
+/// Where the load comes from. `shared`: the machine is the servers' too.
+pub(super) fn generator(side: &Side<'_>, shared: bool) -> String {
+    let local = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
+    let own = side.trials.iter().find(|trial| !trial.generator_cpus.is_empty());
+    match (side.is.already_running, own) {
+        (false, Some(trial)) => {
+            let own = cpus(&trial.generator_cpus);
+            let apart = trial.checks.iter().find(|check| check.name == CheckName::GeneratorApart);
+            match apart.is_some_and(|check| !check.verdict.passed()) {
+                false => format!("on the servers' machine, on {own} of its own"),
+                true => format!("on the servers' machine, on {own}, shared with nodes"),
+            }
+        }
+        (false, None) if shared => "on the servers' machine, sharing its CPUs".to_owned(),
+        (false, None) => "on the servers' machine".to_owned(),
+        (true, _) if side.asked.endpoints.iter().all(|endpoint| local(&endpoint.host)) => {
+            "on the machine of its endpoints".to_owned()
+        }
+        (true, _) => "on another machine, as far as its endpoints tell".to_owned(),
+    }
+}

@@ -1,0 +1,37 @@
+//! What systems are made of besides their own nodes, side by side.
+//!
+//! Not here: what the rows of a sheet weigh together (`fairness`).
+
+use std::collections::BTreeSet;
+
+use bakeoff_core::record::{PartRecord, SystemRecord};
+use bakeoff_core::units::plural;
+
+use super::{Row, Side, Weight, plain};
+
+/// The part that a system keeps its data in, where it has one.
+pub(super) fn storage(of: &SystemRecord) -> Option<&SystemRecord> {
+    of.parts.iter().find(|part| part.role == "storage").map(|part| &part.part)
+}
+
+/// A row for each role that any of the systems has a part for.
+pub(super) fn rows(sides: &[Side<'_>]) -> Vec<(Row, Option<String>)> {
+    let parts = sides.iter().flat_map(|side| &side.is.parts);
+    let roles: BTreeSet<&str> = parts.map(|part| part.role.as_str()).collect();
+    let row = |role: &str| plain(role, sides, Weight::Matters, |side| cell(side, role));
+    roles.into_iter().map(row).collect()
+}
+
+fn cell(side: &Side<'_>, role: &str) -> String {
+    match side.is.parts.iter().find(|part| part.role == role) {
+        None if side.is.already_running => super::UNKNOWN.to_owned(),
+        None => "none".to_owned(),
+        Some(PartRecord { part, .. }) => {
+            let version = part.version.as_deref().unwrap_or("of unknown version");
+            let nodes = plural(u64::from(part.nodes), "node");
+            let settings =
+                part.settings.iter().map(|set| format!(", {} = {}", set.name, set.value));
+            format!("{} {version}, {nodes}{}", part.kind, settings.collect::<String>())
+        }
+    }
+}

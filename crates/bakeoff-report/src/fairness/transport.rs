@@ -1,0 +1,125 @@
+//! How contenders are spoken to, and how their parts speak to each other, side by side.
+//!
+//! Not here: what the rows of a sheet weigh together (`fairness`).
+
+use bakeoff_core::measurement::Handshakes;
+use bakeoff_core::stats::and;
+use bakeoff_core::units::share_text;
+
+use super::{NOT_MEASURED, Row, Side, Weight, alike, by_group, messages, plain, weight_of};
+
+/// Handshakes for each request that differ by less than this are as many.
+const HANDSHAKES_ALIKE: f64 = 0.01;
+/// From this many more full handshakes for each request on one side they may decide.
+const HANDSHAKES_DECIDE: f64 = 0.1;
+
+/// How clients speak to it.
+pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
+    let encrypted = |side: &Side<'_>| {
+        if !side.is.already_running {
+            return side.is.tls_version.is_some().then_some(true);
+        }
+        let tls = side.asked.endpoints.iter().filter(|endpoint| endpoint.tls).count();
+        (tls > 0).then_some(tls == side.asked.endpoints.len())
+    };
+    let (mut row, _) = plain("transport", sides, Weight::Matters, |side| {
+        let version = side.is.tls_version.as_deref().unwrap_or("TLS of unknown version");
+        match encrypted(side) {
+            None => "plain TCP".to_owned(),
+            Some(true) => version.to_owned(),
+            Some(false) => format!("{version} to some of its endpoints, plain TCP to others"),
+        }
+    });
+    if !alike(sides.iter().map(encrypted)) {
+        row.weight = Weight::Decides;
+    }
+    let spoken: Vec<String> = by_group(sides, encrypted)
+        .into_iter()
+        .map(|(tls, names)| match tls {
+            None => format!("{names} over plain TCP"),
+            Some(true) => format!("{names} over TLS"),
+            Some(false) => format!("{names} over TLS in part"),
+        })
+        .collect();
+    let finding = format!("not all contenders are spoken to alike: {}", spoken.join(", "));
+    (row, Some(finding))
+}
+
+/// How what systems are made of speaks to each other; nothing where none says so.
+pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
+    sides.iter().find(|side| side.is.between.is_some())?;
+    let (mut row, _) = plain("between its parts", sides, Weight::Matters, |side| {
+        match (&side.is.between, side.is.parts.is_empty()) {
+            (Some(said), _) => said.clone(),
+            (None, true) if side.is.already_running => super::UNKNOWN.to_owned(),
+            (None, true) => "has no parts".to_owned(),
+            (None, false) => "not said".to_owned(),
+        }
+    });
+    // What says nothing of it is not known to differ in it.
+    let known: Vec<(&str, bool)> = sides
+        .iter()
+        .filter_map(|side| Some((side.name, side.is.between.as_ref()?.contains("TLS"))))
+        .collect();
+    if alike(known.iter().map(|(_, tls)| tls)) {
+        return Some((row, None));
+    }
+    row.weight = Weight::Decides;
+    let names = |of: bool| {
+        and(&known.iter().filter(|(_, tls)| *tls == of).map(|(name, _)| *name).collect::<Vec<_>>())
+    };
+    let finding = format!(
+        "not all contenders encrypt what their parts say to each other: those of {} speak TLS, those \
+         of {} do not",
+        names(true),
+        names(false)
+    );
+    Some((row, Some(finding)))
+}
+
+/// How often clients agreed on TLS anew and how often they took up a session, by requests; nothing
+/// where nobody did.
+pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
+    let of = |side: &Side<'_>| {
+        let (mut seen, mut requests) = (Handshakes::default(), 0);
+        for stage in side.trials.iter().flat_map(|trial| &trial.stages) {
+            seen.merge(&stage.measurement.handshakes);
+            requests += messages(&stage.measurement);
+        }
+        let by = |count: u64| count as f64 / requests.max(1) as f64;
+        (requests > 0).then(|| (seen, [by(seen.full), by(seen.resumed)]))
+    };
+    let all: Vec<Option<(Handshakes, [f64; 2])>> = sides.iter().map(of).collect();
+    let known = || all.iter().flatten();
+    if known().all(|(seen, _)| seen.all() == 0) {
+        return None;
+    }
+    let text = |one: &Option<(Handshakes, [f64; 2])>| match one {
+        None => NOT_MEASURED.to_owned(),
+        Some((seen, _)) if seen.all() == 0 => "none".to_owned(),
+        Some((_, [full, resumed])) => {
+            // Some requests need several, where connections end before they are used.
+            let share = |of: &f64| share_text(of.min(1.0));
+            format!("full for {} of requests, resumed for {}", share(full), share(resumed))
+        }
+    };
+    let spread = |place: usize| {
+        let values = || known().map(|(_, by)| by[place]);
+        values().fold(0.0, f64::max) - values().fold(f64::INFINITY, f64::min)
+    };
+    let (full, resumed) = (spread(0), spread(1));
+    let as_often = full <= HANDSHAKES_ALIKE && resumed <= HANDSHAKES_ALIKE;
+    let cells = match as_often && known().count() == all.len() {
+        // Numbers that count as the same must not look as if they differed.
+        true => vec![text(&all[0]); all.len()],
+        false => all.iter().map(text).collect(),
+    };
+    let weight = if full > HANDSHAKES_DECIDE { Weight::Decides } else { Weight::Matters };
+    let weight = weight_of(&cells, weight);
+    let said: Vec<String> =
+        sides.iter().zip(&all).map(|(side, one)| format!("{} {}", side.name, text(one))).collect();
+    let finding =
+        format!("the contenders do not pay for as many TLS handshakes: {}", said.join("; "));
+    let what = "TLS handshakes".to_owned();
+    Some((Row { what, cells, weight }, Some(finding)))
+}

@@ -1,0 +1,250 @@
+//! Axes: where a value lies, and which values are written beside it.
+//!
+//! Ticks are round in the unit that is read: powers of ten and their halves and fifths, of bytes
+//! powers of 1024.
+//!
+//! Not here: lines and letters (`svg`).
+
+use std::time::Duration;
+
+use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text};
+
+/// Beyond this ratio of the largest to the smallest a linear axis would hide the smallest.
+pub(super) const LOG_FROM: f64 = 30.0;
+
+/// What an axis counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Of something, or per second.
+    Count,
+    /// Milliseconds, written as latencies are.
+    Latency,
+    /// Percent.
+    Percent,
+    /// Bytes, or bytes per second.
+    Bytes,
+    /// Seconds of a trial.
+    Seconds,
+    /// `1 / (1 - quantile)`, written as a percentile.
+    Percentile,
+}
+
+impl Unit {
+    /// A value as a tick says it.
+    pub(super) fn text(self, value: f64) -> String {
+        match self {
+            Self::Count if value.fract() == 0.0 && value >= 0.0 => count_text(value as u64),
+            Self::Count | Self::Seconds => plain(&figure_text(value)),
+            Self::Percent => format!("{} %", plain(&figure_text(value))),
+            Self::Bytes => ByteCount(value.max(0.0) as u64).to_string(),
+            Self::Latency if value == 0.0 => "0".to_owned(),
+            Self::Latency => match Duration::try_from_secs_f64(value / 1e3) {
+                Ok(latency) => {
+                    let text = latency_text(latency);
+                    match text.split_once(' ') {
+                        Some((number, unit)) => format!("{} {unit}", plain(number)),
+                        None => text,
+                    }
+                }
+                Err(_) => String::new(),
+            },
+            Self::Percentile if value <= 1.0 => "0 %".to_owned(),
+            Self::Percentile => {
+                let digits = (value.log10().round() as usize).saturating_sub(2);
+                let text = format!("{:.digits$}", 100.0 - 100.0 / value);
+                format!("p{}", text.trim_end_matches('%'))
+            }
+        }
+    }
+}
+
+/// Without zeros at the end of a fraction.
+fn plain(text: &str) -> String {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+/// One axis: from values to places.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Axis {
+    pub(super) unit: Unit,
+    log: bool,
+    low: f64,
+    high: f64,
+    /// Where `low` is drawn, and where `high` is.
+    from: f64,
+    to: f64,
+    ticks: Vec<f64>,
+}
+
+impl Axis {
+    /// From zero to a round value of at least `most`.
+    pub(super) fn linear(unit: Unit, most: f64, about: usize) -> Self {
+        let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
+        let step = round_step(unit, most / about as f64);
+        let steps = (most / step - 1e-9).ceil().max(1.0);
+        let ticks = (0..=steps as usize).map(|n| n as f64 * step).collect();
+        Self { unit, log: false, low: 0.0, high: steps * step, from: 0.0, to: 1.0, ticks }
+    }
+
+    /// Exactly from `low` to `high`, with round ticks between them.
+    pub(super) fn stretch(unit: Unit, low: f64, high: f64, about: usize) -> Self {
+        let high = if high > low { high } else { low + 1.0 };
+        let step = round_step(unit, (high - low) / about as f64);
+        let first = (low / step - 1e-9).ceil() as i64;
+        let last = (high / step + 1e-9).floor() as i64;
+        let ticks = (first..=last).map(|n| n as f64 * step).collect();
+        Self { unit, log: false, low, high, from: 0.0, to: 1.0, ticks }
+    }
+
+    /// Logarithmic, from a round value of at most `least` to one of at least `most`.
+    pub(super) fn log(unit: Unit, least: f64, most: f64) -> Self {
+        let least = if least > 0.0 && least.is_finite() { least } else { 1.0 };
+        let most = if most > least && most.is_finite() { most } else { least * 10.0 };
+        let rounded = |value: f64, up: bool| {
+            let decade = 10f64.powf(value.log10().floor());
+            let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade);
+            let fits = |step: &f64| *step >= value * (1.0 - 1e-9);
+            match up {
+                true => steps.into_iter().find(fits).unwrap_or(steps[3]),
+                false => {
+                    let below = |step: &f64| *step <= value * (1.0 + 1e-9);
+                    steps.into_iter().rev().find(below).unwrap_or(steps[0])
+                }
+            }
+        };
+        let (low, mut high) = (rounded(least, false), rounded(most, true));
+        if high <= low {
+            high = low * 10.0;
+        }
+        let within = |value: &f64| *value >= low * (1.0 - 1e-9) && *value <= high * (1.0 + 1e-9);
+        let decades = || (low.log10().floor() as i32 - 1)..=(high.log10().ceil() as i32);
+        let few = (high / low).log10() < 2.4;
+        let multiples: &[f64] = if few { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let ticks = decades()
+            .flat_map(|decade| multiples.iter().map(move |times| times * 10f64.powi(decade)))
+            .filter(within)
+            .collect();
+        Self { unit, log: true, low, high, from: 0.0, to: 1.0, ticks }
+    }
+
+    /// From zero, or logarithmic where the values lie far apart.
+    pub(super) fn fitting(unit: Unit, values: &[f64], about: usize) -> Self {
+        let known = || values.iter().copied().filter(|value| value.is_finite());
+        let most = known().fold(0.0, f64::max);
+        let least = known().fold(f64::INFINITY, f64::min);
+        if least > 0.0 && most / least > LOG_FROM {
+            Self::log(unit, least, most)
+        } else {
+            Self::linear(unit, most, about)
+        }
+    }
+
+    /// The same axis drawn between two places.
+    pub(super) fn between(mut self, from: f64, to: f64) -> Self {
+        (self.from, self.to) = (from, to);
+        self
+    }
+
+    /// Whether it is logarithmic.
+    pub(super) fn is_log(&self) -> bool {
+        self.log
+    }
+
+    /// The greatest value that it shows.
+    pub(super) fn high(&self) -> f64 {
+        self.high
+    }
+
+    /// Where a value is drawn; at the end of the axis where it lies beyond.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let share = if self.log {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
+    }
+
+    /// The same, and no place at all for what is not a number.
+    pub(super) fn at_or_gap(&self, value: f64) -> f64 {
+        if value.is_nan() { f64::NAN } else { self.at(value) }
+    }
+
+    /// The values to write, and where.
+    pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, String)> {
+        self.ticks.iter().map(|&tick| (self.at(tick), self.unit.text(tick)))
+    }
+}
+
+/// A round distance of about this much.
+fn round_step(unit: Unit, about: f64) -> f64 {
+    if unit == Unit::Bytes && about > 1.0 {
+        let power = 1024f64.powi((about.log2() / 10.0).floor() as i32);
+        let steps = [1.0, 2.0, 4.0, 5.0, 10.0, 20.0, 25.0, 50.0, 64.0, 100.0, 128.0, 200.0, 256.0];
+        let fits = steps.into_iter().chain([512.0, 1024.0]).find(|step| step * power >= about);
+        return fits.unwrap_or(1024.0) * power;
+    }
+    let decade = 10f64.powf(about.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0];
+    let step = steps.into_iter().find(|step| step * decade >= about * (1.0 - 1e-9));
+    let step = step.unwrap_or(10.0) * decade;
+    // There is no half of a request.
+    if unit == Unit::Count { step.max(1.0) } else { step }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(axis: &Axis) -> Vec<String> {
+        axis.ticks().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_in_the_unit_that_is_read() {
+        assert_eq!(
+            texts(&Axis::linear(Unit::Count, 1740.0, 5)),
+            ["0", "500", "1,000", "1,500", "2,000"]
+        );
+        assert_eq!(
+            texts(&Axis::linear(Unit::Bytes, 1e8, 4)),
+            ["0 B", "25 MiB", "50 MiB", "75 MiB", "100 MiB"]
+        );
+        assert_eq!(
+            texts(&Axis::linear(Unit::Latency, 1.9, 4)),
+            ["0", "500 µs", "1 ms", "1.5 ms", "2 ms"]
+        );
+        assert_eq!(texts(&Axis::log(Unit::Latency, 0.3, 400.0)), ["1 ms", "10 ms", "100 ms"]);
+        assert_eq!(texts(&Axis::log(Unit::Count, 1.0, 1000.0)), ["1", "10", "100", "1,000"]);
+        assert_eq!(texts(&Axis::log(Unit::Count, 10.0, 40.0)), ["10", "20", "50"]);
+        assert_eq!(
+            texts(&Axis::log(Unit::Percentile, 1.0, 10_000.0)),
+            ["0 %", "p90", "p99", "p99.9", "p99.99"]
+        );
+        assert_eq!(texts(&Axis::stretch(Unit::Seconds, 0.0, 12.3, 6)), ["0", "5", "10"]);
+    }
+
+    #[test]
+    fn a_value_beyond_an_axis_is_drawn_at_its_end_and_never_outside() {
+        let axis = Axis::linear(Unit::Count, 10.0, 5).between(100.0, 0.0);
+        assert_eq!((axis.at(0.0), axis.at(10.0), axis.at(1e9)), (100.0, 0.0, 0.0));
+        let axis = Axis::log(Unit::Count, 1.0, 100.0).between(0.0, 10.0);
+        assert_eq!((axis.at(0.0), axis.at(10.0), axis.at(-3.0)), (0.0, 5.0, 0.0));
+    }
+
+    #[test]
+    fn no_values_still_make_an_axis() {
+        for axis in [
+            Axis::fitting(Unit::Count, &[], 5),
+            Axis::fitting(Unit::Latency, &[0.0, f64::NAN], 5),
+            Axis::log(Unit::Latency, f64::NAN, 0.0),
+            Axis::stretch(Unit::Seconds, 0.0, 0.0, 5),
+        ] {
+            assert!(axis.at(0.5).is_finite() && axis.ticks().count() < 20, "{axis:?}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! From a record to what people and programs read: a terminal's text, HTML, Markdown, CSV, JSON.
+//!
+//! Pure functions, so that a record can be rendered again years later. [`Report::new`] computes
+//! once all that is shown; the renderers arrange it and compute nothing of their own, so that they
+//! cannot contradict each other. An invalid trial is shown and never used, "not checked" is never
+//! shown as a pass, a latency of more than an hour never as a number, and no percentile is ever an
+//! average of percentiles.
+//!
+//! Not here: how trials are combined and compared (`stats`), files and colours' occasion (the
+//! binary).
+
+pub mod compare;
+mod comparison;
+mod condensed;
+mod contradicted;
+mod csv;
+mod drawn;
+pub mod fairness;
+mod figures;
+pub mod floor;
+mod html;
+mod json;
+mod judgement;
+mod markdown;
+pub mod method;
+mod nodes;
+mod noticed;
+mod position;
+mod said;
+mod stale;
+mod tables;
+mod terminal;
+mod turnover;
+mod words;
+
+pub use csv::csv;
+pub use html::html;
+pub use json::{FORMAT, json};
+pub use markdown::markdown;
+pub use terminal::{demands, terminal};
+
+use bakeoff_core::record::{Floor, Outcome, Record, RunHeader};
+use bakeoff_core::units::trials_text;
+use comparison::Comparison;
+
+/// All that a report shows, computed once from a record.
+#[derive(Debug, Clone)]
+pub struct Report {
+    header: RunHeader,
+    /// When the run ended by itself, in UTC.
+    ended: Option<String>,
+    /// Whether every trial of the order was run to its end.
+    complete: bool,
+    trials_run: usize,
+    comparisons: Vec<Comparison>,
+    sentences: Vec<String>,
+    sentence: String,
+    findings: Vec<String>,
+    fairness: fairness::Sheet,
+    method: Vec<method::Answer>,
+}
+
+/// How a terminal's text is to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the terminal; `None` when it is none: then lines are as long as they are.
+    pub width: Option<u16>,
+    /// Whether escape codes may be used.
+    pub colour: bool,
+}
+
+impl Report {
+    /// Computes everything. A record without trials yields a report that says so.
+    pub fn new(record: &Record) -> Report {
+        let comparisons = Comparison::all(record);
+        let mut sentences: Vec<String> =
+            comparisons.iter().filter_map(Comparison::sentence).collect();
+        let mut findings: Vec<String> = incomplete(record).into_iter().collect();
+        let fairness = fairness::sheet(record, &comparisons);
+        let method = method::answers(record, &fairness);
+        findings.extend(fairness.findings.iter().cloned());
+        findings.extend(comparisons.iter().flat_map(Comparison::findings));
+        sentences.extend(words::together(&comparisons));
+        let sentence = words::found(&record.header.study, &sentences).join(" ");
+        Report {
+            header: record.header.clone(),
+            ended: record.end.as_ref().map(|end| end.ended.clone()),
+            complete: record.is_complete(),
+            trials_run: record.trials.len(),
+            comparisons,
+            sentences,
+            sentence,
+            findings,
+            fairness,
+            method,
+        }
+    }
+
+    /// What was found: one sentence for each workload and load, joined; with the scale, if the
+    /// study was scaled.
+    pub fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    /// What must be known before any figure is read: an incomplete run, differences between the
+    /// contenders that may decide, systems that mostly failed, failed audits, trials that are not
+    /// valid. Clauses without full stops; usually none.
+    pub fn findings(&self) -> &[String] {
+        &self.findings
+    }
+
+    /// What differs between the contenders besides the product.
+    pub fn fairness(&self) -> &fairness::Sheet {
+        &self.fairness
+    }
+
+    /// Which of the field's demands on a measurement the run met, in the order of
+    /// [`method::DEMANDS`].
+    pub fn method(&self) -> &[method::Answer] {
+        &self.method
+    }
+
+    /// The machine's own limits, if they were measured.
+    pub fn floor(&self) -> Option<&Floor> {
+        self.header.environment.floor.as_ref()
+    }
+
+    /// What each system reached of the machine's limits, stage by stage, under this workload and
+    /// load of the study; empty where nothing is to be held against them.
+    pub fn bounds(&self, workload: &str, load: &str) -> Vec<floor::Bound> {
+        let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;
+        self.comparisons.iter().find(here).map_or_else(Vec::new, floor::bounds)
+    }
+}
+
+/// What is missing of a run.
+fn incomplete(record: &Record) -> Option<String> {
+    if record.is_complete() {
+        return None;
+    }
+    let (run, all) = (record.trials.len(), trials_text(record.header.order.len()));
+    let were = if run == 1 { "was" } else { "were" };
+    let interrupted = record.trials.iter().any(|trial| trial.outcome == Outcome::Interrupted);
+    let how = match (interrupted, &record.end) {
+        (true, _) => ", the last of them interrupted",
+        (false, Some(_)) => ", then the run was ended",
+        (false, None) => ", and the run was killed or still goes on",
+    };
+    Some(format!("incomplete: {run} of {all} {were} run{how}"))
+}

@@ -1,0 +1,335 @@
+//! Judgements, and two runs side by side, of records made by hand.
+
+use std::time::Duration;
+
+use bakeoff_core::record::Record;
+use bakeoff_core::study::{Operation, Stop};
+use bakeoff_report::compare::{self, Compared, FailIf, Outcome};
+use bakeoff_report::{self as report, Report};
+use serde_json::Value;
+
+use super::building::{Trials as _, closed, record, study, workload};
+use super::{PLAIN, millis, put, repeated};
+
+/// What was judged of a quantity of the first pair.
+fn judged(record: &Record, quantity: &str) -> Value {
+    let json = report::json(&Report::new(record));
+    let all =
+        json["comparisons"][0]["judgements"].as_array().expect("there are judgements").clone();
+    let found = all.into_iter().find(|one| one["quantity"] == quantity);
+    found.unwrap_or_else(|| panic!("{quantity} is not judged"))
+}
+
+#[test]
+fn every_judgement_tells_what_it_was_made_by() {
+    let record = repeated();
+    let rate = judged(&record, "throughput_mean_per_second");
+    assert_eq!((&rate["verdict"], &rate["leading"]), (&"higher".into(), &true.into()));
+    assert_eq!((&rate["rounds"], &rate["corrected_for"]), (&3.into(), &5.into()));
+    assert!(rate["words"].as_str().unwrap().starts_with("etcd's throughput was 1.76 times"));
+    let memory = judged(&record, "server_memory_max_sum_of_nodes_bytes");
+    assert_eq!(memory["verdict"], "none-shown");
+    assert!(memory["would_have_seen_ratio"].as_f64().unwrap() > 1.0);
+    for one in [&rate, &memory] {
+        let (low, high) =
+            (one["interval"][0].as_f64().unwrap(), one["interval"][1].as_f64().unwrap());
+        let ratio = one["ratio"].as_f64().unwrap();
+        assert!(low <= ratio && ratio <= high, "{one}");
+        assert_eq!(low > 1.0 || high < 1.0, one["verdict"] != "none-shown", "{one}");
+    }
+}
+
+#[test]
+fn a_round_without_a_valid_trial_of_both_is_no_round() {
+    let mut record = repeated();
+    record.trials[0].outcome = bakeoff_core::record::Outcome::Failed("it broke".to_owned());
+    let rate = judged(&record, "throughput_mean_per_second");
+    assert_eq!((&rate["verdict"], &rate["rounds"]), (&"too-few".into(), &2.into()));
+    assert_eq!(rate["interval"], Value::Null);
+}
+
+#[test]
+fn a_report_is_the_same_each_time() {
+    let record = repeated();
+    assert_eq!(report::json(&Report::new(&record)), report::json(&Report::new(&record)));
+}
+
+/// The same run with all throughputs of etcd changed.
+fn changed(factor: f64) -> Record {
+    let mut record = repeated();
+    for trial in record.trials.iter_mut().filter(|trial| trial.trial.system == "etcd") {
+        let rate = (500.0 + 10.0 * f64::from(trial.trial.round)) * factor;
+        trial.stages[0].measurement = put(rate as u64, 4, millis(2));
+    }
+    record
+}
+
+/// Runs of the same study as [`repeated`], each a little off as a whole.
+fn history(runs: u32) -> Vec<Record> {
+    let run = |nth: u32| {
+        let mut record = changed(1.0 + 0.004 * (f64::from(nth % 5) - 2.0));
+        record.header.started = format!("2026-10-{:02}T08:00:00Z", nth + 1);
+        record
+    };
+    (0..runs).map(run).collect()
+}
+
+/// The same run later on.
+fn later(mut record: Record) -> Record {
+    record.header.started = "2026-11-30T08:00:00Z".to_owned();
+    record
+}
+
+fn asked(base: &Record, new: &Record, known: &[Record], condition: &str) -> Outcome {
+    asked_all(base, new, known, &[condition]).remove(0)
+}
+
+fn asked_all(base: &Record, new: &Record, known: &[Record], conditions: &[&str]) -> Vec<Outcome> {
+    let read = |text: &&str| text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let conditions: Vec<FailIf> = conditions.iter().map(read).collect();
+    let compared = Compared::new(base, new, known, &conditions);
+    for condition in &conditions {
+        condition.check_names(&compared).unwrap_or_else(|error| panic!("{error}"));
+    }
+    compared.outcomes().iter().map(|(_, outcome)| outcome.clone()).collect()
+}
+
+#[test]
+fn a_condition_is_proven_only_beyond_its_interval() {
+    let (base, new, known) = (repeated(), later(changed(0.7)), history(8));
+    let proven = ["throughput < -5%", "create/steady etcd: throughput < -15%"];
+    let unclear = ["throughput < -30%"];
+    let holds_not =
+        ["throughput < -60%", "zookeeper: throughput < -20%", "throughput > +20%", "errors > 1%"];
+    let all = [&proven[..], &unclear, &holds_not].concat();
+    for (condition, outcome) in all.iter().zip(asked_all(&base, &new, &known, &all)) {
+        let expected = match outcome {
+            Outcome::Proven(_) => proven.contains(condition),
+            Outcome::CannotTell(_) => unclear.contains(condition),
+            Outcome::HoldsNot => holds_not.contains(condition),
+        };
+        assert!(expected, "{condition}: {outcome:?}");
+    }
+    let mut short = new.clone();
+    short.trials.truncate(4);
+    let unclear = asked(&base, &short, &known, "etcd: throughput < -5%");
+    let Outcome::CannotTell(why) = unclear else { panic!("{unclear:?}") };
+    assert_eq!(why, ["create/steady etcd: too few valid trials: 3 and 2"]);
+}
+
+#[test]
+fn nothing_is_proven_between_two_runs_alone() {
+    let (base, new) = (repeated(), later(changed(0.5)));
+    let why =
+        |known: &[Record], new: &Record| match asked(&base, new, known, "etcd: throughput < -5%") {
+            Outcome::CannotTell(why) => why.join("; "),
+            told => panic!("{told:?}"),
+        };
+    let alone = why(&[], &new);
+    assert!(alone.contains("and 1 is known; `bakeoff gate` runs both"), "{alone}");
+    assert!(alone.ends_with("or run the base's study 4 times more"), "{alone}");
+    assert!(why(&history(3), &new).ends_with("once more"));
+    // A copy is no further run, and neither is one of another study or machine.
+    let copies = vec![history(1)[0].clone(); 8];
+    assert!(why(&copies, &new).contains("2 are known"));
+    let mut others = history(8);
+    others.iter_mut().for_each(|one| one.header.study.workloads[0].value_size = 1);
+    assert!(why(&others, &new).contains("1 is known"));
+    let mut others = history(8);
+    others.iter_mut().for_each(|one| one.header.environment.kernel = "another".to_owned());
+    assert!(why(&others, &new).contains("1 is known"));
+    let mut elsewhere = new.clone();
+    elsewhere.header.environment.cpus = 64;
+    let moved = why(&history(8), &elsewhere);
+    assert!(moved.contains("the number of CPUs differs between the two runs"), "{moved}");
+    // The change itself is shown, without a verdict.
+    let compared = Compared::new(&base, &new, &[], &[]);
+    let json = compare::json(&compared);
+    let change = &json["comparisons"][0]["changes"][0];
+    assert_eq!((&change["verdict"], &change["interval"]), (&"not-judged".into(), &Value::Null));
+    assert!(change["change"].as_f64().is_some_and(|change| change < -0.4), "{change}");
+    assert!(compare::terminal(&compared, &PLAIN).contains("nothing can be proven: how far runs"));
+    assert!(compare::markdown(&compared).contains("**nothing can be proven: how far runs"));
+}
+
+#[test]
+fn how_far_runs_lie_apart_widens_the_interval() {
+    let (base, new) = (repeated(), later(changed(0.9)));
+    let near = asked(&base, &new, &history(8), "etcd: throughput < 0%");
+    assert!(matches!(near, Outcome::Proven(_)), "{near:?}");
+    let mut far = history(8);
+    for (nth, record) in far.iter_mut().enumerate() {
+        let off = changed(1.0 + 0.05 * (nth as f64 - 3.5));
+        record.trials = off.trials;
+    }
+    let far = asked(&base, &new, &far, "etcd: throughput < 0%");
+    assert!(matches!(far, Outcome::CannotTell(_)), "{far:?}");
+    let known = compare::json(&Compared::new(&base, &new, &history(8), &[]));
+    assert_eq!(known["runs_known"], 9);
+}
+
+#[test]
+fn a_run_is_what_it_is() {
+    let base = repeated();
+    assert_eq!(asked(&base, &base, &[], "throughput < -60%"), Outcome::HoldsNot);
+}
+
+#[test]
+fn what_is_not_the_same_in_both_runs_is_said_above_the_table() {
+    let base = repeated();
+    let mut new = changed(1.0);
+    new.header.environment.cpus = 4;
+    new.header.study.workloads[0].value_size = 256;
+    new.header.systems[0].version = Some("3.6.2".to_owned());
+    new.header.study.systems[1].name = "consul".to_owned();
+    let compared = Compared::new(&base, &new, &history(5), &[]);
+    let text = compare::terminal(&compared, &PLAIN);
+    let above = text.split("create/steady, ").next().unwrap();
+    for expected in [
+        "! the machine differs: cpus 2 and 4",
+        "! workload create differs: value_size 1024 and 256",
+        "! system etcd differs: version 3.6.1 and 3.6.2",
+        "! system zookeeper is only in the base run",
+        "! system consul is only in the new run",
+    ] {
+        assert!(above.contains(expected), "{expected}\n{text}");
+    }
+    let same = Compared::new(&base, &base, &[], &[]);
+    assert_eq!(compare::json(&same)["differences"].as_array().map(Vec::len), Some(0));
+    for text in [text, compare::markdown(&compared)] {
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}
+
+/// Trials of one process repeat that process's luck.
+#[test]
+fn trials_on_the_same_servers_are_said_to_be_about_these() {
+    use bakeoff_core::study::Clusters;
+    let told = "ran on the same servers";
+    let mut record = repeated();
+    assert!(!Report::new(&record).sentence().contains(told));
+    record.header.study.clusters = Clusters::Kept;
+    let sentence = Report::new(&record).sentence().to_owned();
+    let expected = "; all trials of etcd and zookeeper ran on the same servers each: their figures are \
+                    about these and may not be the products'";
+    assert!(sentence.contains(expected), "{sentence}");
+    let json = compare::json(&Compared::new(&repeated(), &later(record), &[], &[]));
+    let differences = json["differences"].to_string();
+    assert!(differences.contains("new run: all trials of etcd and zookeeper"), "{differences}");
+    let mut record = repeated();
+    record.header.study.systems[1].endpoints =
+        vec![bakeoff_core::study::Endpoint { tls: false, host: "kv".to_owned(), port: 2181 }];
+    let sentence = Report::new(&record).sentence().to_owned();
+    assert!(
+        sentence.contains("all trials of zookeeper ran on the same servers: its"),
+        "{sentence}"
+    );
+}
+
+/// A gate's run in which the new build does `factor` of what the base does, in so many rounds that
+/// scatter by about a hundredth.
+fn gate(factor: f64, rounds: u32, fail_if: &[&str]) -> Record {
+    let mut record = repeated();
+    record.header.gate = Some(bakeoff_core::record::Gate {
+        system: "etcd".to_owned(),
+        fail_if: fail_if.iter().map(|text| (*text).to_owned()).collect(),
+        detect: 0.05,
+    });
+    let named = |name: &mut String| *name = if name == "etcd" { "base" } else { "new" }.to_owned();
+    record.header.study.systems.iter_mut().for_each(|system| named(&mut system.name));
+    record.header.systems.iter_mut().for_each(|system| named(&mut system.name));
+    record.header.study.published.clear();
+    record.header.study.trials = rounds;
+    record.header.order = bakeoff_core::plan::plan(&record.header.study, 42);
+    let of = |trial: &bakeoff_core::plan::Trial| {
+        let noise = f64::from((trial.round * 7 + 3 * u32::from(trial.system == "new")) % 5) - 2.0;
+        let rate =
+            2000.0 * (1.0 + 0.007 * noise) * if trial.system == "new" { factor } else { 1.0 };
+        let mut one = record.trials[0].clone();
+        one.trial = trial.clone();
+        one.stages[0].measurement = put(rate as u64, 4, millis(2));
+        one
+    };
+    let trials = record.header.order.iter().map(of).collect();
+    Record { trials, ..record }
+}
+
+#[track_caller]
+fn gated(record: &Record, expected: compare::Passed) -> String {
+    let compared = Compared::gate(record).unwrap_or_else(|error| panic!("{error}"));
+    let text = compare::terminal(&compared, &PLAIN);
+    assert_eq!(compared.passed(), Some(expected), "{text}");
+    assert!(compare::markdown(&compared).starts_with("# Two builds of etcd\n"));
+    text
+}
+
+#[test]
+fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
+    use compare::Passed;
+    let text = gated(&gate(0.93, 10, &[]), Passed::No);
+    assert!(text.contains("stop: proven of the new build of etcd: create/steady: "), "{text}");
+    assert!(text.contains("99.8 % interval"), "{text}");
+    let text = gated(&gate(1.0, 10, &[]), Passed::Yes);
+    assert!(text.contains("pass: nothing that is asked is proven"), "{text}");
+    gated(&gate(1.1, 10, &[]), Passed::Yes);
+    // Too few rounds cannot tell.
+    gated(&gate(1.0, 3, &[]), Passed::CannotTell);
+    let text = gated(&gate(0.97, 4, &[]), Passed::CannotTell);
+    assert!(text.contains("trials of each to tell"), "{text}");
+    // What is given is asked in place of the default.
+    gated(&gate(0.93, 10, &["throughput < -20%"]), Passed::Yes);
+    gated(&gate(0.7, 10, &["create/steady etcd: throughput < -20%"]), Passed::No);
+    gated(&gate(0.93, 10, &["errors > 1%"]), Passed::Yes);
+    assert!(Compared::gate(&repeated()).is_err());
+}
+
+#[test]
+fn a_gate_tells_a_build_that_fails_from_a_machine_that_is_disturbed() {
+    use bakeoff_core::check::{CheckName, Verdict};
+    use bakeoff_core::record::{Check, Outcome as Ended};
+    use compare::Passed;
+    let mut broken = gate(1.0, 10, &[]);
+    broken.trials[3].outcome = Ended::Failed("it ended".to_owned());
+    gated(&broken, Passed::NotValid);
+    // A disturbed round is dropped, and nine are left.
+    let mut disturbed = gate(1.0, 10, &[]);
+    let verdict = Verdict::Failed("a neighbour".to_owned());
+    disturbed.trials[3].checks.push(Check { name: CheckName::Steal, verdict });
+    let text = gated(&disturbed, Passed::Yes);
+    assert!(text.contains("not valid"), "{text}");
+    let mut slower = broken;
+    slower.trials = gate(0.9, 10, &[]).trials;
+    gated(&slower, Passed::No);
+}
+
+#[test]
+fn runs_of_a_sweep_are_compared_stage_by_stage() {
+    let run = |day: u64, slowest: u64| {
+        let load = closed("sweep", &[8, 64], Stop::After(Duration::from_secs(4)));
+        let create = workload("create", &[(Operation::Put, 1)], "sweep");
+        let mut record = record(study(&["etcd"], create, load, 3));
+        record.header.started = format!("2026-10-{day:02}T08:00:00Z");
+        for round in 0..3 {
+            let luck = 10 * round + day % 5;
+            let few = put(500 + luck, 4, Duration::from_micros(2000 + luck));
+            let many = put(600 + luck, 4, Duration::from_micros(slowest + luck));
+            record.run("etcd", vec![(8, few), (64, many)]);
+        }
+        record
+    };
+    let known: Vec<Record> = (1..9).map(|day| run(day, 5000)).collect();
+    let (base, new) = (&known[0], run(20, 9000));
+    let compared = compare::json(&Compared::new(base, &new, &known, &[]));
+    let changes = compared["comparisons"][0]["changes"].as_array().unwrap();
+    let verdict = |quantity: &str, clients: Value| {
+        let is_it = |one: &&Value| one["quantity"] == quantity && one["clients"] == clients;
+        changes.iter().find(is_it).map(|one| one["verdict"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(verdict("response_p99_ms", 8.into()).as_deref(), Some("none-shown"));
+    assert_eq!(verdict("response_p99_ms", 64.into()).as_deref(), Some("higher"));
+    assert_eq!(verdict("response_p99_ms", Value::Null), None, "no latency of all stages");
+    assert_eq!(verdict("throughput_mean_per_second", Value::Null).as_deref(), Some("none-shown"));
+    let outcome = asked(base, &new, &known, "p99 > +10%");
+    let Outcome::Proven(places) = outcome else { panic!("{outcome:?}") };
+    assert!(places[0].starts_with("create/sweep etcd with 64 clients: +"), "{places:?}");
+}

@@ -1,0 +1,700 @@
+//! What a report says of differences besides the product, and of the machine's own limits.
+
+use std::collections::BTreeMap;
+
+use bakeoff_core::check::{CheckName, Verdict};
+use bakeoff_core::measurement::{ErrorKind, Handshakes};
+use bakeoff_core::record::{
+    Acknowledged, Check, FloorRoundTrips, Freshness, PartRecord, Record, Setting, SystemRecord,
+};
+use bakeoff_core::study::{
+    Arrivals, Endpoint, Limits, Operation, ReadConsistency, Stop, System, Tls,
+};
+use bakeoff_core::units::ByteCount;
+use bakeoff_report::fairness::{Row, Weight};
+use bakeoff_report::{self as report, Report};
+
+use super::building::{Trials as _, closed, failing, measured, record, study, workload};
+use super::{NARROW, PLAIN, millis, repeated};
+
+/// The one row with this name.
+fn row(report: &Report, what: &str) -> Row {
+    let sheet = report.fairness();
+    let found: Vec<&Row> = sheet.rows.iter().filter(|row| row.what == what).collect();
+    assert_eq!(found.len(), 1, "{what}: {:?}", sheet.rows);
+    assert_eq!(found[0].cells.len(), sheet.systems.len(), "{what}");
+    found[0].clone()
+}
+
+/// Changes the second of two alike systems, and holds what the sheet then says against what is
+/// expected: the weight and the cells of a row, and the finding, if there is one.
+fn check(
+    change: impl FnOnce(&mut Record),
+    what: &str,
+    weight: Weight,
+    cells: [&str; 2],
+    finding: Option<&str>,
+) {
+    let mut record = repeated();
+    change(&mut record);
+    let report = Report::new(&record);
+    let seen = row(&report, what);
+    assert_eq!((seen.weight, &seen.cells[..]), (weight, &cells.map(str::to_owned)[..]), "{what}");
+    let findings = &report.fairness().findings;
+    assert_eq!(findings.first().map(String::as_str), finding, "{findings:?}");
+    // What decides is said above every table, and the page holds it in every form.
+    let text = report::terminal(&report, &PLAIN);
+    for finding in findings {
+        let said = text.find(finding.as_str()).unwrap();
+        assert!(said < text.find("total seconds").unwrap_or(usize::MAX), "{text}");
+        assert!(report.findings().contains(finding));
+    }
+    report::terminal(&report, &NARROW);
+    report::markdown(&report);
+    let json = report::json(&report);
+    let rows = json["fairness"]["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["what"] == what && row["cells"][1] == cells[1]));
+}
+
+#[test]
+fn parts_are_told_side_by_side() {
+    let part = |record: &mut Record, place: usize, kind: &str, nodes: u32, place_of| {
+        let system = &mut record.header.systems[place];
+        system.nodes = 3;
+        system.promises.acknowledged_in = Some(place_of);
+        let part = SystemRecord {
+            kind: kind.into(),
+            version: Some("1.0".into()),
+            nodes,
+            promises: system.promises.clone(),
+            ..SystemRecord::default()
+        };
+        system.parts = vec![PartRecord { role: "storage".into(), part }];
+    };
+    check(
+        |record| {
+            part(record, 0, "consul", 3, Acknowledged::MajorityDisks);
+            part(record, 1, "postgresql", 1, Acknowledged::Disk);
+        },
+        "storage",
+        Weight::Matters,
+        ["consul 1.0, 3 nodes", "postgresql 1.0, 1 node"],
+        Some(
+            "the contenders do not survive the same failures: etcd acknowledges a write on a \
+             majority's disks and survives the failure of one node; zookeeper acknowledges a write \
+             on one node's disk and survives no failure of a node",
+        ),
+    );
+}
+
+#[test]
+fn a_system_that_is_started_with_tls_and_asked_with_a_token_is_told_so() {
+    let tls = |record: &mut Record| record.header.systems[1].tls_version = Some("TLS".into());
+    check(
+        tls,
+        "transport",
+        Weight::Decides,
+        ["plain TCP", "TLS"],
+        Some("not all contenders are spoken to alike: etcd over plain TCP, zookeeper over TLS"),
+    );
+    let token = |record: &mut Record| {
+        record.header.systems[1].authentication = Some("a token with each request".into());
+    };
+    let cells = ["none", "a token with each request"];
+    check(token, "authentication", Weight::Matters, cells, None);
+}
+
+fn asked(record: &mut Record) -> &mut System {
+    &mut record.header.study.systems[1]
+}
+
+#[test]
+fn one_node_against_three_decides() {
+    check(
+        |record| {
+            record.header.systems[0].nodes = 1;
+            record.header.systems[0].promises.acknowledged_in = Some(Acknowledged::Disk);
+        },
+        "nodes",
+        Weight::Decides,
+        ["1, survives no failure of a node", "3, survive the failure of 1"],
+        Some(
+            "one contender is a single node and the other a cluster of three: etcd acknowledges a \
+             write on one node's disk and survives no failure of a node; zookeeper acknowledges a \
+             write on a majority's disks and survives the failure of one node",
+        ),
+    );
+    // Four survive no more than three, and cost more.
+    check(
+        |record| {
+            record.header.systems[0].nodes = 4;
+        },
+        "nodes",
+        Weight::Matters,
+        ["4, survive the failure of 1", "3, survive the failure of 1"],
+        None,
+    );
+}
+
+#[test]
+fn memory_against_disks_decides_where_somebody_writes() {
+    let unsynced = |record: &mut Record| {
+        record.header.systems[1].promises.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    };
+    let cells = ["on a majority's disks", "in the page caches of a majority"];
+    let what = "a write is acknowledged";
+    check(
+        unsynced,
+        what,
+        Weight::Decides,
+        cells,
+        Some(
+            "acknowledged writes are not equally safe: etcd acknowledges a write on a majority's \
+             disks; zookeeper acknowledges a write in the page caches of a majority; a power cut \
+             may take what zookeeper acknowledged",
+        ),
+    );
+    let reads_only = |record: &mut Record| {
+        unsynced(record);
+        record.header.study.workloads[0].mix = BTreeMap::from([(Operation::Get, 1)]);
+    };
+    check(reads_only, what, Weight::Matters, cells, None);
+}
+
+#[test]
+fn stale_against_linearizable_reads_decide() {
+    let reads = |nodes: u32| {
+        move |record: &mut Record| {
+            let work = &mut record.header.study.workloads[0];
+            work.mix = BTreeMap::from([(Operation::Get, 1)]);
+            work.reads = ReadConsistency::Default;
+            for (system, is) in record
+                .header
+                .systems
+                .iter_mut()
+                .zip([Freshness::Linearizable, Freshness::NodeAsked])
+            {
+                system.promises.freshness.insert(ReadConsistency::Default, is);
+                system.nodes = nodes;
+            }
+        }
+    };
+    check(
+        reads(3),
+        "default reads return",
+        Weight::Decides,
+        [
+            "the newest acknowledged value (linearizable)",
+            "what the node asked has, which may be old",
+        ],
+        Some(
+            "default reads are not equally fresh: those of zookeeper may be old, those of etcd may \
+             not",
+        ),
+    );
+    // Where there is but one node, nobody can be asked who is behind.
+    check(
+        reads(1),
+        "default reads return",
+        Weight::Matters,
+        ["the newest acknowledged value (linearizable)", "what the only node has"],
+        None,
+    );
+}
+
+#[test]
+fn tls_against_plain_tcp_decides() {
+    let over_tls = |record: &mut Record| {
+        for (system, tls) in record.header.study.systems.iter_mut().zip([false, true]) {
+            system.endpoints = vec![Endpoint { tls, host: "10.0.0.5".into(), port: 2379 }];
+        }
+        asked(record).tls = Some(Tls {
+            ca: None,
+            cert: Some("c.pem".into()),
+            key: Some("k.pem".into()),
+            insecure: false,
+        });
+        for system in &mut record.header.systems {
+            system.already_running = true;
+        }
+        record.header.systems[1].tls_version = Some("TLS 1.3".into());
+    };
+    let finding = "not all contenders are spoken to alike: etcd over plain TCP, zookeeper over TLS";
+    check(over_tls, "transport", Weight::Decides, ["plain TCP", "TLS 1.3"], Some(finding));
+    check(
+        over_tls,
+        "authentication",
+        Weight::Matters,
+        ["none", "client certificate"],
+        Some(finding),
+    );
+}
+
+#[test]
+fn limits_on_one_side_decide_and_so_do_those_that_were_not_applied() {
+    let held = |record: &mut Record| {
+        asked(record).limits =
+            Some(Limits { cpu: Some(0.5), memory: Some(ByteCount(1 << 30)), cpus: Vec::new() });
+    };
+    let what = "CPU and memory limits";
+    check(
+        held,
+        what,
+        Weight::Decides,
+        ["none", "0.5 CPUs and 1 GiB memory a node, applied"],
+        Some(
+            "the contenders are not held to the same limits: etcd to nothing, zookeeper to 0.5 CPUs \
+             and 1 GiB memory a node",
+        ),
+    );
+    let cells = ["1 CPU a node, applied", "1 CPU a node, asked for and not applied"];
+    check(
+        |record| {
+            for system in &mut record.header.study.systems {
+                system.limits = Some(Limits { cpu: Some(1.0), memory: None, cpus: Vec::new() });
+            }
+            let theirs = record.trials.iter_mut().filter(|one| one.trial.system == "zookeeper");
+            let last = theirs.last().unwrap();
+            last.checks[0].verdict = Verdict::NotChecked("there are no cgroups".into());
+        },
+        what,
+        Weight::Decides,
+        cells,
+        Some(
+            "limits were asked for and not applied to zookeeper (1 CPU a node) in 1 of 3 trials: \
+             there are no cgroups; without them a program takes what it can get, so that these \
+             figures say little of what it does within its limits, and little of how it compares \
+             there",
+        ),
+    );
+}
+
+#[test]
+fn limits_are_told_with_cpus_and_of_parts_too() {
+    let limits =
+        |cpu: Option<f64>, cpus: &[u32]| Some(Limits { cpu, memory: None, cpus: cpus.to_vec() });
+    let pinned = |theirs: &'static [u32]| {
+        move |record: &mut Record| {
+            record.header.study.systems[0].limits = limits(None, &[0]);
+            asked(record).limits = limits(Some(0.5), theirs);
+        }
+    };
+    let what = "CPU and memory limits";
+    check(
+        pinned(&[0, 1]),
+        what,
+        Weight::Decides,
+        ["CPU 0 alone, applied", "0.5 CPUs a node, on CPUs 0 and 1 alone, applied"],
+        Some(
+            "the contenders are not held to the same limits: etcd to CPU 0 alone, zookeeper to 0.5 \
+             CPUs a node, on CPUs 0 and 1 alone",
+        ),
+    );
+    let parts = |record: &mut Record| {
+        for (place, cpu) in [(0, 2.0), (1, 0.1)] {
+            let system = &mut record.header.study.systems[place];
+            let part = System { limits: limits(Some(cpu), &[]), ..system.clone() };
+            system.parts = BTreeMap::from([("gateway".to_owned(), part)]);
+        }
+    };
+    check(
+        parts,
+        what,
+        Weight::Decides,
+        ["gateway: 2 CPUs a node, applied", "gateway: 0.1 CPUs a node, applied"],
+        Some(
+            "the contenders are not held to the same limits: etcd to gateway: 2 CPUs a node, \
+             zookeeper to gateway: 0.1 CPUs a node",
+        ),
+    );
+}
+
+#[test]
+fn a_generator_with_cpus_of_its_own_is_told_so() {
+    let apart = |record: &mut Record| {
+        for trial in &mut record.trials {
+            if trial.trial.system == "zookeeper" {
+                trial.generator_cpus = vec![2, 3];
+            }
+        }
+    };
+    let cells = [
+        "on the servers' machine, sharing its CPUs",
+        "on the servers' machine, on CPUs 2 and 3 of its own",
+    ];
+    check(apart, "load generator", Weight::Decides, cells, None);
+    let shared = |record: &mut Record| {
+        apart(record);
+        let verdict = Verdict::NotChecked("no CPU is left over".into());
+        for trial in &mut record.trials {
+            trial.checks.push(Check { name: CheckName::GeneratorApart, verdict: verdict.clone() });
+        }
+    };
+    let cells = [cells[0], "on the servers' machine, on CPUs 2 and 3, shared with nodes"];
+    check(shared, "load generator", Weight::Decides, cells, None);
+}
+
+#[test]
+fn tls_between_the_parts_of_one_and_not_of_the_other_decides() {
+    let between = |ours: Option<&'static str>, theirs: Option<&'static str>| {
+        move |record: &mut Record| {
+            for (place, said) in [(0, ours), (1, theirs)] {
+                let system = &mut record.header.systems[place];
+                system.between = said.map(str::to_owned);
+                let part = SystemRecord { kind: "envoy".into(), nodes: 1, ..Default::default() };
+                system.parts = vec![PartRecord { role: "gateway".into(), part }];
+            }
+        }
+    };
+    let what = "between its parts";
+    check(
+        between(Some("mTLS, TLS 1.3"), Some("plain HTTP")),
+        what,
+        Weight::Decides,
+        ["mTLS, TLS 1.3", "plain HTTP"],
+        Some(
+            "not all contenders encrypt what their parts say to each other: those of etcd speak \
+             TLS, those of zookeeper do not",
+        ),
+    );
+    let both = between(Some("mTLS, TLS 1.3"), Some("mTLS, TLS 1.2"));
+    check(both, what, Weight::Matters, ["mTLS, TLS 1.3", "mTLS, TLS 1.2"], None);
+    let unsaid = between(Some("mTLS, TLS 1.3"), None);
+    check(unsaid, what, Weight::Matters, ["mTLS, TLS 1.3", "not said"], None);
+    let same = between(Some("plain HTTP"), Some("plain HTTP"));
+    check(same, what, Weight::Same, ["plain HTTP", "plain HTTP"], None);
+    let report = Report::new(&repeated());
+    assert!(report.fairness().rows.iter().all(|row| row.what != what), "nobody says so");
+}
+
+#[test]
+fn full_handshakes_on_one_side_alone_decide() {
+    let shaken = |ours: (u64, u64), theirs: (u64, u64)| {
+        move |record: &mut Record| {
+            for trial in &mut record.trials {
+                let ours_too = trial.trial.system == "etcd";
+                let (full, resumed) = if ours_too { ours } else { theirs };
+                let measurement = &mut trial.stages[0].measurement;
+                let requests = measurement.verified();
+                let of = |percent: u64| requests * percent / 100;
+                measurement.handshakes = Handshakes { full: of(full), resumed: of(resumed) };
+            }
+        }
+    };
+    let what = "TLS handshakes";
+    let ours = "full for 0.97 % of requests, resumed for 99.0 %";
+    let theirs = "full for 100 % of requests, resumed for 0.00 %";
+    let said = format!(
+        "the contenders do not pay for as many TLS handshakes: etcd {ours}; zookeeper {theirs}"
+    );
+    check(shaken((1, 99), (100, 0)), what, Weight::Decides, [ours, theirs], Some(&said));
+    check(shaken((1, 99), (1, 99)), what, Weight::Same, [ours, ours], None);
+    let few = "full for 0.94 % of requests, resumed for 3.9 %";
+    check(shaken((1, 99), (1, 4)), what, Weight::Matters, [ours, few], None);
+    let report = Report::new(&repeated());
+    assert!(report.fairness().rows.iter().all(|row| row.what != what), "nobody spoke TLS");
+}
+
+#[test]
+fn errors_on_one_side_decide_above_a_hundredth() {
+    let failing_after = |count: u64| {
+        move |record: &mut Record| {
+            for trial in record.trials.iter_mut().filter(|one| one.trial.system == "zookeeper") {
+                let stage = &mut trial.stages[0].measurement;
+                *stage = failing(stage.clone(), "put", ErrorKind::Status, count);
+            }
+        }
+    };
+    let what = "errors under create/steady";
+    let finding = "under create/steady 5.0 % of zookeeper's operations failed, and none of etcd's";
+    check(failing_after(60), what, Weight::Decides, ["none", "5.0 %"], Some(finding));
+    check(failing_after(6), what, Weight::Matters, ["none", "0.53 %"], None);
+    check(|_| {}, "errors", Weight::Same, ["none", "none"], None);
+}
+
+#[test]
+fn one_that_ran_already_is_not_taken_to_be_like_one_that_was_started() {
+    let ran = |record: &mut Record| {
+        asked(record).endpoints =
+            vec![Endpoint { tls: false, host: "10.0.0.5".into(), port: 2379 }];
+        record.header.systems[1].already_running = true;
+        record.header.systems[1].promises.acknowledged_in = None;
+    };
+    let finding = "zookeeper ran already and etcd was started on this machine by bakeoff: hardware, \
+                   network, settings and what else was going on there may differ, and are not known \
+                   here";
+    check(
+        ran,
+        "started",
+        Weight::Decides,
+        ["by bakeoff, afresh for each trial", "ran already, not started by bakeoff"],
+        Some(finding),
+    );
+    let words = "when it is on the disks of a majority (its settings are not known)";
+    check(
+        ran,
+        "a write is acknowledged",
+        Weight::Matters,
+        ["on a majority's disks", words],
+        Some(finding),
+    );
+}
+
+#[test]
+fn clients_of_a_systems_own_decide() {
+    check(
+        |record| {
+            let load = &mut record.header.study.loads[0];
+            load.clients_for = BTreeMap::from([("zookeeper".to_owned(), vec![32])]);
+            load.in_flight = 4;
+        },
+        "clients",
+        Weight::Decides,
+        [
+            "64, each with up to 4 operations under way",
+            "32, each with up to 4 operations under way",
+        ],
+        Some(
+            "the contenders were not loaded by as many clients under steady: etcd by 64, zookeeper \
+             by 32",
+        ),
+    );
+}
+
+#[test]
+fn bytes_are_those_of_each_message_and_differ_from_a_fiftieth_on() {
+    let bytes = |each: [u64; 2]| {
+        move |record: &mut Record| {
+            for trial in &mut record.trials {
+                let stage = &mut trial.stages[0].measurement;
+                let each = each[usize::from(trial.trial.system == "zookeeper")];
+                stage.warmup_operations = 100;
+                stage.bytes_received = (stage.verified() + 100) * each;
+            }
+        }
+    };
+    let what = "bytes per response";
+    check(bytes([100, 101]), what, Weight::Same, ["100 B", "100 B"], None);
+    check(bytes([100, 110]), what, Weight::Matters, ["100 B", "110 B"], None);
+    check(|_| {}, what, Weight::Unknown, ["not measured", "not measured"], None);
+}
+
+#[test]
+fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
+    let mut record = repeated();
+    for (place, sync) in ["each", "none"].into_iter().enumerate() {
+        let system = &mut record.header.systems[place];
+        system.kind = "canary".to_owned();
+        system.settings = vec![Setting {
+            name: "sync".into(),
+            value: sync.into(),
+            reason: "the study asks for it".into(),
+        }];
+    }
+    record.header.systems[1].promises.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    let report = Report::new(&record);
+    let differing: Vec<(&str, Weight)> =
+        report.fairness().differing().iter().map(|row| (&*row.what, row.weight)).collect();
+    let expected = [
+        ("a write is acknowledged", Weight::Decides),
+        ("settings that depart from defaults", Weight::Matters),
+    ];
+    assert_eq!(differing, expected);
+    assert_eq!(report.fairness().findings.len(), 1);
+    let names = report.fairness().systems.clone();
+    let groups = differing_row(&report).groups(&names).len();
+    assert_eq!(groups, 2);
+}
+
+fn differing_row(report: &Report) -> Row {
+    report.fairness().differing()[0].clone()
+}
+
+/// What terminal and Markdown say of the floor, and what JSON has of it.
+fn floor_lines(record: &Record) -> Vec<String> {
+    let report = Report::new(record);
+    let text = report::terminal(&report, &PLAIN);
+    let about = |line: &&str| {
+        ["this disk", "this one disk", "loopback and"].iter().any(|words| line.contains(words))
+    };
+    let lines: Vec<String> = text.lines().filter(about).map(str::to_owned).collect();
+    let markdown = report::markdown(&report);
+    assert!(lines.iter().all(|line| markdown.contains(line.as_str())), "{markdown}");
+    lines
+}
+
+#[test]
+fn what_was_reached_of_the_floor_is_said_and_no_more_than_follows() {
+    let shares = |lines: &[String]| lines.first().cloned().unwrap_or_default();
+    let lines = floor_lines(&repeated());
+    assert_eq!(
+        lines,
+        [
+            "etcd reaches 1.9 % and zookeeper 1.1 % of what this disk can commit with 64 clients \
+             (25,600 appends/s of 1.25 KiB, all of them sharing each sync)",
+            "the nodes of etcd and zookeeper all sync to this one disk: where it takes one sync \
+             after the other, 3 nodes can reach about 33 % of that",
+            "etcd reaches 0.62 % and zookeeper 0.35 % of what loopback and this generator do with \
+             64 clients and a server that does nothing (80,000 round trips/s)",
+        ]
+    );
+    // Values of another size, reads, checks, an open load, a system that runs elsewhere: the disk is
+    // no floor for them.
+    let mut large = repeated();
+    large.header.study.workloads[0].value_size = 100_000;
+    let mut mixed = repeated();
+    mixed.header.study.workloads[0].mix.insert(Operation::Get, 1);
+    let mut checks = repeated();
+    checks.header.study.workloads[0].mix = [(Operation::CheckAccess, 1)].into();
+    let mut elsewhere = repeated();
+    for system in &mut elsewhere.header.systems {
+        system.already_running = true;
+    }
+    for record in [&large, &mixed, &checks, &elsewhere] {
+        let lines = floor_lines(record);
+        assert!(lines.len() == 1 && shares(&lines).contains("loopback"), "{lines:?}");
+    }
+    // Of operations that share a connection several share each round trip.
+    let mut deep = repeated();
+    let floor = deep.header.environment.floor.as_mut().unwrap();
+    let with_more = floor.round_trips.last().unwrap().clone();
+    floor.round_trips.push(FloorRoundTrips { clients: 128, ..with_more });
+    assert!(floor_lines(&deep).iter().any(|line| line.contains("loopback")));
+    deep.header.study.loads[0].in_flight = 2;
+    assert!(floor_lines(&deep).iter().all(|line| !line.contains("loopback")));
+    let mut open = repeated();
+    open.header.study.loads[0].arrivals = Arrivals::Poisson { rate: 500.0 };
+    assert!(floor_lines(&open).is_empty());
+    assert_eq!(Report::new(&open).bounds("create", "steady"), []);
+}
+
+#[test]
+fn what_does_not_wait_for_the_disk_is_not_held_against_it() {
+    let mut record = repeated();
+    record.header.systems[1].promises.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    let lines = floor_lines(&record);
+    assert!(lines[0].starts_with("etcd reaches 1.9 % of what this disk can commit"), "{lines:?}");
+    let said = "zookeeper is not held against this disk: it acknowledges before that (in the page \
+                caches of a majority)";
+    assert!(lines.iter().any(|line| line == said), "{lines:?}");
+    let bounds = Report::new(&record).bounds("create", "steady");
+    let zookeeper = bounds.iter().find(|bound| bound.system == "zookeeper").unwrap();
+    assert!(zookeeper.disk.is_none() && zookeeper.loopback.is_some());
+}
+
+#[test]
+fn a_disk_that_changes_from_round_to_round_is_told_as_a_range_and_by_its_mean_too() {
+    let mut record = repeated();
+    let first = record.header.environment.floor.as_mut().unwrap();
+    first.appends[0].per_second_mean = Some(20_000.0);
+    let of_round = |factor: f64| {
+        let mut points = super::floor(&[64]).appends;
+        points[0].per_second *= factor;
+        points[0].per_second_mean = Some(20_000.0 * factor);
+        points
+    };
+    let begins = |record: &Record, round| {
+        record.trials.iter().position(|trial| trial.trial.round == round).unwrap()
+    };
+    let (second, third) = (begins(&record, 1), begins(&record, 2));
+    record.trials[second].floor_appends = of_round(0.5);
+    record.trials[third].floor_appends = of_round(1.25);
+    assert_eq!(
+        floor_lines(&record)[0],
+        "etcd reaches 1.6 % to 3.9 % and zookeeper 0.88 % to 2.2 % of what this disk can commit with \
+         64 clients (12,800 to 32,000 appends/s of 1.25 KiB by the median sync, 20,000 by the mean, \
+         all of them sharing each sync)"
+    );
+}
+
+#[test]
+fn more_than_the_disk_can_commit_is_judged_by_what_is_known() {
+    // 64 clients, 400 syncs a second and no sync quicker than 1 ms: 25,600/s, and 64,000/s at the
+    // utmost.
+    let faster = |rate: u64, place: Acknowledged| {
+        let mut record = repeated();
+        record.header.systems[1].promises.acknowledged_in = Some(place);
+        for trial in record.trials.iter_mut().filter(|one| one.trial.system == "zookeeper") {
+            trial.stages[0].measurement = measured("put", rate, millis(4000), millis(1));
+        }
+        let lines = floor_lines(&record);
+        lines.into_iter().find(|line| line.starts_with("zookeeper did more"))
+    };
+    let check = |rate, place, expected: Option<&str>| {
+        assert_eq!(faster(rate, place).as_deref(), expected, "{rate}");
+    };
+    check(25_000, Acknowledged::MajorityPageCaches, None);
+    check(30_000, Acknowledged::MajorityPageCaches, None);
+    check(
+        30_000,
+        Acknowledged::MajorityDisks,
+        Some(
+            "zookeeper did more than this disk committed when that was measured: the disk was \
+             quicker in these trials, or these writes were not all on disk when acknowledged",
+        ),
+    );
+    check(
+        70_000,
+        Acknowledged::MajorityDisks,
+        Some(
+            "zookeeper did more than this disk can commit: these writes were not all on disk when \
+             acknowledged, since the time of a write was shorter than the quickest sync that was \
+             seen of this disk",
+        ),
+    );
+}
+
+#[test]
+fn a_sweep_has_its_limits_at_each_number_of_clients() {
+    let load = closed("sweep", &[1, 10, 100, 1000], Stop::Operations(400));
+    let create = workload("create", &[(Operation::Put, 1)], "sweep");
+    let mut record = record(study(&["etcd"], create, load, 1));
+    record.header.environment.floor = Some(super::floor(&[1, 100]));
+    let stage = |clients, rate| (clients, measured("put", rate, millis(1000), millis(1)));
+    record.run("etcd", vec![stage(1, 100), stage(10, 800), stage(100, 600), stage(1000, 500)]);
+    let report = Report::new(&record);
+    let bounds = report.bounds("create", "sweep");
+    let limit = |place: usize| {
+        let bound = &bounds[place];
+        (bound.clients, bound.disk.map(|share| share.per_second.round()))
+    };
+    // Between 400/s with one client and 40,000/s with a hundred.
+    let seen: Vec<_> = (0..bounds.len()).map(limit).collect();
+    assert_eq!(seen, [(1, Some(400.0)), (10, Some(4000.0)), (100, Some(40_000.0))]);
+    let lines = floor_lines(&record);
+    assert!(
+        lines[0].starts_with(
+            "etcd reaches at best 18 % of what this disk can commit with 10 clients (4,000 "
+        ),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_work_tells_nothing_of_systems_that_are_not_put_to_it() {
+    let load = closed("steady", &[64], Stop::After(millis(4000)));
+    let mut create = workload("create", &[(Operation::Put, 1)], "steady");
+    create.systems = vec!["etcd".to_owned(), "zookeeper".to_owned()];
+    let mut made = record(study(&["etcd", "consul", "zookeeper"], create, load, 1));
+    for system in ["etcd", "zookeeper"] {
+        let mut whole = measured("put", 500, millis(4000), millis(2));
+        whole.bytes_sent = whole.verified() * 100;
+        made.run(system, vec![(64, whole)]);
+    }
+    let report = Report::new(&made);
+    for (what, cell) in [("bytes per request", "100 B"), ("errors", "none")] {
+        let seen = row(&report, what);
+        assert_eq!((seen.weight, &seen.cells[1][..]), (Weight::Same, "not put to it"), "{what}");
+        assert_eq!([&seen.cells[0][..], &seen.cells[2]], [cell; 2], "{what}");
+        let text = report::terminal(&report, &PLAIN);
+        assert!(text.contains(&format!("{what} ({cell})")), "{text}");
+    }
+    // One of those that are put to it and was not measured is told.
+    made.trials.retain(|trial| trial.trial.system == "etcd");
+    let report = Report::new(&made);
+    let seen = row(&report, "errors");
+    assert_eq!(seen.cells, ["none", "not put to it", "not measured"], "{seen:?}");
+    assert_eq!(seen.weight, Weight::Matters);
+    let told = report::terminal(&report, &PLAIN);
+    assert!(told.contains("errors: etcd: none; zookeeper: not measured"), "{told}");
+}

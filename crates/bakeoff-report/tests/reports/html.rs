@@ -1,0 +1,193 @@
+//! The page: what stands in it, what must not, and how large it is.
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use bakeoff_core::record::{self, Record};
+use bakeoff_report::{self as report, Report};
+use serde_json::Value;
+
+use super::large::{first, hostile, large, under};
+
+static LARGE: LazyLock<(Record, String)> = LazyLock::new(|| {
+    let record = large();
+    let page = report::html(&Report::new(&record), &record);
+    // To be looked at.
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("large.html");
+    std::fs::write(path, &page).expect("a page can be written");
+    (record, page)
+});
+
+#[test]
+fn a_large_report_is_small_enough_for_a_mail() {
+    let (record, page) = &*LARGE;
+    assert_eq!(record.trials.len(), 120);
+    assert!(page.len() < 6_000_000, "{} bytes", page.len());
+}
+
+fn page(record: &Record) -> String {
+    report::html(&Report::new(record), record)
+}
+
+#[test]
+fn what_others_wrote_is_never_markup() {
+    let page = page(&hostile());
+    for markup in ["<script>document", "<img", "<b>", "<i>", "<u>", "\u{1b}", "\u{0}", "\u{202e}"] {
+        assert!(!page.contains(markup), "{markup:?}");
+    }
+    assert!(page.contains("&lt;script&gt;document"), "it is shown all the same");
+    // The page's own, and one a file.
+    assert_eq!(page.matches("<script").count(), 1 + 4);
+    assert_eq!(page.matches("</script>").count(), 1 + 4);
+    assert_eq!(page.matches("</title>").count(), page.matches("<title>").count());
+    let inline =
+        ["onclick=", "onload=", "style=\"", "javascript:", "src=\"", "http://", "https://"];
+    for forbidden in inline {
+        assert!(!page.contains(forbidden), "{forbidden} is not for this page");
+    }
+}
+
+#[test]
+fn the_sentence_comes_first_and_every_section_after_it_in_order() {
+    let (record, page) = &*LARGE;
+    let report = Report::new(record);
+    let opening = report.sentence().split(". ").next().expect("there is a sentence");
+    let opening = opening.trim_end_matches('.').replace('\'', "&#39;");
+    let mut places =
+        vec![page.find("<h1>").expect("a title"), page.find(&opening).expect("a sentence")];
+    places.push(page.find("Before any figure").expect("findings"));
+    for id in
+        ["systems", "fairness", "judged", "clients", "latency", "time", "trials", "machine", "data"]
+    {
+        places
+            .push(page.find(&format!("<section id=\"{id}\"")).unwrap_or_else(|| panic!("no {id}")));
+    }
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn an_invalid_trial_is_hollow_and_crossed() {
+    let (record, page) = &*LARGE;
+    let invalid = record.trials.iter().filter(|one| !one.invalid_because().is_empty()).count();
+    assert_eq!(invalid, 3);
+    // In two charts, and once in the legend.
+    assert_eq!(page.matches(" hollow\"").count(), 2 * invalid + 1);
+    assert_eq!(page.matches("NOT VALID: generator: ").count(), invalid);
+    let valid = record.trials.len() - invalid;
+    let marks = page.matches(", trial ").count();
+    assert!(marks >= 2 * (valid + invalid), "{marks} marks");
+}
+
+#[test]
+fn a_reference_beyond_the_axis_is_named_and_not_drawn_within() {
+    let (_, page) = &*LARGE;
+    assert!(page.contains("Published for zookeeper, beyond this axis: 34,000."));
+    assert!(page.contains("published for etcd: 2,921"));
+    assert!(page.contains("durable appends to this disk"));
+}
+
+#[test]
+fn the_first_valid_trial_is_shown_without_a_script() {
+    let (record, page) = &*LARGE;
+    for trial in &record.trials {
+        let id = format!("<div id=\"time-{}\"", trial.trial.number + 1);
+        let here = page.find(&id).unwrap_or_else(|| panic!("no {id}")) + id.len();
+        let hidden = page[here..].starts_with(" hidden");
+        let place = |one: &bakeoff_core::plan::Trial| (one.system.clone(), one.load.clone());
+        let shown = record.trials.iter().find(|one| {
+            place(&one.trial) == place(&trial.trial) && one.invalid_because().is_empty()
+        });
+        assert_eq!(!hidden, shown == Some(trial), "{id}");
+    }
+}
+
+#[test]
+fn the_page_carries_its_data() {
+    let record = hostile();
+    let report = Report::new(&record);
+    let page = page(&record);
+    let block = |id: &str| -> Value {
+        let begin = format!("id=\"{id}\">");
+        let begin = page.find(&begin).unwrap_or_else(|| panic!("no {id}")) + begin.len();
+        let end = begin + page[begin..].find("</script>").expect("it ends");
+        serde_json::from_str(&page[begin..end]).expect("a block is JSON")
+    };
+    // Reading a number may change its last digit: so both are read.
+    let again: Value = serde_json::from_str(&report::json(&report).to_string()).expect("JSON");
+    assert_eq!(block("file-json"), again);
+    assert_eq!(block("file-csv"), report::csv(&report));
+    assert_eq!(block("file-md"), report::markdown(&report));
+    // A record that is small enough is there as it was.
+    let text = block("file-record");
+    let (read, complaints) = record::read(text.as_str().expect("it is text")).expect("a record");
+    assert_eq!((read, complaints), (record, Vec::new()));
+}
+
+#[test]
+fn a_page_is_made_of_anything() {
+    for (name, record) in [("empty", empty()), ("old", old()), ("one load", under("sweep"))] {
+        let page = page(&record);
+        assert!(page.ends_with("</body></html>\n"), "{name}");
+        assert!(!page.contains("NaN") && !page.contains("inf "), "{name}");
+    }
+    let (_, page) = &*LARGE;
+    assert!(!page.contains("NaN") && !page.contains("\"inf"), "a place is a number");
+}
+
+fn empty() -> Record {
+    let mut record = first(0);
+    record.end = None;
+    record
+}
+
+/// From before anything was sampled, with a trial in which nothing was measured.
+fn old() -> Record {
+    let mut record = hostile();
+    record.header.environment.floor = None;
+    for trial in &mut record.trials {
+        trial.observed = None;
+        trial.stages.iter_mut().for_each(|stage| stage.began = 0.0);
+    }
+    record.trials[0].stages.clear();
+    record
+}
+
+#[test]
+fn csv_has_one_row_a_trial() {
+    let record = hostile();
+    let text = report::csv(&Report::new(&record));
+    let rows: Vec<&str> = text.split_terminator("\r\n").collect();
+    assert_eq!(rows.len(), 1 + record.trials.len());
+    let columns: Vec<&str> = rows[0].split(',').collect();
+    assert_eq!(columns[..4], ["study", "scale", "trial", "round"]);
+    for name in ["throughput_mean_per_second", "response_p99_ms", "invalid_because"] {
+        assert!(columns.contains(&name), "{name} is not in {columns:?}");
+    }
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{0}'));
+    let column = columns.iter().position(|name| *name == "requests_verified").expect("it is there");
+    let sum = |record: &bakeoff_core::record::TrialRecord| record.stages[0].measurement.verified();
+    for (row, trial) in rows[1..].iter().zip(&record.trials) {
+        // Only one field here is quoted, and it holds no comma.
+        let fields: Vec<&str> = row.split(',').collect();
+        assert_eq!(fields.len(), columns.len(), "{row}");
+        assert_eq!(fields[column], sum(trial).to_string());
+        assert_eq!(fields[2], (trial.trial.number + 1).to_string());
+    }
+}
+
+/// Measured by hand, as the time says little without optimization: `CARGO_PROFILE_DEV_OPT_LEVEL=3
+/// cargo test -p bakeoff-report --test reports quickly -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+#[allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and tells")]
+fn a_large_report_is_made_quickly() {
+    let (record, _) = &*LARGE;
+    let began = std::time::Instant::now();
+    let report = Report::new(record);
+    let computed = began.elapsed();
+    let page = report::html(&report, record);
+    let took = began.elapsed();
+    println!("computed in {computed:?}, with the page {took:?}, {} bytes", page.len());
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}

@@ -1,0 +1,105 @@
+//! Records of the past, and records that something happened to.
+
+use bakeoff_core::record::{self, Line, Record};
+use bakeoff_report::{self as report, Report};
+
+use super::{NARROW, check, incomplete};
+
+fn text_of(record: &Record) -> String {
+    let mut lines = vec![Line::Run(record.header.clone())];
+    lines.extend(record.trials.iter().cloned().map(Line::Trial));
+    lines.extend(record.end.clone().map(Line::End));
+    lines.iter().map(record::write_line).collect()
+}
+
+/// The record was written when format 1 was new, and is not written anew: then it would be no old
+/// one.
+#[test]
+fn an_old_record_loads_and_renders() {
+    let text = include_str!("../records/format-1.jsonl");
+    let (record, complaints) = record::read(text).unwrap();
+    assert_eq!(complaints, []);
+    assert_eq!(record.trials.len(), 2);
+    let report = Report::new(&record);
+    check("format-1.80.txt", &report::terminal(&report, &NARROW));
+    report::markdown(&report);
+    report::json(&report);
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written() {
+    for (name, written, _) in super::all() {
+        let (read, complaints) = record::read(&text_of(written)).unwrap();
+        assert_eq!(complaints, [], "{name}");
+        assert!(read == *written, "{name}");
+    }
+}
+
+fn complaints(text: &str) -> (Record, Vec<String>) {
+    let (record, complaints) = record::read(text).unwrap();
+    (record, complaints.iter().map(ToString::to_string).collect())
+}
+
+fn refused(text: &str) -> String {
+    record::read(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_torn_last_line_loses_only_itself() {
+    let whole = text_of(&incomplete());
+    let torn = &whole[..whole.len() - 20];
+    let (record, complaints) = complaints(torn);
+    assert_eq!(complaints, ["line 4: torn: the run was killed while it was written"]);
+    assert_eq!((record.trials.len(), &record.end), (2, &None));
+    assert!(report::terminal(&Report::new(&record), &NARROW).contains("2 of 6 trials"));
+
+    let in_a_trial = whole.lines().next().unwrap().len() + 500;
+    let (record, complaints) = self::complaints(&whole[..in_a_trial]);
+    assert_eq!(complaints, ["line 2: torn: the run was killed while it was written"]);
+    assert!(record.trials.is_empty());
+}
+
+#[test]
+fn a_line_of_garbage_is_named_and_passed_over() {
+    let whole = text_of(&incomplete());
+    let (first, rest) = whole.split_once('\n').unwrap();
+    let (record, complaints) = complaints(&format!("{first}\n\u{0}\u{0}garbage\n{rest}"));
+    assert_eq!(complaints.len(), 1);
+    assert!(complaints[0].starts_with("line 2: not a line of a record: "), "{complaints:?}");
+    assert_eq!(record.trials.len(), 2);
+    assert!(record.end.is_some());
+}
+
+#[test]
+fn a_second_run_is_named_and_none_of_its_trials_used() {
+    let whole = text_of(&incomplete());
+    let (record, complaints) = complaints(&format!("{whole}{whole}"));
+    assert_eq!(complaints, ["line 5: a second run begins here; the rest is ignored"]);
+    assert_eq!(record.trials.len(), 2);
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name() {
+    let whole = text_of(&incomplete());
+    let newer = whole.replacen("\"format\":2", "\"format\":3", 1);
+    assert_eq!(
+        refused(&newer),
+        "line 1: the record has format 3, and this program reads formats up to 2; use a newer \
+         bakeoff"
+    );
+}
+
+#[test]
+fn what_is_no_record_is_refused() {
+    assert_eq!(refused(""), "line 1: the record is empty");
+    assert!(refused("\n").starts_with("line 1: this is no record of a run: "));
+    assert!(refused("hello\n").starts_with("line 1: this is no record of a run: "));
+    assert!(
+        refused("{\"format\":1}\n").starts_with("line 1: the run's description cannot be read")
+    );
+    let end = "{\"line\":\"end\",\"format\":1,\"ended\":\"\",\"complete\":true}\n";
+    assert_eq!(
+        refused(end),
+        "line 1: a record begins with its run, and this line is something else"
+    );
+}

@@ -1,0 +1,176 @@
+//! What is shown of loads that look for the highest rate that keeps an objective.
+
+use std::time::Duration;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{Line, Record, write_line};
+use bakeoff_core::search::{Found, Tried};
+use bakeoff_core::study::{Arrivals, Find, Load, Operation, Stop};
+use bakeoff_report::{self as report, Report};
+
+use super::PLAIN;
+use super::building::{Trials as _, closed, measured, record, study, workload};
+
+fn tried(rate: f64, confirming: bool, broken_by: &[&str]) -> Tried {
+    let broken_by = broken_by.iter().map(|&why| why.to_owned()).collect();
+    Tried { rate, confirming, broken_by, void: false, disturbed_by: Vec::new() }
+}
+
+fn at(rate: f64) -> Measurement {
+    measured("request", rate as u64, Duration::from_secs(2), Duration::from_millis(2))
+}
+
+/// Two systems under a search, each with these results, trial by trial.
+fn searched(results: [&[Found]; 2]) -> Record {
+    searched_beside(results, None)
+}
+
+/// The same, beside a load at a fixed rate that each answered in so much time.
+fn searched_beside(results: [&[Found]; 2], beside: Option<(f64, [Duration; 2])>) -> Record {
+    let load = Load {
+        arrivals: Arrivals::Constant { rate: 100.0 },
+        find: Some(Find { objective: vec!["p99 < 50ms".into(), "errors < 1%".into()] }),
+        ..closed("limit", &[64], Stop::After(Duration::from_secs(2)))
+    };
+    let pages = workload("pages", &[(Operation::Request, 1)], "limit");
+    let mut study = study(&["old", "new"], pages, load, results[0].len() as u32);
+    if let Some((rate, _)) = beside {
+        study.workloads[0].loads.push("fixed".to_owned());
+        let arrivals = Arrivals::Constant { rate };
+        let load = closed("fixed", &[64], Stop::After(Duration::from_secs(2)));
+        study.loads.push(Load { arrivals, ..load });
+    }
+    let mut record = record(study);
+    let mut rounds = [0, 0];
+    for planned in record.header.order.clone() {
+        let name = planned.system.as_str();
+        let place = usize::from(name == "new");
+        if let Some((rate, took)) = beside.filter(|_| planned.load == "fixed") {
+            let window = Duration::from_secs(2);
+            record.run(name, vec![(64, measured("request", rate as u64, window, took[place]))]);
+        } else {
+            let (results, round) = (results[place], rounds[place]);
+            rounds[place] += 1;
+            let tries = match results[round] {
+                Found::Rate(rate) => vec![
+                    tried(100.0, false, &[]),
+                    tried(rate * 1.1, false, &["p99 is 810 ms"]),
+                    tried(rate, true, &[]),
+                ],
+                Found::NoLimit(rate) => vec![tried(rate, false, &[])],
+                Found::Nothing(rate) | Found::Unsteady(rate) | Found::OutOfTime(rate) => {
+                    vec![tried(rate, false, &["p99 is 60.0 ms"])]
+                }
+            };
+            let stages = tries.iter().map(|tried| (64, at(tried.rate))).collect();
+            let trial = record.run(name, stages);
+            trial.found = Some(results[round]);
+            for (stage, tried) in trial.stages.iter_mut().zip(tries) {
+                stage.tried = Some(tried);
+            }
+        }
+    }
+    record
+}
+
+fn rates(rates: [f64; 3]) -> [Found; 3] {
+    rates.map(Found::Rate)
+}
+
+#[test]
+fn systems_are_compared_by_the_highest_rate_and_not_by_their_times_there() {
+    let record = searched([&rates([400.0, 410.0, 405.0]), &rates([800.0, 790.0, 810.0])]);
+    let report = Report::new(&record);
+    let sentence = report.sentence();
+    let said =
+        "times old's highest rate that keeps p99 < 50ms and errors < 1% under pages/limit (95 %";
+    assert!(sentence.starts_with("new sustained 1.98 "), "{sentence}");
+    assert!(sentence.contains(said) && sentence.contains("medians 800 and 405"), "{sentence}");
+    let json = report::json(&report);
+    let comparison = &json["comparisons"][0];
+    let judged = comparison["judgements"].as_array().unwrap();
+    let names: Vec<&str> = judged.iter().filter_map(|one| one["quantity"].as_str()).collect();
+    assert_eq!(names[0], "highest_rate_per_second");
+    assert!(judged[0]["leading"] == true, "{}", judged[0]);
+    let of_its_own_rate = |name: &&str| name.contains("throughput") || name.contains("response");
+    assert!(!names.iter().any(of_its_own_rate), "{names:?}");
+    let trial = &comparison["systems"][0]["trials"][0];
+    assert_eq!(trial["figures"]["highest_rate_per_second"], 400.0);
+    assert_eq!(trial["figures"]["seconds"], 2.0, "of the last try alone");
+    assert_eq!(trial["search"]["tries"].as_array().unwrap().len(), 3);
+    assert_eq!(trial["search"]["tries"][1]["broken_by"][0], "p99 is 810 ms");
+}
+
+#[test]
+fn the_rate_is_a_row_a_column_and_its_tries_are_a_table() {
+    let record = searched([&rates([400.0, 410.0, 405.0]), &rates([800.0, 790.0, 810.0])]);
+    let report = Report::new(&record);
+    let row = "highest rate that keeps p99 < 50ms and errors < 1% /s";
+    let text = report::terminal(&report, &PLAIN);
+    let line = text.lines().find(|line| line.contains(row)).expect("there is a row");
+    assert_eq!(line.split_whitespace().rev().take(2).collect::<Vec<_>>(), ["800", "405"]);
+    for words in ["rates tried in each system's first valid trial", "broken", "kept, again"] {
+        assert!(text.contains(words), "no `{words}` in\n{text}");
+    }
+    assert!(report::markdown(&report).contains("### rates tried in each system"));
+    assert!(report::html(&report, &record).contains("highest rate that keeps p99 &lt; 50ms"));
+    let csv = report::csv(&report);
+    let column =
+        csv.lines().next().unwrap().split(',').position(|one| one == "highest_rate_per_second");
+    let column = column.expect("there is a column");
+    let values: Vec<&str> =
+        csv.lines().skip(1).map(|line| line.split(',').nth(column).unwrap()).collect();
+    assert!(values.contains(&"400") && values.contains(&"810"), "{values:?}");
+}
+
+#[test]
+fn a_system_that_keeps_it_at_no_rate_is_not_ranked_and_one_such_trial_forbids_a_ratio() {
+    let none = [Found::Nothing(10.0); 3];
+    let report = Report::new(&searched([&none, &rates([800.0, 790.0, 810.0])]));
+    let sentence = report.sentence();
+    assert!(sentence.contains("old kept its objective under pages/limit at no rate"), "{sentence}");
+    assert!(sentence.starts_with("new had 800/s as the highest rate that keeps"), "{sentence}");
+    let text = report::terminal(&report, &PLAIN);
+    assert!(text.contains("at no rate, down to 10/s"), "{text}");
+
+    let some = [Found::Rate(400.0), Found::Nothing(10.0), Found::Rate(405.0)];
+    let report = Report::new(&searched([&some, &rates([800.0, 790.0, 810.0])]));
+    let text = report::terminal(&report, &PLAIN);
+    assert!(text.contains("old had a trial in which no rate kept it"), "{text}");
+    assert!(!report.sentence().contains("sustained"), "{}", report.sentence());
+}
+
+#[test]
+fn a_rate_that_another_load_of_the_run_contradicts_is_said_and_not_ranked() {
+    let found = || [rates([114.0, 120.0, 110.0]), rates([800.0, 790.0, 810.0])];
+    let beside = |rate, took: [u64; 2]| {
+        let [old, new] = found();
+        let took = took.map(Duration::from_micros);
+        Report::new(&searched_beside([&old, &new], Some((rate, took))))
+    };
+    // `new` answers none of it in time, `old` all.
+    let report = beside(1500.0, [2000, 40_000]);
+    let said = "its search found 114/s, and it kept the same objective at 1,500/s in 3 of 3 trials \
+                under fixed";
+    let sentence = report.sentence();
+    assert!(sentence.contains(&format!("old's highest rate is not ranked: {said}")), "{sentence}");
+    assert!(sentence.contains("new had 800/s as the highest rate that keeps"), "{sentence}");
+    let text = report::terminal(&report, &PLAIN);
+    assert!(text.contains(&format!("old's highest rate under pages/limit is too low: {said}")));
+    // What is lower, or was not kept, contradicts nothing.
+    for report in [beside(100.0, [2000, 2000]), beside(1500.0, [40_000, 40_000])] {
+        let sentence = report.sentence();
+        assert!(!sentence.contains("not ranked"), "{sentence}");
+    }
+}
+
+#[test]
+fn a_search_survives_its_record() {
+    let record = searched([&rates([400.0, 410.0, 405.0]), &[Found::NoLimit(900.0); 3]]);
+    let line = write_line(&Line::Trial(record.trials[0].clone()));
+    assert!(
+        line.contains(r#""found":{"found":"#) && line.contains(r#""tried":{"rate":"#),
+        "{line}"
+    );
+    assert_eq!(serde_json::from_str::<Line>(&line).unwrap(), Line::Trial(record.trials[0].clone()));
+}

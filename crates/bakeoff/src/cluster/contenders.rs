@@ -1,0 +1,186 @@
+//! The contenders of a study, found before anything is started: programs fetched, endpoints asked.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_core::record::{PartRecord, Promises, SystemRecord};
+use bakeoff_core::study::{self, Stands, Study};
+use bakeoff_host::ports::Allocator;
+use bakeoff_install::{self as install, Cache, Installed, VersionRequest};
+
+use crate::cluster;
+use crate::cluster::topology::{self, Ingredient, Member, compose};
+use crate::failure::Failure;
+use crate::messages::Messages;
+use crate::systems::{self, System, WHOLE, talk};
+
+/// A system of the study with all that is needed to run it.
+pub(crate) struct Contender<'a> {
+    pub(crate) asked: &'a study::System,
+    /// The same with the version that was found, where the study names none: what it promises may
+    /// depend on it.
+    pub(crate) found: study::System,
+    pub(crate) system: &'static dyn System,
+    /// What is started for it, in that order: itself and its parts. Nothing for what runs already.
+    pub(crate) ingredients: Vec<Ingredient<'a>>,
+    pub(crate) record: SystemRecord,
+}
+
+/// Finds, and where needed fetches, the programs of all systems; asks those that run already.
+pub(crate) fn gather<'a>(
+    study: &'a Study,
+    run_dir: &Path,
+    messages: &mut Messages,
+    stop: &AtomicBool,
+) -> Result<Vec<Contender<'a>>, Failure> {
+    study.systems.iter().map(|asked| contender(asked, run_dir, messages, stop)).collect()
+}
+
+fn contender<'a>(
+    asked: &'a study::System,
+    run_dir: &Path,
+    messages: &mut Messages,
+    stop: &AtomicBool,
+) -> Result<Contender<'a>, Failure> {
+    let system = kind_of(asked);
+    if !asked.is_started() {
+        return running(asked, system, messages, stop);
+    }
+    let mut ingredients = vec![ingredient(WHOLE, None, asked, messages, stop)?];
+    // In the order in which the kind names its roles: a later one may need an earlier.
+    for role in system.kind().roles {
+        if let Some(part) = asked.parts.get(role.name) {
+            ingredients.push(ingredient(role.name, Some(role.stands), part, messages, stop)?);
+        }
+    }
+    ingredients.sort_by_key(|one| topology::order(one.stands));
+    // Described once for their settings; ports and folders differ from trial to trial.
+    let members = compose(&ingredients, run_dir, 0, &mut Allocator::new(None))?;
+    let mut record = SystemRecord::default();
+    let mut parts = Vec::new();
+    let mut between: Vec<&str> = Vec::new();
+    for member in members {
+        let role = member.of.role;
+        between.extend(member.description.between.filter(|said| !between.contains(said)));
+        let one = started(member);
+        match role {
+            WHOLE => record = one,
+            role => parts.push(PartRecord { role: role.to_owned(), part: one }),
+        }
+    }
+    record.parts = parts;
+    record.between = (!between.is_empty()).then(|| between.join("; "));
+    let found = with_version(asked, record.version.clone());
+    Ok(Contender { asked, found, system, ingredients, record })
+}
+
+/// A system that runs already.
+fn running<'a>(
+    asked: &'a study::System,
+    system: &'static dyn System,
+    messages: &mut Messages,
+    stop: &AtomicBool,
+) -> Result<Contender<'a>, Failure> {
+    let endpoints: Vec<String> =
+        asked.endpoints.iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
+    let endpoints = endpoints.join(", ");
+    messages.step(&format!("{}: asking {endpoints}", asked.name));
+    let cluster = cluster::attach(system, asked)?.ready(stop)?;
+    let version = cluster.view.version.clone();
+    let record = SystemRecord {
+        already_running: true,
+        tls_version: talk::greet(cluster.first()).ok().flatten(),
+        source: Some(endpoints),
+        // Somebody else configured it.
+        promises: Promises { acknowledged_in: None, ..system.promises(asked) },
+        version: version.clone(),
+        ..named(asked, system)
+    };
+    let found = with_version(asked, version);
+    Ok(Contender { asked, found, system, ingredients: Vec::new(), record })
+}
+
+/// What the study says of a system or a part.
+fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
+    SystemRecord {
+        name: asked.name.clone(),
+        kind: asked.kind.clone(),
+        nodes: asked.nodes,
+        authentication: system.authentication().map(str::to_owned),
+        ..SystemRecord::default()
+    }
+}
+
+/// A system or a part that is to be started, with the program that it is.
+fn started(member: Member<'_>) -> SystemRecord {
+    let Ingredient { asked, system, program, .. } = member.of;
+    let mut record = SystemRecord {
+        settings: member.description.settings,
+        tls_version: member.description.tls.map(|_| "TLS".to_owned()),
+        ..named(asked, *system)
+    };
+    note_program(&mut record, program.as_ref());
+    record.promises = system.promises(&with_version(asked, record.version.clone()));
+    record
+}
+
+/// A system with this version, where its study names none.
+fn with_version(asked: &study::System, version: Option<String>) -> study::System {
+    study::System { version: asked.version.clone().or(version), ..asked.clone() }
+}
+
+fn kind_of(asked: &study::System) -> &'static dyn System {
+    systems::by_kind(&asked.kind).expect("the study was checked against the registry")
+}
+
+/// Finds, and where needed fetches, the program of a system or a part.
+fn ingredient<'a>(
+    role: &'a str,
+    stands: Option<Stands>,
+    asked: &'a study::System,
+    messages: &mut Messages,
+    stop: &AtomicBool,
+) -> Result<Ingredient<'a>, Failure> {
+    let system = kind_of(asked);
+    let program = match (system.recipe(), &asked.process) {
+        (None, None) => None,
+        (None, Some(process)) => {
+            let wanted = version_request(asked.version.as_deref())?;
+            Some(install::named(&asked.name, &process.command[0], wanted.as_ref())?)
+        }
+        (Some(recipe), _) => {
+            let wanted = version_request(asked.version.as_deref())?;
+            let own = asked.program.as_deref().map(Path::new);
+            let cache = Cache::from_environment()?;
+            let progress = &mut |line: &str| messages.step(line);
+            Some(install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?)
+        }
+    };
+    Ok(Ingredient { role, stands, asked, system, program })
+}
+
+/// Which program it is, for the record.
+fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
+    match program {
+        Some(installed) => {
+            // A command need not say which version it is.
+            record.version = Some(installed.version.clone()).filter(|version| !version.is_empty());
+            record.source = Some(installed.source.clone());
+            record.sha256 = Some(installed.sha256.clone());
+            record.date.clone_from(&installed.date);
+        }
+        None => {
+            record.version = Some(env!("CARGO_PKG_VERSION").to_owned());
+            record.source = Some("part of bakeoff".to_owned());
+        }
+    }
+}
+
+/// A version as the user wrote it.
+pub(crate) fn version_request(text: Option<&str>) -> Result<Option<VersionRequest>, Failure> {
+    let parse = |text: &str| {
+        let hint = "a version is dotted numbers: `3.6` or `3.6.16`";
+        text.parse::<VersionRequest>().map_err(|error| Failure::input(error.to_string(), hint))
+    };
+    text.map(parse).transpose()
+}

@@ -1,0 +1,435 @@
+//! A system's running servers: launched, then ready, then loaded, then stopped.
+//!
+//! Only a [`Ready`] cluster can be loaded; there is no other way to get one than to wait for its
+//! leader. A system that runs already goes the same way, but nothing of it is started or stopped.
+//!
+//! Not here: how processes are run (`host`), what a system needs (`systems`).
+
+pub(crate) mod contenders;
+pub(crate) mod topology;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use bakeoff_core::study::{self, Endpoint, ReadConsistency, Stands, Targets};
+use bakeoff_engine::tls;
+use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
+
+use self::topology::Member;
+use crate::failure::Failure;
+use crate::systems::talk;
+use crate::systems::{Access, Memory, System, Told, Unready, View};
+
+/// How long a cluster may take that first reads back what it had written before it was killed.
+const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
+/// How long a system that runs already may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long servers may take to end when asked. Their data is thrown away next, so that nothing is
+/// gained by waiting for all that they would still do: an etcd that leads, for one, spends 7 s on
+/// handing that on to a node that is ending too.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// How many lines of each log an error shows.
+const LINES: usize = 10;
+/// How long a command may listen on other ports than it was given before that counts as a mistake.
+const ELSEWHERE: Duration = Duration::from_secs(10);
+const LISTEN_HINT: &str =
+    "have it listen where the study says: `{port}` in its command, its environment or its files";
+
+/// Servers of a system, or of one of its parts, that are not known to be ready.
+pub(crate) struct Launched {
+    /// The study's name for it.
+    name: String,
+    /// How long it may take to have a leader.
+    within: Duration,
+    system: &'static dyn System,
+    processes: Vec<Process>,
+    nodes: Vec<Access>,
+}
+
+/// A cluster that has a leader, with all that it is made of.
+pub(crate) struct Ready {
+    /// Its parts behind it, ready, in the order in which they were started.
+    behind: Vec<Ready>,
+    /// Its parts in front of it, likewise.
+    in_front: Vec<Ready>,
+    name: String,
+    system: &'static dyn System,
+    processes: Vec<Process>,
+    pub(crate) nodes: Vec<Access>,
+    pub(crate) view: View,
+    /// From launch to leader, its parts included.
+    pub(crate) after: Duration,
+}
+
+/// Starts all that a system is made of on this machine, one member after the other, each when
+/// those before it are ready. `watch` is told of the processes as soon as they run.
+pub(crate) fn start(
+    members: Vec<Member<'_>>,
+    trial_dir: &Path,
+    stop: &AtomicBool,
+    mut watch: impl FnMut(&[Process]),
+) -> Result<Ready, Failure> {
+    let neighbours = topology::neighbours(&members);
+    let mut whole: Option<Ready> = None;
+    let mut behind = Vec::new();
+    for member in members {
+        let Member { of, description, nodes } = member;
+        if of.stands.is_none() && !behind.is_empty() {
+            of.system.prepare_parts(of.asked, &neighbours).map_err(|why| {
+                Failure::Machine(format!(
+                    "the parts of `{}` could not be prepared: {why}",
+                    of.asked.name
+                ))
+            })?;
+        }
+        let host = Host::new(trial_dir)?;
+        let mut launched = Launched {
+            name: of.asked.name.clone(),
+            within: of.system.ready_within(),
+            system: of.system,
+            processes: Vec::new(),
+            nodes,
+        };
+        for spec in description.nodes {
+            launched.processes.push(host.launch(spec)?);
+        }
+        watch(&launched.processes);
+        let ready = launched.ready(stop).map_err(|failure| with_logs_of(&behind, failure))?;
+        match (&mut whole, of.stands) {
+            (_, Some(Stands::Behind)) => behind.push(ready),
+            (Some(whole), _) => {
+                whole.after += ready.after;
+                whole.in_front.push(ready);
+            }
+            (None, _) => {
+                let before: Duration = behind.iter().map(|part: &Ready| part.after).sum();
+                let behind = std::mem::take(&mut behind);
+                whole = Some(Ready { behind, after: ready.after + before, ..ready });
+            }
+        }
+    }
+    Ok(whole.expect("a system is one of its own members"))
+}
+
+/// What became of a member that did not get ready, with what those before it said last: it may be
+/// theirs to have it ready.
+fn with_logs_of(behind: &[Ready], failure: Failure) -> Failure {
+    match failure {
+        Failure::Host(HostError::NotReady { nodes, within, seen, limits, mut logs }) => {
+            let processes = behind.iter().flat_map(|part| &part.processes);
+            logs.extend(processes.map(|process| process.log_tail(LAST_WORDS)));
+            Failure::Host(HostError::NotReady { nodes, within, seen, limits, logs })
+        }
+        other => other,
+    }
+}
+
+/// How many lines of the log of each of them.
+const LAST_WORDS: usize = 3;
+
+/// A system that runs already.
+pub(crate) fn attach(
+    system: &'static dyn System,
+    asked: &study::System,
+) -> Result<Launched, Failure> {
+    let config = match &asked.tls {
+        _ if !asked.endpoints.iter().any(|endpoint| endpoint.tls) => None,
+        tls => Some(tls::client_config(tls.as_ref(), tls::Trust::Nobody, system.alpn())?),
+    };
+    let memory = Memory::default();
+    let nodes = asked.endpoints.iter().map(|endpoint| {
+        let target = resolve(endpoint, config.as_ref()).map_err(|error| {
+            Failure::Unreachable(format!(
+                "endpoint `{}:{}` of system `{}`: {error}",
+                endpoint.host, endpoint.port, asked.name
+            ))
+        })?;
+        let authority = match endpoint.host.contains(':') {
+            true => format!("[{}]:{}", endpoint.host, endpoint.port),
+            false => format!("{}:{}", endpoint.host, endpoint.port),
+        };
+        Ok(Access { name: authority.clone(), authority, target, memory: memory.clone() })
+    });
+    let nodes = nodes.collect::<Result<_, Failure>>()?;
+    let name = asked.name.clone();
+    Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes })
+}
+
+fn resolve(
+    endpoint: &Endpoint,
+    config: Option<&Arc<rustls::ClientConfig>>,
+) -> Result<Target, String> {
+    let mut found = (endpoint.host.as_str(), endpoint.port)
+        .to_socket_addrs()
+        .map_err(|error| format!("cannot be resolved: {error}"))?;
+    let address = found.next().ok_or("resolves to no address")?;
+    let tls = match config.filter(|_| endpoint.tls) {
+        None => None,
+        Some(config) => Some(TlsTarget {
+            name: endpoint.host.clone().try_into().map_err(|_| "is no name that TLS can verify")?,
+            config: config.clone(),
+        }),
+    };
+    Ok(Target { address, tls })
+}
+
+/// Asks the system, once its nodes are known to speak TLS as they are spoken to.
+fn look(system: &dyn System, nodes: &[Access]) -> Result<View, Unready> {
+    for node in nodes.iter().filter(|node| node.target.tls.is_some()) {
+        talk::greet(node)?;
+    }
+    system.look(nodes)
+}
+
+/// What is wrong with where a command listens, if it listens and none of that is its own ports.
+fn elsewhere(processes: &[Process]) -> Option<String> {
+    processes.iter().find_map(|process| {
+        let at = process.listens_on();
+        let is_own = |address: &SocketAddr| process.ports().any(|port| port == address.port());
+        if at.is_empty() || at.iter().any(is_own) {
+            return None;
+        }
+        let (name, port) = (process.name(), process.port("client"));
+        Some(format!("`{name}` listens on {}, and not on 127.0.0.1:{port}", addresses_text(&at)))
+    })
+}
+
+/// What is to be said of a command that listens there, if others may reach that.
+fn reachable(name: &str, at: &[SocketAddr]) -> Option<String> {
+    let open: Vec<SocketAddr> =
+        at.iter().filter(|address| !address.ip().is_loopback()).copied().collect();
+    (!open.is_empty()).then(|| {
+        format!(
+            "`{name}` listens on {}, where other machines may reach it; have it listen on 127.0.0.1",
+            addresses_text(&open)
+        )
+    })
+}
+
+fn addresses_text(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Launched {
+    /// Waits for a leader.
+    pub(crate) fn ready(self, stop: &AtomicBool) -> Result<Ready, Failure> {
+        let Self { name, within, system, processes, nodes } = self;
+        let is_process = system.kind().is_process;
+        let began = clock::now();
+        let mut view = View::default();
+        let mut seen = String::new();
+        let looked = host::await_ready(&processes, within, stop, || match look(system, &nodes) {
+            Ok(now) => {
+                view = now;
+                Probe::Ready
+            }
+            Err(Unready::NotYet(now)) => {
+                seen.clone_from(&now);
+                let late = is_process && began.elapsed() > ELSEWHERE;
+                match late.then(|| elsewhere(&processes)).flatten() {
+                    Some(seen) => Probe::Never { seen, hint: LISTEN_HINT.to_owned() },
+                    None => Probe::NotYet(now),
+                }
+            }
+            Err(Unready::Never { seen, hint }) => Probe::Never { seen, hint },
+        });
+        match looked {
+            Ok(after) => {
+                let (behind, in_front) = (Vec::new(), Vec::new());
+                Ok(Ready { behind, in_front, name, system, processes, nodes, view, after })
+            }
+            Err(HostError::NotReady { .. }) if processes.is_empty() => {
+                Err(Failure::Unreachable(format!(
+                    "system `{name}` did not answer as a cluster with a leader within {within:?}\n  \
+                     seen: {seen}\nhint: check the endpoints with the system's own client",
+                )))
+            }
+            Err(HostError::CannotServe { seen, hint }) => {
+                let logs = processes.iter().map(|process| format!("\n{}", process.log_tail(LINES)));
+                let logs: String = logs.collect();
+                Err(Failure::Unreachable(format!(
+                    "system `{name}` cannot be loaded: {seen}{logs}\nhint: {hint}"
+                )))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Ready {
+    /// It and its parts, in the order in which they were started.
+    fn members(&self) -> impl Iterator<Item = &Ready> {
+        self.behind.iter().chain(std::iter::once(self)).chain(&self.in_front)
+    }
+
+    /// The processes of all nodes, those of its parts among them; none for a system that ran
+    /// already.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.members().flat_map(|member| &member.processes)
+    }
+
+    /// The node to ask what any may be asked: the leader where there is one.
+    pub(crate) fn first(&self) -> &Access {
+        &self.nodes[self.view.leader.unwrap_or(0)]
+    }
+
+    /// The nodes that can be asked: all but those that ended by themselves.
+    pub(crate) fn live_nodes(&self) -> Vec<Access> {
+        let dead: Vec<&str> = self
+            .processes
+            .iter()
+            .filter(|process| process.exit().is_some())
+            .map(Process::name)
+            .collect();
+        self.nodes.iter().filter(|node| !dead.contains(&node.name.as_str())).cloned().collect()
+    }
+
+    /// The nodes that answer with what was acknowledged: all that live, or only the one that leads
+    /// where others may answer with something old and cannot be asked not to. That may be another
+    /// one than before the load.
+    pub(crate) fn to_read_from(&self) -> Vec<Access> {
+        let fresh = self.system.kind().reads.contains(&ReadConsistency::Linearizable);
+        let mut live = self.live_nodes();
+        let Some(known) = self.leader().filter(|_| !fresh) else { return live };
+        let leader = match self.system.look(&live) {
+            Ok(View { leader: Some(leader), .. }) => live[leader].name.clone(),
+            _ => known,
+        };
+        live.retain(|node| node.name == leader);
+        live
+    }
+
+    /// The nodes that clients of a load connect to: what stands in front of the cluster where they
+    /// may connect to any.
+    pub(crate) fn targets(&self, targets: Targets) -> Result<Vec<Access>, String> {
+        let leader = match (targets, self.view.leader) {
+            (Targets::All, _) => {
+                let front = self.in_front.last();
+                // The nodes know what the sessions need; what stands before them passes it on.
+                let through = |node: &Access| Access {
+                    memory: self.nodes[0].memory.clone(),
+                    target: Target { tls: self.nodes[0].target.tls.clone(), ..node.target.clone() },
+                    ..node.clone()
+                };
+                return Ok(match front {
+                    None => self.nodes.clone(),
+                    Some(front) => front.nodes.iter().map(through).collect(),
+                });
+            }
+            (_, Some(leader)) => leader,
+            (_, None) => return Err("none of the nodes is known to lead".into()),
+        };
+        let chosen = self.nodes.iter().enumerate();
+        let chosen = chosen.filter(|&(index, _)| (index == leader) == (targets == Targets::Leader));
+        let chosen: Vec<Access> = chosen.map(|(_, node)| node.clone()).collect();
+        if chosen.is_empty() { Err("there are no followers".into()) } else { Ok(chosen) }
+    }
+
+    /// Name of the node that leads.
+    pub(crate) fn leader(&self) -> Option<String> {
+        self.view.leader.map(|index| self.nodes[index].name.clone())
+    }
+
+    /// What its nodes, and those of its parts, have been told by other servers; `None` where nobody is
+    /// told anything.
+    pub(crate) fn told(&self) -> Option<Result<Told, String>> {
+        let of = |member: &'_ Ready| -> Vec<_> {
+            member.nodes.iter().filter_map(|node| member.system.told(node)).collect()
+        };
+        let each: Vec<Result<Told, String>> = self.members().flat_map(of).collect();
+        let all = |each: Vec<_>| -> Result<Vec<Told>, String> { each.into_iter().collect() };
+        (!each.is_empty()).then(|| all(each).map(|each| each.into_iter().flatten().collect()))
+    }
+
+    /// What became of the limits that the study asks for, node by node.
+    pub(crate) fn limits(&self) -> Vec<LimitsApplied> {
+        self.processes().map(Process::limits).collect()
+    }
+
+    /// Nodes that ended by themselves, each with how.
+    pub(crate) fn died(&self) -> Vec<String> {
+        let ended = self.processes().filter_map(|process| {
+            process.exit().map(|exit| format!("`{}` {exit}", process.name()))
+        });
+        ended.collect()
+    }
+
+    /// What others can reach of commands that do not listen on loopback alone, each in words.
+    pub(crate) fn exposed(&self) -> Vec<String> {
+        let commands = self.members().filter(|member| member.system.kind().is_process);
+        let processes = commands.flat_map(|member| &member.processes);
+        processes.filter_map(|process| reachable(process.name(), &process.listens_on())).collect()
+    }
+
+    /// Kills all nodes at once with SIGKILL, those of its parts too.
+    pub(crate) fn kill9(&self) {
+        for process in self.processes() {
+            process.kill9();
+        }
+    }
+
+    /// Starts nodes that were killed again, in their order, and waits for a leader.
+    pub(crate) fn restart(self, stop: &AtomicBool) -> Result<Self, Failure> {
+        self.each_again(RECOVERED_WITHIN, stop, &|processes| {
+            processes.iter().try_for_each(Process::restart)
+        })
+    }
+
+    /// The same servers, for another trial.
+    pub(crate) fn again(self, stop: &AtomicBool) -> Result<Self, Failure> {
+        let within = self.system.ready_within();
+        self.each_again(within, stop, &|_| Ok(()))
+    }
+
+    /// Waits for each member anew, once `before` was done to its processes.
+    fn each_again(
+        self,
+        within: Duration,
+        stop: &AtomicBool,
+        before: &dyn Fn(&[Process]) -> Result<(), HostError>,
+    ) -> Result<Self, Failure> {
+        let Self { behind, in_front, name, system, processes, nodes, .. } = self;
+        let each = |parts: Vec<Ready>| -> Result<Vec<Ready>, Failure> {
+            parts.into_iter().map(|part| part.each_again(within, stop, before)).collect()
+        };
+        let behind = each(behind)?;
+        before(&processes)?;
+        let ready = Launched { name, within, system, processes, nodes }.ready(stop)?;
+        Ok(Ready { behind, in_front: each(in_front)?, ..ready })
+    }
+
+    /// Stops what was started, in reverse order; what does not end when asked is killed.
+    pub(crate) fn stop(self) {
+        let members: Vec<&Ready> = self.members().collect();
+        for member in members.into_iter().rev() {
+            terminate_all(&member.processes, STOP_GRACE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_on_loopback_is_told_to_be_within_reach() {
+        let at = |addresses: &[&str]| {
+            let addresses: Vec<SocketAddr> =
+                addresses.iter().map(|address| address.parse().unwrap()).collect();
+            reachable("web-1", &addresses)
+        };
+        assert_eq!(at(&["127.0.0.1:1", "127.9.9.9:2", "[::1]:3"]), None);
+        assert_eq!(at(&[]), None);
+        let said = at(&["127.0.0.1:1", "0.0.0.0:2", "[::]:3", "192.0.2.1:4"]).unwrap();
+        assert!(
+            said.starts_with("`web-1` listens on 0.0.0.0:2, [::]:3, 192.0.2.1:4, where"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! `studies`, `systems`, `install`, `doctor`: what there is, and what is missing.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_core::study::{self, Study, shipped};
+use bakeoff_install::{self as install, Availability, Cache, Program};
+
+use crate::cluster::contenders::version_request;
+use crate::commands::run::load_study;
+use crate::failure::Failure;
+use crate::messages::Messages;
+use crate::systems::{self, System};
+
+/// Lists the studies that ship, or prints the file of one.
+pub(crate) fn studies(name: Option<&str>, messages: &Messages) -> Result<(), Failure> {
+    let Some(name) = name else {
+        let mut text = String::new();
+        let longest = shipped::shipped().iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, _) in shipped::shipped() {
+            let study = load_study(name)?;
+            let systems: Vec<&str> = study.systems.iter().map(|s| s.name.as_str()).collect();
+            let _ = writeln!(text, "{name:longest$}  {} ({})", study.title, systems.join(", "));
+        }
+        text.push_str("\n`bakeoff run NAME` runs one, `bakeoff studies NAME` prints its file");
+        messages.output(&text);
+        return Ok(());
+    };
+    match shipped::shipped().iter().find(|(known, _)| *known == name) {
+        Some((_, text)) => messages.output(text),
+        None => {
+            let hint = "`bakeoff studies` lists those that ship";
+            return Err(Failure::input(format!("no study `{name}` ships with bakeoff"), hint));
+        }
+    }
+    Ok(())
+}
+
+/// Lists the systems.
+pub(crate) fn systems(messages: &Messages) -> Result<(), Failure> {
+    let cache = Cache::from_environment()?;
+    let texts: Vec<String> =
+        systems::registry().iter().map(|system| describe(*system, &cache)).collect();
+    messages.output(&texts.join("\n"));
+    Ok(())
+}
+
+fn describe(system: &dyn System, cache: &Cache) -> String {
+    let kind = system.kind();
+    let mut text = format!("{}\n", kind.name);
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "  {name:13} {value}");
+    };
+    match system.recipe().map(|recipe| install::describe(recipe, None, None, cache)) {
+        None if matches!(kind.name, "http" | "process") => row("from", system.origin()),
+        None => row("version", &format!("{}, part of bakeoff", env!("CARGO_PKG_VERSION"))),
+        Some(Availability::Found(found)) => {
+            row("version", &found.version);
+            row("from", &found.source);
+            let path = match &found.program {
+                Program::Binary(path) => path.display().to_string(),
+                Program::Node { node, node_version, script } => {
+                    format!("{} by {} ({node_version})", script.display(), node.display())
+                }
+                Program::Java { java, java_version, .. } => {
+                    format!("{} ({java_version})", java.display())
+                }
+            };
+            row("runs", &path);
+        }
+        Some(Availability::Missing { reason, remedy, rungs }) => {
+            row("version", &format!("not found: {reason}"));
+            for rung in rungs {
+                let can = if rung.possible { "can come from" } else { "cannot come from" };
+                row("", &format!("{can} {}: {}", rung.title, rung.note));
+            }
+            row("mend", &remedy);
+        }
+    }
+    if kind.is_part() {
+        row("is", "only ever a part of other systems");
+    } else {
+        let operations: Vec<&str> = kind.operations.iter().map(|&o| o.name()).collect();
+        row("operations", &operations.join(", "));
+    }
+    let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
+    row("nodes", &nodes);
+    let promises = system.promises(&plain(kind.name));
+    row("replication", &promises.replication);
+    row("acknowledges", &promises.acknowledged);
+    row("reads", &promises.reads);
+    for option in kind.options {
+        row("option", &format!("{}: {}", option.name, option.meaning));
+    }
+    for parameter in kind.parameters {
+        row("with", &format!("{}: {}", parameter.name, parameter.meaning));
+    }
+    for role in kind.roles {
+        let kinds = role.kinds.join(", ");
+        row("part", &format!("{}, of kind {kinds}: {}", role.name, role.meaning));
+    }
+    text
+}
+
+/// A system as a study has it that sets nothing.
+pub(crate) fn plain(kind: &str) -> study::System {
+    study::System {
+        name: kind.to_owned(),
+        kind: kind.to_owned(),
+        version: None,
+        program: None,
+        nodes: 3, // as most of them are run
+        options: Default::default(),
+        limits: None,
+        endpoints: Vec::new(),
+        tls: None,
+        parts: Default::default(),
+        process: None,
+    }
+}
+
+/// Fetches programs.
+pub(crate) fn install(
+    asked: &[String],
+    messages: &mut Messages,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let cache = Cache::from_environment()?;
+    for text in asked {
+        let (name, version) = match text.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (text.as_str(), None),
+        };
+        let recipe = match systems::by_kind(name).map(System::recipe) {
+            Some(Some(recipe)) => recipe,
+            Some(None) => {
+                messages.output(&format!("{name} is part of bakeoff"));
+                continue;
+            }
+            None => {
+                let names: Vec<&str> = systems::registry().iter().map(|s| s.kind().name).collect();
+                let hint = format!("systems are {}", names.join(", "));
+                return Err(Failure::input(format!("no system `{name}`"), hint));
+            }
+        };
+        let wanted = version_request(version)?;
+        let progress = &mut |line: &str| messages.step(line);
+        let found = install::install(recipe, wanted.as_ref(), None, &cache, progress, stop)?;
+        messages.output(&format!(
+            "{name} {}, {}\nSHA-256 {}",
+            found.version, found.source, found.sha256
+        ));
+    }
+    Ok(())
+}
+
+/// Says what is missing for which study.
+pub(crate) fn doctor(asked: &[String], messages: &Messages) -> Result<ExitCode, Failure> {
+    let cache = Cache::from_environment()?;
+    let names: Vec<&str> = match asked {
+        [] => shipped::shipped().iter().map(|(name, _)| *name).collect(),
+        asked => asked.iter().map(String::as_str).collect(),
+    };
+    let mut text = String::new();
+    let mut remedies = BTreeSet::new();
+    for name in names {
+        let study = load_study(name)?;
+        let missing = missing(&study, &cache)?;
+        if missing.is_empty() {
+            let _ = writeln!(text, "{name}: everything is here");
+            continue;
+        }
+        let _ = writeln!(text, "{name}:");
+        for (system, reason, remedy) in missing {
+            let _ = writeln!(text, "  {system}: {reason}\n    mend: {remedy}");
+            remedies.insert(remedy);
+        }
+    }
+    if remedies.is_empty() {
+        text.push_str("\nNothing is missing.");
+    } else {
+        text.push_str("\n`bakeoff run` fetches by itself what bakeoff can fetch.");
+    }
+    messages.output(&text);
+    Ok(if remedies.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+/// Each missing system with why, and the command that mends it.
+fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>, Failure> {
+    let mut missing = Vec::new();
+    let started = study.systems.iter().filter(|system| system.is_started());
+    for system in started.flat_map(|system| std::iter::once(system).chain(system.parts.values())) {
+        let wanted = version_request(system.version.as_deref())?;
+        if let Some(process) = &system.process {
+            if let Err(error) = install::named(&system.name, &process.command[0], wanted.as_ref()) {
+                let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
+                missing.push((system.name.clone(), reason, "correct its `command`".to_owned()));
+            }
+            continue;
+        }
+        let Some(recipe) = systems::by_kind(&system.kind).and_then(System::recipe) else {
+            continue;
+        };
+        let own = system.program.as_deref().map(Path::new);
+        if let Availability::Missing { reason, remedy, .. } =
+            install::describe(recipe, wanted.as_ref(), own, cache)
+        {
+            missing.push((system.name.clone(), reason, remedy));
+        }
+    }
+    Ok(missing)
+}

@@ -1,0 +1,71 @@
+//! `bakeoff compare`: two runs side by side, from their records alone.
+//!
+//! Further runs of the base's study, beside it or where `--history` says, tell how far runs lie apart.
+//!
+//! Not here: the statistics and the conditions (`bakeoff_report::compare`).
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use bakeoff_report::compare::{self, Compared, Outcome};
+
+use crate::cli::{CompareArgs, CompareFormat};
+use crate::commands::history;
+use crate::commands::run_folder;
+use crate::failure::Failure;
+use crate::messages::{self, Messages};
+
+/// A condition is proven.
+pub(crate) const PROVEN: u8 = 6;
+/// None is proven, and of one or more nobody can tell.
+pub(crate) const CANNOT_TELL: u8 = 7;
+/// So many runs are read to tell how far runs lie apart, the newest.
+const KNOWN_MAX: usize = 50;
+
+/// Reads both runs, prints what changed, and answers the conditions by the exit code.
+pub(crate) fn run(args: &CompareArgs, messages: &mut Messages) -> Result<ExitCode, Failure> {
+    let mut read = |run: &Path| {
+        let (record, complaints) = run_folder::read(run)?;
+        for complaint in complaints {
+            messages.complain(&format!("{}: {complaint}", run.display()));
+        }
+        Ok::<_, Failure>(record)
+    };
+    let (base, new) = (read(&args.base)?, read(&args.new)?);
+    if let Some(folder) = args.history.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(Failure::input(
+            format!("`{}` of --history is no folder", folder.display()),
+            "name the folder that holds earlier runs, `runs` unless they were kept elsewhere",
+        ));
+    }
+    let beside = || folder_of(&args.base).parent().map(Path::to_path_buf);
+    let known = match args.history.clone().or_else(beside) {
+        Some(folder) => history::of_the_same_study(&folder, &base.header, KNOWN_MAX)?,
+        None => Vec::new(),
+    };
+    let compared = Compared::new(&base, &new, &known, &args.fail_if);
+    for condition in &args.fail_if {
+        condition
+            .check_names(&compared)
+            .map_err(|misread| Failure::Input(format!("--fail-if: {misread}"), None))?;
+    }
+    messages.output(&match if args.json { CompareFormat::Json } else { args.format } {
+        CompareFormat::Json => format!("{:#}", compare::json(&compared)),
+        CompareFormat::Markdown => compare::markdown(&compared),
+        CompareFormat::Terminal => compare::terminal(&compared, &messages::style()),
+    });
+    let any = |is: fn(&Outcome) -> bool| compared.outcomes().iter().any(|(_, one)| is(one));
+    Ok(if any(|one| matches!(one, Outcome::Proven(_))) {
+        ExitCode::from(PROVEN)
+    } else if any(|one| matches!(one, Outcome::CannotTell(_))) {
+        ExitCode::from(CANNOT_TELL)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// The folder of a run that is named by it, or by its record.
+fn folder_of(run: &Path) -> PathBuf {
+    let run = run.canonicalize().unwrap_or_else(|_| run.to_owned());
+    if run.is_dir() { run } else { run.parent().map_or(run.clone(), Path::to_path_buf) }
+}

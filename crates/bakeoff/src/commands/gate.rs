@@ -1,0 +1,322 @@
+//! `bakeoff gate`: two builds of one system of a study, interleaved in one run, for whoever has to decide
+//! whether one may be merged.
+//!
+//! The run is an ordinary one, of a study with two systems, `base` and `new`; `report`, `history` and
+//! `run --resume` take it for what it is. What was asked is in its record, so that `gate --resume` can go
+//! on with it and judge it again.
+//!
+//! Not here: the study (`bakeoff_core::study`), the judgement (`bakeoff_report::compare`).
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use bakeoff_core::plan;
+use bakeoff_core::record::{self, SystemRecord};
+use bakeoff_core::stats::gate as rounds;
+use bakeoff_core::study::{Build, Study};
+use bakeoff_core::units::{parse_share, share_text};
+use bakeoff_report::compare::{self, Compared, Passed};
+use sha2::{Digest as _, Sha256};
+
+use crate::cli::{CompareFormat, GateArgs, RunArgs};
+use crate::cluster::contenders::{Contender, version_request};
+use crate::commands::compare::{CANNOT_TELL, PROVEN};
+use crate::commands::report::Rendering;
+use crate::commands::run::{self, load_study};
+use crate::commands::run_folder;
+use crate::failure::{Failure, NOT_VALID};
+use crate::messages::{self, Messages, left_text};
+use crate::progress::Progress;
+use crate::systems;
+
+/// Runs both builds in turn, or goes on with such a run, and prints whether the new one may be merged.
+pub(crate) fn run(
+    args: &GateArgs,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let run_args = RunArgs {
+        study: None,
+        resume: args.resume.clone(),
+        json: false,
+        scale: None,
+        trials: None,
+        seed: args.seed,
+        threads: args.threads,
+        out: args.out.clone(),
+        base_port: args.base_port,
+        shared_machine: args.shared_machine,
+    };
+    let (folder, complete) = match (&args.resume, &args.study) {
+        (Some(run), _) => {
+            let (record, _) = run_folder::read(run)?;
+            if record.header.gate.is_none() {
+                return Err(Failure::input(
+                    format!("`{}` is no run of `bakeoff gate`", run.display()),
+                    format!("`bakeoff run --resume {}` goes on with it", run.display()),
+                ));
+            }
+            run::go_on(run, &run_args, messages, interrupted)?
+        }
+        (None, Some(study)) => {
+            let (study, gate) = asked(study, args)?;
+            let (seed, order) = run::order(&study, args.seed);
+            messages.step(&opening(&study, &gate, &order));
+            let run_args = RunArgs { seed: Some(seed), ..run_args };
+            run::begin(study, Some(gate), &run_args, messages, interrupted)?
+        }
+        (None, None) => unreachable!("clap asks for one of them"),
+    };
+    messages.finish();
+    if !complete {
+        messages.step(&format!(
+            "hint: `bakeoff gate --resume {}` goes on with what is missing",
+            folder.path.display()
+        ));
+    }
+    conclude(&folder.path, args, messages)
+}
+
+/// The study of the gate, and what it asks; everything that can be wrong with them is told here, before
+/// anything is fetched or started.
+fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure> {
+    let mut whole = load_study(study)?;
+    if let Some(scale) = args.scale {
+        whole = whole.scaled(scale)?;
+    }
+    let system = match (&args.system, &whole.systems[..]) {
+        (Some(name), _) => name.clone(),
+        (None, [only]) => only.name.clone(),
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
+            return Err(Failure::input(
+                format!("study `{}` has {} systems", whole.name, names.len()),
+                format!("say with `--system` of which there are two builds: {}", names.join(", ")),
+            ));
+        }
+    };
+    let kind = whole.systems.iter().find(|one| one.name == system).map(|one| one.kind.as_str());
+    let builds = [
+        build("--base", args.base.as_deref(), &args.base_option, kind)?,
+        build("--new", args.new.as_deref(), &args.new_option, kind)?,
+    ];
+    if builds[0].options == builds[1].options {
+        refuse_same_file(&builds)?;
+    }
+    let mut study = whole
+        .gate(&system, &builds, &systems::kinds())
+        .map_err(|(what, hint)| Failure::input(what, hint))?;
+    let places: Vec<String> = study
+        .workloads
+        .iter()
+        .flat_map(|one| one.loads.iter().map(move |load| format!("{}/{load}", one.name)))
+        .collect();
+    let names: Vec<&str> = places.iter().map(String::as_str).collect();
+    for condition in &args.fail_if {
+        condition
+            .check_among(&names, &[&system], "in this gate")
+            .map_err(|misread| Failure::Input(format!("--fail-if: {misread}"), None))?;
+    }
+    let detect = args.detect.unwrap_or(rounds::DETECT);
+    let leading = args.fail_if.len().max(1) * places.len();
+    study.trials = args.trials.unwrap_or_else(|| rounds::rounds(detect, rounds::SCATTER, leading));
+    let fail_if = args.fail_if.iter().map(ToString::to_string).collect();
+    Ok((study, record::Gate { system, fail_if, detect }))
+}
+
+/// `etcd of kv-stores, base against new: 10 trials of each in turn, about 4 min; …`.
+fn opening(study: &Study, gate: &record::Gate, order: &[plan::Trial]) -> String {
+    let time = left_text(Progress::new(study, &[]).left(order));
+    format!(
+        "{}\n  {} trials of base and of new in turn, {} in all, which take about {time}: a loss of {} is \
+         found in nineteen of twenty merges where figures scatter by {} from trial to trial, and a \
+         merge that changes nothing is stopped once in a thousand",
+        study.title,
+        study.trials,
+        order.len(),
+        share_text(gate.detect),
+        scatter_text(gate.detect, study),
+    )
+}
+
+/// How much figures may scatter for these trials to be enough, in percent.
+fn scatter_text(detect: f64, study: &Study) -> String {
+    let places: usize = study.workloads.iter().map(|one| one.loads.len()).sum();
+    let enough =
+        |tenths: &u32| rounds::rounds(detect, f64::from(*tenths) / 1000.0, places) <= study.trials;
+    let most = (1..1000).take_while(enough).last().unwrap_or(0);
+    if most == 0 { "less than 0.1 %".to_owned() } else { share_text(f64::from(most) / 1000.0) }
+}
+
+/// What a build has of its own, by its flags.
+fn build(
+    flag: &str,
+    asked: Option<&str>,
+    options: &[(String, String)],
+    kind: Option<&str>,
+) -> Result<Build, Failure> {
+    let options: BTreeMap<String, String> = options.iter().cloned().collect();
+    let mut build = Build { options, ..Build::default() };
+    let Some(asked) = asked else { return Ok(build) };
+    let (own, process) = match kind.and_then(systems::by_kind) {
+        Some(system) => (system.recipe().is_some(), system.kind().is_process),
+        None => (true, false),
+    };
+    if !own && !process {
+        return Err(Failure::input(
+            format!(
+                "{flag} `{asked}`: a system of kind `{}` is part of bakeoff",
+                kind.unwrap_or("?")
+            ),
+            "give it other options: `--new-option NAME=VALUE`",
+        ));
+    }
+    if asked.contains('/') || Path::new(asked).exists() {
+        let path =
+            std::path::absolute(asked).ok().filter(|path| path.exists()).ok_or_else(|| {
+                Failure::input(
+                    format!("{flag}: there is no program `{asked}`"),
+                    "give a path to a program, or a version: `3.6.1`",
+                )
+            })?;
+        build.program = Some(path.display().to_string());
+        return Ok(build);
+    }
+    let version = match (asked.split_once('@'), kind) {
+        (Some((of, version)), Some(kind)) if of == kind => version,
+        (Some((of, _)), Some(kind)) => {
+            return Err(Failure::input(
+                format!(
+                    "{flag} `{asked}` is a version of `{of}`, and the system is of kind `{kind}`"
+                ),
+                format!("write the version alone, or `{kind}@VERSION`"),
+            ));
+        }
+        _ => asked,
+    };
+    if version_request(Some(version)).is_err() {
+        return Err(Failure::input(
+            format!(
+                "{flag} `{asked}` is neither a program nor a version: no such file is here, and a version \
+                 begins with a digit"
+            ),
+            format!("write a program as a path, `./{asked}`, and a version as `3.6.1`"),
+        ));
+    }
+    build.version = Some(version.trim_start_matches('v').to_owned());
+    Ok(build)
+}
+
+/// Refuses two programs that are the same file, or hold the same bytes.
+fn refuse_same_file(builds: &[Build; 2]) -> Result<(), Failure> {
+    let [Some(base), Some(new)] = builds.each_ref().map(|one| one.program.as_deref()) else {
+        return Ok(());
+    };
+    let real = |path: &str| Path::new(path).canonicalize().ok();
+    if real(base).is_some() && real(base) == real(new) {
+        let what = format!("--base `{base}` and --new `{new}` are the same file");
+        return Err(Failure::input(what, SAME_HINT));
+    }
+    let sum = |path: &str| sha256(Path::new(path));
+    if let Some(sum) = sum(base).filter(|found| sum(new).as_ref() == Some(found)) {
+        let what = format!("--base `{base}` and --new `{new}` hold the same bytes (SHA-256 {sum})");
+        return Err(Failure::input(what, SAME_HINT));
+    }
+    Ok(())
+}
+
+const SAME_HINT: &str = "was the new one built? nothing was started";
+
+/// Of a file; `None` for what is none.
+fn sha256(path: &Path) -> Option<String> {
+    let mut file = std::fs::File::open(path).ok().filter(|_| path.is_file())?;
+    let (mut hash, mut block) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut block).ok()? {
+            0 => break,
+            read => hash.update(&block[..read]),
+        }
+    }
+    Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Refuses builds that were found to be the same program, before anything is started: versions may lead
+/// to one.
+pub(crate) fn refuse_same_program(contenders: &[Contender<'_>]) -> Result<(), Failure> {
+    let [base, new] = contenders else { return Ok(()) };
+    let of = |one: &Contender<'_>| one.record.sha256.clone();
+    let same_options = base.asked.options == new.asked.options;
+    match of(base) {
+        Some(sum) if same_options && of(new).as_ref() == Some(&sum) => {
+            let text = |record: &SystemRecord| {
+                let version = record.version.clone().unwrap_or_else(|| "no version".to_owned());
+                format!("{version}, {}", record.source.clone().unwrap_or_default())
+            };
+            Err(Failure::input(
+                format!(
+                    "base ({}) and new ({}) are the same program (SHA-256 {sum})",
+                    text(&base.record),
+                    text(&new.record)
+                ),
+                SAME_HINT,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Renders the run, says what came of the gate, and answers by the exit code.
+fn conclude(folder: &Path, args: &GateArgs, messages: &Messages) -> Result<ExitCode, Failure> {
+    let folder: PathBuf = match folder.is_dir() {
+        true => folder.to_owned(),
+        false => folder.parent().map_or_else(PathBuf::new, Path::to_path_buf),
+    };
+    let rendering = Rendering::new(run_folder::read(&folder)?.0);
+    let page = rendering.write_all(&folder)?;
+    let record = rendering.record();
+    let compared = Compared::gate(record).map_err(|why| Failure::Input(why, None))?;
+    let format = if args.json { CompareFormat::Json } else { args.format };
+    messages.output(&match format {
+        CompareFormat::Json => {
+            let mut json = compare::json(&compared);
+            json["run"] = folder.display().to_string().into();
+            format!("{json:#}")
+        }
+        CompareFormat::Markdown => compare::markdown(&compared),
+        CompareFormat::Terminal => {
+            let text = compare::terminal(&compared, &messages::style());
+            format!("{text}\nReport: {}\nRun: {}", page.display(), folder.display())
+        }
+    });
+    if !record.is_complete() {
+        return Ok(ExitCode::from(Failure::Interrupted.exit_code()));
+    }
+    Ok(match compared.passed() {
+        Some(Passed::Yes) => ExitCode::SUCCESS,
+        Some(Passed::No) => ExitCode::from(PROVEN),
+        Some(Passed::NotValid) => ExitCode::from(NOT_VALID),
+        Some(Passed::CannotTell) | None => ExitCode::from(CANNOT_TELL),
+    })
+}
+
+/// `NAME=VALUE`, of an option.
+pub(crate) fn option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("an option is NAME=VALUE: `delay=2ms`".to_owned()),
+    }
+}
+
+/// `5%`, of a loss.
+pub(crate) fn loss(text: &str) -> Result<f64, String> {
+    match parse_share(text) {
+        Ok(share) if (0.001..=0.9).contains(&share) => Ok(share),
+        Ok(_) => Err("a loss is from 0.1% to 90%".to_owned()),
+        Err(unreadable) => Err(unreadable.to_string()),
+    }
+}

@@ -1,0 +1,191 @@
+//! `bakeoff history`: the runs that are kept here, newest first.
+//!
+//! Of each record only what a line needs is read; the sentence is the one that its report ended
+//! with. A folder that holds no readable record is named, and the others are listed.
+//!
+//! Of runs of one study those that tell how far runs lie apart are found here, too (`compare`).
+//!
+//! Not here: rendering a run again (`report`).
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use bakeoff_core::record::{Line, Record, RunHeader};
+use bakeoff_core::units::{harmless, trials_text};
+use bakeoff_report::compare::is_of_the_same_study;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::HistoryArgs;
+use crate::commands::run_folder::{self, RECORD, is_held};
+use crate::failure::Failure;
+use crate::messages::Messages;
+
+/// A run in a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Run {
+    run: PathBuf,
+    study: String,
+    started: String,
+    trials: usize,
+    trials_run: usize,
+    /// `complete`, `goes on`, `interrupted` or `killed`.
+    state: &'static str,
+    /// What was found, where a report was written.
+    sentence: Option<String>,
+}
+
+/// Lists the runs in a folder.
+pub(crate) fn history(args: &HistoryArgs, messages: &mut Messages) -> Result<(), Failure> {
+    let mut runs = Vec::new();
+    for path in folders(&args.out)? {
+        match read(&path) {
+            Ok(run) => runs.push(run),
+            Err(why) => messages.complain(&format!("`{}`: {why}", path.display())),
+        }
+    }
+    runs.sort_by(|a, b| (&b.started, &b.run).cmp(&(&a.started, &a.run)));
+    if args.json {
+        let json = serde_json::to_string_pretty(&runs).expect("paths and texts can be written");
+        messages.output(&json);
+    } else if runs.is_empty() {
+        messages.output(&format!("no runs in {}", args.out.display()));
+    } else {
+        let texts: Vec<String> = runs.iter().map(text).collect();
+        messages.output(&texts.join("\n\n"));
+    }
+    Ok(())
+}
+
+/// The runs in a folder that were of the same study on the same machine, the newest, at most so
+/// many. What cannot be read is none of them, and neither is a run that still goes on.
+pub(crate) fn of_the_same_study(
+    folder: &Path,
+    of: &RunHeader,
+    most: usize,
+) -> Result<Vec<Record>, Failure> {
+    let header = |path: PathBuf| {
+        let file = File::open(path.join(RECORD)).ok()?;
+        if is_held(&file) {
+            return None;
+        }
+        let mut line = Vec::new();
+        BufReader::new(file).read_until(b'\n', &mut line).ok()?;
+        match serde_json::from_slice(&line).ok()? {
+            Line::Run(header) if is_of_the_same_study(of, &header) => Some((header.started, path)),
+            _ => None,
+        }
+    };
+    let mut found: Vec<(String, PathBuf)> =
+        folders(folder)?.into_iter().filter_map(header).collect();
+    found.sort_unstable();
+    let newest = found.into_iter().rev().take(most);
+    Ok(newest.filter_map(|(_, path)| Some(run_folder::read(&path).ok()?.0)).collect())
+}
+
+/// The folders with a record in them.
+fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = match fs::read_dir(out) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::file("list", out, &error)),
+    };
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    Ok(paths.filter(|path| path.join(RECORD).is_file()).collect())
+}
+
+fn text(run: &Run) -> String {
+    let trials = match run.state {
+        "complete" => trials_text(run.trials),
+        _ => format!("{} of {}", run.trials_run, trials_text(run.trials)),
+    };
+    let mut text =
+        format!("{}  {}  {trials}, {}\n  {}", run.started, run.study, run.state, run.run.display());
+    if let Some(sentence) = &run.sentence {
+        text.push_str(&format!("\n  {}", harmless(sentence)));
+    }
+    if ["killed", "interrupted"].contains(&run.state) {
+        text.push_str(&format!(
+            "\n  `bakeoff run --resume {}` goes on with what is missing",
+            run.run.display()
+        ));
+    }
+    text
+}
+
+/// What is read of a record's lines; all else in them is passed over.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "line")]
+enum Glance {
+    Run { started: String, study: Named, order: Vec<serde::de::IgnoredAny> },
+    Trial { trial: Numbered, outcome: Ended },
+    Resumed {},
+    End {},
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Numbered {
+    number: u32,
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    ended: String,
+}
+
+fn read(path: &Path) -> Result<Run, String> {
+    let file = File::open(path.join(RECORD)).map_err(|error| error.to_string())?;
+    let goes_on = is_held(&file);
+    let mut lines = BufReader::new(file).split(b'\n');
+    let mut next = || -> Result<Option<Glance>, String> {
+        let Some(line) = lines.next() else { return Ok(None) };
+        let line = line.map_err(|error| error.to_string())?;
+        serde_json::from_slice(&line).map(Some).map_err(|error| error.to_string())
+    };
+    let no_record = |error: String| format!("this is no record of a run: {error}");
+    let Some(Glance::Run { started, study, order }) = next().map_err(no_record)? else {
+        return Err(no_record("it does not begin with one".into()));
+    };
+    let (mut run, mut ended) = (std::collections::BTreeSet::new(), false);
+    // What cannot be read is a torn end, or for `report` to complain of.
+    while let Ok(Some(line)) = next() {
+        match line {
+            Glance::Trial { trial, outcome } if outcome.ended != "interrupted" => {
+                run.insert(trial.number);
+            }
+            Glance::Trial { .. } => {}
+            Glance::End {} => ended = true,
+            Glance::Resumed {} => ended = false,
+            Glance::Run { .. } => break,
+        }
+    }
+    let state = match (run.len() == order.len(), ended, goes_on) {
+        (_, _, true) => "goes on",
+        (true, ..) => "complete",
+        (false, true, _) => "interrupted",
+        (false, false, _) => "killed",
+    };
+    Ok(Run {
+        run: path.to_owned(),
+        study: study.name,
+        started,
+        trials: order.len(),
+        trials_run: run.len(),
+        state,
+        sentence: sentence(&path.join("report.json")),
+    })
+}
+
+fn sentence(report: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Said {
+        sentence: String,
+    }
+    let text = fs::read(report).ok()?;
+    serde_json::from_slice(&text).ok().map(|said: Said| said.sentence)
+}

@@ -1,0 +1,632 @@
+//! What `bakeoff load`'s flags mean together: a plan of requests, how they are driven, and what the
+//! result is held against.
+//!
+//! All that is wrong with the input is found here, before anything is connected to. What may be
+//! secret (headers' values, what stands before a URL's `@`) is never in a message.
+//!
+//! Not here: the flags (`args`), the form of a targets file (`targets`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use bakeoff_core::condition::Condition;
+use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::search::least_rate;
+use bakeoff_core::study::Stop;
+use bakeoff_core::units::count_text;
+use bakeoff_engine::works::http::{
+    Expect, ExpectBody, Plan, Protocol, Request, Statuses, TlsOptions, Url, parse_header,
+    parse_method,
+};
+use bakeoff_engine::{Connections, Drive, Seconds};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::args::{LoadArgs, Ramp, Spread};
+use super::result::{Length, RequestShown, Settings};
+use super::targets;
+use crate::failure::Failure;
+
+/// Clients of a closed load, unless asked otherwise.
+const CLIENTS_CLOSED: u32 = 64;
+/// Clients of an open load, unless asked otherwise: there they are a limit and not the load.
+const CLIENTS_OPEN: u32 = 256;
+/// How long a load, or each rate of a search, is measured, unless asked otherwise.
+const TIME: Duration = Duration::from_secs(10);
+const TIME_OF_A_TRY: Duration = Duration::from_secs(5);
+/// How long each rate of a search warms up, unless asked otherwise.
+const WARMUP_OF_A_TRY: Duration = Duration::from_secs(1);
+/// Where a search begins, unless asked otherwise.
+const FIRST_RATE: f64 = 1000.0;
+
+/// What is to be done.
+pub(super) struct Asked {
+    pub(super) plan: Plan,
+    pub(super) settings: Settings,
+    pub(super) course: Course,
+    pub(super) fail_if: Vec<Condition>,
+    drive: Drive,
+    pub(super) spacing: Spacing,
+}
+
+/// The rates of a load, one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Course {
+    /// A closed load.
+    Closed,
+    /// One rate, whose result is the load's.
+    Rate(f64),
+    /// From one rate to another, evenly.
+    Ramp(Ramp),
+    /// Several, each a row.
+    Steps(Vec<f64>),
+    /// The highest one that keeps all of this, from a first one on.
+    FindMax { first: f64, objective: Vec<Condition> },
+}
+
+impl Asked {
+    /// How to drive the load, one step of it; `number` tells steps' seeds apart.
+    pub(super) fn drive(&self, pace: Option<Pace>, number: u64) -> Drive {
+        // A ramp's stretches are put together from their seconds.
+        let is_ramp = matches!(pace, Some(Pace::Ramp { .. }));
+        Drive {
+            seconds: if is_ramp { Seconds::Kept } else { Seconds::Told },
+            arrivals: pace.map(|pace| (pace, self.spacing)),
+            seed: self.drive.seed.wrapping_add(number),
+            ..self.drive.clone()
+        }
+    }
+}
+
+/// Reads what was asked.
+pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
+    let requests = match &args.targets {
+        Some(path) => from_file(args, path)?,
+        None => from_urls(args)?,
+    };
+    let course = course(args)?;
+    let spacing = match args.arrivals.unwrap_or(Spread::Constant) {
+        Spread::Constant => Spacing::Constant,
+        Spread::Poisson => Spacing::Poisson,
+    };
+    let drive = drive(args, &course)?;
+    check_servers(&requests, drive.clients)?;
+    let plan = Plan {
+        requests,
+        protocol: if args.http2 { Protocol::Two } else { Protocol::One },
+        follow_redirects: false,
+        tls: TlsOptions {
+            ca: args.ca.clone(),
+            // A PEM file may hold both.
+            cert: args.cert.clone().map(|cert| {
+                let key = args.key.clone().unwrap_or_else(|| cert.clone());
+                (cert, key)
+            }),
+            insecure: args.insecure,
+        },
+        capture: 0,
+        pace: None,
+        proxy: None,
+    };
+    let settings = settings(&plan, &drive, &course, spacing);
+    let fail_if = conditions("--fail-if", &args.fail_if)?;
+    check_samples(&course, &fail_if, &drive, spacing)?;
+    Ok(Asked { plan, settings, course, fail_if, drive, spacing })
+}
+
+/// A percentile that the load has too few requests for would be found unknown, after the load's time.
+fn check_samples(
+    course: &Course,
+    fail_if: &[Condition],
+    drive: &Drive,
+    spacing: Spacing,
+) -> Result<(), Failure> {
+    let rate = match course {
+        Course::FindMax { first, .. } => Some(*first),
+        Course::Rate(rate) => Some(*rate),
+        Course::Ramp(ramp) => Some(f64::midpoint(ramp.from, ramp.to)),
+        Course::Steps(rates) => Some(rates.iter().sum()),
+        Course::Closed => None,
+    };
+    let (had, what) = match (drive.stop, rate) {
+        (Stop::Operations(count), _) => (count as f64, "the load"),
+        (Stop::After(time), Some(rate)) if matches!(course, Course::FindMax { .. }) => {
+            (rate * time.as_secs_f64(), "the first try")
+        }
+        (Stop::After(time), Some(rate)) => (rate * time.as_secs_f64(), "the load"),
+        (Stop::After(_), None) => return Ok(()),
+    };
+    let objective = match course {
+        Course::FindMax { objective, .. } => objective.as_slice(),
+        _ => &[],
+    };
+    let slo = objective.iter().map(|one| ("--slo", one));
+    for (flag, condition) in slo.chain(fail_if.iter().map(|one| ("--fail-if", one))) {
+        let one = Duration::from_secs(1);
+        let by_chance = spacing == Spacing::Poisson && matches!(drive.stop, Stop::After(_));
+        let needed = least_rate(std::slice::from_ref(condition), one, by_chance).ceil();
+        if had < needed {
+            let (needed, had) = (count_text(needed as u64), count_text(had as u64));
+            return Err(bad(
+                format!("`{flag}`: `{condition}` needs {needed} requests, and {what} has {had}"),
+                "ask for a lower percentile, or load for longer or at a higher rate",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A client stays with one server, so that each server needs one.
+fn check_servers(requests: &[Request], clients: u32) -> Result<(), Failure> {
+    let server = |request: &Request| (request.url.tls, request.url.host.clone(), request.url.port);
+    let servers: BTreeSet<(bool, String, u16)> = requests.iter().map(server).collect();
+    if servers.len() as u64 > u64::from(clients) {
+        let count = servers.len();
+        return Err(bad(
+            format!("{clients} clients cannot ask {count} servers: a client stays with one"),
+            format!("give `--clients {count}` or more"),
+        ));
+    }
+    Ok(())
+}
+
+fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
+    let body = match (&args.body, &args.body_file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(path)) => read_file(path, "body")?,
+        (None, None) => Vec::new(),
+    };
+    let method = match &args.method {
+        Some(text) => parse_method(text)
+            .map_err(|what| bad(format!("`--method`: {what}"), "write `GET`, `PUT`, …"))?,
+        None if body.is_empty() => "GET".to_owned(),
+        None => "POST".to_owned(),
+    };
+    if !args.weights.is_empty() && args.weights.len() != args.urls.len() {
+        let (weights, urls) = (args.weights.len(), args.urls.len());
+        return Err(bad(
+            format!("`--weights` has {weights} numbers, and there are {urls} URLs"),
+            "give one for each URL, in their order",
+        ));
+    }
+    let (headers, expect) = (headers(args)?, expect(args)?);
+    let mut requests = Vec::new();
+    for (place, text) in args.urls.iter().enumerate() {
+        let url = Url::parse(text)
+            .map_err(|what| bad(format!("URL {}: {what}", masked(text)), URL_HINT))?;
+        requests.push(Request {
+            name: String::new(),
+            method: method.clone(),
+            headers: with_user(headers.clone(), &url),
+            url,
+            body: body.clone(),
+            weight: args.weights.get(place).copied().unwrap_or(1),
+            expect: expect.clone(),
+        });
+    }
+    name_apart(&mut requests);
+    Ok(requests)
+}
+
+const URL_HINT: &str = "write `http://127.0.0.1:8080/path`";
+
+/// The requests of a targets file.
+fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Failure> {
+    let bytes = read_file(path, "targets file")?;
+    let shown = path.display();
+    let text = String::from_utf8(bytes)
+        .map_err(|_| bad(format!("the targets file `{shown}` is not UTF-8"), FILE_HINT))?;
+    let all = |mistakes: Vec<targets::Mistake>| {
+        let lines: Vec<String> =
+            mistakes.iter().map(|m| format!("{shown}:{}: {}", m.line, m.what)).collect();
+        bad(lines.join("\nerror: "), FILE_HINT)
+    };
+    let targets = targets::parse(&text).map_err(all)?;
+    let (common, expect) = (headers(args)?, expect(args)?);
+    let (mut requests, mut mistakes) = (Vec::new(), Vec::new());
+    for target in targets {
+        let url = Url::parse(&target.url);
+        let body = match &target.body {
+            None => Vec::new(),
+            Some((file, line)) => std::fs::read(file).unwrap_or_else(|error| {
+                let what = format!(
+                    "cannot read the body `{file}`: {error}; paths start where bakeoff is started"
+                );
+                mistakes.push(targets::Mistake { line: *line, what });
+                Vec::new()
+            }),
+        };
+        let url = match url {
+            Ok(url) => url,
+            Err(what) => {
+                mistakes.push(targets::Mistake { line: target.line, what });
+                continue;
+            }
+        };
+        let mut headers = target.headers;
+        let own: BTreeSet<String> =
+            headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let missing = common.iter().filter(|(name, _)| !own.contains(&name.to_ascii_lowercase()));
+        headers.extend(missing.cloned());
+        requests.push(Request {
+            name: String::new(),
+            method: target.method,
+            headers: with_user(headers, &url),
+            url,
+            body,
+            weight: target.weight.unwrap_or(1),
+            expect: expect.clone(),
+        });
+    }
+    if !mistakes.is_empty() {
+        mistakes.sort_by_key(|mistake| mistake.line);
+        return Err(all(mistakes));
+    }
+    name_apart(&mut requests);
+    Ok(requests)
+}
+
+const FILE_HINT: &str =
+    "a request is `[WEIGHT] METHOD URL`, below it `Name: value` headers and `@FILE` for the body";
+
+/// Gives requests their rows in tables: no two may be the same, since figures are kept by name.
+fn name_apart(requests: &mut [Request]) {
+    let mut names = BTreeSet::new();
+    for request in requests {
+        let plain = format!("{} {}", request.method, shown(&request.url));
+        let mut name = plain.clone();
+        let mut number = 2;
+        while !names.insert(name.clone()) {
+            name = format!("{plain} ({number})");
+            number += 1;
+        }
+        request.name = name;
+    }
+}
+
+/// A URL without user, password and the values of parameters that look like secrets.
+fn shown(url: &Url) -> String {
+    let shown = url.shown();
+    let Some((before, query)) = shown.split_once('?') else { return shown };
+    let parameters: Vec<String> = query
+        .split('&')
+        .map(|parameter| match parameter.split_once('=') {
+            Some((name, _)) if is_secret(name) => format!("{name}=***"),
+            _ => parameter.to_owned(),
+        })
+        .collect();
+    format!("{before}?{}", parameters.join("&"))
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["token", "secret", "password", "passwd", "key", "auth", "credential", "signature"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+/// A text that is no URL as a message may quote it: nothing of what may be a password or a query.
+fn masked(text: &str) -> String {
+    let text = text.split_once('?').map_or(text, |(before, _)| before);
+    let text = match text.rsplit_once('@') {
+        Some((_, after)) => format!("***@{after}"),
+        None => text.to_owned(),
+    };
+    format!("`{}`", targets::short(&text))
+}
+
+/// The headers with what a URL's user and password ask for, RFC 7617.
+fn with_user(mut headers: Vec<(String, String)>, url: &Url) -> Vec<(String, String)> {
+    let says = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    if let Some((user, password)) = url.user.as_ref().filter(|_| !says) {
+        let credentials = STANDARD.encode(format!("{user}:{password}"));
+        headers.push(("Authorization".to_owned(), format!("Basic {credentials}")));
+    }
+    headers
+}
+
+fn headers(args: &LoadArgs) -> Result<Vec<(String, String)>, Failure> {
+    let read = |text: &String| {
+        parse_header(text)
+            .map_err(|what| bad(format!("`--header`: {what}"), "write `--header 'Name: value'`"))
+    };
+    args.header.iter().map(read).collect()
+}
+
+fn expect(args: &LoadArgs) -> Result<Expect, Failure> {
+    let mut expect = Expect::default();
+    if let Some(text) = &args.expect_status {
+        expect.statuses = Statuses::parse(text).map_err(|what| {
+            bad(format!("`--expect-status`: {what}"), "write `200`, `2xx` or `200-299,404`")
+        })?;
+    }
+    if let Some(text) = &args.expect_body {
+        let body = ExpectBody::parse(text).map_err(|what| {
+            bad(format!("`--expect-body`: {what}"), "write a part of the body, or `sha256:HEX`")
+        })?;
+        expect.body = Some(body);
+    }
+    Ok(expect)
+}
+
+fn conditions(flag: &str, texts: &[String]) -> Result<Vec<Condition>, Failure> {
+    let read = |text: &String| {
+        text.parse().map_err(|misread| Failure::Input(format!("`{flag}`: {misread}"), None))
+    };
+    texts.iter().map(read).collect()
+}
+
+fn course(args: &LoadArgs) -> Result<Course, Failure> {
+    Ok(if args.find_max {
+        let objective = conditions("--slo", &args.slo)?;
+        Course::FindMax { first: args.rate.unwrap_or(FIRST_RATE), objective }
+    } else if let Some(ramp) = args.ramp {
+        Course::Ramp(ramp)
+    } else if !args.steps.is_empty() {
+        Course::Steps(args.steps.clone())
+    } else {
+        args.rate.map_or(Course::Closed, Course::Rate)
+    })
+}
+
+fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
+    let open = *course != Course::Closed;
+    let searching = matches!(course, Course::FindMax { .. });
+    let usual = if open { CLIENTS_OPEN } else { CLIENTS_CLOSED };
+    let requests = args.requests.unwrap_or(u64::MAX);
+    let clients = match args.clients {
+        Some(clients) if u64::from(clients) > requests => {
+            return Err(bad(
+                format!("{clients} clients cannot share {requests} requests"),
+                format!("give `--clients {requests}` or fewer, or more `--requests`"),
+            ));
+        }
+        Some(clients) => clients,
+        None => usual.min(u32::try_from(requests).unwrap_or(u32::MAX)),
+    };
+    let threads = match args.threads {
+        Some(threads) if threads > clients => {
+            return Err(bad(
+                format!("{threads} threads cannot share {clients} clients"),
+                format!("give `--threads {clients}` or fewer, or more `--clients`"),
+            ));
+        }
+        Some(threads) => threads,
+        None => bakeoff_engine::open_files::cpus().clamp(1, clients),
+    };
+    let time = args.time.unwrap_or(if searching { TIME_OF_A_TRY } else { TIME });
+    if time.is_zero() {
+        return Err(bad("`--for` is no time at all", "give `--for 10s`"));
+    }
+    let usual_warmup = if searching { WARMUP_OF_A_TRY } else { Duration::ZERO };
+    Ok(Drive {
+        clients,
+        in_flight: args.in_flight.unwrap_or(1),
+        connections: if args.no_keepalive { Connections::OneEach } else { Connections::Kept },
+        arrivals: None,
+        spin: args.precision.unwrap_or(Duration::ZERO),
+        warmup: args.warmup.unwrap_or(usual_warmup),
+        stop: args.requests.map_or(Stop::After(time), Stop::Operations),
+        timeout: args.timeout,
+        seconds: Seconds::Told,
+        threads,
+        seed: args.seed.unwrap_or_else(|| rand::random::<u64>() >> 32), // short enough to retype
+        first_ticket: 0,
+        moments: None,
+    })
+}
+
+fn settings(plan: &Plan, drive: &Drive, course: &Course, spacing: Spacing) -> Settings {
+    let request_shown = |request: &Request| RequestShown {
+        name: request.name.clone(),
+        method: request.method.clone(),
+        url: shown(&request.url),
+        header_names: request.headers.iter().map(|(name, _)| name.clone()).collect(),
+        body_bytes: request.body.len(),
+        weight: request.weight,
+    };
+    Settings {
+        requests: plan.requests.iter().map(request_shown).collect(),
+        load: match (course, spacing) {
+            (Course::Closed, _) => "closed",
+            (_, Spacing::Constant) => "constant",
+            (_, Spacing::Poisson) => "poisson",
+        },
+        rate: match course {
+            Course::Rate(rate) => Some(*rate),
+            _ => None,
+        },
+        steps: match course {
+            Course::Steps(rates) => rates.clone(),
+            _ => Vec::new(),
+        },
+        ramp: match course {
+            Course::Ramp(ramp) => Some((ramp.from, ramp.to)),
+            _ => None,
+        },
+        clients: drive.clients,
+        threads: drive.threads,
+        in_flight: drive.in_flight,
+        http: if plan.protocol == Protocol::Two { 2 } else { 1 },
+        keep_alive: drive.connections == Connections::Kept,
+        warmup: drive.warmup,
+        timeout: drive.timeout,
+        length: match drive.stop {
+            Stop::After(time) => Length::Time(time),
+            Stop::Operations(count) => Length::Requests(count),
+        },
+        spin: drive.spin,
+        seed: drive.seed,
+    }
+}
+
+fn read_file(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| {
+        bad(format!("cannot read the {what} `{}`: {error}", path.display()), "give a file")
+    })
+}
+
+fn bad(what: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::input(what, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: LoadArgs,
+    }
+
+    fn read_line(words: &[&str]) -> Result<Asked, String> {
+        let line = Line::try_parse_from(std::iter::once(&"load").chain(words))
+            .map_err(|error| error.to_string())?;
+        read(&line.args).map_err(|failure| {
+            assert_eq!(failure.exit_code(), 2, "{failure}");
+            failure.to_string()
+        })
+    }
+
+    fn asked(words: &[&str]) -> Asked {
+        read_line(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    #[track_caller]
+    fn wrong(words: &[&str], said: &[&str]) {
+        let Err(error) = read_line(words) else { panic!("{words:?} was taken") };
+        for part in said {
+            assert!(error.contains(part), "`{part}` is not in: {error}");
+        }
+    }
+
+    const URL: &str = "http://127.0.0.1:1/";
+
+    #[test]
+    fn a_load_is_closed_unless_there_is_a_rate() {
+        let plain = asked(&[URL]);
+        assert_eq!((plain.course.clone(), plain.settings.clients), (Course::Closed, 64));
+        assert_eq!(plain.settings.length, Length::Time(Duration::from_secs(10)));
+        assert_eq!(plain.drive(None, 0).arrivals, None);
+        let open = asked(&[URL, "--rate", "60/m", "--arrivals", "poisson"]);
+        assert_eq!((open.course.clone(), open.settings.clients), (Course::Rate(1.0), 256));
+        assert_eq!(open.settings.load, "poisson");
+        wrong(&[URL, "--arrivals", "poisson"], &["--rate", "--steps"]);
+        wrong(&[URL, "--precision"], &["--rate"]);
+    }
+
+    #[test]
+    fn rates_over_time_are_steps() {
+        assert_eq!(asked(&[URL, "--steps", "5/s,10"]).course, Course::Steps(vec![5.0, 10.0]));
+        let ramp = asked(&[URL, "--ramp", "100..1000", "--for", "20s"]);
+        assert_eq!(ramp.course, Course::Ramp(Ramp { from: 100.0, to: 1000.0 }));
+        wrong(&[URL, "--ramp", "5..6", "--warmup", "1s"], &["cannot be used with"]);
+        wrong(&[URL, "--steps", "5", "--rate", "5"], &["cannot be used with"]);
+        let from_nothing = asked(&[URL, "--ramp", "0..10"]).course;
+        assert_eq!(from_nothing, Course::Ramp(Ramp { from: 0.0, to: 10.0 }));
+        wrong(&[URL, "--ramp", "0..0"], &["nothing is ever due"]);
+        wrong(&[URL, "--ramp", "5..fast"], &["`fast` is not a rate"]);
+        wrong(&[URL, "--ramp", "5"], &["the first and the last rate"]);
+    }
+
+    #[test]
+    fn the_experiment_is_never_adjusted() {
+        wrong(&[URL, "-c", "10", "-n", "5"], &["10 clients cannot share 5 requests"]);
+        wrong(&[URL, "-c", "1", "-t", "2"], &["2 threads cannot share 1 clients"]);
+        wrong(&[URL, "-n", "5", "--for", "1s"], &["cannot be used with"]);
+        wrong(&[URL, "--in-flight", "5"], &["--http2"]);
+        wrong(&[URL, "--for", "0s"], &["no time at all"]);
+        wrong(&[URL, "--rate", "0"], &["at least one an hour"]);
+        wrong(&["http://a/", "http://b/", "-c", "1"], &["1 clients cannot ask 2 servers"]);
+        // What nobody asked for may follow from what somebody did.
+        assert_eq!(asked(&[URL, "-n", "5"]).settings.clients, 5);
+    }
+
+    #[test]
+    fn a_search_needs_an_objective_and_an_objective_a_search() {
+        wrong(&[URL, "--find-max"], &["--slo"]);
+        wrong(&[URL, "--slo", "p99 < 1s"], &["--find-max"]);
+        let search = asked(&[URL, "--find-max", "--slo", "p90 < 20ms", "--rate", "50"]);
+        let objective = vec!["p90 < 20ms".parse().unwrap()];
+        assert_eq!(search.course, Course::FindMax { first: 50.0, objective });
+        assert_eq!(search.settings.length, Length::Time(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_percentile_that_the_load_has_too_few_requests_for_is_refused() {
+        let search = [URL, "--find-max", "--slo", "p99.9 < 20ms", "--rate", "50", "--for", "5s"];
+        wrong(&search, &["`--slo`: `p99.9 < 20ms` needs 10,000 requests", "first try has 250"]);
+        wrong(&[URL, "-n", "412", "--fail-if", "p99 > 1s"], &["needs 1,000", "the load has 412"]);
+        let few = [URL, "--rate", "10", "--for", "9s", "--fail-if", "service p90 > 1s"];
+        wrong(&few, &["needs 100 requests, and the load has 90"]);
+        asked(&[URL, "--steps", "60,40", "--for", "1s", "--fail-if", "p90 > 1s"]);
+        asked(&[URL, "--for", "1s", "--fail-if", "p99.99 > 1s"]); // nobody knows how many
+        asked(&[URL, "-n", "400", "--fail-if", "max > 1s"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_at_its_place() {
+        wrong(&["ftp://a/"], &["URL `ftp://a/`: `ftp` is not a scheme"]);
+        wrong(&[], &["<URL>"]);
+        wrong(&[URL, "--fail-if", "p99 > 20"], &["`--fail-if`: `20`", "p99 > 20\n        ^^"]);
+        wrong(&[URL, "--expect-status", "2"], &["`--expect-status`: `2`"]);
+        wrong(&[URL, "--weights", "1,2"], &["`--weights` has 2 numbers, and there are 1 URLs"]);
+        wrong(&[URL, "--body-file", "/nowhere"], &["cannot read the body `/nowhere`"]);
+        wrong(&["--targets", "/nowhere"], &["cannot read the targets file `/nowhere`"]);
+        wrong(&["--targets", "f", URL], &["cannot be used with"]);
+    }
+
+    #[test]
+    fn mistakes_in_a_targets_file_name_file_and_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.txt");
+        let read_text = |text: &str, more: &[&str]| {
+            std::fs::write(&path, text).unwrap();
+            let words = [&["--targets", path.to_str().unwrap()], more].concat();
+            read_line(&words)
+        };
+        let error = read_text("GET http://a/\n\nGET ftp://a/\n@/nowhere\n", &[]).err().unwrap();
+        let place = path.display();
+        assert!(error.contains(&format!("{place}:3: `ftp`")), "{error}");
+        assert!(error.contains(&format!("{place}:4: cannot read the body")), "{error}");
+        let error = read_text("GET http://a/\n@/nowhere\nno\n", &[]).err().unwrap();
+        assert!(error.contains(&format!("{place}:3: ")), "{error}");
+        let asked =
+            read_text("2 GET http://a/\nX: own\nGET http://b/\n", &["-H", "x: all"]).unwrap();
+        let of = |place: usize| asked.plan.requests[place].headers.clone();
+        assert_eq!(of(0), [("X".to_owned(), "own".to_owned())]);
+        assert_eq!(of(1), [("x".to_owned(), "all".to_owned())]);
+        assert_eq!((asked.plan.requests[0].weight, asked.plan.requests[1].weight), (2, 1));
+    }
+
+    #[test]
+    fn a_body_makes_a_post_and_a_user_an_authorization() {
+        let asked = asked(&["http://ann:pw@a/?x=1&api_key=hunter2", "--body", "b"]);
+        let request = &asked.plan.requests[0];
+        assert_eq!((request.method.as_str(), request.body.as_slice()), ("POST", &b"b"[..]));
+        let expected = ("Authorization".to_owned(), "Basic YW5uOnB3".to_owned());
+        assert_eq!(request.headers, [expected]);
+        assert_eq!(request.name, "POST http://a/?x=1&api_key=***");
+    }
+
+    #[test]
+    fn nothing_secret_is_in_what_is_shown_or_complained_about() {
+        let url = "http://ann:hunter2@a:1/?token=hunter2";
+        let asked = asked(&[url, url, "-H", "Authorization: hunter2"]);
+        assert!(!format!("{:?}", asked.settings).contains("hunter2"));
+        assert_eq!(asked.plan.requests[1].name, "GET http://a:1/?token=*** (2)");
+        for words in [
+            &["ftp://ann:hunter2@a/?token=hunter2"][..],
+            &["http://ann:hunter2@a:x/"],
+            &[URL, "-H", "Authorization hunter2"],
+            &[URL, "-H", "Author ization: hunter2"],
+        ] {
+            let error = read_line(words).err().unwrap();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! What a search for the highest rate found: the answer, the curve, its knee.
+//!
+//! Not here: searching (`find`), Kneedle itself (`knee`).
+
+use std::time::Duration;
+
+use bakeoff_core::condition::Condition;
+use bakeoff_core::ranked::Ranked;
+use bakeoff_core::search::Found;
+use bakeoff_core::units::{count_text, latency_text, rate_text};
+use bakeoff_report::Style;
+use serde_json::{Value, json};
+
+use super::find::{SearchResult, Try};
+use super::json;
+use super::knee::knee;
+use super::text::{Page, figure, head, latency, percent};
+
+/// Columns and lines of the chart's field.
+const CHART_WIDTH: usize = 60;
+const CHART_HEIGHT: usize = 12;
+
+impl SearchResult {
+    /// The tries by rate, the confirmation after what it confirms.
+    fn by_rate(&self) -> Vec<&Try> {
+        let mut tries: Vec<&Try> = self.tries.iter().collect();
+        tries.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        tries
+    }
+
+    /// Where the curve bends: of the tries whose latency is known.
+    fn knee(&self) -> Option<f64> {
+        let points = self.tries.iter().filter_map(|one| Some((one.rate, one.latency?)));
+        knee(&points.collect::<Vec<_>>())
+    }
+
+    /// What the curve shows: the objective's first latency, or the response's p99.
+    fn curve_of(&self) -> (&str, Option<Duration>) {
+        let condition = self.objective.iter().find(|one| one.latency_limit().is_some());
+        condition.map_or(("p99", None), |one| (one.name(), one.latency_limit()))
+    }
+
+    fn objective_text(&self) -> String {
+        let texts: Vec<String> = self.objective.iter().map(Condition::to_string).collect();
+        texts.join(" and ")
+    }
+
+    /// The answer as sentences, and whether it is one.
+    fn answer(&self) -> (bool, Vec<String>) {
+        let objective = self.objective_text();
+        let Some(found) = self.found else {
+            let kept = self.tries.iter().filter(|one| one.broken_by.is_empty());
+            let best = kept.map(|one| one.rate).reduce(f64::max);
+            let best = best.map_or("none so far".to_owned(), rate_text);
+            let what = format!(
+                "ended before the search was over; highest rate that kept {objective}: {best}"
+            );
+            return (false, vec![what]);
+        };
+        match found {
+            Found::Rate(rate) => {
+                let known = self.is_answer();
+                let what = if known { "Highest rate that keeps" } else { "A rate that keeps" };
+                let mut lines = vec![format!(
+                    "{what} {objective}: {} (twice, the second time for longer)",
+                    rate_text(rate)
+                )];
+                if let Some(broken) = self.broken_above(rate) {
+                    let why = broken.broken_by.join("; ");
+                    lines.push(format!("{} broke it: {why}", rate_text(broken.rate)));
+                }
+                if !known {
+                    lines.push(
+                        "that try was not valid, so the server may be able to do more: not a valid \
+                         answer"
+                            .to_owned(),
+                    );
+                }
+                (known, lines)
+            }
+            Found::NoLimit(rate) => {
+                (true, vec![format!("every rate kept {objective}, up to {}", rate_text(rate))])
+            }
+            Found::Nothing(rate) => {
+                let mut lines =
+                    vec![format!("no rate keeps {objective}, down to {}", rate_text(rate))];
+                lines.extend(self.tries.last().map(|one| one.broken_by.join("; ")));
+                (false, lines)
+            }
+            Found::OutOfTime(rate) => (
+                false,
+                vec![format!(
+                    "no answer: the search's time was over before a rate was confirmed; {} kept \
+                     {objective} once",
+                    rate_text(rate)
+                )],
+            ),
+            Found::Unsteady(rate) => (
+                false,
+                vec![format!(
+                    "no steady answer: rates down to {} kept {objective} once and not again; give \
+                     each try longer with `--for`",
+                    rate_text(rate)
+                )],
+            ),
+        }
+    }
+}
+
+/// For a terminal, ending in a newline.
+pub(super) fn text(result: &SearchResult, style: Style) -> String {
+    let mut page = Page { style, text: String::new() };
+    page.opening(&result.settings);
+    page.gap();
+    table(&mut page, result);
+    page.gap();
+    for line in chart(result) {
+        page.row(None, &line);
+    }
+    page.gap();
+    let (name, _) = result.curve_of();
+    match result.knee() {
+        Some(rate) => {
+            page.line(None, &format!("Knee of {name}: {} (Kneedle)", rate_text(rate)));
+        }
+        None => page.dim(&format!("The curve of {name} has no knee (Kneedle)")),
+    }
+    let (found, lines) = result.answer();
+    for (place, line) in lines.iter().enumerate() {
+        match (found, place) {
+            (true, 0) => page.good(line),
+            (false, 0) => page.alarm(line),
+            _ => page.line(None, line),
+        }
+    }
+    page.text
+}
+
+fn table(page: &mut Page, result: &SearchResult) {
+    let (name, _) = result.curve_of();
+    let mut heads = vec!["verified /s", "errors", "response p50", "p99"];
+    let own = name.trim_start_matches("response ");
+    if !["p50", "p99"].contains(&own) {
+        heads.push(name);
+    }
+    heads.extend(["slip p99", "generator", "objective"]);
+    let mut rows = vec![head("rate", heads.iter().copied())];
+    for one in result.by_rate() {
+        let measurement = &one.part.measurement;
+        let total = measurement.total();
+        let response = total.responses();
+        let mut row = vec![
+            rate_text(one.rate),
+            figure(measurement.throughput()),
+            count_text(measurement.error_count()),
+            response.percentile(0.5).text(),
+            response.percentile(0.99).text(),
+        ];
+        if heads.contains(&name) && !["p50", "p99"].contains(&own) {
+            row.push(latency(one.latency.map(Duration::from_secs_f64)));
+        }
+        let verdict = match one.broken_by.is_empty() {
+            true => "kept",
+            false if one.is_void() => "not valid",
+            false => "broken",
+        };
+        let again = if one.confirming { " again" } else { "" };
+        row.extend([
+            Ranked::of_values(&measurement.slip).percentile(0.99).text(),
+            percent(measurement.generator_busiest),
+            format!("{verdict}{again}"),
+        ]);
+        rows.push(row);
+    }
+    page.table(&rows);
+}
+
+/// The curve as lines of text: latency upwards on a logarithmic scale, rate to the right. `●` kept
+/// the objective, `○` did not; `┄` is the limit.
+fn chart(result: &SearchResult) -> Vec<String> {
+    let (name, limit) = result.curve_of();
+    let limit = limit.map(|limit| limit.as_secs_f64()).filter(|&limit| limit > 0.0);
+    let points: Vec<(f64, f64, bool)> = result
+        .tries
+        .iter()
+        .filter_map(|one| Some((one.rate, one.latency?, one.broken_by.is_empty())))
+        .filter(|(_, latency, _)| *latency > 0.0)
+        .collect();
+    let latencies = points.iter().map(|point| point.1).chain(limit);
+    let (low, high) = latencies.fold((f64::INFINITY, 0.0f64), |(a, b), y| (a.min(y), b.max(y)));
+    let right = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    if points.is_empty() || right <= 0.0 {
+        return vec![format!(
+            "No curve: no try has {name}, as too few were sent, or failures reach it"
+        )];
+    }
+    let span = (high / low).ln().max(f64::MIN_POSITIVE);
+    let column = |rate: f64| (rate / right * (CHART_WIDTH - 1) as f64).round() as usize;
+    let line_of = |latency: f64| {
+        let up = (latency / low).ln() / span * (CHART_HEIGHT - 1) as f64;
+        CHART_HEIGHT - 1 - (up.round() as usize).min(CHART_HEIGHT - 1)
+    };
+    let mut field = vec![vec![' '; CHART_WIDTH]; CHART_HEIGHT];
+    if let Some(limit) = limit {
+        field[line_of(limit)].fill('┄');
+    }
+    for (rate, latency, kept) in points {
+        let mark = if kept { '●' } else { '○' };
+        field[line_of(latency)][column(rate)] = mark;
+    }
+    let label = |seconds: f64| latency_text(Duration::from_secs_f64(seconds));
+    let mut labels = vec![String::new(); CHART_HEIGHT];
+    labels[line_of(low)] = label(low);
+    labels[line_of(high)] = label(high);
+    if let Some(limit) = limit {
+        labels[line_of(limit)] = label(limit);
+    }
+    let wide = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let mut lines = vec![format!(
+        "{name} against rate; ● kept, ○ broken{}",
+        match limit {
+            Some(_) => ", ┄ the limit",
+            None => "",
+        }
+    )];
+    for (label, row) in labels.iter().zip(field) {
+        let row: String = row.into_iter().collect();
+        let pad = " ".repeat(wide - label.chars().count());
+        lines.push(format!("{pad}{label} │{}", row.trim_end()));
+    }
+    lines.push(format!("{} └{}", " ".repeat(wide), "─".repeat(CHART_WIDTH)));
+    let right_label = rate_text(right);
+    let between = " ".repeat((CHART_WIDTH + 1).saturating_sub(right_label.chars().count() + 1));
+    lines.push(format!("{} 0{between}{right_label}", " ".repeat(wide)));
+    lines
+}
+
+/// For a program; docs/load.md says what its fields mean.
+pub(super) fn json(result: &SearchResult) -> Value {
+    let mut object = json::opening(&result.settings);
+    let (kind, rate) = match result.found {
+        Some(Found::Rate(rate)) if result.is_answer() => ("rate", Some(rate)),
+        Some(Found::Rate(rate)) => ("at-least", Some(rate)),
+        Some(Found::NoLimit(rate)) => ("no-limit", Some(rate)),
+        Some(Found::Nothing(_)) => ("nothing", None),
+        Some(Found::Unsteady(_)) => ("unsteady", None),
+        Some(Found::OutOfTime(_)) => ("out-of-time", None),
+        None => ("interrupted", None),
+    };
+    let (_, sentences) = result.answer();
+    object.insert("found".into(), json!({"kind": kind, "rate": rate, "sentences": sentences}));
+    let objective: Vec<String> = result.objective.iter().map(Condition::to_string).collect();
+    object.insert("objective".into(), objective.into());
+    object.insert(
+        "knee".into(),
+        json!({"of": result.curve_of().0, "rate": result.knee(), "method": "Kneedle, S = 1"}),
+    );
+    let tries = result.tries.iter().map(|one| {
+        let mut object = json::step_json(&one.part, &result.settings);
+        object.insert("confirming".into(), one.confirming.into());
+        object.insert("kept".into(), one.broken_by.is_empty().into());
+        object.insert("broken_by".into(), one.broken_by.clone().into());
+        Value::Object(object)
+    });
+    object.insert("tries".into(), tries.collect());
+    Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::search;
+    use super::*;
+
+    const PLAIN: Style = Style { width: None, colour: false };
+
+    #[test]
+    fn a_search_reads_like_this() {
+        assert_eq!(
+            text(&search(), PLAIN),
+            "\
+GET http://127.0.0.1:8080/
+open load, constant, 256 clients, 1s
+
+rate     verified /s  errors  response p50      p99  slip p99  generator   objective
+1,000/s        1,000       0       1.50 ms  1.99 ms   12.0 µs     25.0 %        kept
+2,000/s        2,000       0       2.00 ms  2.98 ms   12.0 µs     25.0 %        kept
+4,000/s        4,000       0       4.50 ms  7.93 ms   12.0 µs     25.0 %        kept
+4,000/s        4,000       0       5.00 ms  8.92 ms   12.0 µs     25.0 %  kept again
+4,200/s        4,200       0       20.5 ms  39.6 ms   12.0 µs     25.0 %      broken
+8,000/s        8,000       0        451 ms   891 ms   12.0 µs     25.0 %      broken
+
+p99 against rate; ● kept, ○ broken, ┄ the limit
+ 891 ms │                                                           ○
+        │
+        │
+        │
+        │
+        │
+        │                               ○
+20.0 ms │┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄
+        │                              ●
+        │                              ●
+        │               ●
+1.99 ms │       ●
+        └────────────────────────────────────────────────────────────
+        0                                                     8,000/s
+
+Knee of p99: 4,000/s (Kneedle)
+Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
+4,200/s broke it: p99 is 39.6 ms
+"
+        );
+    }
+
+    #[test]
+    fn a_search_that_found_nothing_says_so() {
+        let mut result = search();
+        result.found = Some(Found::Nothing(1.0));
+        let shown = text(&result, PLAIN);
+        assert!(shown.contains("\nno rate keeps p99 < 20ms, down to 1/s\n"), "{shown}");
+        assert_eq!(json(&result)["found"]["rate"], Value::Null);
+        result.found = None;
+        let shown = text(&result, PLAIN);
+        assert!(shown.contains("ended before the search was over"), "{shown}");
+        assert!(shown.contains("kept p99 < 20ms: 4,000/s"), "{shown}");
+    }
+
+    #[test]
+    fn a_limit_of_the_generator_is_not_taken_for_the_servers() {
+        let mut result = search();
+        result.tries[4].part.measurement.generator_busiest = 0.99;
+        result.tries[4].disturbed_by = vec!["the generator's busiest thread".to_owned()];
+        let shown = text(&result, PLAIN);
+        assert!(shown.contains("the server may be able to do more: not a valid answer"), "{shown}");
+        assert!(!shown.contains("Highest rate"), "{shown}");
+        assert!(!result.is_answer());
+        assert_eq!(json(&result)["found"]["kind"], "at-least");
+        // Made once more, the try was valid, and that one counts.
+        let mut again = result.tries[4].clone();
+        again.part.measurement.generator_busiest = 0.2;
+        again.disturbed_by.clear();
+        result.tries.push(again);
+        assert!(result.is_answer());
+    }
+
+    #[test]
+    fn tries_without_any_latency_make_no_chart_and_no_panic() {
+        let mut result = search();
+        result.tries.iter_mut().for_each(|one| one.latency = None);
+        assert!(text(&result, PLAIN).contains("No curve: no try has p99"));
+        result.tries.truncate(1);
+        result.tries[0].latency = Some(0.001);
+        text(&result, PLAIN);
+        result.tries.clear();
+        text(&result, PLAIN);
+    }
+
+    #[test]
+    fn json_says_what_was_found_and_all_tries() {
+        let json = json(&search());
+        assert_eq!(
+            (&json["found"]["kind"], &json["found"]["rate"]),
+            (&json!("rate"), &json!(4000.0))
+        );
+        assert_eq!(json["knee"]["of"], "p99");
+        let tries = json["tries"].as_array().unwrap();
+        assert_eq!(tries.len(), 6);
+        assert_eq!(tries[3]["broken_by"], json!(["p99 is 891 ms"]));
+        assert_eq!((&tries[5]["confirming"], &tries[5]["kept"]), (&json!(true), &json!(true)));
+    }
+}

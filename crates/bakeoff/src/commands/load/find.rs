@@ -1,0 +1,241 @@
+//! `--find-max`: tries rates until it knows the highest that keeps the objective.
+//!
+//! A generator that could not keep up says nothing about the server: where the search ends at such a
+//! try, its answer is only a lower bound.
+//!
+//! Not here: which rate comes next and what keeping means (`bakeoff_core::search`), the knee (`knee`),
+//! how it looks (`curve`).
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use bakeoff_core::condition::{Condition, Figures};
+use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate, longest};
+use bakeoff_core::study::Stop;
+use bakeoff_core::units::{duration_text, rate_text};
+use bakeoff_host::disturbance::Stretch;
+
+use super::Loader;
+use super::curve;
+use super::result::{Part, Settings};
+use crate::failure::{Failure, NOT_VALID};
+use crate::messages;
+
+/// What one rate came to.
+#[derive(Debug, Clone)]
+pub(super) struct Try {
+    pub(super) rate: f64,
+    /// The winner's second, longer one.
+    pub(super) confirming: bool,
+    pub(super) part: Part,
+    /// What the objective's first latency was, in seconds; the response's p99 where it names none.
+    pub(super) latency: Option<f64>,
+    /// Why it did not keep the objective; empty when it did.
+    pub(super) broken_by: Vec<String>,
+    /// What disturbed the generator or this machine meanwhile.
+    pub(super) disturbed_by: Vec<String>,
+}
+
+impl Try {
+    /// Whether it broke the objective without saying anything of the server: it was not valid.
+    pub(super) fn is_void(&self) -> bool {
+        !self.broken_by.is_empty() && !self.disturbed_by.is_empty()
+    }
+
+    fn tried(&self) -> Tried {
+        let Self { rate, confirming, .. } = *self;
+        let (broken_by, disturbed_by) = (self.broken_by.clone(), self.disturbed_by.clone());
+        Tried { rate, confirming, broken_by, void: self.is_void(), disturbed_by }
+    }
+}
+
+/// What a search came to.
+#[derive(Debug, Clone)]
+pub(super) struct SearchResult {
+    pub(super) settings: Settings,
+    pub(super) objective: Vec<Condition>,
+    pub(super) tries: Vec<Try>,
+    /// `None` when it was interrupted.
+    pub(super) found: Option<Found>,
+}
+
+impl SearchResult {
+    /// The lowest rate above another that broke the objective, as it was tried last.
+    pub(super) fn broken_above(&self, rate: f64) -> Option<&Try> {
+        let tries: Vec<Tried> = self.tries.iter().map(Try::tried).collect();
+        let bound = Tried::broken_above(tries.iter(), rate)?.rate;
+        self.tries.iter().rev().find(|one| one.rate == bound)
+    }
+
+    /// Whether the server's highest rate is known, or that it is beyond all that was tried.
+    pub(super) fn is_answer(&self) -> bool {
+        match self.found {
+            Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(Try::is_void),
+            Some(Found::NoLimit(_)) => true,
+            Some(Found::Nothing(_) | Found::Unsteady(_) | Found::OutOfTime(_)) | None => false,
+        }
+    }
+}
+
+/// Searches, prints the curve and the answer.
+pub(super) fn run(
+    loader: &mut Loader<'_>,
+    first: f64,
+    objective: &[Condition],
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let drive = loader.asked.drive(None, 0);
+    if let Stop::After(time) = drive.stop {
+        let most = duration_text(longest(time, drive.warmup));
+        loader.messages.step(&format!("the search takes {most} at most, mostly a third of that"));
+    }
+    let mut search = match drive.stop {
+        Stop::After(time) => {
+            let by_chance = loader.asked.spacing == Spacing::Poisson;
+            Search::new(first).not_below(least_rate(objective, time, by_chance))
+        }
+        Stop::Operations(_) => Search::new(first),
+    };
+    let mut tries: Vec<Try> = Vec::new();
+    let ended = loop {
+        let (rate, confirming) = match search.next() {
+            Next::Done(found) => break Ok(Some(found)),
+            Next::Try(rate) => (rate, false),
+            Next::Confirm(rate) => (rate, true),
+        };
+        let times = if confirming { CONFIRM_TIMES } else { 1 };
+        let pace = Some(Pace::Constant { rate });
+        let stretch = Stretch::begin();
+        let part =
+            match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {
+                Ok(part) => part,
+                Err(Failure::Interrupted) if !tries.is_empty() => break Ok(None),
+                Err(failure) => break Err(failure),
+            };
+        if part.measurement.interrupted || loader.interrupted.load(Ordering::Relaxed) {
+            break Ok(None); // half a try is none
+        }
+        let one = judged(rate, confirming, part, objective, stretch.disturbed_by());
+        loader.messages.step(&said(&one));
+        search.take(&one.tried());
+        tries.push(one);
+    };
+    loader.messages.finish();
+    let (found, failure) = match ended {
+        Ok(found) => (found, None),
+        Err(failure) if tries.is_empty() => return Err(failure),
+        Err(failure) => (None, Some(failure)),
+    };
+    let (settings, objective) = (loader.asked.settings.clone(), objective.to_vec());
+    let result = SearchResult { settings, objective, tries, found };
+    loader.messages.output(&if json {
+        format!("{:#}", curve::json(&result))
+    } else {
+        curve::text(&result, messages::style())
+    });
+    match (failure, found) {
+        (Some(failure), _) => Err(failure),
+        (None, None) => Ok(ExitCode::from(Failure::Interrupted.exit_code())),
+        (None, Some(_)) if result.is_answer() => Ok(ExitCode::SUCCESS),
+        (None, Some(_)) => Ok(ExitCode::from(NOT_VALID)),
+    }
+}
+
+/// Holds a try against the objective. `machine`: what disturbed the machine meanwhile.
+fn judged(
+    rate: f64,
+    confirming: bool,
+    part: Part,
+    objective: &[Condition],
+    machine: Vec<String>,
+) -> Try {
+    let figures = Figures::of(&part.measurement);
+    let tried = Tried::judged(rate, confirming, &part.measurement, objective).disturbed_by(machine);
+    let Tried { broken_by, disturbed_by, .. } = tried;
+    let latency = match objective.iter().find(|condition| condition.latency_limit().is_some()) {
+        Some(condition) => condition.latency_of(&figures),
+        None => part.measurement.total().responses().percentile(0.99).latency(),
+    };
+    let latency = latency.map(|latency| latency.as_secs_f64());
+    Try { rate, confirming, part, latency, broken_by, disturbed_by }
+}
+
+/// A try as progress tells it.
+fn said(one: &Try) -> String {
+    let rate = rate_text(one.rate);
+    let again = if one.confirming { ", again and for longer" } else { "" };
+    match one.broken_by.first() {
+        None => format!("{rate}{again}: kept"),
+        Some(_) if one.is_void() => {
+            let why = one.disturbed_by.join("; ");
+            format!("{rate}{again}: not valid, {why}")
+        }
+        Some(why) => format!("{rate}{again}: broken, {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::measurement::ErrorKind;
+
+    use super::super::testing::{part, with_errors};
+    use super::*;
+
+    #[track_caller]
+    fn check(part: Part, objective: &[&str], expected: &[&str]) {
+        let objective: Vec<Condition> =
+            objective.iter().map(|text| text.parse().unwrap()).collect();
+        let one = judged(part.rate.unwrap(), false, part, &objective, Vec::new());
+        assert_eq!(one.broken_by, expected);
+    }
+
+    #[test]
+    fn a_try_keeps_what_is_known_to_hold() {
+        check(part(1000.0, 11), &["p99 < 20ms", "mean < 7ms"], &[]);
+        check(part(1000.0, 11), &["p99 < 20ms", "mean < 5ms"], &["mean is 6.00 ms"]);
+    }
+
+    #[test]
+    fn a_failure_breaks_every_objective_but_one_that_speaks_of_errors() {
+        let failing = || with_errors(part(1000.0, 11), 5);
+        check(failing(), &["p99 < 20ms"], &["5 failed"]);
+        check(failing(), &["p99 < 20ms", "errors < 1%"], &[]);
+        check(failing(), &["errors < 0.1%"], &["errors is 0.50 %"]);
+    }
+
+    #[test]
+    fn a_rate_that_was_not_answered_is_not_kept_however_fast_the_answers() {
+        let mut slow = part(1000.0, 2);
+        let figures = slow.measurement.operations.values_mut().next().unwrap();
+        figures.verified_in_window = 900; // the others came after the window
+        check(slow, &["p99 < 20ms"], &["only 90.2 % of the rate was answered with success"]);
+        let mut unsent = part(1000.0, 2);
+        let figures = unsent.measurement.operations.values_mut().next().unwrap();
+        figures.errors.entry(ErrorKind::Unsent).or_default().count = 1000;
+        let never = "p99 is unknown: 50.0 % failed";
+        let share = "only 50.0 % of the rate was answered with success";
+        check(unsent, &["p99 < 20ms", "errors < 60%"], &[never, share]);
+    }
+
+    #[test]
+    fn an_answer_on_its_way_at_the_end_is_no_backlog() {
+        let mut few = part(20.0, 100);
+        let figures = few.measurement.operations.values_mut().next().unwrap();
+        figures.verified_in_window = 19;
+        check(few, &["p50 < 200ms"], &[]);
+    }
+
+    #[test]
+    fn a_try_that_is_not_valid_keeps_nothing() {
+        let mut busy = part(1000.0, 11);
+        busy.measurement.generator_busiest = 0.97;
+        let objective = ["p99 < 20ms".parse().unwrap()];
+        let one = judged(1000.0, false, busy, &objective, Vec::new());
+        assert!(one.broken_by[0].contains("busiest thread"), "{:?}", one.broken_by);
+        let nothing = Part { rate: Some(5.0), ..Part::default() };
+        let one = judged(5.0, false, nothing, &objective, Vec::new());
+        assert_eq!(one.broken_by[0], "p99 is unknown: there was no success");
+        assert_eq!(one.latency, None);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a load yielded, ready to be shown; `text` and `json` are functions of it.
+//!
+//! Nothing in it is secret: URLs come masked, headers by name alone.
+//!
+//! Not here: driving (`mod`), how it looks (`text`, `json`, `curve`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bakeoff_core::condition::{Condition, Figures, Finding};
+use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
+use bakeoff_core::search;
+use bakeoff_core::units::rate_text;
+use bakeoff_engine::Live;
+
+/// What was asked for, as the result repeats it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Settings {
+    pub(super) requests: Vec<RequestShown>,
+    /// `closed`, `constant`, `poisson`.
+    pub(super) load: &'static str,
+    /// Of a load at one rate.
+    pub(super) rate: Option<f64>,
+    /// Of `--steps`.
+    pub(super) steps: Vec<f64>,
+    /// From and to which rate.
+    pub(super) ramp: Option<(f64, f64)>,
+    pub(super) clients: u32,
+    pub(super) threads: u32,
+    pub(super) in_flight: u32,
+    pub(super) http: u8,
+    pub(super) keep_alive: bool,
+    pub(super) warmup: Duration,
+    pub(super) timeout: Duration,
+    pub(super) length: Length,
+    pub(super) spin: Duration,
+    pub(super) seed: u64,
+}
+
+/// When a load, or a step of it, was to end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Length {
+    Time(Duration),
+    Requests(u64),
+}
+
+/// One of the requests.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RequestShown {
+    /// Its row in tables, and its key in the measurement.
+    pub(super) name: String,
+    pub(super) method: String,
+    /// Without what is secret.
+    pub(super) url: String,
+    pub(super) header_names: Vec<String>,
+    pub(super) body_bytes: usize,
+    pub(super) weight: u32,
+}
+
+/// What one load at one rate, or a closed one, yielded.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Part {
+    /// What was asked for, of an open load; the mean of a ramp, nothing of several steps.
+    pub(super) rate: Option<f64>,
+    pub(super) measurement: Measurement,
+    /// Second by second, as they were told while the load ran.
+    pub(super) seconds: Vec<Live>,
+    pub(super) statuses: BTreeMap<u16, u64>,
+    /// All that was received, heads too.
+    pub(super) bytes_received: u64,
+    pub(super) body_bytes: u64,
+}
+
+impl Part {
+    /// Appends a step that came after.
+    pub(super) fn append(&mut self, later: &Self) {
+        self.rate = None;
+        self.measurement.append(&later.measurement);
+        let offset = self.seconds.last().map_or(0, |last| last.second + 1);
+        self.seconds.extend(
+            later.seconds.iter().map(|live| Live { second: live.second + offset, ..live.clone() }),
+        );
+        for (status, count) in &later.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        self.bytes_received += later.bytes_received;
+        self.body_bytes += later.body_bytes;
+    }
+
+    /// Requests that ended in the measured window, well or not.
+    pub(super) fn requests(&self) -> u64 {
+        self.measurement.verified() + self.measurement.error_count()
+    }
+
+    /// Errors by kind, all requests together; kinds that did not occur are absent.
+    pub(super) fn errors(&self) -> Vec<(ErrorKind, u64)> {
+        let of = |kind| (kind, self.measurement.errors_of(kind));
+        ErrorKind::ALL.into_iter().map(of).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The first errors of a kind, at most `max`.
+    pub(super) fn examples(&self, kind: ErrorKind, max: usize) -> Vec<&Example> {
+        let examples = self.measurement.error_examples().filter(|(of, _)| *of == kind);
+        let mut examples: Vec<&Example> = examples.map(|(_, example)| example).collect();
+        examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
+        examples.truncate(max);
+        examples
+    }
+
+    /// CPU time of the generator for each request.
+    pub(super) fn cpu_per_request(&self) -> Option<Duration> {
+        let requests = self.requests() + self.measurement.warmup_operations;
+        let each = self.measurement.generator_cpu.as_secs_f64() / requests as f64;
+        (requests > 0).then(|| Duration::from_secs_f64(each))
+    }
+
+    /// Which share of the requests of an open load waited for a free client or a connection; their
+    /// wait is in the response time and not in the slip.
+    pub(super) fn waited(&self) -> Option<f64> {
+        self.rate?;
+        let sent = self.measurement.slip.count();
+        let all = self.requests();
+        (all > 0).then(|| all.saturating_sub(sent) as f64 / all as f64)
+    }
+
+    /// Why the figures do not say what they seem to say; empty when they do.
+    pub(super) fn invalid_because(&self) -> Vec<String> {
+        search::invalid_because(&self.measurement)
+    }
+}
+
+/// A `--fail-if` condition and what became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Gate {
+    pub(super) condition: Condition,
+    pub(super) finding: Finding,
+}
+
+impl Gate {
+    pub(super) fn check(condition: &Condition, figures: &Figures) -> Self {
+        Self { condition: condition.clone(), finding: condition.check(figures) }
+    }
+
+    /// A figure that does not exist passes nothing.
+    pub(super) fn failed(&self) -> bool {
+        !matches!(self.finding, Finding::HoldsNot(_))
+    }
+
+    /// The figure as it was, or why there is none.
+    pub(super) fn seen(&self) -> &str {
+        match &self.finding {
+            Finding::Holds(seen) | Finding::HoldsNot(seen) | Finding::Unknown(seen) => seen,
+        }
+    }
+}
+
+/// The result of a load.
+#[derive(Debug, Clone)]
+pub(super) struct LoadResult {
+    pub(super) settings: Settings,
+    /// All steps together.
+    pub(super) whole: Part,
+    /// Each rate of `--steps` or `--ramp`; empty for a load at one rate.
+    pub(super) steps: Vec<Part>,
+    pub(super) gates: Vec<Gate>,
+    /// The most memory that bakeoff has had.
+    pub(super) peak_rss_bytes: Option<u64>,
+}
+
+impl LoadResult {
+    /// Why it is not valid, each reason with its step; empty when it is.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        if self.steps.is_empty() {
+            return self.whole.invalid_because();
+        }
+        let of = |part: &Part| {
+            let rate = part.rate.map(rate_text).unwrap_or_default();
+            part.invalid_because().into_iter().map(move |why| format!("at {rate}: {why}"))
+        };
+        self.steps.iter().flat_map(of).collect()
+    }
+}

@@ -1,0 +1,207 @@
+//! A file of requests, for `--targets`.
+//!
+//! ```text
+//! # A comment.
+//! GET http://127.0.0.1:8080/
+//!
+//! 3 PUT http://127.0.0.1:8080/kv/a
+//! Content-Type: text/plain
+//! @body.txt
+//! ```
+//!
+//! vegeta's form, with an optional weight in front. All mistakes are told at once, each with its
+//! line.
+//!
+//! Not here: reading the file, what a URL or a header is.
+
+use bakeoff_engine::works::http::{parse_header, parse_method};
+
+/// One request of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    /// Where it stood, from 1.
+    pub(super) line: usize,
+    /// How often it is asked beside others; `None` where nothing is said.
+    pub(super) weight: Option<u32>,
+    pub(super) method: String,
+    pub(super) url: String,
+    pub(super) headers: Vec<(String, String)>,
+    /// A file with its body, and the line that names it.
+    pub(super) body: Option<(String, usize)>,
+}
+
+/// Something wrong with the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mistake {
+    /// From 1.
+    pub(super) line: usize,
+    pub(super) what: String,
+}
+
+/// Reads the file's text; an empty list of mistakes is never an error.
+pub(super) fn parse(text: &str) -> Result<Vec<Target>, Vec<Mistake>> {
+    let mut targets: Vec<Target> = Vec::new();
+    let mut mistakes = Vec::new();
+    // What belongs to the last request, until an empty line.
+    let mut open = false;
+    for (number, line) in text.lines().enumerate() {
+        let (line, number) = (line.trim(), number + 1);
+        let part = match line {
+            "" => {
+                open = false;
+                continue;
+            }
+            comment if comment.starts_with('#') => continue,
+            line => part(line),
+        };
+        let wrong = match (part, targets.last_mut().filter(|_| open)) {
+            (Ok(Part::Request { weight, method, url }), _) => {
+                open = true;
+                targets.push(Target {
+                    line: number,
+                    weight,
+                    method,
+                    url,
+                    headers: Vec::new(),
+                    body: None,
+                });
+                continue;
+            }
+            (Ok(Part::Header(name, value)), Some(target)) => {
+                target.headers.push((name, value));
+                continue;
+            }
+            (Ok(Part::Body(file)), Some(target)) if target.body.is_none() => {
+                target.body = Some((file, number));
+                continue;
+            }
+            (Ok(Part::Body(_)), Some(_)) => "this request has a body already".to_owned(),
+            (Ok(_), None) => {
+                "no request stands above it: headers and body follow their `METHOD URL` line \
+                 without an empty line between"
+                    .to_owned()
+            }
+            (Err(what), _) => {
+                // What follows may belong to the request that this line was meant to be.
+                open |= targets.is_empty();
+                what
+            }
+        };
+        mistakes.push(Mistake { line: number, what: wrong });
+    }
+    if targets.is_empty() && mistakes.is_empty() {
+        let what = "it holds no request: write lines as `GET http://127.0.0.1:8080/`".to_owned();
+        mistakes.push(Mistake { line: 1, what });
+    }
+    if mistakes.is_empty() { Ok(targets) } else { Err(mistakes) }
+}
+
+enum Part {
+    Request { weight: Option<u32>, method: String, url: String },
+    Header(String, String),
+    Body(String),
+}
+
+/// What a line is, by its first word: `@…`, `Name:`, or else the beginning of a request.
+fn part(line: &str) -> Result<Part, String> {
+    if let Some(file) = line.strip_prefix('@') {
+        return match file.trim() {
+            "" => Err("no file stands behind the `@`".to_owned()),
+            file => Ok(Part::Body(file.to_owned())),
+        };
+    }
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    if first.contains("://") {
+        return Err("no method stands before the URL: write `GET http://…`".to_owned());
+    }
+    // `X Y: 1` was meant to be a header too, and is told what is wrong with its name.
+    let second = line.split_whitespace().nth(1).unwrap_or_default();
+    if first.contains(':') || second.ends_with(':') {
+        return parse_header(line).map(|(name, value)| Part::Header(name, value));
+    }
+    let (weight, method) = match first.bytes().all(|byte| byte.is_ascii_digit()) {
+        false => (None, Some(first)),
+        true => match first.parse::<u32>() {
+            Ok(weight @ 1..=1000) => (Some(weight), words.next()),
+            _ => return Err(format!("the weight `{}` is not from 1 to 1,000", short(first))),
+        },
+    };
+    let method = method.filter(|method| !method.contains("://")).unwrap_or_default();
+    if method.is_empty() {
+        return Err("no method stands before the URL: write `3 GET http://…`".to_owned());
+    }
+    let method = parse_method(method)?;
+    match (words.next(), words.next()) {
+        (Some(url), None) => Ok(Part::Request { weight, method, url: url.to_owned() }),
+        (None, _) => Err(format!("no URL stands behind `{method}`")),
+        (Some(_), Some(_)) => {
+            Err("something stands behind the URL: write a space in it as `%20`".to_owned())
+        }
+    }
+}
+
+/// As a message may quote it.
+pub(super) fn short(text: &str) -> String {
+    let mut characters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let start: String = characters.by_ref().take(40).collect();
+    if characters.next().is_some() { format!("{start}…") } else { start }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(line: usize, weight: Option<u32>, method: &str, url: &str) -> Target {
+        let (method, url) = (method.to_owned(), url.to_owned());
+        Target { line, weight, method, url, headers: Vec::new(), body: None }
+    }
+
+    #[test]
+    fn requests_stand_one_a_line_with_what_belongs_to_them_below() {
+        let text = "# all of it\nGET http://a/\nGET http://a/b?c=d:e\n\n3 PUT http://a/k\n  X-Id: 1:2\n@body.json\n# done\n\nDELETE http://a/k\r\n";
+        let mut put = request(5, Some(3), "PUT", "http://a/k");
+        put.headers.push(("X-Id".into(), "1:2".into()));
+        put.body = Some(("body.json".into(), 7));
+        let expected = [
+            request(2, None, "GET", "http://a/"),
+            request(3, None, "GET", "http://a/b?c=d:e"),
+            put,
+            request(10, None, "DELETE", "http://a/k"),
+        ];
+        assert_eq!(parse(text).unwrap(), expected);
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[(usize, &str)]) {
+        let mistakes = parse(text).unwrap_err();
+        let seen: Vec<(usize, &str)> = mistakes.iter().map(|m| (m.line, m.what.as_str())).collect();
+        assert_eq!(seen.len(), expected.len(), "{seen:#?}");
+        for ((line, what), (expected_line, part)) in seen.iter().zip(expected) {
+            assert!(line == expected_line && what.contains(part), "{line}: {what}");
+        }
+    }
+
+    #[test]
+    fn all_mistakes_are_told_each_with_its_line() {
+        check("", &[(1, "it holds no request")]);
+        check("# nothing\n\n", &[(1, "it holds no request")]);
+        check("http://a/\n", &[(1, "no method stands before the URL")]);
+        check("2 http://a/\n", &[(1, "no method stands before the URL")]);
+        check("0 GET http://a/\n", &[(1, "the weight `0`")]);
+        check("G(T http://a/\n", &[(1, "`G(T` is no method")]);
+        check("GET\n", &[(1, "no URL stands behind `GET`")]);
+        check("GET http://a/ b\n", &[(1, "write a space in it as `%20`")]);
+        check("GET http://a/\n\nX: 1\n@f\n", &[(3, "no request stands above"), (4, "no request")]);
+        check("GET http://a/\n@a\n@b\n@\n", &[(3, "a body already"), (4, "no file")]);
+        check("GET http://a/\nBad Name: x\n", &[(2, "`Bad Name` is no name of a header")]);
+    }
+
+    #[test]
+    fn no_file_makes_reading_panic() {
+        for text in ["@", ":", "::", "1", "1 1", "é é", "GET é://", "@é\n:\n1 é", "\u{0}\n\u{1}: x"]
+        {
+            parse(text).ok();
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Fixed results, for the tests of what is shown of them.
+
+use std::time::Duration;
+
+use bakeoff_core::condition::Figures;
+use bakeoff_core::histogram::Latencies;
+use bakeoff_core::measurement::{
+    ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
+};
+use bakeoff_core::ranked::Place;
+use bakeoff_core::search::Found;
+use bakeoff_engine::Live;
+
+use super::find::{SearchResult, Try};
+use super::result::{Gate, Length, LoadResult, Part, RequestShown, Settings};
+
+/// A second's load at a rate, whose responses took from 1 to `slowest_ms` ms.
+pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
+    let mut figures = OperationFigures::default();
+    let count = rate as u64;
+    for number in 0..count {
+        let micros = 1000 + number * (slowest_ms - 1) * 1000 / (count - 1);
+        figures.response.record(Duration::from_micros(micros));
+        figures.service.record(Duration::from_micros(micros / 2));
+    }
+    (figures.verified, figures.verified_in_window) = (count, count);
+    let mut slip = Latencies::default();
+    slip.record_many(Duration::from_micros(12), count);
+    let second = SecondFigures {
+        verified: count,
+        errors: 0,
+        response: figures.response.pack(),
+        service: figures.service.pack(),
+        failed: None,
+    };
+    let operations = [(NAME.to_owned(), second)].into();
+    let measurement = Measurement {
+        window: Duration::from_secs(1),
+        operations: [(NAME.to_owned(), figures)].into(),
+        seconds: vec![Second { second: 0, operations }],
+        slip,
+        generator_cpu: Duration::from_micros(count * 10),
+        generator_threads: 2,
+        generator_busiest: 0.25,
+        ..Measurement::default()
+    };
+    Part {
+        rate: Some(rate),
+        measurement,
+        seconds: vec![Live {
+            second: 0,
+            verified: count,
+            errors: 0,
+            p50: Place::At(Duration::from_millis(1)),
+            p99: Place::At(Duration::from_millis(slowest_ms)),
+            max: Place::At(Duration::from_millis(slowest_ms)),
+            busy: 0.25,
+        }],
+        statuses: [(200, count)].into(),
+        bytes_received: count * 100,
+        body_bytes: count * 6,
+    }
+}
+
+const NAME: &str = "GET http://127.0.0.1:8080/";
+
+/// Makes so many of a part's requests fail, with an answer that would like to paint.
+pub(super) fn with_errors(mut part: Part, count: u64) -> Part {
+    let figures = part.measurement.operations.get_mut(NAME).unwrap();
+    figures.verified -= count;
+    figures.verified_in_window -= count;
+    let errors = figures.errors.entry(ErrorKind::Status).or_default();
+    errors.count = count;
+    errors.examples.push(Example {
+        at_seconds: 0.25,
+        node: "127.0.0.1:8080".into(),
+        what: "status 500: \u{1b}[31mred".into(),
+    });
+    part.statuses = [(200, figures.verified), (500, count)].into();
+    part
+}
+
+pub(super) fn settings() -> Settings {
+    Settings {
+        requests: vec![RequestShown {
+            name: NAME.into(),
+            method: "GET".into(),
+            url: "http://127.0.0.1:8080/".into(),
+            header_names: vec!["Authorization".into()],
+            body_bytes: 0,
+            weight: 1,
+        }],
+        load: "constant",
+        rate: Some(1000.0),
+        steps: Vec::new(),
+        ramp: None,
+        clients: 256,
+        threads: 2,
+        in_flight: 1,
+        http: 1,
+        keep_alive: true,
+        warmup: Duration::ZERO,
+        timeout: Duration::from_secs(10),
+        length: Length::Time(Duration::from_secs(1)),
+        spin: Duration::ZERO,
+        seed: 7,
+    }
+}
+
+/// A load at one rate, held against conditions.
+pub(super) fn result(whole: Part, gates: &[&str]) -> LoadResult {
+    let figures = Figures::of(&whole.measurement);
+    let gate = |text: &&str| Gate::check(&text.parse().unwrap(), &figures);
+    LoadResult {
+        settings: settings(),
+        gates: gates.iter().map(gate).collect(),
+        whole,
+        steps: Vec::new(),
+        peak_rss_bytes: Some(12 << 20),
+    }
+}
+
+/// A search that found 4,000/s.
+pub(super) fn search() -> SearchResult {
+    let tried = |rate: f64, slowest_ms: u64, confirming: bool, broken_by: &[&str]| {
+        let part = part(rate, slowest_ms);
+        let latency = part.measurement.total().responses().percentile(0.99).latency();
+        Try {
+            rate,
+            confirming,
+            part,
+            latency: latency.map(|latency| latency.as_secs_f64()),
+            broken_by: broken_by.iter().map(|&why| why.to_owned()).collect(),
+            disturbed_by: Vec::new(),
+        }
+    };
+    SearchResult {
+        settings: Settings { rate: None, ..settings() },
+        objective: vec!["p99 < 20ms".parse().unwrap()],
+        tries: vec![
+            tried(1000.0, 2, false, &[]),
+            tried(2000.0, 3, false, &[]),
+            tried(4000.0, 8, false, &[]),
+            tried(8000.0, 900, false, &["p99 is 891 ms"]),
+            tried(4200.0, 40, false, &["p99 is 39.6 ms"]),
+            tried(4000.0, 9, true, &[]),
+        ],
+        found: Some(Found::Rate(4000.0)),
+    }
+}

@@ -1,0 +1,676 @@
+//! The result of a load as a terminal shows it.
+//!
+//! The rate of verified successes comes first and errors beside it, so that a run in which most
+//! responses were errors cannot be read as a fast one. What servers sent passes `harmless`, so
+//! that no answer can send escape codes to a terminal.
+//!
+//! Not here: the same as JSON (`json`), the curve of `--find-max` (`curve`).
+
+use std::time::Duration;
+
+use bakeoff_core::check;
+use bakeoff_core::measurement::{Second, SecondFigures};
+use bakeoff_core::ranked::{Place, Ranked};
+use bakeoff_core::units::{
+    ByteCount, count_text, duration_text, figure_text, harmless, latency_text, plural, rate_text,
+};
+use bakeoff_report::Style;
+
+use super::result::{Length, LoadResult, Part, Settings};
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "31";
+const GREEN: &str = "32";
+
+/// Examples shown for each kind of error.
+const EXAMPLES_SHOWN: usize = 2;
+/// Rows of a ramp.
+const RAMP_ROWS: u32 = 10;
+/// Requests shown one by one.
+const REQUESTS_SHOWN: usize = 20;
+
+/// The quantiles of the tables, by their names.
+pub(super) const QUANTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// The whole result, ending in a newline.
+pub(super) fn text(result: &LoadResult, style: Style) -> String {
+    let mut page = Page { style, text: String::new() };
+    page.opening(&result.settings);
+    page.gap();
+    page.rates(&result.whole);
+    page.gap();
+    page.latencies(&result.whole);
+    page.gap();
+    page.answers(&result.whole);
+    page.generator(result);
+    if result.settings.requests.len() > 1 {
+        page.gap();
+        page.requests(result);
+    }
+    if !result.steps.is_empty() {
+        page.gap();
+        page.steps(&result.steps);
+    }
+    let any_second = result.whole.measurement.window.as_secs() > 0;
+    if let Some(ramp) = result.settings.ramp.filter(|_| any_second) {
+        page.gap();
+        page.ramp(&result.whole, ramp);
+    }
+    page.gap();
+    page.verdict(result);
+    page.text
+}
+
+/// Both in one line.
+pub(super) fn asked_text(settings: &Settings) -> String {
+    format!("{}: {}", requests_text(settings), load_text(settings))
+}
+
+/// A step's figures in a few words.
+pub(super) fn in_short(part: &Part) -> String {
+    let total = part.measurement.total();
+    let p99 = total.responses().percentile(0.99).text();
+    let errors = match total.error_count() {
+        0 => "no errors".to_owned(),
+        errors => plural(errors, "error"),
+    };
+    format!("{} verified/s, p99 {p99}, {errors}", figure(part.measurement.throughput()))
+}
+
+/// What is loaded and how, in one or a few words each: `GET http://host/`, `closed load, 64 clients`.
+fn load_text(settings: &Settings) -> String {
+    let rates: Vec<String> = settings.steps.iter().copied().map(rate_text).collect();
+    let load = match (settings.load, settings.rate, rates.as_slice()) {
+        ("closed", ..) => "closed load".to_owned(),
+        (arrivals, Some(rate), _) => format!("open load, {} {arrivals}", rate_text(rate)),
+        (arrivals, None, _) if settings.ramp.is_some() => {
+            let (from, to) = settings.ramp.unwrap_or_default();
+            format!("open load, {arrivals}, from {} to {}", rate_text(from), rate_text(to))
+        }
+        (arrivals, None, []) => format!("open load, {arrivals}"),
+        (arrivals, None, rates) => format!("open load, {arrivals}, {}", rates.join(" then ")),
+    };
+    let mut parts = vec![load, plural(u64::from(settings.clients), "client")];
+    if settings.http == 2 {
+        parts.push(format!("HTTP/2 with {} in flight each", settings.in_flight));
+    }
+    if !settings.keep_alive {
+        parts.push("a connection for each request".to_owned());
+    }
+    parts.push(match settings.length {
+        Length::Time(time) if rates.len() > 1 => format!("{} each", duration_text(time)),
+        Length::Time(time) => duration_text(time),
+        Length::Requests(count) => plural(count, "request"),
+    });
+    if !settings.warmup.is_zero() {
+        parts.push(format!("after {} of warm-up", duration_text(settings.warmup)));
+    }
+    if settings.load == "poisson" {
+        parts.push(format!("seed {}", settings.seed));
+    }
+    parts.join(", ")
+}
+
+/// What is asked: the one request, or how many.
+pub(super) fn requests_text(settings: &Settings) -> String {
+    match settings.requests.as_slice() {
+        [one] => format!("{} {}", one.method, one.url),
+        several if several.iter().any(|request| request.weight > 1) => {
+            format!("{} requests by their weights", several.len())
+        }
+        several => format!("{} requests in turn", several.len()),
+    }
+}
+
+/// A share for reading: `4.2 %`.
+pub(super) fn percent(share: f64) -> String {
+    format!("{} %", figure_text(share * 100.0))
+}
+
+/// A latency, or a dash where there is none.
+pub(super) fn latency(latency: Option<Duration>) -> String {
+    latency.map_or_else(|| "–".to_owned(), latency_text)
+}
+
+/// A rate without its unit, or a dash.
+pub(super) fn figure(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), figure_text)
+}
+
+/// Text that grows line by line.
+pub(super) struct Page {
+    pub(super) style: Style,
+    pub(super) text: String,
+}
+
+impl Page {
+    pub(super) fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// Prose, broken between words where the terminal is too narrow for it.
+    pub(super) fn line(&mut self, code: Option<&str>, line: &str) {
+        let width = self.style.width.map_or(usize::MAX, |width| usize::from(width.max(20)));
+        let indent = line.len() - line.trim_start().len();
+        let (mut row, mut any_word) = (" ".repeat(indent), false);
+        for word in line.split_whitespace() {
+            if any_word && row.chars().count() + 1 + word.chars().count() > width {
+                self.row(code, &row);
+                (row, any_word) = (" ".repeat(indent + 2), false);
+            }
+            if any_word {
+                row.push(' ');
+            }
+            row.push_str(word);
+            any_word = true;
+        }
+        self.row(code, &row);
+    }
+
+    /// One line as it is, made harmless, in a colour where there are colours.
+    pub(super) fn row(&mut self, code: Option<&str>, row: &str) {
+        let row = harmless(row);
+        match code.filter(|_| self.style.colour) {
+            Some(code) => self.text.push_str(&format!("\x1b[{code}m{row}\x1b[0m\n")),
+            None => self.text.push_str(&format!("{row}\n")),
+        }
+    }
+
+    pub(super) fn bold(&mut self, line: &str) {
+        self.line(Some(BOLD), line);
+    }
+
+    pub(super) fn dim(&mut self, line: &str) {
+        self.line(Some(DIM), line);
+    }
+
+    pub(super) fn alarm(&mut self, line: &str) {
+        self.line(Some(RED), line);
+    }
+
+    pub(super) fn good(&mut self, line: &str) {
+        self.line(Some(GREEN), line);
+    }
+
+    /// Rows of cells below their heads: the first column to the left, the others to the right.
+    pub(super) fn table(&mut self, rows: &[Vec<String>]) {
+        let columns = rows.first().map_or(0, Vec::len);
+        let wide = |column: usize| {
+            rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..columns).map(wide).collect();
+        for (number, row) in rows.iter().enumerate() {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                let pad = " ".repeat(width - cell.chars().count());
+                match column {
+                    0 => line.push_str(&format!("{cell}{pad}")),
+                    _ => line.push_str(&format!("  {pad}{cell}")),
+                }
+            }
+            self.row((number == 0).then_some(DIM), line.trim_end());
+        }
+    }
+
+    pub(super) fn opening(&mut self, settings: &Settings) {
+        self.bold(&requests_text(settings));
+        self.dim(&load_text(settings));
+    }
+
+    fn rates(&mut self, part: &Part) {
+        let (all, verified) = (part.requests(), part.measurement.verified());
+        let rate = part.measurement.throughput().map_or_else(|| "–".to_owned(), rate_text);
+        let line = format!(
+            "Verified successes: {rate} ({} of {} in {:.2} s)",
+            count_text(verified),
+            plural(all, "request"),
+            part.measurement.window.as_secs_f64()
+        );
+        if verified * 2 < all {
+            self.alarm(&line)
+        } else {
+            self.bold(&line)
+        }
+        let errors = part.errors();
+        if errors.is_empty() {
+            self.line(None, "Errors: none");
+        } else {
+            let count: u64 = errors.iter().map(|(_, count)| count).sum();
+            let share = percent(count as f64 / all.max(1) as f64);
+            self.alarm(&format!("Errors: {} ({share} of all requests)", count_text(count)));
+        }
+        for (kind, count) in errors {
+            self.line(None, &format!("  {}: {}", kind.name(), count_text(count)));
+            for example in part.examples(kind, EXAMPLES_SHOWN) {
+                let (at, node) = (example.at_seconds, &example.node);
+                self.dim(&format!("    after {at:.2} s, {node}: {}", example.what));
+            }
+        }
+        let lost = &part.measurement.connection_errors;
+        if lost.count > 0 {
+            self.line(None, &format!("Connections lost or refused: {}", count_text(lost.count)));
+            if let Some(example) = lost.examples.first() {
+                let (at, node) = (example.at_seconds, &example.node);
+                self.dim(&format!("    after {at:.2} s, {node}: {}", example.what));
+            }
+        }
+    }
+
+    fn latencies(&mut self, part: &Part) {
+        let total = part.measurement.total();
+        if total.verified == 0 {
+            self.line(None, "No latencies: there was no success");
+            return;
+        }
+        let (response, service) = (total.responses(), total.services());
+        let (slip, alone) =
+            (Ranked::of_values(&part.measurement.slip), Ranked::of_values(response.successes()));
+        let mut columns: Vec<(&str, &Ranked<'_>)> =
+            vec![("response", &response), ("service", &service)];
+        let receive_lag = Ranked::of_values(&part.measurement.receive_lag);
+        if slip.count() > 0 {
+            columns.push(("slip", &slip));
+            if receive_lag.count() > 0 {
+                columns.push(("receive lag", &receive_lag));
+            }
+        }
+        if response.failed_share() > 0.0 {
+            columns.push(("response of successes", &alone));
+        }
+        let mut rows = vec![head("", columns.iter().map(|(name, _)| *name))];
+        let mut row = |name: &str, of: &dyn Fn(&Ranked<'_>) -> Place| {
+            let cells = columns.iter().map(|(_, ranked)| of(ranked).text());
+            rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
+        };
+        for (name, quantile) in QUANTILES {
+            row(name, &|ranked| ranked.percentile(quantile));
+        }
+        row("max", &|ranked| ranked.max());
+        row("mean", &|ranked| ranked.mean());
+        self.table(&rows);
+        if let Some(note) = check::lag_in_latencies(&part.measurement) {
+            self.line(None, &note);
+        }
+        if let Some(text) = failed_text(&response) {
+            self.alarm(&text);
+        }
+        if let Some(text) = too_few_text(&response) {
+            self.line(None, &text);
+        }
+        if let Some(waited) = part.waited().filter(|&share| share >= 0.01) {
+            let text = format!(
+                "{} of requests waited for a free client or a connection: their wait is in the response \
+                 time; more `--clients` may send them sooner",
+                percent(waited)
+            );
+            self.line(None, &text);
+        }
+    }
+
+    fn answers(&mut self, part: &Part) {
+        let statuses: Vec<String> = part
+            .statuses
+            .iter()
+            .map(|(status, count)| format!("{status}: {}", count_text(*count)))
+            .collect();
+        let statuses = if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") };
+        self.line(None, &format!("Statuses: {statuses}"));
+        let seconds = part.measurement.window.as_secs_f64();
+        let per_second = (part.bytes_received as f64 / seconds.max(1e-9)) as u64;
+        self.line(
+            None,
+            &format!(
+                "Received: {} ({}/s), bodies {}",
+                ByteCount(part.bytes_received),
+                ByteCount(per_second),
+                ByteCount(part.body_bytes)
+            ),
+        );
+    }
+
+    fn generator(&mut self, result: &LoadResult) {
+        let part = &result.whole;
+        let mut parts = vec![
+            plural(u64::from(part.measurement.generator_threads), "thread"),
+            format!("the busiest at {} of a CPU", percent(part.measurement.generator_busiest)),
+        ];
+        if let Some(each) = part.cpu_per_request() {
+            parts.push(format!("{} of CPU time a request", latency_text(each)));
+        }
+        if let Some(bytes) = result.peak_rss_bytes {
+            parts.push(format!("at most {} of memory", ByteCount(bytes)));
+        }
+        self.line(None, &format!("Generator: {}", parts.join(", ")));
+    }
+
+    fn requests(&mut self, result: &LoadResult) {
+        let measurement = &result.whole.measurement;
+        let heads = ["verified /s", "requests", "errors", "response p50", "p99", "max"];
+        let mut rows = vec![head("request", heads)];
+        let seconds = measurement.window.as_secs_f64();
+        for request in result.settings.requests.iter().take(REQUESTS_SHOWN) {
+            let Some(figures) = measurement.operations.get(&request.name) else { continue };
+            let rate = (seconds > 0.0).then(|| figures.verified_in_window as f64 / seconds);
+            let response = figures.responses();
+            rows.push(vec![
+                harmless(&request.name),
+                figure(rate),
+                count_text(figures.verified + figures.error_count()),
+                count_text(figures.error_count()),
+                response.percentile(0.5).text(),
+                response.percentile(0.99).text(),
+                response.max().text(),
+            ]);
+        }
+        self.table(&rows);
+        let more = result.settings.requests.len().saturating_sub(REQUESTS_SHOWN);
+        if more > 0 {
+            self.dim(&format!(
+                "and {} more; `--json` has them all",
+                plural(more as u64, "request")
+            ));
+        }
+    }
+
+    fn steps(&mut self, steps: &[Part]) {
+        let heads = [
+            "verified /s",
+            "errors",
+            "response p50",
+            "p90",
+            "p99",
+            "max",
+            "slip p99",
+            "generator",
+            "",
+        ];
+        let mut rows = vec![head("rate", heads)];
+        for step in steps {
+            let measurement = &step.measurement;
+            let total = measurement.total();
+            let mut row = vec![
+                step.rate.map(rate_text).unwrap_or_default(),
+                figure(measurement.throughput()),
+                count_text(measurement.error_count()),
+            ];
+            row.extend(response_cells(&total.responses()));
+            row.push(Ranked::of_values(&measurement.slip).percentile(0.99).text());
+            row.push(percent(measurement.generator_busiest));
+            let valid = step.invalid_because().is_empty();
+            row.push(if valid { "" } else { "not valid" }.to_owned());
+            rows.push(row);
+        }
+        self.table(&rows);
+    }
+
+    /// A ramp in at most ten stretches of whole seconds.
+    fn ramp(&mut self, part: &Part, (from, to): (f64, f64)) {
+        let measurement = &part.measurement;
+        let whole = measurement.window.as_secs() as u32;
+        let each = whole.div_ceil(RAMP_ROWS).max(1);
+        let heads = ["rate", "verified /s", "errors", "response p50", "p90", "p99", "max"];
+        let mut rows = vec![head("seconds", heads)];
+        for begin in (0..whole).step_by(each as usize) {
+            let end = (begin + each).min(whole);
+            let within = |second: &&Second| (begin..end).contains(&second.second);
+            let seconds = || measurement.seconds.iter().filter(within);
+            let verified: u64 = seconds().map(Second::verified).sum();
+            let figures = || seconds().flat_map(|second| second.operations.values());
+            let errors: u64 = figures().map(|figures| figures.errors).sum();
+            // What was packed here can be unpacked.
+            let response = Ranked::all(figures().map(SecondFigures::responses));
+            let middle = f64::from(begin + end) / 2.0 / measurement.window.as_secs_f64();
+            let mut row = vec![
+                format!("{begin} to {end}"),
+                rate_text(from + (to - from) * middle),
+                figure(Some(verified as f64 / f64::from(end - begin))),
+                count_text(errors),
+            ];
+            row.extend(response.iter().flat_map(response_cells));
+            rows.push(row);
+        }
+        self.table(&rows);
+    }
+
+    fn verdict(&mut self, result: &LoadResult) {
+        let reasons = result.reasons();
+        if reasons.is_empty() {
+            self.good("valid");
+        }
+        for reason in reasons {
+            self.alarm(&format!("not valid: {reason}"));
+        }
+        for gate in &result.gates {
+            let (condition, seen) = (&gate.condition, gate.seen());
+            if gate.failed() {
+                self.alarm(&format!("FAILED: --fail-if `{condition}`: {seen}"));
+            } else {
+                self.good(&format!("passed: --fail-if `{condition}`: {seen}"));
+            }
+        }
+    }
+}
+
+/// The quantiles of a row of steps.
+fn response_cells(response: &Ranked<'_>) -> impl Iterator<Item = String> {
+    let quantiles = [0.5, 0.9, 0.99].map(|quantile| response.percentile(quantile));
+    quantiles.into_iter().chain([response.max()]).map(Place::text)
+}
+
+/// What became of the percentiles that are none because operations failed.
+fn failed_text(response: &Ranked<'_>) -> Option<String> {
+    let reached =
+        QUANTILES.iter().find_map(|(name, quantile)| match response.percentile(*quantile) {
+            Place::Failed(failed) => Some((name, failed)),
+            _ => None,
+        });
+    let (name, failed) = reached?;
+    Some(format!(
+        "No response time from {name} on: {}. What failed has no answer and ranks last",
+        failed.text()
+    ))
+}
+
+/// Which percentiles are not told, and how many requests they need.
+fn too_few_text(response: &Ranked<'_>) -> Option<String> {
+    let few =
+        QUANTILES.iter().filter_map(|(name, quantile)| match response.percentile(*quantile) {
+            Place::TooFew { needed, .. } => Some(format!("{name} needs {}", count_text(needed))),
+            _ => None,
+        });
+    let few: Vec<String> = few.collect();
+    let had = plural(response.count(), "request");
+    (!few.is_empty()).then(|| format!("{had} are too few: {}", few.join(", ")))
+}
+
+/// The first row of a table.
+pub(super) fn head<'a>(corner: &'a str, heads: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    std::iter::once(corner).chain(heads).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{part, result, settings, with_errors};
+    use super::*;
+
+    const PLAIN: Style = Style { width: None, colour: false };
+
+    #[test]
+    fn a_result_reads_like_this() {
+        let shown = text(&result(part(1000.0, 11), &["p99 > 20ms", "mean > 5ms"]), PLAIN);
+        assert_eq!(
+            shown,
+            "\
+GET http://127.0.0.1:8080/
+open load, 1,000/s constant, 256 clients, 1s
+
+Verified successes: 1,000/s (1,000 of 1,000 requests in 1.00 s)
+Errors: none
+
+       response  service     slip
+p50     6.00 ms  3.00 ms  12.0 µs
+p75     8.50 ms  4.25 ms  12.0 µs
+p90     10.0 ms  5.00 ms  12.0 µs
+p95     10.5 ms  5.25 ms  12.0 µs
+p99     10.9 ms  5.45 ms  12.0 µs
+p99.9   too few  too few  too few
+max     11.0 ms  5.50 ms  12.0 µs
+mean    6.00 ms  3.00 ms  12.0 µs
+1,000 requests are too few: p99.9 needs 10,000
+
+Statuses: 200: 1,000
+Received: 97.7 KiB (97.7 KiB/s), bodies 5.86 KiB
+Generator: 2 threads, the busiest at 25.0 % of a CPU, 10.0 µs of CPU time a request, at most 12 MiB of memory
+
+valid
+passed: --fail-if `p99 > 20ms`: p99 is 10.9 ms
+FAILED: --fail-if `mean > 5ms`: mean is 6.00 ms
+"
+        );
+    }
+
+    #[test]
+    fn a_run_of_errors_never_shows_its_rate_as_success() {
+        let shown = text(&result(with_errors(part(1000.0, 11), 990), &["p99 > 20ms"]), PLAIN);
+        let mut lines = shown.lines().skip(3);
+        assert_eq!(lines.next(), Some("Verified successes: 10/s (10 of 1,000 requests in 1.00 s)"));
+        assert_eq!(lines.next(), Some("Errors: 990 (99.0 % of all requests)"));
+        assert_eq!(lines.next(), Some("  status: 990"));
+        assert!(
+            lines.next().is_some_and(|line| line.starts_with("    after 0.25 s, 127.0.0.1:8080"))
+        );
+        assert!(shown.contains("\nnot valid: most requests failed: 990 of 1,000\n"), "{shown}");
+        assert!(!shown.contains("\nvalid"), "{shown}");
+        assert!(!shown.contains('\u{1b}'), "what a server sent stays harmless");
+    }
+
+    #[test]
+    fn without_a_success_there_is_no_latency_and_no_condition_passes() {
+        let mut all_failed = result(with_errors(part(100.0, 11), 100), &["p99 > 20ms"]);
+        let shown = text(&all_failed, PLAIN);
+        assert!(shown.contains("\nNo latencies: there was no success\n"), "{shown}");
+        let gate = "\nFAILED: --fail-if `p99 > 20ms`: p99 is unknown: there was no success\n";
+        assert!(shown.contains(gate), "{shown}");
+        all_failed.steps = vec![all_failed.whole.clone()];
+        let row = text(&all_failed, PLAIN);
+        let row = row.lines().find(|line| line.starts_with("100/s")).unwrap();
+        assert!(row.contains("100 % failed  100 % failed  too few"), "{row}");
+    }
+
+    #[test]
+    fn failures_rank_last_and_the_percentiles_that_they_reach_say_so() {
+        let mut half = with_errors(part(1000.0, 11), 490);
+        let figures = half.measurement.operations.values_mut().next().unwrap();
+        figures.response.clear();
+        figures.response.record_many(Duration::from_micros(12_300), 510);
+        figures.service = figures.response.clone();
+        figures.failed.record_many(Duration::from_millis(503), 490);
+        let shown = text(&result(half, &["p99 > 1s"]), PLAIN);
+        let table = shown.split("\n\n").find(|part| part.contains("p50 ")).unwrap();
+        assert_eq!(
+            table,
+            "            response        service     slip  response of successes
+p50          12.3 ms        12.3 ms  12.0 µs                12.3 ms
+p75    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
+p90    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
+p95    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
+p99    49.0 % failed  49.0 % failed  12.0 µs                too few
+p99.9        too few        too few  too few                too few
+max         ≥ 503 ms      ≥ 12.3 ms  12.0 µs                12.3 ms
+mean        ≥ 253 ms      ≥ 12.3 ms  12.0 µs                12.3 ms
+No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has no answer and ranks last
+1,000 requests are too few: p99.9 needs 10,000"
+        );
+    }
+
+    #[test]
+    fn a_generator_without_headroom_is_said_and_makes_a_result_invalid() {
+        let mut busy = part(1000.0, 11);
+        busy.measurement.generator_busiest = 0.97;
+        let shown = text(&result(busy, &[]), PLAIN);
+        assert!(
+            shown.contains("\nnot valid: the generator's busiest thread used 97.0 %"),
+            "{shown}"
+        );
+        let mut late = part(1000.0, 11);
+        late.measurement.slip.record_many(Duration::from_millis(5), 100);
+        let shown = text(&result(late, &[]), PLAIN);
+        assert!(
+            shown.contains("\nnot valid: the generator could not keep the schedule"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn latencies_below_a_millisecond_are_shown_with_how_long_answers_waited_in_the_generator() {
+        let mut quick = part(1000.0, 2);
+        quick.measurement.receive_lag.record_many(Duration::from_micros(30), 1000);
+        let shown = text(&result(quick.clone(), &[]), PLAIN);
+        assert!(shown.contains("\n       response  service     slip  receive lag\n"), "{shown}");
+        assert!(!shown.contains("behind others"), "{shown}");
+        let figures = quick.measurement.operations.values_mut().next().unwrap();
+        figures.response.record_many(Duration::from_micros(200), 2000);
+        let shown = text(&result(quick, &[]), PLAIN);
+        let note =
+            "\n1 % of answers waited 30.0 µs or longer behind others until the generator read them";
+        assert!(shown.contains(note), "{shown}");
+    }
+
+    #[test]
+    fn steps_have_a_row_each_and_a_reason_names_its_step() {
+        let mut steps = result(part(1000.0, 11), &[]);
+        let mut busy = part(2000.0, 21);
+        busy.measurement.generator_busiest = 0.97;
+        steps.whole.append(&busy);
+        steps.steps = vec![part(1000.0, 11), busy];
+        steps.settings.rate = None;
+        steps.settings.steps = vec![1000.0, 2000.0];
+        let shown = text(&steps, PLAIN);
+        assert!(shown.contains("open load, constant, 1,000/s then 2,000/s, 256 clients, 1s each"));
+        let rows = shown.split("\n\n").find(|part| part.starts_with("rate")).unwrap();
+        assert_eq!(
+            rows,
+            "\
+rate     verified /s  errors  response p50      p90      p99      max  slip p99  generator
+1,000/s        1,000       0       6.00 ms  10.0 ms  10.9 ms  11.0 ms   12.0 µs     25.0 %
+2,000/s        2,000       0       11.0 ms  19.0 ms  20.8 ms  21.0 ms   12.0 µs     97.0 %  not valid"
+        );
+        assert!(shown.contains("\nnot valid: at 2,000/s: the generator's busiest"), "{shown}");
+    }
+
+    #[test]
+    fn a_ramp_is_shown_by_the_second() {
+        let mut ramp = result(part(1000.0, 11), &[]);
+        let later = part(2000.0, 21);
+        ramp.whole.append(&later);
+        ramp.whole.rate = Some(1500.0);
+        ramp.settings = Settings { rate: None, ramp: Some((500.0, 2500.0)), ..settings() };
+        let shown = text(&ramp, PLAIN);
+        assert!(shown.contains("open load, constant, from 500/s to 2,500/s"), "{shown}");
+        let rows = shown.split("\n\n").find(|part| part.starts_with("seconds")).unwrap();
+        assert_eq!(
+            rows,
+            "\
+seconds     rate  verified /s  errors  response p50      p90      p99      max
+0 to 1   1,000/s        1,000       0       6.00 ms  10.0 ms  10.9 ms  11.0 ms
+1 to 2   2,000/s        2,000       0       11.0 ms  19.0 ms  20.8 ms  21.0 ms"
+        );
+    }
+
+    #[test]
+    fn prose_is_broken_where_a_terminal_is_narrow() {
+        let style = Style { width: Some(40), colour: false };
+        let shown = text(&result(part(1000.0, 11), &["p99 > 20ms"]), style);
+        assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
+        assert!(shown.contains("\n  of memory") || shown.contains("memory\n"), "{shown}");
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        let style = Style { width: None, colour: true };
+        let shown = text(&result(part(1000.0, 11), &[]), style);
+        assert!(shown.contains("\x1b[32mvalid\x1b[0m"), "{shown:?}");
+    }
+}

@@ -1,0 +1,168 @@
+//! `bakeoff manifests`: what a study of ingress gateways needs on a Kubernetes cluster of the user's, and the
+//! study with `endpoints` to go with it.
+//!
+//! All numbers are the study's own: limits of gateways and sidecars, the size of the application's answers.
+//! Control planes are installed by their vendors' charts, to which values are written; what is compared
+//! (gateways, sidecars, application) is written out. Nothing is applied.
+//!
+//! Not here: the resources themselves (`resources`), how YAML is written (`yaml`).
+
+mod readme;
+mod resources;
+mod yaml;
+
+use std::fs;
+
+use bakeoff_core::study::{self, Study};
+use serde_json::Value;
+
+use crate::cli::ManifestsArgs;
+use crate::commands::run::{StudyText, study_text};
+use crate::failure::Failure;
+use crate::messages::Messages;
+use crate::systems;
+use resources::{Contender, Plane};
+
+/// A file to write.
+struct Written {
+    name: &'static str,
+    text: String,
+}
+
+/// Writes the files.
+pub(crate) fn write(args: &ManifestsArgs, messages: &mut Messages) -> Result<(), Failure> {
+    let StudyText { name, file, text } = study_text(&args.study)?;
+    let study = study::parse(&name, &file, &text, &systems::kinds())?;
+    let files = files(&study, &name, &text, &args.node)?;
+    let out = &args.out;
+    fs::create_dir_all(out).map_err(|error| Failure::file("make", out, &error))?;
+    let mut there = fs::read_dir(out).map_err(|error| Failure::file("read", out, &error))?;
+    if there.next().is_some() {
+        return Err(Failure::input(
+            format!("`{}` is not empty", out.display()),
+            "name a folder that is not there yet: files in it might be meant for another cluster",
+        ));
+    }
+    for Written { name, text } in &files {
+        let path = out.join(name);
+        fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
+    }
+    let names: Vec<String> =
+        files.iter().map(|file| out.join(file.name).display().to_string()).collect();
+    messages.output(&format!("{}\n\n{} says how to use them", names.join("\n"), names[0]));
+    Ok(())
+}
+
+/// All files, the one that explains the others first.
+fn files(study: &Study, name: &str, text: &str, node: &str) -> Result<Vec<Written>, Failure> {
+    let contenders = contenders(study)?;
+    let endpoints = with_endpoints(text, &contenders, node);
+    let file = format!("{STUDY} of {name}");
+    // What was written has to be a study: a node that is no host shows here.
+    study::parse(name, &file, &endpoints, &systems::kinds())?;
+    let yaml = |documents: Vec<Value>| yaml::documents(&documents);
+    let has = |plane| contenders.iter().any(|one| one.plane == Some(plane));
+    let mut files = vec![
+        Written { name: "README.md", text: readme::text(&contenders, STUDY) },
+        Written { name: "namespaces.yaml", text: yaml(resources::namespaces(&contenders)) },
+        Written { name: "applications.yaml", text: yaml(resources::applications(&contenders)) },
+    ];
+    if has(Plane::Consul) {
+        let values = resources::consul_values(&contenders);
+        files.push(Written { name: "consul-values.yaml", text: yaml(vec![values]) });
+        let gateways = resources::consul_gateways(&contenders);
+        files.push(Written { name: "consul-gateways.yaml", text: yaml(gateways) });
+    }
+    if has(Plane::Istio) {
+        let gateways = resources::istio_gateways(&contenders);
+        files.push(Written { name: "istio-gateways.yaml", text: yaml(gateways) });
+    }
+    files.push(Written { name: STUDY, text: endpoints });
+    Ok(files)
+}
+
+/// The study of what then runs.
+const STUDY: &str = "study.yaml";
+
+/// The systems of a study as a cluster has them.
+fn contenders(study: &Study) -> Result<Vec<Contender<'_>>, Failure> {
+    let mut contenders = Vec::new();
+    for (number, system) in (0..).zip(&study.systems) {
+        let one = Contender::of(system, number).ok_or_else(|| {
+            Failure::input(
+                format!("system `{}` of kind `{}` cannot be had in Kubernetes", system.name, system.kind),
+                "manifests are written for systems of the kinds `ingress-gateway` and `application`",
+            )
+        })?;
+        let begins = one.name.starts_with(|first: char| first.is_ascii_lowercase());
+        if !begins || one.name.ends_with('-') {
+            return Err(Failure::input(
+                format!("system `{}` cannot have that name in Kubernetes", one.name),
+                "names of services there begin with a letter and end with a letter or a digit",
+            ));
+        }
+        if let Some((kind, option)) = resources::left_out(system) {
+            return Err(Failure::input(
+                format!(
+                    "`{option}` of kind `{kind}` in system `{}` cannot be had in Kubernetes",
+                    one.name
+                ),
+                "manifests would be those of another study: leave it out",
+            ));
+        }
+        contenders.push(one);
+    }
+    for plane in [Plane::Consul, Plane::Istio] {
+        let mut alike = contenders
+            .iter()
+            .filter(|one| one.plane == Some(plane))
+            .filter_map(|one| one.control_plane)
+            .map(|plane| (&plane.version, plane.nodes, &plane.options));
+        let first = alike.next();
+        if alike.any(|other| Some(other) != first) {
+            return Err(Failure::input(
+                format!("study `{}` has control planes of one kind that differ", study.name),
+                "a cluster has one of each: give them the same version, nodes and options",
+            ));
+        }
+    }
+    if contenders.iter().all(|one| one.plane.is_none()) {
+        return Err(Failure::input(
+            format!("study `{}` has no system of kind `ingress-gateway`", study.name),
+            "`bakeoff manifests ingress` is what there is",
+        ));
+    }
+    Ok(contenders)
+}
+
+/// The study's own text with endpoints in place of its systems: what is done to them stays word for word.
+fn with_endpoints(text: &str, contenders: &[Contender<'_>], node: &str) -> String {
+    let host = if node.contains(':') { format!("[{node}]") } else { node.to_owned() };
+    let mut out = String::new();
+    let mut in_systems = false;
+    for line in text.lines() {
+        let begins = line.starts_with(|c: char| !c.is_whitespace() && c != '#');
+        if begins {
+            in_systems = line.starts_with("systems:");
+            if in_systems {
+                out.push_str("systems:\n");
+                for one in contenders {
+                    let (name, port) = (one.name, one.node_port());
+                    out += &format!(
+                        "  {name}: {{kind: http, endpoints: [\"http://{host}:{port}\"]}}\n"
+                    );
+                }
+                out.push('\n');
+            }
+        }
+        let editor = line.starts_with("# yaml-language-server:");
+        if !in_systems && !editor {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! What bakeoff does: a module for each command.
+//!
+//! Not here: flags (`cli`), one trial (`trial`), other tools' commands (`bakeoff_compat`).
+
+pub(crate) mod catalogue;
+pub(crate) mod compare;
+pub(crate) mod gate;
+pub(crate) mod history;
+pub(crate) mod load;
+pub(crate) mod manifests;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod run_folder;
+pub(crate) mod start;

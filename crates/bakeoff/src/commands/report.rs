@@ -1,0 +1,116 @@
+//! `bakeoff report`, and what every run leaves beside its record: the page, Markdown, CSV, JSON.
+//!
+//! Not here: what a report says and how it looks (`bakeoff_report`).
+
+use std::path::{Path, PathBuf};
+
+use bakeoff_core::record::Record;
+use bakeoff_report::{self as report, Report, Style};
+
+use crate::cli::{Format, ReportArgs};
+use crate::commands::run_folder;
+use crate::failure::Failure;
+use crate::messages::{self, Messages};
+
+/// The page that is written where no other file is asked for.
+const PAGE: &str = "report.html";
+
+/// What a run leaves beside its record.
+const FILES: [(&str, Format); 4] = [
+    (PAGE, Format::Html),
+    ("report.md", Format::Markdown),
+    ("report.csv", Format::Csv),
+    ("report.json", Format::Json),
+];
+
+/// A record with all that is shown of it.
+pub(crate) struct Rendering {
+    record: Record,
+    report: Report,
+}
+
+impl Rendering {
+    pub(crate) fn new(record: Record) -> Self {
+        Self { report: Report::new(&record), record }
+    }
+
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// As text, in one of the forms.
+    pub(crate) fn text(&self, format: Format, style: &Style) -> String {
+        match format {
+            Format::Terminal => report::terminal(&self.report, style),
+            Format::Markdown => report::markdown(&self.report),
+            Format::Html => report::html(&self.report, &self.record),
+            Format::Csv => report::csv(&self.report),
+            Format::Json => format!("{:#}\n", report::json(&self.report)),
+        }
+    }
+
+    /// Writes every form into a run's folder and yields the page's path.
+    pub(crate) fn write_all(&self, folder: &Path) -> Result<PathBuf, Failure> {
+        for (name, format) in FILES {
+            write(&folder.join(name), &self.text(format, &PLAIN))?;
+        }
+        Ok(folder.join(PAGE))
+    }
+}
+
+/// For files: neither colours nor a width.
+const PLAIN: Style = Style { width: None, colour: false };
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
+}
+
+/// Renders a run again from its record alone.
+///
+/// Without a form: the terminal's on standard output, and the page beside the record.
+pub(crate) fn report(args: &ReportArgs, messages: &mut Messages) -> Result<(), Failure> {
+    let (record, complaints) = run_folder::read(&args.run)?;
+    for complaint in complaints {
+        messages.complain(&format!("{}: {complaint}", args.run.display()));
+    }
+    let rendering = Rendering::new(record);
+    if args.method {
+        messages.output(&report::demands(&rendering.report, &messages::style()));
+        return Ok(());
+    }
+    let asked = if args.json { Some(Format::Json) } else { args.format };
+    if let Some(file) = &args.output {
+        let format = match asked {
+            Some(format) => format,
+            None => format_of(file)?,
+        };
+        write(file, &rendering.text(format, &PLAIN))?;
+        messages.output(&format!("Report: {}", file.display()));
+        return Ok(());
+    }
+    let shown = asked.unwrap_or(Format::Terminal);
+    messages.output(&rendering.text(shown, &messages::style()));
+    if asked.is_none() {
+        let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
+        let page = folder.unwrap_or(Path::new("")).join(PAGE);
+        write(&page, &rendering.text(Format::Html, &PLAIN))?;
+        messages.output(&format!("\nReport: {}", page.display()));
+    }
+    Ok(())
+}
+
+/// The form that a file's name asks for.
+fn format_of(file: &Path) -> Result<Format, Failure> {
+    let extension = file.extension().and_then(|extension| extension.to_str());
+    match extension {
+        Some("html" | "htm") => Ok(Format::Html),
+        Some("md") => Ok(Format::Markdown),
+        Some("csv") => Ok(Format::Csv),
+        Some("json") => Ok(Format::Json),
+        Some("txt") => Ok(Format::Terminal),
+        _ => Err(Failure::input(
+            format!("the name `{}` does not tell the report's form", file.display()),
+            "end it with .html, .md, .csv, .json or .txt, or give `--format`",
+        )),
+    }
+}

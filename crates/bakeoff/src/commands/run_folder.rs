@@ -1,0 +1,128 @@
+//! A run's folder and its record on disk.
+//!
+//! A line is written and synced before the next trial begins, so that a later crash loses nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use bakeoff_core::record::{self, Complaint, Line, Record};
+use rustix::fs::FlockOperation;
+
+use crate::failure::Failure;
+use crate::messages::Messages;
+use bakeoff_clock::wall::utc_folder;
+
+/// The record's name in a run's folder.
+pub(crate) const RECORD: &str = "record.jsonl";
+
+/// A run's folder, with its record open for writing.
+pub(crate) struct RunFolder {
+    pub(crate) path: PathBuf,
+    record: File,
+    /// Whether the record has a first line. A run that never began leaves no folder behind.
+    begun: bool,
+}
+
+impl RunFolder {
+    /// Makes `OUT/2026-11-21-202450-STUDY`, or the like if that is taken.
+    pub(crate) fn create(out: &Path, study: &str) -> Result<Self, Failure> {
+        fs::create_dir_all(out).map_err(|error| Failure::file("make", out, &error))?;
+        let base = format!("{}-{study}", utc_folder());
+        let names = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}-{n}")));
+        for name in names {
+            let path = out.join(name);
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    let file = path.join(RECORD);
+                    let record = OpenOptions::new().create_new(true).append(true).open(&file);
+                    let record = record.map_err(|error| Failure::file("make", &file, &error))?;
+                    hold(&record, &path)?;
+                    return Ok(Self { path, record, begun: false });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Failure::file("make", &path, &error)),
+            }
+        }
+        unreachable!("there is always a next number")
+    }
+
+    /// Opens a run to go on with it: what a crash left torn at its end is cut off.
+    pub(crate) fn open(run: &Path, messages: &mut Messages) -> Result<(Self, Record), Failure> {
+        let file = if run.is_dir() { run.join(RECORD) } else { run.to_owned() };
+        let path = file.parent().unwrap_or(run).to_owned();
+        let failed =
+            |error| Failure::input(format!("cannot open `{}`: {error}", file.display()), RUN_HINT);
+        let record_file = OpenOptions::new().read(true).append(true).open(&file).map_err(failed)?;
+        hold(&record_file, &path)?;
+        let (record, complaints) = read(&file)?;
+        let text = fs::read(&file).map_err(failed)?;
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        let torn = whole < text.len();
+        // Anything else in it that cannot be read is not for us to go on from.
+        if let Some(complaint) = complaints.get(usize::from(torn)) {
+            return Err(Failure::input(format!("`{}`: {complaint}", file.display()), RUN_HINT));
+        }
+        if torn {
+            messages.complain(&format!(
+                "`{}`: its last line is torn and is cut off; that trial is run again",
+                file.display()
+            ));
+            record_file
+                .set_len(whole as u64)
+                .map_err(|error| Failure::file("cut the torn line off", &file, &error))?;
+        }
+        Ok((Self { path, record: record_file, begun: true }, record))
+    }
+
+    /// Appends a line and waits until it is on disk.
+    pub(crate) fn push(&mut self, line: &Line) -> Result<(), Failure> {
+        let text = record::write_line(line);
+        let written = self.record.write_all(text.as_bytes()).and_then(|()| self.record.sync_data());
+        self.begun |= written.is_ok();
+        written.map_err(|error| Failure::file("write", &self.path.join(RECORD), &error))
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if !self.begun {
+            fs::remove_file(self.path.join(RECORD)).ok();
+            fs::remove_dir(&self.path).ok(); // not if anybody put something there
+        }
+    }
+}
+
+const RUN_HINT: &str = "a run is a folder below `runs/`, or its `record.jsonl`";
+
+/// Keeps others from writing to a record for as long as this file is open.
+fn hold(record: &File, run: &Path) -> Result<(), Failure> {
+    if lock(record, FlockOperation::NonBlockingLockExclusive) {
+        return Ok(());
+    }
+    Err(Failure::input(
+        format!("the run in `{}` still goes on", run.display()),
+        "wait for its end, or end it",
+    ))
+}
+
+/// Whether a run still writes to this record.
+pub(crate) fn is_held(record: &File) -> bool {
+    !lock(record, FlockOperation::NonBlockingLockShared)
+}
+
+/// Whether a lock could be had, until the file is closed; it could where the file system knows none.
+fn lock(record: &File, how: FlockOperation) -> bool {
+    rustix::fs::flock(record, how) != Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+/// Reads the record of a run: its folder, or the file itself.
+pub(crate) fn read(run: &Path) -> Result<(Record, Vec<Complaint>), Failure> {
+    let file = if run.is_dir() { run.join(RECORD) } else { run.to_owned() };
+    let text = fs::read(&file).map_err(|error| {
+        Failure::input(format!("cannot read `{}`: {error}", file.display()), RUN_HINT)
+    })?;
+    let text = String::from_utf8_lossy(&text);
+    record::read(&text)
+        .map_err(|complaint| Failure::input(format!("`{}`: {complaint}", file.display()), RUN_HINT))
+}

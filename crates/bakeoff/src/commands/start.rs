@@ -1,0 +1,252 @@
+//! `bakeoff start`: one system of a study, started as a trial would start it, for other tools to load.
+//!
+//! All of its parts run, are awaited and have their limits, and what a workload's operations need is
+//! there, such as sessions; nothing is loaded, and no keys are written. The addresses that
+//! clients connect to are printed once all is ready, secrets never. It ends, and everything with it, by
+//! a signal, after `--for`, or when one of the servers ends.
+//!
+//! Not here: starting (`cluster`), loading (`run`, `load`).
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use bakeoff_core::study::{self, Study, Targets, Workload, suggest};
+use bakeoff_core::units::duration_text;
+use bakeoff_engine::tls::CaPem;
+use bakeoff_engine::works::keyed::{Ages, Keyed};
+use bakeoff_host::LimitsApplied;
+use bakeoff_host::ports::Allocator;
+use serde_json::{Value, json};
+
+use crate::cli::StartArgs;
+use crate::cluster::contenders::{self, Contender};
+use crate::cluster::topology::compose;
+use crate::cluster::{self, Ready};
+use crate::commands::run::load_study;
+use crate::failure::Failure;
+use crate::messages::Messages;
+use crate::systems::Access;
+
+/// How often it is looked whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What the order of faults follows from, where a system has any.
+const SEED: u64 = 1;
+
+/// Starts a system, says where it is, and waits.
+pub(crate) fn run(
+    args: &StartArgs,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let mut study = load_study(&args.study)?;
+    let chosen = chosen(&study, args.system.as_deref())?;
+    study.systems = vec![chosen];
+    let dir = tempfile::Builder::new()
+        .prefix("bakeoff-start-")
+        .tempdir()
+        .map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
+    match serve(&study, dir.path(), args, messages, interrupted) {
+        Err(failure) if failure.exit_code() != 130 => {
+            // Its message names logs.
+            let _ = dir.keep();
+            Err(failure)
+        }
+        ended => ended,
+    }
+}
+
+/// The system that is meant.
+fn chosen(study: &Study, name: Option<&str>) -> Result<study::System, Failure> {
+    let names = || study.systems.iter().map(|system| system.name.as_str());
+    let found = match (name, study.systems.as_slice()) {
+        (Some(name), systems) => systems.iter().find(|system| system.name == name),
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    };
+    let found = found.ok_or_else(|| match name {
+        Some(name) => Failure::input(
+            format!("study `{}` has no system `{name}`", study.name),
+            suggest(name, names(), "its systems:"),
+        ),
+        None => Failure::input(
+            format!("study `{}` has several systems", study.name),
+            format!("name one of {}", names().collect::<Vec<_>>().join(", ")),
+        ),
+    })?;
+    if !found.is_started() {
+        let at: Vec<String> =
+            found.endpoints.iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
+        return Err(Failure::input(
+            format!("system `{}` runs already, at {}", found.name, at.join(", ")),
+            "there is nothing to start: load it there",
+        ));
+    }
+    Ok(found.clone())
+}
+
+/// The workload that a system is to be prepared for.
+fn workload<'a>(
+    study: &'a Study,
+    system: &study::System,
+    name: Option<&str>,
+) -> Result<Option<&'a Workload>, Failure> {
+    let mut done = study.workloads.iter().filter(|workload| workload.is_done_by(system));
+    let Some(name) = name else { return Ok(done.next()) };
+    let names = done.clone().map(|workload| workload.name.as_str());
+    let unknown = || {
+        Failure::input(
+            format!("system `{}` is not put to a workload `{name}`", system.name),
+            suggest(name, names, "its workloads:"),
+        )
+    };
+    done.find(|workload| workload.name == name).map(Some).ok_or_else(unknown)
+}
+
+fn serve(
+    study: &Study,
+    dir: &Path,
+    args: &StartArgs,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let workload = workload(study, &study.systems[0], args.workload.as_deref())?;
+    let contenders = contenders::gather(study, dir, messages, interrupted)?;
+    let contender = contenders.first().expect("the study was cut down to one system");
+    let mut ports = Allocator::new(args.base_port);
+    let members = compose(&contender.ingredients, &dir.join("nodes"), SEED, &mut ports)?;
+    messages.step(&format!("{}: starting", contender.asked.name));
+    let cluster = cluster::start(members, dir, interrupted, |_| {})?;
+    cluster.exposed().iter().for_each(|exposed| messages.complain(exposed));
+    for limits in cluster.limits() {
+        if let LimitsApplied::NotApplied { why } | LimitsApplied::Differs { why } = limits {
+            messages.complain(&format!("limits: {why}"));
+        }
+    }
+    if let Some(workload) = workload {
+        let keyed = Keyed::new(workload, SEED, Ages::NotMeasured);
+        let prepared = contender.system.prepare(cluster.first(), &cluster.nodes, workload, &keyed);
+        prepared.map_err(|why| {
+            let (system, workload) = (&contender.asked.name, &workload.name);
+            Failure::Machine(format!("`{system}` could not be prepared for `{workload}`: {why}"))
+        })?;
+    }
+    let mut told = told(contender, &cluster, dir)?;
+    told["workload"] = json!(workload.map(|workload| &workload.name));
+    messages.output(&if args.json { told.to_string() } else { text(&told, args.time) });
+    let ended = wait(&cluster, args.time, interrupted);
+    messages.finish();
+    cluster.stop();
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Waits for a signal or the end of the time; an error says which server ended by itself.
+fn wait(cluster: &Ready, time: Option<Duration>, interrupted: &AtomicBool) -> Result<(), Failure> {
+    let began = clock::now();
+    while !interrupted.load(Ordering::Relaxed) {
+        if let Some(died) = cluster.died().first() {
+            return Err(Failure::Unreachable(format!("{died}, and all else was stopped")));
+        }
+        let left = time.map(|time| time.saturating_sub(began.elapsed()));
+        if left == Some(Duration::ZERO) {
+            break;
+        }
+        std::thread::sleep(left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
+    }
+    Ok(())
+}
+
+/// What there is to tell: addresses, and the authority of certificates, in a file.
+fn told(contender: &Contender<'_>, cluster: &Ready, dir: &Path) -> Result<Value, Failure> {
+    let clients = cluster.targets(Targets::All).map_err(Failure::Machine)?;
+    let ca = clients.iter().find_map(|node| node.memory.get::<CaPem>());
+    let ca_file = match ca {
+        None => None,
+        Some(ca) => {
+            let path = dir.join("ca.pem");
+            std::fs::write(&path, &ca.0).map_err(|error| Failure::file("write", &path, &error))?;
+            Some(path)
+        }
+    };
+    let speaks_http = contender.system.speaks_http();
+    let url = |node: &Access| {
+        let scheme = if node.target.tls.is_some() { "https" } else { "http" };
+        speaks_http.then(|| format!("{scheme}://{}", node.authority))
+    };
+    let clients: Vec<Value> = clients
+        .iter()
+        .map(|node| {
+            json!({
+                "node": node.name,
+                "address": node.authority,
+                "url": url(node),
+                "tls": node.target.tls.is_some(),
+            })
+        })
+        .collect();
+    let nodes: Vec<Value> = cluster
+        .processes()
+        .map(|process| {
+            let ports = process.purposes().map(|(purpose, port)| (purpose.to_owned(), json!(port)));
+            json!({
+                "node": process.name(),
+                "pid": process.pid(),
+                "ports": Value::Object(ports.collect()),
+            })
+        })
+        .collect();
+    Ok(json!({
+        "system": contender.asked.name,
+        "kind": contender.asked.kind,
+        "version": contender.record.version,
+        "ready_after_seconds": cluster.after.as_secs_f64(),
+        "leader": cluster.leader(),
+        "clients": clients,
+        "ca_file": ca_file,
+        "nodes": nodes,
+        "folder": dir,
+    }))
+}
+
+/// The same for a reader.
+fn text(told: &Value, time: Option<Duration>) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let each = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let after = told["ready_after_seconds"].as_f64().unwrap_or_default();
+    let mut lines = vec![format!("{} is ready after {after:.1} s", word(&told["system"]))];
+    lines.push("clients connect to:".to_owned());
+    for client in each(&told["clients"]) {
+        let at = client["url"].as_str().or(client["address"].as_str()).unwrap_or_default();
+        let tls = client["tls"] == true && client["url"].is_null();
+        let tls = if tls { ", over TLS" } else { "" };
+        lines.push(format!("  {at}  ({}{tls})", word(&client["node"])));
+    }
+    if let Some(workload) = told["workload"].as_str() {
+        lines.push(format!("prepared for: {workload}"));
+    }
+    if let Some(leader) = told["leader"].as_str() {
+        lines.push(format!("leader: {leader}"));
+    }
+    if let Some(file) = told["ca_file"].as_str() {
+        lines.push(format!("certificates are signed by: {file}"));
+    }
+    lines.push("servers:".to_owned());
+    for node in each(&told["nodes"]) {
+        let ports = node["ports"].as_object().into_iter().flatten();
+        let ports: Vec<String> = ports.map(|(purpose, port)| format!("{purpose} {port}")).collect();
+        lines.push(format!(
+            "  {}  (pid {}; {})",
+            word(&node["node"]),
+            node["pid"],
+            ports.join(", ")
+        ));
+    }
+    lines.push(format!("data and logs: {}", word(&told["folder"])));
+    lines.push(match time {
+        None => "Ctrl-C ends it and throws its data away".to_owned(),
+        Some(time) => format!("it ends after {}, or by Ctrl-C", duration_text(time)),
+    });
+    lines.join("\n")
+}

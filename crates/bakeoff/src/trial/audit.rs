@@ -1,0 +1,199 @@
+//! Reads back what was acknowledged, and tells what is gone or wrong.
+//!
+//! An audit is a load like any other: its operations are reads of the keys that the ledger says
+//! must be there, judged by the same code as the reads of a trial.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bakeoff_core::check::{Audit, Verdict};
+use bakeoff_core::record::{Acknowledged, Promises};
+use bakeoff_core::study::ReadConsistency;
+use bakeoff_core::units::count_text;
+use bakeoff_engine::Drive;
+use bakeoff_engine::works::keyed::{Findings, Keyed, Reading, Source};
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::cluster::Ready;
+use crate::systems::{KvLoad, System};
+
+const CLIENTS_MAX: u32 = 32;
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads back at most `keys_max` acknowledged keys, a seeded sample of more. `when` is for people:
+/// `after the load`.
+pub(crate) fn judge(
+    system: &dyn System,
+    cluster: &Ready,
+    keyed: &Arc<Keyed>,
+    keys_max: u64,
+    seed: u64,
+    when: &str,
+    interrupted: &AtomicBool,
+) -> Audit {
+    let mut keys = keyed.ledger.acknowledged();
+    let acknowledged = keys.len() as u64 * keyed.ledger.stride();
+    if keys.len() as u64 > keys_max {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        keys = keys.partial_shuffle(&mut rng, keys_max as usize).0.to_vec();
+        keys.sort_unstable();
+    }
+    let mut audit = Audit { acknowledged, ..Audit::of(when, Verdict::Passed) };
+    let asked = keys.len() as u64;
+    if asked == 0 {
+        audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
+        return audit;
+    }
+
+    let claimed = keyed.ledger.claiming_fully(&keys);
+    audit.claimed = Some(claimed);
+    let keys: Arc<[u64]> = keys.into();
+    let findings = Arc::new(Mutex::new(Findings::default()));
+    let nodes = cluster.to_read_from();
+    if nodes.is_empty() {
+        audit.unreadable = asked;
+        audit.verdict = Verdict::Failed("no node is left to read from".into());
+        return audit;
+    }
+    let unsettled = system.settle(&nodes).err();
+    let drive = Drive::once(asked, CLIENTS_MAX, 1, TIMEOUT);
+    let driven = system.drive(KvLoad {
+        nodes: &nodes,
+        keyed,
+        source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
+        reading: Reading {
+            reads: ReadConsistency::Linearizable,
+            may_be_old: false,
+            lists_are_complete: false,
+        },
+        drive: &drive,
+        together: None,
+        interrupted,
+        progress: &mut |_| {},
+    });
+    let measurement = match driven {
+        Ok((measurement, _)) => measurement,
+        Err(error) => {
+            audit.unreadable = asked;
+            audit.verdict = Verdict::Failed(format!("nothing could be read back: {error}"));
+            return audit;
+        }
+    };
+    let findings = std::mem::take(&mut *findings.lock().unwrap_or_else(PoisonError::into_inner));
+    audit.read = findings.read;
+    audit.lost = findings.lost;
+    audit.wrong = findings.wrong;
+    audit.older = findings.older;
+    audit.unreadable = asked.saturating_sub(findings.read);
+    audit.examples = findings.examples;
+    audit.examples.extend(unsettled.clone());
+    if measurement.interrupted {
+        audit.verdict = Verdict::NotChecked("interrupted".into());
+    } else if audit.lost + audit.wrong > 0 {
+        let first = audit.examples.first().cloned().unwrap_or_default();
+        audit.verdict = Verdict::Failed(format!(
+            "of {} acknowledged keys read back {} are lost and {} wrong; {first}",
+            count_text(asked),
+            count_text(audit.lost),
+            count_text(audit.wrong),
+        ));
+    } else if audit.unreadable > 0 {
+        let errors = measurement.error_examples().map(|(_, example)| example.what.clone());
+        audit.examples.extend(errors.take(3));
+        audit.verdict = Verdict::Failed(format!(
+            "{} of {} acknowledged keys could not be read back",
+            count_text(audit.unreadable),
+            count_text(asked),
+        ));
+    } else if let Some(why) = unsettled {
+        // What was read here is right, and is not what every client would read.
+        audit.verdict = Verdict::Failed(why);
+    } else if claimed * 2 < asked {
+        audit.verdict = Verdict::NotChecked(format!(
+            "all is as it may be, but of only {} of {} acknowledged keys would every loss have been \
+             noticed: the others had deletes of unknown outcome, or more writes of unknown outcome \
+             than are remembered",
+            count_text(claimed),
+            count_text(asked),
+        ));
+    }
+    audit
+}
+
+/// The audit after a kill, of a system with these promises. Where a write is acknowledged once it is in
+/// memory, what a kill takes is no broken promise, and what it leaves is more than was promised.
+pub(crate) fn after_a_kill(audit: Audit, promises: &Promises) -> Audit {
+    let promised = promises.acknowledged_in;
+    let in_memory = matches!(promised, Some(Acknowledged::Memory | Acknowledged::MajorityMemory));
+    if !in_memory {
+        let verdict = match audit.verdict {
+            Verdict::Failed(why) if audit.lost + audit.older > 0 => Verdict::Failed(format!(
+                "{why}; a write is said to be acknowledged {}",
+                promises.acknowledged
+            )),
+            verdict => verdict,
+        };
+        return Audit { verdict, ..audit };
+    }
+    let gone = audit.lost + audit.older;
+    if gone == 0 || audit.wrong > audit.older || audit.unreadable > 0 {
+        return Audit { unpromised: audit.verdict.passed(), ..audit };
+    }
+    let verdict = Verdict::NotChecked(format!(
+        "{} of {} acknowledged keys are gone or older, which is no broken promise: a write is acknowledged \
+         once it is in memory",
+        count_text(gone),
+        count_text(audit.read),
+    ));
+    Audit { verdict, ..audit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kill_takes_from_memory_is_neither_kept_nor_a_broken_promise() {
+        let found = |lost, wrong, unreadable| Audit {
+            read: 9,
+            lost,
+            wrong,
+            unreadable,
+            ..Audit::of("after a kill", Verdict::Failed("gone".into()))
+        };
+        let promises = |acknowledged_in| Promises {
+            replication: String::new(),
+            acknowledged: "when it is there".into(),
+            reads: String::new(),
+            acknowledged_in,
+            freshness: Default::default(),
+        };
+        let verdict = |found, promised| after_a_kill(found, &promises(promised)).verdict;
+        let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(Acknowledged::Memory)) else {
+            panic!("it was memory alone");
+        };
+        assert!(why.starts_with("7 of 9 acknowledged keys are gone or older"), "{why}");
+        for promised in [None, Some(Acknowledged::PageCache), Some(Acknowledged::Disk)] {
+            assert!(verdict(found(7, 0, 0), promised).failed(), "{promised:?}");
+        }
+        let kept = Audit { verdict: Verdict::Passed, ..found(0, 0, 0) };
+        assert!(after_a_kill(kept.clone(), &promises(Some(Acknowledged::Memory))).unpromised);
+        assert!(!after_a_kill(kept, &promises(Some(Acknowledged::Disk))).unpromised);
+        let Verdict::Failed(why) = verdict(found(7, 0, 0), Some(Acknowledged::Disk)) else {
+            panic!("it was promised");
+        };
+        assert!(why.ends_with("a write is said to be acknowledged when it is there"), "{why}");
+        // An update that is gone is no other thing than a key that is gone.
+        let updates = Audit { older: 2, ..found(0, 2, 0) };
+        let judged = |promised| after_a_kill(updates.clone(), &promises(Some(promised))).verdict;
+        assert!(matches!(judged(Acknowledged::Memory), Verdict::NotChecked(_)));
+        assert!(matches!(judged(Acknowledged::Disk), Verdict::Failed(why) if why.contains("said")));
+        // What is there has to be right all the same.
+        assert!(verdict(found(7, 1, 0), Some(Acknowledged::Memory)).failed());
+        assert!(verdict(found(7, 0, 1), Some(Acknowledged::Memory)).failed());
+        assert!(verdict(found(0, 0, 0), Some(Acknowledged::Memory)).failed());
+    }
+}

@@ -1,0 +1,266 @@
+//! Measures what this machine can do at best, before the first trial: the floor under every system.
+//! The disk is measured again before each further round.
+//!
+//! Durable appends to the disk that will hold the servers' data, and round trips over loopback to a
+//! server that does nothing, each at the numbers of clients that the study's loads use. The
+//! server is the canary asked for `/health`: it reads a request, answers with an empty body, keeps
+//! nothing. It is one thread; a floor that is no bound for a server on many CPUs.
+//!
+//! A study loses nothing when its floor cannot be measured: it is complained about and left out.
+//!
+//! Not here: the disk itself (`host::disk`), what a floor says of a system
+//! (`bakeoff_report::floor`).
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use bakeoff_core::record::{Floor, FloorAppends, FloorRoundTrips};
+use bakeoff_core::study::{Stop, Study};
+use bakeoff_engine::works::http::{self, Plan, Protocol, Request, TlsOptions, Url};
+use bakeoff_engine::{Connections, Drive, Seconds};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk};
+
+use crate::canary;
+use crate::failure::Failure;
+use crate::messages::Messages;
+use bakeoff_engine::open_files::OTHER_FILES;
+
+/// The most numbers of clients that are measured.
+const POINTS_MAX: usize = 8;
+/// The most clients, however many operations a load may have under way: beyond it nothing changes.
+const CLIENTS_MAX: u32 = 2000;
+const WARM_UP: Duration = Duration::from_millis(100);
+/// How long each number of clients is measured at most, and all of them together.
+const MEASURE: Duration = Duration::from_millis(300);
+const MEASURE_ALL: Duration = Duration::from_secs(2);
+/// After this long what was not measured stays unknown: a floor must not keep a study waiting.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(5);
+const READY_WITHIN: Duration = Duration::from_secs(10);
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// Measures for a study whose servers' data will be below `dir`. `None` when it could not be
+/// measured, which was said.
+pub(crate) fn measure(
+    study: &Study,
+    dir: &Path,
+    threads: u32,
+    open_files: u64,
+    messages: &mut Messages,
+    interrupted: &AtomicBool,
+) -> Result<Option<Floor>, Failure> {
+    let most = u32::try_from(open_files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX);
+    let clients = points(study, most.min(CLIENTS_MAX));
+    let own = dir.join("floor");
+    messages.step("measuring what disk and loopback of this machine can do at best");
+    let measured = floor(study, &own, &clients, threads, interrupted);
+    std::fs::remove_dir_all(&own).ok();
+    match measured {
+        _ if interrupted.load(Ordering::Relaxed) => Err(Failure::Interrupted),
+        Ok(floor) => Ok(Some(floor)),
+        Err(failure) => {
+            messages.complain(&format!("the machine's floor was not measured: {failure}"));
+            Ok(None)
+        }
+    }
+}
+
+/// Measures the disk again between two rounds, at the numbers of clients that were measured before the
+/// first; nothing where it was not measured or could not be.
+pub(crate) fn again(
+    dir: &Path,
+    first: Option<&Floor>,
+    interrupted: &AtomicBool,
+) -> Vec<FloorAppends> {
+    let Some(first) = first.filter(|first| !first.appends.is_empty()) else { return Vec::new() };
+    let clients: Vec<u32> = first.appends.iter().map(|point| point.clients).collect();
+    disk::commits(dir, first.append_bytes, &clients, interrupted).unwrap_or_default()
+}
+
+fn floor(
+    study: &Study,
+    dir: &Path,
+    clients: &[u32],
+    threads: u32,
+    interrupted: &AtomicBool,
+) -> Result<Floor, Failure> {
+    let began = clock::now();
+    std::fs::create_dir_all(dir).map_err(|error| Failure::file("make", dir, &error))?;
+    // Where nothing is started the data is on somebody else's disk.
+    let bytes = append_bytes(study).filter(|_| study.starts_any()).unwrap_or(0);
+    let appends = disk::commits(dir, bytes, clients, interrupted)?;
+    let server = launch(dir)?;
+    let ready = plan(&server)?.ready(true)?;
+    let mut round_trips = Vec::new();
+    let measure = (MEASURE_ALL / clients.len().max(1) as u32).min(MEASURE);
+    for &clients in clients {
+        if began.elapsed() > GIVE_UP_AFTER {
+            break;
+        }
+        round_trips.extend(drive(&ready, &server, clients, threads, measure, interrupted)?);
+    }
+    host::terminate_all(&[server], STOP_GRACE);
+    Ok(Floor { append_bytes: bytes, appends, round_trips })
+}
+
+/// How many operations the loads of a study may have under way: all different numbers, at most
+/// eight spread evenly over them, the least and the most among them.
+fn points(study: &Study, most: u32) -> Vec<u32> {
+    let used = |name: &String| study.workloads.iter().any(|work| work.loads.contains(name));
+    let loads = study.loads.iter().filter(|load| used(&load.name));
+    let mut counts: Vec<u32> = loads
+        .flat_map(|load| {
+            let stages = study.systems.iter().flat_map(|system| load.clients_on(&system.name));
+            stages.map(|clients| clients.saturating_mul(load.in_flight).clamp(1, most.max(1)))
+        })
+        .collect();
+    counts.sort_unstable();
+    counts.dedup();
+    if counts.len() <= POINTS_MAX {
+        return counts;
+    }
+    let last = counts.len() - 1;
+    (0..POINTS_MAX).map(|place| counts[place * last / (POINTS_MAX - 1)]).collect()
+}
+
+/// Key and value of the first workload that writes.
+fn append_bytes(study: &Study) -> Option<u64> {
+    let work = study.workloads.iter().find(|work| work.writes())?;
+    Some(work.keys.size + work.value_size)
+}
+
+/// Starts the server that does nothing, on a port of its own choice: those that a user gave are
+/// for the trials.
+fn launch(dir: &Path) -> Result<Process, Failure> {
+    let port = Allocator::new(None).take()?;
+    let node = dir.join("server");
+    let args = [
+        canary::COMMAND.to_owned(),
+        "--listen".into(),
+        format!("127.0.0.1:{port}"),
+        "--data".into(),
+        node.join("data").display().to_string(),
+        "--sync".into(),
+        "none".into(),
+    ];
+    let spec = NodeSpec {
+        name: "floor".into(),
+        program: std::env::current_exe().unwrap_or_else(|_| "bakeoff".into()),
+        args: args.into_iter().map(Into::into).collect(),
+        dir: node,
+        ports: vec![("client".into(), port)],
+        limits: None,
+        ..NodeSpec::default()
+    };
+    Ok(Host::new(dir)?.launch(spec)?)
+}
+
+/// A plan that asks it, once it listens.
+fn plan(server: &Process) -> Result<Plan, Failure> {
+    let address = format!("127.0.0.1:{}", server.port("client"));
+    let never = AtomicBool::new(false);
+    host::await_ready(std::slice::from_ref(server), READY_WITHIN, &never, || {
+        match std::net::TcpStream::connect(&address) {
+            Ok(_) => Probe::Ready,
+            Err(error) => Probe::NotYet(error.to_string()),
+        }
+    })?;
+    let url = Url::parse(&format!("http://{address}/health"))
+        .map_err(|what| Failure::Machine(format!("the floor's own address: {what}")))?;
+    Ok(Plan {
+        requests: vec![Request::get(url)],
+        protocol: Protocol::One,
+        follow_redirects: false,
+        tls: TlsOptions::default(),
+        capture: 0,
+        pace: None,
+        proxy: None,
+    })
+}
+
+/// One number of clients; `None` when not every request was answered as it ought to be.
+fn drive(
+    ready: &http::Ready,
+    server: &Process,
+    clients: u32,
+    threads: u32,
+    measure: Duration,
+    interrupted: &AtomicBool,
+) -> Result<Option<FloorRoundTrips>, Failure> {
+    let drive = Drive {
+        clients,
+        in_flight: 1,
+        connections: Connections::Kept,
+        arrivals: None,
+        spin: Duration::ZERO,
+        warmup: WARM_UP,
+        stop: Stop::After(measure),
+        timeout: TIMEOUT,
+        seconds: Seconds::Told,
+        threads,
+        seed: 0, // a closed load has no arrivals to draw
+        first_ticket: 0,
+        moments: None,
+    };
+    let cpu_before = server.cpu_used();
+    let measured = ready.drive(&drive, interrupted, &mut |_| {})?.measurement;
+    let cpu = server.cpu_used().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+    let all = measured.verified() + measured.warmup_operations;
+    let (Some(per_second), Some(server_cpu)) = (measured.throughput(), cpu) else {
+        return Ok(None);
+    };
+    if measured.error_count() > 0 || measured.verified() == 0 {
+        return Ok(None);
+    }
+    let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / all as f64;
+    Ok(Some(FloorRoundTrips {
+        clients,
+        per_second,
+        generator_cpu_us: micros(measured.generator_cpu),
+        server_cpu_us: micros(server_cpu),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::systems;
+
+    fn study(loads: &str) -> Study {
+        let text = format!(
+            "title: t\nsystems:\n  a: {{kind: canary}}\nworkloads:\n  \
+             read: {{mix: {{get: 1}}, keys: {{count: 100, size: 50}}, values: {{size: 64}}}}\n  \
+             write: {{mix: {{put: 1}}, keys: {{count: 100, size: 40}}, values: {{size: 100}}}}\n\
+             loads:\n{loads}\ntrials: 1\n"
+        );
+        bakeoff_core::study::parse("t", "t.yaml", &text, &systems::kinds()).unwrap()
+    }
+
+    #[test]
+    fn as_many_numbers_of_clients_are_measured_as_loads_have_and_no_more_than_eight() {
+        let check = |loads: &str, most: u32, expected: &[u32]| {
+            assert_eq!(points(&study(loads), most), expected, "{loads}");
+        };
+        check("  a: {clients: 16, stop: {after: 1s}}", 2000, &[16]);
+        check(
+            "  a: {clients: [1, 10], stop: {after: 1s}}\n  b: {clients: 10, stop: {after: 1s}}",
+            2000,
+            &[1, 10],
+        );
+        check("  a: {clients: [1, 5000], stop: {after: 1s}}", 2000, &[1, 2000]);
+        let many: Vec<String> = (1..=20).map(|count| count.to_string()).collect();
+        check(
+            &format!("  a: {{clients: [{}], stop: {{after: 1s}}}}", many.join(", ")),
+            2000,
+            &[1, 3, 6, 9, 11, 14, 17, 20],
+        );
+    }
+
+    #[test]
+    fn appends_are_as_long_as_what_is_written() {
+        assert_eq!(append_bytes(&study("  a: {clients: 1, stop: {after: 1s}}")), Some(140));
+    }
+}

@@ -1,0 +1,159 @@
+//! Kills all nodes of a cluster in the midst of writes.
+//!
+//! A kill at rest finds servers that had all the time of reading back to write down what they had
+//! acknowledged. So a short load of nothing but writes, which nobody measures, is under way when the
+//! nodes are killed. What was acknowledged by then has to be there afterwards; what was under way has
+//! an unknown outcome.
+//!
+//! Not here: reading back (`audit`), starting again (`cluster`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bakeoff_clock as clock;
+use bakeoff_core::check::KilledUnderLoad;
+use bakeoff_core::study::{KeyOrder, Load, Operation, ReadConsistency, Stop, Workload};
+use bakeoff_core::workload::mix64;
+use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
+use bakeoff_engine::{Connections, Drive, Seconds};
+
+use crate::cluster::Ready;
+use crate::systems::{Access, KvLoad, System};
+
+/// How long clients write before the kill: so long, and up to so much longer, by the trial's seed, so
+/// that no rhythm of a server is always met at the same place.
+const BEFORE: Duration = Duration::from_secs(1);
+const SPREAD_MS: u64 = 1000;
+/// Answers that were sent before the kill arrive within this time.
+const ARRIVING: Duration = Duration::from_millis(100);
+/// The load is stopped long before.
+const LONGEST: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What the writes are.
+pub(crate) struct Writes<'a> {
+    pub(crate) system: &'static dyn System,
+    pub(crate) nodes: &'a [Access],
+    pub(crate) keyed: &'a Arc<Keyed>,
+    pub(crate) workload: &'a Workload,
+    pub(crate) load: &'a Load,
+    pub(crate) clients: u32,
+    pub(crate) threads: u32,
+    pub(crate) seed: u64,
+}
+
+/// The writes of a workload that can be made again: keys that are written once are chosen evenly.
+/// `None` where there are none.
+fn again(workload: &Workload) -> Option<Workload> {
+    let mut writes = workload.clone();
+    writes.mix.retain(|&operation, _| [Operation::Put, Operation::Delete].contains(&operation));
+    if !writes.mix.contains_key(&Operation::Put) {
+        return None;
+    }
+    if writes.keys.order == KeyOrder::Unique {
+        writes.keys.order = KeyOrder::Uniform;
+    }
+    Some(writes)
+}
+
+/// Whether a workload has writes that can go on until the kill.
+pub(crate) fn can_go_on(workload: &Workload) -> bool {
+    again(workload).is_some()
+}
+
+/// Writes for a while and kills all nodes meanwhile; tells what was under way, or why nothing was.
+pub(crate) fn under_load(
+    of: &Writes<'_>,
+    cluster: &Ready,
+    interrupted: &AtomicBool,
+) -> Result<KilledUnderLoad, String> {
+    let Some(workload) = &again(of.workload) else {
+        cluster.kill9();
+        return Err("its workload has no writes that can be made again".to_owned());
+    };
+    let seed = mix64(of.seed ^ 0x6b69_6c6c);
+    let after = BEFORE + Duration::from_millis(seed % SPREAD_MS);
+    let drive = Drive {
+        clients: of.clients,
+        in_flight: of.load.in_flight,
+        connections: Connections::Kept,
+        arrivals: None,
+        spin: Duration::ZERO,
+        warmup: Duration::ZERO,
+        stop: Stop::After(LONGEST),
+        timeout: of.load.timeout.min(TIMEOUT),
+        seconds: Seconds::Told,
+        threads: of.threads.min(of.clients),
+        seed,
+        first_ticket: 0,
+        moments: None,
+    };
+    let reading = Reading {
+        reads: ReadConsistency::Linearizable,
+        may_be_old: false,
+        lists_are_complete: false,
+    };
+    let (enough, began) = (&AtomicBool::new(false), clock::now());
+    let driven = std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            of.system.drive(KvLoad {
+                nodes: of.nodes,
+                keyed: of.keyed,
+                source: &mut |share| {
+                    Source::mix(workload, seed, mix64(seed ^ u64::from(share.index)))
+                },
+                reading,
+                drive: &drive,
+                together: None,
+                interrupted: enough,
+                progress: &mut |_| {},
+            })
+        });
+        let goes_on = || !writing.is_finished() && !interrupted.load(Ordering::Relaxed);
+        while goes_on() && clock::now() - began < after {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        cluster.kill9();
+        let after_ms = (clock::now() - began).as_millis() as u64;
+        let under_way = !writing.is_finished();
+        std::thread::sleep(ARRIVING);
+        enough.store(true, Ordering::Relaxed);
+        (writing.join(), under_way, after_ms)
+    });
+    match driven {
+        (Ok(Ok((measurement, _))), true, after_ms) if measurement.verified() > 0 => {
+            let acknowledged = measurement.verified();
+            Ok(KilledUnderLoad { clients: of.clients, after_ms, acknowledged })
+        }
+        (Ok(Ok(_)), ..) => Err("no write was acknowledged while it was under load".to_owned()),
+        (Ok(Err(error)), ..) => Err(error.to_string()),
+        (Err(_), ..) => Err("the load broke off".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(mix: &str, order: &str) -> Workload {
+        let text = format!(
+            "title: t\nsystems:\n  a: {{kind: canary}}\nworkloads:\n  w: {{mix: {mix}, keys: \
+             {{count: 100, order: {order}}}}}\nloads:\n  l: {{clients: 1, stop: {{after: 1s}}}}\n\
+             trials: 1\n"
+        );
+        let kinds = crate::systems::kinds();
+        bakeoff_core::study::parse("t", "t.yaml", &text, &kinds).unwrap().workloads.remove(0)
+    }
+
+    #[test]
+    fn only_writes_go_on_and_keys_are_written_again() {
+        let writes = again(&workload("{put: 1, get: 9}", "unique")).unwrap();
+        assert_eq!(writes.mix.keys().collect::<Vec<_>>(), [&Operation::Put]);
+        assert_eq!(writes.keys.order, KeyOrder::Uniform);
+        let writes = again(&workload("{put: 3, delete: 1}", "sequential")).unwrap();
+        assert_eq!(writes.keys.order, KeyOrder::Sequential);
+        assert_eq!(again(&workload("{get: 1}", "uniform")), None);
+    }
+}

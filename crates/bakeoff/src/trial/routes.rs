@@ -1,0 +1,80 @@
+//! Which nodes of a cluster a load's clients connect to.
+//!
+//! Not here: how a load is shared between writes and reads (`split`, core's `divide`).
+
+use bakeoff_core::divide;
+use bakeoff_core::staleness::Staleness;
+use bakeoff_core::study::{Load, Workload};
+use bakeoff_engine::tls;
+
+use crate::cluster::Ready;
+use crate::systems::Access;
+
+/// The nodes that clients connect to.
+pub(crate) enum Routes {
+    Same(Vec<Access>),
+    /// Writes and reads have their own.
+    Apart {
+        writes: Vec<Access>,
+        reads: Vec<Access>,
+    },
+}
+
+impl Routes {
+    /// Those of a load; an error tells why there are none.
+    pub(crate) fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, String> {
+        let targets = |writes| cluster.targets(load.targets.of(writes));
+        if load.targets.is_split() && divide::divides(workload) {
+            return Ok(Self::Apart { writes: targets(true)?, reads: targets(false)? });
+        }
+        targets(workload.writes()).map(Self::Same)
+    }
+
+    /// From here on no connection takes up a TLS session that another one had; or only those of
+    /// the load, since who looked whether a node is ready is none of its clients.
+    pub(crate) fn sessions(&mut self, resumed: bool) {
+        let nodes = match self {
+            Self::Same(nodes) => nodes.iter_mut().chain([].iter_mut()),
+            Self::Apart { writes, reads } => writes.iter_mut().chain(reads.iter_mut()),
+        };
+        for tls in nodes.filter_map(|node| node.target.tls.as_mut()) {
+            tls.config = match resumed {
+                true => tls::with_sessions_of_its_own(&tls.config),
+                false => tls::without_resumption(&tls.config),
+            };
+        }
+    }
+
+    /// Those that writes go to.
+    pub(crate) fn to_write_to(&self) -> &[Access] {
+        match self {
+            Self::Same(nodes) => nodes,
+            Self::Apart { writes, .. } => writes,
+        }
+    }
+
+    /// Each once, in the order in which a measurement tells of them.
+    fn all(&self) -> Vec<&Access> {
+        match self {
+            Self::Same(nodes) => nodes.iter().collect(),
+            Self::Apart { writes, reads } => {
+                let is_new = |node: &&Access| writes.iter().all(|one| one.name != node.name);
+                writes.iter().chain(reads.iter().filter(is_new)).collect()
+            }
+        }
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.all().into_iter().map(|node| node.name.clone()).collect()
+    }
+
+    /// Puts names where the engine has addresses.
+    pub(crate) fn name(&self, staleness: &mut [Staleness]) {
+        for of in staleness {
+            let is_it = |node: &&&Access| node.target.address.to_string() == of.node;
+            if let Some(node) = self.all().iter().find(is_it) {
+                of.node.clone_from(&node.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Drives the writes and the reads of a workload at once, each on nodes of its own.
+//!
+//! Two loads of the same keys begin at one moment, each with its own clients and threads, and what
+//! they measured adds up. The ledger is one: a read at a follower is judged by what the leader
+//! acknowledged.
+//!
+//! Not here: how a load is divided (`bakeoff_core::divide`).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+
+use bakeoff_core::divide::Half;
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::ranked::Place;
+use bakeoff_core::schedule;
+use bakeoff_core::workload::mix64;
+use bakeoff_engine::together::Together;
+use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
+use bakeoff_engine::{Drive, EngineError, Live};
+
+use crate::systems::{Access, KvLoad, System};
+
+/// What both halves have in common.
+pub(crate) struct Split<'a> {
+    pub(crate) system: &'static dyn System,
+    pub(crate) keyed: &'a Arc<Keyed>,
+    pub(crate) reading: Reading,
+    /// The stage as a whole: a half has its own clients, threads, arrivals and end.
+    pub(crate) drive: &'a Drive,
+    /// What keys, values and arrivals follow from.
+    pub(crate) seed: u64,
+    pub(crate) interrupted: &'a AtomicBool,
+}
+
+/// Drives both halves; `nodes` are those of each. Returns what was measured and the number of the
+/// first operation not begun: in each half operations are numbered by themselves, so that with keys
+/// in an order each half goes through them in that order.
+pub(crate) fn drive(
+    split: &Split<'_>,
+    halves: &[Half; 2],
+    nodes: [&[Access]; 2],
+    progress: &mut dyn FnMut(&Live),
+) -> Result<(Measurement, u64), EngineError> {
+    let together = &Together::new(2);
+    let (to_progress, lives) = channel();
+    let ended = std::thread::scope(|scope| {
+        let driven: Vec<_> = (0..2)
+            .map(|place| {
+                let to_progress = to_progress.clone();
+                let mut tell = move |live: &Live| {
+                    to_progress.send((place, live.clone())).ok();
+                };
+                let half = &halves[place];
+                scope.spawn(move || {
+                    let driven = drive_half(split, half, nodes[place], together, &mut tell);
+                    if driven.is_err() {
+                        together.fail();
+                    }
+                    driven
+                })
+            })
+            .collect();
+        drop(to_progress);
+        tell_both(&lives, halves, progress);
+        driven
+            .into_iter()
+            .map(|half| match half.join() {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect::<Vec<_>>()
+    });
+    let mut whole: Option<(Measurement, u64)> = None;
+    // Where one could not begin, the other was only told not to.
+    let (failed, mut fine): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_err);
+    let not_told = |error: &EngineError| !matches!(error, EngineError::Interrupted);
+    let mut errors: Vec<EngineError> = failed.into_iter().filter_map(Result::err).collect();
+    errors.sort_by_key(|error| !not_told(error));
+    if let Some(error) = errors.into_iter().next() {
+        return Err(error);
+    }
+    for (measurement, next) in fine.drain(..).flatten() {
+        whole = Some(match whole {
+            None => (measurement, next),
+            Some((mut whole, before)) => {
+                whole.add_beside(&measurement);
+                (whole, before.max(next))
+            }
+        });
+    }
+    whole.ok_or(EngineError::Interrupted)
+}
+
+fn drive_half(
+    split: &Split<'_>,
+    half: &Half,
+    nodes: &[Access],
+    together: &Together,
+    progress: &mut dyn FnMut(&Live),
+) -> Result<(Measurement, u64), EngineError> {
+    let first_ticket = split.drive.first_ticket;
+    // The halves draw keys and arrivals independently of each other.
+    let side = if half.workload.writes() { 1 } else { 2 };
+    let drawn = mix64(split.seed ^ mix64(first_ticket) ^ mix64(side));
+    let drive = Drive {
+        clients: half.stage.clients,
+        arrivals: schedule::paced(half.arrivals),
+        stop: half.stage.stop,
+        threads: half.threads,
+        seed: drawn,
+        ..split.drive.clone()
+    };
+    let (mut measurement, next) = split.system.drive(KvLoad {
+        nodes,
+        keyed: split.keyed,
+        source: &mut |share| {
+            Source::mix(&half.workload, split.seed, mix64(drawn ^ u64::from(share.index) << 32))
+        },
+        reading: split.reading,
+        drive: &drive,
+        together: Some(together),
+        interrupted: split.interrupted,
+        progress,
+    })?;
+    if let [only] = nodes {
+        measurement.tell_of_only_node(&only.target.address.to_string());
+    }
+    Ok((measurement, next))
+}
+
+/// The slower of two slowest responses: one of a failure is only known to be no quicker.
+fn slower(one: Place, other: Place) -> Place {
+    let (quicker, slower) = if one.least() < other.least() { (one, other) } else { (other, one) };
+    match (quicker, slower) {
+        (Place::AtLeast(_), Place::At(least)) => Place::AtLeast(least),
+        _ => slower,
+    }
+}
+
+/// Tells of each second once both halves have told of it. Percentiles of two distributions have no
+/// sum: none is told but the slowest response.
+fn tell_both(lives: &Receiver<(usize, Live)>, halves: &[Half; 2], progress: &mut dyn FnMut(&Live)) {
+    let mut waiting: [Vec<Live>; 2] = [Vec::new(), Vec::new()];
+    for (place, live) in lives {
+        let other = &mut waiting[1 - place];
+        let Some(same) = other.iter().position(|one| one.second == live.second) else {
+            waiting[place].push(live);
+            continue;
+        };
+        let before = other.swap_remove(same);
+        let [ours, theirs] = [place, 1 - place].map(|place| f64::from(halves[place].threads));
+        progress(&Live {
+            second: live.second,
+            verified: live.verified + before.verified,
+            errors: live.errors + before.errors,
+            p50: Place::Nothing,
+            p99: Place::Nothing,
+            max: slower(live.max, before.max),
+            // Each told which share of its own threads' CPUs the whole process used.
+            busy: (live.busy * ours + before.busy * theirs) / 2.0 / (ours + theirs),
+        });
+    }
+}
