@@ -183,6 +183,9 @@ pub struct SystemRecord {
     /// How what it is made of speaks to each other, where it says so: `mTLS, TLS 1.3`, `plain HTTP`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<String>,
+    /// Whether that is encrypted; records before it was kept say so in [`Self::between`] alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_between: Option<Encryption>,
     /// Nodes.
     pub nodes: u32,
     /// What it promises.
@@ -419,7 +422,26 @@ pub struct RunEnd {
     pub complete: bool,
 }
 
+/// Whether bytes on their way are encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encryption {
+    /// They are not.
+    Plain,
+    /// They are, by TLS.
+    Tls,
+}
+
 impl SystemRecord {
+    /// Returns whether what it is made of encrypts what it says to each other; `None` where nobody says.
+    pub fn encryption_between(&self) -> Option<Encryption> {
+        let of_words = |words: &String| match words.contains("TLS") {
+            true => Encryption::Tls,
+            false => Encryption::Plain,
+        };
+        self.encryption_between.or_else(|| self.between.as_ref().map(of_words))
+    }
+
     /// Returns where an acknowledged write is; `None` for a system that somebody else configured.
     pub fn acknowledged_in(&self) -> Option<Acknowledged> {
         self.promises.acknowledged_in.filter(|_| !self.already_running)

@@ -45,7 +45,8 @@ pub fn markdown(report: &Report) -> String {
                 paragraph(&list(unjudged));
             }
         }
-        let audits = words::audits(comparison).into_iter().map(|line| format!("audit: {line}"));
+        let audits = words::audits(comparison).into_iter();
+        let audits = audits.map(|line| format!("audit: {}", line.text));
         let errors = words::errors(comparison).into_iter().map(|line| format!("error: {line}"));
         let said = said::lines(comparison).into_iter().map(|line| format!("server said: {line}"));
         let notes: Vec<String> = floor::lines(comparison)

@@ -86,7 +86,7 @@ pub const DEMANDS: [Demand; 12] = [
         by: "Tene, How NOT to Measure Latency (2013)",
         asks: "no coordinated omission: count from the moment a request was due, and leave none out",
         does: "open loads: response time from due to done; what waited, failed or was never sent ranks last",
-        shown_by: "`schedule`, `timers`; `tests/precision.rs` stops a server for a second",
+        shown_by: "`schedule`, `timers`; `tests/commands/precision.rs` stops a server for a second",
         lacks: "closed loads show a stall to as many operations as there are clients",
     },
     Demand {

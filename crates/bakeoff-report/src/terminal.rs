@@ -76,8 +76,7 @@ pub fn terminal(report: &Report, style: &Style) -> String {
             page.item(Some(RED), "", &line);
         }
         for line in words::audits(comparison) {
-            let colour = line.contains("FAILED").then_some(RED);
-            page.item(colour, "audit: ", &line);
+            page.item(line.failed.then_some(RED), "audit: ", &line.text);
         }
         for line in words::unchecked(comparison) {
             page.item(None, "", &line);

@@ -449,6 +449,8 @@ struct Held {
     /// Clients that wrote while the nodes were killed, and writes acknowledged by then; `None` where
     /// they were killed at rest, in any of the trials, or not at all.
     under_load: Option<[(u64, u64); 2]>,
+    /// Why they were killed at rest in any of the trials, where they were to be killed under load.
+    at_rest: Option<String>,
     /// Whether nobody promised it.
     unpromised: bool,
     trials: usize,
@@ -479,6 +481,7 @@ impl Held {
                     told(|audit| audit.under_load.map_or(0, |killed| killed.acknowledged)),
                 ]
             }),
+            at_rest: passed.iter().find_map(|audit| audit.at_rest_because.clone()),
             unpromised: passed.iter().any(|audit| audit.unpromised),
             trials: passed.len(),
         }
@@ -492,7 +495,11 @@ impl Held {
         };
         let (read, all, trials) =
             (range(self.read), range(self.acknowledged), trials_text(self.trials));
-        let sample = if self.read < self.acknowledged { "a sample of " } else { "" };
+        let keys = match (self.read == self.acknowledged, self.read.0 == self.read.1) {
+            (true, false) => format!("all of {all}"),
+            (true, true) => format!("{read} of {all}"),
+            (false, _) => format!("a sample of {read} of {all}"),
+        };
         let each = if self.trials > 1 { "in each of " } else { "" };
         let claimed = self
             .claimed
@@ -507,11 +514,15 @@ impl Held {
                 range(acknowledged),
             )
         });
+        let at_rest = self.at_rest.as_ref().map_or_else(String::new, |why| {
+            let some = if self.trials > 1 { " in some" } else { "" };
+            format!(", killed at rest{some}: {why}")
+        });
         let unpromised = if self.unpromised { "; passed, though nothing promises it" } else { "" };
         match self.of {
             Audited::Writes => format!(
-                "{sample}{read} of {all} acknowledged keys read back {when} \
-                 ({each}{trials}){killed}{claimed}{unpromised}"
+                "{keys} acknowledged keys read back {when} \
+                 ({each}{trials}){killed}{at_rest}{claimed}{unpromised}"
             ),
             Audited::Passages => format!(
                 "nothing passed unchecked {when}: {read} requests passed, {all} were granted ({trials})"
@@ -520,8 +531,15 @@ impl Held {
     }
 }
 
-/// What auditing found, for each system and moment.
-pub(super) fn audits(of: &Comparison) -> Vec<String> {
+/// What an audit found, in words.
+pub(super) struct AuditLine {
+    pub(super) text: String,
+    /// Whether an audit failed.
+    pub(super) failed: bool,
+}
+
+/// Tells what auditing found, for each system and moment.
+pub(super) fn audits(of: &Comparison) -> Vec<AuditLine> {
     let mut lines = Vec::new();
     for contender in &of.contenders {
         let name = &contender.system;
@@ -552,20 +570,22 @@ pub(super) fn audits(of: &Comparison) -> Vec<String> {
             }
             for (number, audit) in audits() {
                 if let Verdict::Failed(why) = &audit.verdict {
-                    failed.push(format!("{name}: FAILED {when} (trial {number:02}): {why}"));
+                    let text = format!("{name}: FAILED {when} (trial {number:02}): {why}");
+                    failed.push(AuditLine { text, failed: true });
                 }
             }
         }
+        let line = |text| AuditLine { text, failed: false };
         lines.extend(
             held.into_iter()
-                .map(|(held, moments)| format!("{name}: {}", held.words(&and(&moments)))),
+                .map(|(held, moments)| line(format!("{name}: {}", held.words(&and(&moments))))),
         );
         lines.extend(failed);
         let missing = |trial: &&TrialFigures| trial.audits.is_empty() && !trial.figures.is_empty();
         let without = contender.trials.iter().filter(missing).count();
         if without > 0 && of.writes() {
             let of = trials_text(without);
-            lines.push(format!("{name}: not checked: no audit took place in {of}"));
+            lines.push(line(format!("{name}: not checked: no audit took place in {of}")));
         }
     }
     lines

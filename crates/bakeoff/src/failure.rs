@@ -62,13 +62,34 @@ impl Failure {
         Self::Machine(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
     }
 
+    /// Tells whether it is the user's wish to end, wherever that was met.
+    pub(crate) fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            Self::Install(InstallError::Interrupted)
+                | Self::Host(HostError::Interrupted { .. })
+                | Self::Interrupted
+        )
+    }
+
+    /// Returns what went wrong in one line, as a record keeps it: without `error: ` and without hints.
+    pub(crate) fn headline(&self) -> String {
+        let what = match self {
+            Self::Study(mistakes) => mistakes.to_string(),
+            Self::Input(what, _) | Self::Unreachable(what) | Self::Machine(what) => what.clone(),
+            Self::Install(error) => error.to_string(),
+            Self::Host(error) => error.to_string(),
+            Self::Interrupted => "interrupted".to_owned(),
+        };
+        what.lines().next().unwrap_or_default().to_owned()
+    }
+
     /// The exit code that tells this failure from others.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            interruption if interruption.is_interruption() => 130,
+            Self::Interrupted => 130,
             Self::Study(_) | Self::Input(..) => 2,
-            Self::Install(InstallError::Interrupted)
-            | Self::Host(HostError::Interrupted { .. })
-            | Self::Interrupted => 130,
             Self::Install(_) => 3,
             Self::Host(_) | Self::Unreachable(_) => 4,
             Self::Machine(_) => 5,

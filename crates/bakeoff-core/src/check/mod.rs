@@ -202,6 +202,9 @@ pub struct Audit {
     /// In the midst of what the nodes were killed before, if they were killed under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_load: Option<KilledUnderLoad>,
+    /// Why the nodes were killed at rest, where they were to be killed under load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_rest_because: Option<String>,
     /// Whether what was found is promised by nobody: a system that acknowledges once a write is in
     /// memory may lose it in a kill.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -226,6 +229,7 @@ impl Audit {
             unreadable: 0,
             claimed: None,
             under_load: None,
+            at_rest_because: None,
             unpromised: false,
             examples: Vec::new(),
             verdict,

@@ -3,6 +3,7 @@
 //! Not here: what the rows of a sheet weigh together (`fairness`).
 
 use bakeoff_core::measurement::Handshakes;
+use bakeoff_core::record::Encryption;
 use bakeoff_core::stats::and;
 use bakeoff_core::units::share_text;
 
@@ -57,22 +58,21 @@ pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
         }
     });
     // What says nothing of it is not known to differ in it.
-    let known: Vec<(&str, bool)> = sides
-        .iter()
-        .filter_map(|side| Some((side.name, side.is.between.as_ref()?.contains("TLS"))))
-        .collect();
-    if alike(known.iter().map(|(_, tls)| tls)) {
+    let known: Vec<(&str, Encryption)> =
+        sides.iter().filter_map(|side| Some((side.name, side.is.encryption_between()?))).collect();
+    if alike(known.iter().map(|(_, encryption)| encryption)) {
         return Some((row, None));
     }
     row.weight = Weight::Decides;
-    let names = |of: bool| {
-        and(&known.iter().filter(|(_, tls)| *tls == of).map(|(name, _)| *name).collect::<Vec<_>>())
+    let names = |of: Encryption| {
+        let those = known.iter().filter(|(_, encryption)| *encryption == of);
+        and(&those.map(|(name, _)| *name).collect::<Vec<_>>())
     };
     let finding = format!(
         "not all contenders encrypt what their parts say to each other: those of {} speak TLS, those \
          of {} do not",
-        names(true),
-        names(false)
+        names(Encryption::Tls),
+        names(Encryption::Plain)
     );
     Some((row, Some(finding)))
 }

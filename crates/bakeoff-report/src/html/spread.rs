@@ -87,7 +87,7 @@ fn one(report: &Report, of: &Comparison) -> String {
         .chain(words::published(report, of))
         .chain(words::seconds(of))
         .chain(words::latencies(of))
-        .chain(words::audits(of).into_iter().map(|line| format!("audit: {line}")))
+        .chain(words::audits(of).into_iter().map(|line| format!("audit: {}", line.text)))
         .chain(words::unchecked(of))
         .collect();
     all.push_str(&list("notes", &notes));

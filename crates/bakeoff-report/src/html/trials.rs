@@ -25,7 +25,7 @@ pub(super) fn section(report: &Report) -> String {
         .comparisons
         .iter()
         .flat_map(|of| {
-            words::audits(of).into_iter().map(move |line| format!("{}: {line}", place(of)))
+            words::audits(of).into_iter().map(move |line| format!("{}: {}", place(of), line.text))
         })
         .collect();
     if !lines.is_empty() {

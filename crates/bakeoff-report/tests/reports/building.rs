@@ -155,6 +155,7 @@ fn described(name: &str) -> SystemRecord {
         already_running: false,
         tls_version: None,
         between: None,
+        encryption_between: None,
         nodes: 3,
         promises: Promises {
             replication: "to a majority of 3 nodes".to_owned(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bakeoff_core::record::{PartRecord, Promises, SystemRecord};
+use bakeoff_core::record::{Encryption, PartRecord, Promises, SystemRecord};
 use bakeoff_core::study::{self, Stands, Study};
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::{self as install, Cache, Installed, VersionRequest};
@@ -12,7 +12,7 @@ use crate::cluster;
 use crate::cluster::topology::{self, Ingredient, Member, compose};
 use crate::failure::Failure;
 use crate::messages::Messages;
-use crate::systems::{self, System, WHOLE, talk};
+use crate::systems::{self, System, WHOLE, exchange};
 
 /// A system of the study with all that is needed to run it.
 pub(crate) struct Contender<'a> {
@@ -58,7 +58,7 @@ fn contender<'a>(
     let members = compose(&ingredients, run_dir, 0, &mut Allocator::new(None))?;
     let mut record = SystemRecord::default();
     let mut parts = Vec::new();
-    let mut between: Vec<&str> = Vec::new();
+    let mut between: Vec<(&str, Encryption)> = Vec::new();
     for member in members {
         let role = member.of.role;
         between.extend(member.description.between.filter(|said| !between.contains(said)));
@@ -69,7 +69,10 @@ fn contender<'a>(
         }
     }
     record.parts = parts;
-    record.between = (!between.is_empty()).then(|| between.join("; "));
+    let words: Vec<&str> = between.iter().map(|(words, _)| *words).collect();
+    record.between = (!words.is_empty()).then(|| words.join("; "));
+    // What is plain anywhere is not encrypted.
+    record.encryption_between = between.iter().map(|(_, encryption)| *encryption).min();
     let found = with_version(asked, record.version.clone());
     Ok(Contender { asked, found, system, ingredients, record })
 }
@@ -89,7 +92,7 @@ fn running<'a>(
     let version = cluster.view.version.clone();
     let record = SystemRecord {
         already_running: true,
-        tls_version: talk::greet(cluster.first()).ok().flatten(),
+        tls_version: exchange::greet(cluster.first()).ok().flatten(),
         source: Some(endpoints),
         // Somebody else configured it.
         promises: Promises { acknowledged_in: None, ..system.promises(asked) },

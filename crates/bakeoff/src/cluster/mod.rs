@@ -22,8 +22,8 @@ use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process,
 
 use self::topology::Member;
 use crate::failure::Failure;
-use crate::systems::talk;
-use crate::systems::{Access, Memory, System, Told, Unready, View};
+use crate::systems::exchange;
+use crate::systems::{Access, ClusterStatus, ConfigSnapshot, Memory, NotReady, System};
 
 /// How long a cluster may take that first reads back what it had written before it was killed.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
@@ -62,7 +62,7 @@ pub(crate) struct Ready {
     system: &'static dyn System,
     processes: Vec<Process>,
     pub(crate) nodes: Vec<Access>,
-    pub(crate) view: View,
+    pub(crate) view: ClusterStatus,
     /// From launch to leader, its parts included.
     pub(crate) after: Duration,
 }
@@ -180,11 +180,11 @@ fn resolve(
 }
 
 /// Asks the system, once its nodes are known to speak TLS as they are spoken to.
-fn look(system: &dyn System, nodes: &[Access]) -> Result<View, Unready> {
+fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
     for node in nodes.iter().filter(|node| node.target.tls.is_some()) {
-        talk::greet(node)?;
+        exchange::greet(node)?;
     }
-    system.look(nodes)
+    system.probe(nodes)
 }
 
 /// What is wrong with where a command listens, if it listens and none of that is its own ports.
@@ -222,14 +222,14 @@ impl Launched {
         let Self { name, within, system, processes, nodes } = self;
         let is_process = system.kind().is_process;
         let began = clock::now();
-        let mut view = View::default();
+        let mut view = ClusterStatus::default();
         let mut seen = String::new();
-        let looked = host::await_ready(&processes, within, stop, || match look(system, &nodes) {
+        let looked = host::await_ready(&processes, within, stop, || match probe(system, &nodes) {
             Ok(now) => {
                 view = now;
                 Probe::Ready
             }
-            Err(Unready::NotYet(now)) => {
+            Err(NotReady::NotYet(now)) => {
                 seen.clone_from(&now);
                 let late = is_process && began.elapsed() > ELSEWHERE;
                 match late.then(|| elsewhere(&processes)).flatten() {
@@ -237,7 +237,7 @@ impl Launched {
                     None => Probe::NotYet(now),
                 }
             }
-            Err(Unready::Never { seen, hint }) => Probe::Never { seen, hint },
+            Err(NotReady::Never { seen, hint }) => Probe::Never { seen, hint },
         });
         match looked {
             Ok(after) => {
@@ -297,8 +297,8 @@ impl Ready {
         let fresh = self.system.kind().reads.contains(&ReadConsistency::Linearizable);
         let mut live = self.live_nodes();
         let Some(known) = self.leader().filter(|_| !fresh) else { return live };
-        let leader = match self.system.look(&live) {
-            Ok(View { leader: Some(leader), .. }) => live[leader].name.clone(),
+        let leader = match self.system.probe(&live) {
+            Ok(ClusterStatus { leader: Some(leader), .. }) => live[leader].name.clone(),
             _ => known,
         };
         live.retain(|node| node.name == leader);
@@ -338,12 +338,13 @@ impl Ready {
 
     /// What its nodes, and those of its parts, have been told by other servers; `None` where nobody is
     /// told anything.
-    pub(crate) fn told(&self) -> Option<Result<Told, String>> {
+    pub(crate) fn config_snapshot(&self) -> Option<Result<ConfigSnapshot, String>> {
         let of = |member: &'_ Ready| -> Vec<_> {
-            member.nodes.iter().filter_map(|node| member.system.told(node)).collect()
+            member.nodes.iter().filter_map(|node| member.system.config_snapshot(node)).collect()
         };
-        let each: Vec<Result<Told, String>> = self.members().flat_map(of).collect();
-        let all = |each: Vec<_>| -> Result<Vec<Told>, String> { each.into_iter().collect() };
+        let each: Vec<Result<ConfigSnapshot, String>> = self.members().flat_map(of).collect();
+        let all =
+            |each: Vec<_>| -> Result<Vec<ConfigSnapshot>, String> { each.into_iter().collect() };
         (!each.is_empty()).then(|| all(each).map(|each| each.into_iter().flatten().collect()))
     }
 

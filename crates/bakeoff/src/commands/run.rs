@@ -27,7 +27,7 @@ use crate::messages::{self, Messages};
 use crate::progress::Progress;
 use crate::systems;
 use crate::trial::baseline;
-use crate::trial::{self, Stand};
+use crate::trial::{self, TrialContext};
 
 /// Runs a study, or goes on with a run, and prints what came of it.
 pub(crate) fn run(
@@ -210,7 +210,7 @@ impl Session<'_> {
         // Servers start in folders of their own, where a relative path would mean something else.
         let run_dir = std::path::absolute(&folder.path)
             .map_err(|error| Failure::file("use", &folder.path, &error))?;
-        let mut stand = Stand {
+        let mut context = TrialContext {
             study: self.study,
             threads: self.threads,
             run_dir: &run_dir,
@@ -235,13 +235,13 @@ impl Session<'_> {
                 true => baseline::again(&run_dir, self.floor, self.interrupted),
                 false => Vec::new(),
             };
-            let record = trial::run(&mut stand, contender, trial, messages);
+            let record = trial::run(&mut context, contender, trial, messages);
             let record = TrialRecord { floor_appends, ..record };
             progress.ended(&record, began.elapsed());
             messages.trial_ended(&record, progress.left(&trials[place + 1..]));
             folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing
         }
-        stand.end();
+        context.end();
         let complete = !interrupted();
         folder.push(&Line::End(RunEnd { ended: bakeoff_clock::wall::utc_now(), complete }))?;
         Ok(complete)

@@ -49,7 +49,7 @@ pub(crate) fn run(
         .tempdir()
         .map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
     match serve(&study, dir.path(), args, messages, interrupted) {
-        Err(failure) if failure.exit_code() != 130 => {
+        Err(failure) if !failure.is_interruption() => {
             // Its message names logs.
             let _ = dir.keep();
             Err(failure)

@@ -11,7 +11,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::http1::{Connection, Limits, Response};
 use serde_json::Value;
 
-use super::talk::{Listener, PATIENCE, talk};
+use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{Access, http_status_text};
 
 /// How a system maps operations onto requests and responses onto answers.
@@ -276,8 +276,8 @@ fn say(
         answered: bool,
         on: &'a mut dyn FnMut(&Response<'_>),
     }
-    impl Listener for Asking<'_> {
-        fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+    impl Receiver for Asking<'_> {
+        fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
             let Self { connection, answered, on } = self;
             connection.receive(input, out, &mut |response| {
                 *answered = true;
@@ -294,5 +294,5 @@ fn say(
     let mut out = Vec::new();
     let mut connection = Connection::new(Limits::default());
     connection.send_raw(is_head, request, &mut out).map_err(|busy| busy.to_string())?;
-    talk(node, patience, out, &mut Asking { connection, answered: false, on })
+    exchange(node, patience, out, &mut Asking { connection, answered: false, on })
 }

@@ -17,6 +17,7 @@ mod documented;
 pub(crate) mod dynamodb_emulator;
 pub(crate) mod envoy;
 pub(crate) mod etcd;
+pub(crate) mod exchange;
 pub(crate) mod gcs_emulator;
 pub(crate) mod haproxy;
 pub(crate) mod http;
@@ -31,7 +32,6 @@ pub(crate) mod postgresql;
 pub(crate) mod process;
 #[cfg(test)]
 mod table;
-pub(crate) mod talk;
 pub(crate) mod tarantool;
 #[cfg(test)]
 mod testing;
@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::Audit;
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
+use bakeoff_core::record::{Acknowledged, Encryption, Freshness, Promises, Setting};
 use bakeoff_core::schedule::Share;
 use bakeoff_core::study::{self, Kind, Operation, OptionForm, ReadConsistency, Workload};
 use bakeoff_core::units::{self, ByteCount};
@@ -153,7 +153,7 @@ pub(crate) trait System: fmt::Debug + Sync {
     /// Looks whether the cluster has a leader that can serve; an error tells what was seen instead,
     /// and whether waiting may help. Asked again and again until it can, so what opens a system (to
     /// initialise it, to unseal it) is done here too.
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready>;
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady>;
 
     /// How long its nodes may take to be ready, once they are started: to elect a leader, mostly.
     fn ready_within(&self) -> Duration {
@@ -207,7 +207,7 @@ pub(crate) trait System: fmt::Debug + Sync {
 
     /// What a node has been told by another server since it runs, and is in force; `None` where nobody
     /// tells it anything. It has to be the same after a load as before.
-    fn told(&self, node: &Access) -> Option<Result<Told, String>> {
+    fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, String>> {
         let _ = node;
         None
     }
@@ -350,9 +350,9 @@ pub(crate) struct Description {
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     /// What it knows from the start, such as the passwords that its nodes are given.
     pub(crate) memory: Memory,
-    /// How this member and those beside it speak to each other: `plain HTTP`, `mTLS, TLS 1.3`.
-    /// What has `TLS` in it counts as encrypted, all else as not. Any member of a system may say it.
-    pub(crate) between: Option<&'static str>,
+    /// How this member and those beside it speak to each other, in words (`plain HTTP`), and whether that
+    /// is encrypted. Any member of a system may say it.
+    pub(crate) between: Option<(&'static str, Encryption)>,
 }
 
 impl Description {
@@ -425,11 +425,11 @@ pub(crate) struct Access {
 
 /// What a server has been told by another one since it runs, each thing under a name that can stand in
 /// a sentence.
-pub(crate) type Told = BTreeMap<String, serde_json::Value>;
+pub(crate) type ConfigSnapshot = BTreeMap<String, serde_json::Value>;
 
 /// What was seen of a cluster that can serve.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct View {
+pub(crate) struct ClusterStatus {
     /// Which of the nodes leads; `None` for a system without a leader.
     pub(crate) leader: Option<usize>,
     /// The version that the leader reports.
@@ -438,7 +438,7 @@ pub(crate) struct View {
 
 /// Why a cluster cannot serve: what was seen of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unready {
+pub(crate) enum NotReady {
     /// It may before long.
     NotYet(String),
     /// Waiting does not help: what was seen, and what to try.
@@ -450,13 +450,13 @@ pub(crate) enum Unready {
     },
 }
 
-impl From<String> for Unready {
+impl From<String> for NotReady {
     fn from(seen: String) -> Self {
         Self::NotYet(seen)
     }
 }
 
-impl From<&str> for Unready {
+impl From<&str> for NotReady {
     fn from(seen: &str) -> Self {
         Self::NotYet(seen.to_owned())
     }

@@ -9,13 +9,13 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// This thread, kept apart until it is dropped.
-pub(crate) struct Apart {
+pub(crate) struct Affinity {
     before: CpuSet,
     cpus: Vec<u32>,
     shared: bool,
 }
 
-impl Apart {
+impl Affinity {
     /// Keeps this thread, and those that it will start, to CPUs that none of the nodes is pinned to;
     /// where there are none, to those that the fewest are pinned to. Nodes that are pinned to none may
     /// run on any. `None` where no node is pinned; an error says why it cannot be, ready to stand in
@@ -45,9 +45,9 @@ impl Apart {
         cpus.iter().for_each(|&cpu| rest.set(cpu as usize));
         sched_setaffinity(None, &rest)
             .map_err(|error| format!("this thread cannot be pinned: {error}"))?;
-        let apart = Self { before, cpus, shared: fewest > 0 };
+        let affinity = Self { before, cpus, shared: fewest > 0 };
         match sched_getaffinity(None) {
-            Ok(now) if now == rest => Ok(apart),
+            Ok(now) if now == rest => Ok(affinity),
             _ => Err("this thread was pinned, and runs elsewhere all the same".to_owned()),
         }
     }
@@ -63,7 +63,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for Affinity {
     fn drop(&mut self) {
         // Where it was before it may be again.
         sched_setaffinity(None, &self.before).ok();
@@ -86,11 +86,11 @@ mod tests {
             return; // one CPU leaves none
         };
         let taken: &[u32] = &[*first];
-        let apart = Apart::from([taken, taken].into_iter()).unwrap();
-        let apart = apart.unwrap_or_else(|why| panic!("{why}"));
-        assert_eq!(apart.cpus(), rest);
+        let affinity = Affinity::from([taken, taken].into_iter()).unwrap();
+        let affinity = affinity.unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!(affinity.cpus(), rest);
         assert_eq!(std::thread::spawn(own).join().unwrap(), rest);
-        drop(apart);
+        drop(affinity);
         assert_eq!(own(), all);
     }
 
@@ -100,15 +100,16 @@ mod tests {
         let [first, .., last] = all[..] else { return };
         let gates: Vec<u32> = all.iter().copied().filter(|&cpu| cpu != last).collect();
         let nodes = [&all[..], &gates, &[first], &[]];
-        let apart = Apart::from(nodes.into_iter()).unwrap().unwrap_or_else(|why| panic!("{why}"));
-        assert!(apart.is_shared() && apart.cpus() == [last]);
+        let affinity =
+            Affinity::from(nodes.into_iter()).unwrap().unwrap_or_else(|why| panic!("{why}"));
+        assert!(affinity.is_shared() && affinity.cpus() == [last]);
     }
 
     #[test]
     fn it_is_not_kept_apart_where_nothing_is_pinned_or_all_cpus_are_alike() {
         let all = own();
-        assert!(Apart::from([&[][..], &[]].into_iter()).is_none());
-        let why = Apart::from([&all[..], &all].into_iter()).unwrap().err().unwrap();
+        assert!(Affinity::from([&[][..], &[]].into_iter()).is_none());
+        let why = Affinity::from([&all[..], &all].into_iter()).unwrap().err().unwrap();
         assert!(why.contains("none is left"), "{why}");
         assert_eq!(own(), all);
     }

@@ -58,11 +58,6 @@ fn again(workload: &Workload) -> Option<Workload> {
     Some(writes)
 }
 
-/// Whether a workload has writes that can go on until the kill.
-pub(crate) fn can_go_on(workload: &Workload) -> bool {
-    again(workload).is_some()
-}
-
 /// Writes for a while and kills all nodes meanwhile; tells what was under way, or why nothing was.
 pub(crate) fn under_load(
     of: &Writes<'_>,

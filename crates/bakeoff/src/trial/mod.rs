@@ -33,7 +33,7 @@ use bakeoff_host::observe::{Sampler, Watched};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{LimitsApplied, Process, logs, machine, usage};
 
-use self::affinity::Apart;
+use self::affinity::Affinity;
 use self::routes::Routes;
 use self::split::Split;
 use crate::cluster::contenders::Contender;
@@ -41,7 +41,7 @@ use crate::cluster::topology::compose;
 use crate::cluster::{self, Ready};
 use crate::failure::Failure;
 use crate::messages::Messages;
-use crate::systems::{KvLoad, Told};
+use crate::systems::{ConfigSnapshot, KvLoad};
 
 const FILL_CLIENTS_MAX: u32 = 64;
 const FILL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ const DUE_MIN: f64 = 10.0;
 const LOAD: &str = "load";
 
 /// What stays the same from trial to trial.
-pub(crate) struct Stand<'a> {
+pub(crate) struct TrialContext<'a> {
     pub(crate) study: &'a Study,
     pub(crate) threads: u32,
     pub(crate) run_dir: &'a Path,
@@ -63,7 +63,7 @@ pub(crate) struct Stand<'a> {
     pub(crate) kept: BTreeMap<String, Ready>,
 }
 
-impl Stand<'_> {
+impl TrialContext<'_> {
     /// Where the cluster that a trial works with has its data and its logs: in a folder of the
     /// trial, or in one of its system where clusters are kept.
     fn home(&self, trial: &Trial, own: &Path) -> PathBuf {
@@ -100,7 +100,7 @@ fn throw_data_away(home: &Path) {
 
 /// Runs one trial. What went wrong is in its record: a failed trial does not end the run.
 pub(crate) fn run(
-    stand: &mut Stand<'_>,
+    context: &mut TrialContext<'_>,
     contender: &Contender<'_>,
     trial: &Trial,
     messages: &mut Messages,
@@ -126,14 +126,14 @@ pub(crate) fn run(
     let mut marks = logs::Marks::default();
     let name =
         format!("{:02}-{}-{}-{}", trial.number + 1, trial.system, trial.workload, trial.load);
-    let own = stand.run_dir.join("trials").join(name);
+    let own = context.run_dir.join("trials").join(name);
     // What is there is of the same trial, broken off before the run was resumed.
     std::fs::remove_dir_all(&own).ok();
-    let home = stand.home(trial, &own);
+    let home = context.home(trial, &own);
     let (began, wall) = (clock::now(), wall::seconds());
-    let mut sampler = Sampler::start(stand.run_dir, stand.study.sample_every, began);
-    let ended = Attempt {
-        stand,
+    let mut sampler = Sampler::start(context.run_dir, context.study.sample_every, began);
+    let ended = TrialRunner {
+        context,
         contender,
         trial,
         home: &home,
@@ -146,7 +146,7 @@ pub(crate) fn run(
     .run();
     let observed = sampler.stop();
     let (lasted, wall) = (began.elapsed(), wall::seconds() - wall);
-    let windows = windows(stand.study, &record);
+    let windows = windows(context.study, &record);
     let mut check = |name, verdict| record.checks.push(Check { name, verdict });
     if let Some(load) = observed.phases.iter().find(|phase| phase.name == LOAD) {
         record.usage = usage::of(&observed, &windows, (load.from, load.to));
@@ -155,11 +155,11 @@ pub(crate) fn run(
         let asked = contender.asked;
         check(
             CheckName::Neighbours,
-            neighbours::check(stand.study, stand.shared_machine, asked, &observed, &windows),
+            neighbours::check(context.study, context.shared_machine, asked, &observed, &windows),
         );
     }
     if !record.stages.is_empty() {
-        let load = by_name(&stand.study.loads, &trial.load, |load| &load.name);
+        let load = by_name(&context.study.loads, &trial.load, |load| &load.name);
         let checks = check::measured(load, &record, Some(&observed));
         record.checks.extend(checks);
     }
@@ -176,13 +176,12 @@ pub(crate) fn run(
     match ended {
         Ok(()) => {}
         Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,
-        Err(Ended::Failed(why)) => {
-            messages.complain(&why);
-            let first = why.lines().next().unwrap_or_default();
-            record.outcome = Outcome::Failed(first.trim_start_matches("error: ").to_owned());
+        Err(Ended::Failed(failed)) => {
+            messages.complain(&failed.text);
+            record.outcome = Outcome::Failed(failed.headline);
         }
     }
-    if !stand.kept.contains_key(&trial.system) {
+    if !context.kept.contains_key(&trial.system) {
         throw_data_away(&home);
     }
     record
@@ -191,15 +190,29 @@ pub(crate) fn run(
 /// Why a trial did not go on.
 enum Ended {
     Interrupted,
-    Failed(String),
+    Failed(Failed),
+}
+
+/// What went wrong: a line for the record, and all of it for whoever watches.
+struct Failed {
+    headline: String,
+    text: String,
+}
+
+impl From<String> for Ended {
+    fn from(text: String) -> Self {
+        let headline = text.lines().next().unwrap_or_default().to_owned();
+        Self::Failed(Failed { headline, text })
+    }
 }
 
 impl From<Failure> for Ended {
     fn from(failure: Failure) -> Self {
-        if failure.exit_code() == 130 {
-            Self::Interrupted
-        } else {
-            Self::Failed(failure.to_string())
+        match failure.is_interruption() {
+            true => Self::Interrupted,
+            false => {
+                Self::Failed(Failed { headline: failure.headline(), text: failure.to_string() })
+            }
         }
     }
 }
@@ -208,13 +221,13 @@ impl From<EngineError> for Ended {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Interrupted => Self::Interrupted,
-            error => Self::Failed(error.to_string()),
+            error => Self::from(error.to_string()),
         }
     }
 }
 
-struct Attempt<'a, 'b> {
-    stand: &'a mut Stand<'b>,
+struct TrialRunner<'a, 'b> {
+    context: &'a mut TrialContext<'b>,
     contender: &'a Contender<'a>,
     trial: &'a Trial,
     home: &'a Path,
@@ -226,7 +239,7 @@ struct Attempt<'a, 'b> {
     messages: &'a mut Messages,
 }
 
-impl Attempt<'_, '_> {
+impl TrialRunner<'_, '_> {
     /// The trial does something else from here on.
     fn phase(&mut self, name: &str) {
         self.messages.phase(name);
@@ -234,15 +247,15 @@ impl Attempt<'_, '_> {
     }
 
     fn run(mut self) -> Result<(), Ended> {
-        let study = self.stand.study;
+        let study = self.context.study;
         let workload = by_name(&study.workloads, &self.trial.workload, |workload| &workload.name);
         let load = by_name(&study.loads, &self.trial.load, |load| &load.name);
-        let interrupted = self.stand.interrupted;
+        let interrupted = self.context.interrupted;
         let asked = self.contender.asked;
         let system = self.contender.system;
 
         self.phase("starting");
-        let kept = self.stand.kept.remove(&asked.name);
+        let kept = self.context.kept.remove(&asked.name);
         let was_kept = kept.is_some();
         let cluster = match kept {
             Some(cluster) => {
@@ -261,14 +274,14 @@ impl Attempt<'_, '_> {
 
         if asked.is_started() {
             if was_kept {
-                system.clear(cluster.first()).map_err(Ended::Failed)?;
+                system.clear(cluster.first()).map_err(Ended::from)?;
             }
             return self.measure(cluster, workload, load);
         }
         // Nothing of ours stays on a system of somebody else's: not what a run that was killed left
         // there, and not what this trial leaves, however it ends.
         let node = cluster.first().clone();
-        let clear = || system.clear(&node).map_err(Ended::Failed);
+        let clear = || system.clear(&node).map_err(Ended::from);
         clear()?;
         let ended = self.measure(cluster, workload, load);
         let cleared = clear();
@@ -281,16 +294,16 @@ impl Attempt<'_, '_> {
         // Left by trials that failed, or by a run that was killed and is resumed.
         std::fs::remove_dir_all(nodes).ok();
         let ingredients = &self.contender.ingredients;
-        let members = compose(ingredients, nodes, self.trial.seed, &mut self.stand.ports)
+        let members = compose(ingredients, nodes, self.trial.seed, &mut self.context.ports)
             .map_err(Failure::from)?;
         let sampler = &mut *self.sampler;
         let watch = |processes: &[Process]| sampler.watch(processes.iter().map(Watched::node));
-        Ok(cluster::start(members, self.home, self.stand.interrupted, watch)?)
+        Ok(cluster::start(members, self.home, self.context.interrupted, watch)?)
     }
 
     /// Fills, loads and audits a cluster that is ready, and stops or keeps it.
     fn measure(&mut self, cluster: Ready, workload: &Workload, load: &Load) -> Result<(), Ended> {
-        let interrupted = self.stand.interrupted;
+        let interrupted = self.context.interrupted;
         let system = self.contender.system;
         // Those that must not be old are measured too unless they are promised to be the newest: a
         // leader that was deposed and does not know it answers with what it has.
@@ -301,18 +314,18 @@ impl Attempt<'_, '_> {
             false => Ages::NotMeasured,
         };
         let keyed = Arc::new(Keyed::new(workload, self.trial.seed, ages));
-        system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::Failed)?;
-        let mut nodes = Routes::of(&cluster, workload, load).map_err(Ended::Failed)?;
+        system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::from)?;
+        let mut nodes = Routes::of(&cluster, workload, load).map_err(Ended::from)?;
         nodes.sessions(load.tls_resumption);
         self.record.targets = nodes.names();
         if workload.fill {
             self.phase("filling");
-            self.record.filled = fill(self.stand, self.contender, &cluster, &keyed, workload)?;
+            self.record.filled = fill(self.context, self.contender, &cluster, &keyed, workload)?;
         }
 
         let account = system.account(&cluster.nodes);
-        let told = cluster.told();
-        let apart = self.keep_apart(&cluster);
+        let told = cluster.config_snapshot();
+        let affinity = self.set_affinity(&cluster);
         *self.marks = logs::Marks::begin(cluster.processes());
         self.sampler.phase(LOAD);
         let of = Driven { workload, load, nodes: &nodes, keyed: &keyed };
@@ -321,19 +334,19 @@ impl Attempt<'_, '_> {
             Some(find) => self.search(&of, find).map(|found| self.record.found = found),
         };
         self.marks.end();
-        drop(apart);
+        drop(affinity);
         driven?;
         self.record.audits.extend(account.map(|conclude| conclude()));
         self.record.checks.extend(servers_check(&cluster));
-        let told = told.zip(cluster.told());
-        self.record.checks.extend(told.map(|(before, after)| told_check(before, after)));
+        let told = told.zip(cluster.config_snapshot());
+        self.record.checks.extend(told.map(|(before, after)| configuration_check(before, after)));
         if interrupted.load(Ordering::Relaxed) {
             return Err(Ended::Interrupted);
         }
 
         let cluster = self.audit(cluster, &of)?;
-        if self.stand.study.clusters == Clusters::Kept && self.contender.asked.is_started() {
-            self.stand.kept.insert(self.trial.system.clone(), cluster);
+        if self.context.study.clusters == Clusters::Kept && self.contender.asked.is_started() {
+            self.context.kept.insert(self.trial.system.clone(), cluster);
         } else {
             self.phase("stopping");
             cluster.stop();
@@ -342,12 +355,12 @@ impl Attempt<'_, '_> {
     }
 
     /// Where nodes are pinned, the generator leaves their CPUs to them as far as it can.
-    fn keep_apart(&mut self, cluster: &Ready) -> Option<Apart> {
-        let apart = Apart::from(cluster.processes().map(Process::cpus))?;
-        let verdict = match &apart {
-            Ok(apart) => {
-                self.record.generator_cpus = apart.cpus().to_vec();
-                match apart.is_shared() {
+    fn set_affinity(&mut self, cluster: &Ready) -> Option<Affinity> {
+        let affinity = Affinity::from(cluster.processes().map(Process::cpus))?;
+        let verdict = match &affinity {
+            Ok(affinity) => {
+                self.record.generator_cpus = affinity.cpus().to_vec();
+                match affinity.is_shared() {
                     false => Verdict::Passed,
                     true => Verdict::NotChecked(
                         "no CPU is left over: it keeps to those that the fewest nodes have".into(),
@@ -357,7 +370,7 @@ impl Attempt<'_, '_> {
             Err(why) => Verdict::NotChecked(why.clone()),
         };
         self.record.checks.push(Check { name: CheckName::GeneratorApart, verdict });
-        apart.ok()
+        affinity.ok()
     }
 
     /// Drives the load, stage by stage, on the same cluster.
@@ -380,10 +393,10 @@ impl Attempt<'_, '_> {
     /// try is in the record as it ends; yields what they came to, unless they were broken off.
     fn search(&mut self, of: &Driven<'_>, find: &Find) -> Result<Option<Found>, Ended> {
         let load = of.load;
-        let objective = find.conditions().map_err(|why| Ended::Failed(why.to_string()))?;
+        let objective = find.conditions().map_err(|why| Ended::from(why.to_string()))?;
         let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
-            return Err(Ended::Failed(
-                "a search begins at a rate and tries each for a time".into(),
+            return Err(Ended::from(
+                "a search begins at a rate and tries each for a time".to_owned(),
             ));
         };
         let clients = load.clients_on(&self.trial.system).first().copied().unwrap_or(1);
@@ -428,9 +441,10 @@ impl Attempt<'_, '_> {
             return None;
         }
         let observed = self.sampler.so_far();
-        let stand = &self.stand;
+        let context = &self.context;
         let asked = self.contender.asked;
-        match neighbours::check(stand.study, stand.shared_machine, asked, &observed, &[window]) {
+        match neighbours::check(context.study, context.shared_machine, asked, &observed, &[window])
+        {
             Verdict::Failed(why) => Some(why),
             Verdict::Passed | Verdict::NotChecked(_) => None,
         }
@@ -466,7 +480,7 @@ impl Attempt<'_, '_> {
             stop: stage.stop,
             timeout: load.timeout,
             seconds: Seconds::Kept,
-            threads: self.stand.threads,
+            threads: self.context.threads,
             seed: mix64(seed ^ first_ticket),
             first_ticket,
             moments: Some(moments.clone()),
@@ -476,10 +490,10 @@ impl Attempt<'_, '_> {
         self.messages.loading(clients, None);
         let messages = &mut *self.messages;
         let progress = &mut |live: &Live| messages.loading(clients, Some(live));
-        let interrupted = self.stand.interrupted;
+        let interrupted = self.context.interrupted;
         let (mut measurement, next_ticket) = match nodes {
-            Routes::Apart { writes, reads } => {
-                let threads = self.stand.threads;
+            Routes::Split { writes, reads } => {
+                let threads = self.context.threads;
                 let halves = divide::halves(workload, stage, arrivals, threads);
                 let halves = halves.expect("only what writes and reads is driven apart");
                 let split = Split { system, keyed, reading, drive: &drive, seed, interrupted };
@@ -512,8 +526,8 @@ impl Attempt<'_, '_> {
             return Ok(cluster);
         }
         let system = self.contender.system;
-        let interrupted = self.stand.interrupted;
-        let keys_max = self.stand.study.audit_keys;
+        let interrupted = self.context.interrupted;
+        let keys_max = self.context.study.audit_keys;
         let seed = self.trial.seed;
         let judge = |cluster: &Ready, when: &str| {
             audit::judge(system, cluster, keyed, keys_max, seed, when, interrupted)
@@ -526,8 +540,8 @@ impl Attempt<'_, '_> {
             self.record.audits.push(Audit::of(when, why));
             return Ok(cluster);
         }
-        let kill = self.stand.study.kill.unwrap_or(system.kind().kill);
-        let under_load = if kill == Kill::UnderLoad && crash::can_go_on(workload) {
+        let kill = self.context.study.kill.unwrap_or(system.kind().kill);
+        let killed = if kill == Kill::UnderLoad {
             self.phase("killing under load");
             let writes = crash::Writes {
                 system,
@@ -536,22 +550,23 @@ impl Attempt<'_, '_> {
                 workload,
                 load,
                 clients: load.clients_on(&self.trial.system).last().copied().unwrap_or(1),
-                threads: self.stand.threads,
+                threads: self.context.threads,
                 seed,
             };
-            let killed = crash::under_load(&writes, &cluster, interrupted);
-            if let Err(why) = &killed {
-                self.messages.complain(&format!("the nodes were killed at rest: {why}"));
-            }
-            killed.ok()
+            Some(crash::under_load(&writes, &cluster, interrupted))
         } else {
             cluster.kill9();
             None
         };
+        let (under_load, at_rest_because) = match killed {
+            Some(Ok(killed)) => (Some(killed), None),
+            Some(Err(why)) => (None, Some(why)),
+            None => (None, None),
+        };
         self.phase("killing and restarting");
         let cluster = cluster.restart(interrupted)?;
         self.phase("reading back");
-        let audit = Audit { under_load, ..judge(&cluster, when) };
+        let audit = Audit { under_load, at_rest_because, ..judge(&cluster, when) };
         let promises = &self.contender.record.promises;
         self.record.audits.push(audit::after_a_kill(audit, promises));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
@@ -579,14 +594,14 @@ fn by_name<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> 
 
 /// Writes every key once. Any failure ends the trial: reads would be judged wrongly.
 fn fill(
-    stand: &Stand<'_>,
+    context: &TrialContext<'_>,
     contender: &Contender<'_>,
     cluster: &Ready,
     keyed: &Arc<Keyed>,
     workload: &Workload,
 ) -> Result<u64, Ended> {
     let count = workload.keys.count;
-    let drive = Drive::once(count, FILL_CLIENTS_MAX, stand.threads, FILL_TIMEOUT);
+    let drive = Drive::once(count, FILL_CLIENTS_MAX, context.threads, FILL_TIMEOUT);
     let (measurement, _) = contender.system.drive(KvLoad {
         nodes: &cluster.nodes,
         keyed,
@@ -594,7 +609,7 @@ fn fill(
         reading: Reading { reads: workload.reads, may_be_old: false, lists_are_complete: false },
         drive: &drive,
         together: None,
-        interrupted: stand.interrupted,
+        interrupted: context.interrupted,
         progress: &mut |_| {},
     })?;
     if measurement.interrupted {
@@ -605,12 +620,12 @@ fn fill(
         let first = measurement.error_examples().next();
         let first = first.map(|(_, example)| format!("{}: {}", example.node, example.what));
         let first = first.unwrap_or_default();
-        return Err(Ended::Failed(format!(
+        return Err(Ended::from(format!(
             "only {written} of {} keys could be written before the load: {first}",
             count_text(count)
         )));
     }
-    contender.system.settle(&cluster.nodes).map_err(Ended::Failed)?;
+    contender.system.settle(&cluster.nodes).map_err(Ended::from)?;
     Ok(count)
 }
 
@@ -641,7 +656,10 @@ fn servers_check(cluster: &Ready) -> Option<Check> {
 }
 
 /// Servers that were told something else while they were loaded were not one system.
-fn told_check(before: Result<Told, String>, after: Result<Told, String>) -> Check {
+fn configuration_check(
+    before: Result<ConfigSnapshot, String>,
+    after: Result<ConfigSnapshot, String>,
+) -> Check {
     let verdict = match (before, after) {
         (Ok(before), Ok(after)) => {
             let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();

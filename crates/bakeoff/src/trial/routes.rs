@@ -14,7 +14,7 @@ use crate::systems::Access;
 pub(crate) enum Routes {
     Same(Vec<Access>),
     /// Writes and reads have their own.
-    Apart {
+    Split {
         writes: Vec<Access>,
         reads: Vec<Access>,
     },
@@ -25,7 +25,7 @@ impl Routes {
     pub(crate) fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, String> {
         let targets = |writes| cluster.targets(load.targets.of(writes));
         if load.targets.is_split() && divide::divides(workload) {
-            return Ok(Self::Apart { writes: targets(true)?, reads: targets(false)? });
+            return Ok(Self::Split { writes: targets(true)?, reads: targets(false)? });
         }
         targets(workload.writes()).map(Self::Same)
     }
@@ -35,7 +35,7 @@ impl Routes {
     pub(crate) fn sessions(&mut self, resumed: bool) {
         let nodes = match self {
             Self::Same(nodes) => nodes.iter_mut().chain([].iter_mut()),
-            Self::Apart { writes, reads } => writes.iter_mut().chain(reads.iter_mut()),
+            Self::Split { writes, reads } => writes.iter_mut().chain(reads.iter_mut()),
         };
         for tls in nodes.filter_map(|node| node.target.tls.as_mut()) {
             tls.config = match resumed {
@@ -49,7 +49,7 @@ impl Routes {
     pub(crate) fn to_write_to(&self) -> &[Access] {
         match self {
             Self::Same(nodes) => nodes,
-            Self::Apart { writes, .. } => writes,
+            Self::Split { writes, .. } => writes,
         }
     }
 
@@ -57,7 +57,7 @@ impl Routes {
     fn all(&self) -> Vec<&Access> {
         match self {
             Self::Same(nodes) => nodes.iter().collect(),
-            Self::Apart { writes, reads } => {
+            Self::Split { writes, reads } => {
                 let is_new = |node: &&Access| writes.iter().all(|one| one.name != node.name);
                 writes.iter().chain(reads.iter().filter(is_new)).collect()
             }

@@ -1,6 +1,6 @@
 //! A canary as a process, for tests that load it by a URL.
 //!
-//! Not here: tests of the canary itself, which look at what it says (`tests/canary.rs`).
+//! Not here: tests of the canary itself, which look at what it says (`tests/commands/canary.rs`).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_core::check::Audit;
-use bakeoff_core::record::{Promises, Setting};
+use bakeoff_core::record::{Encryption, Promises, Setting};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands, Workload};
 use bakeoff_core::units::parse_duration;
 use bakeoff_engine::works::keyed::{Keyed, Request};
@@ -30,8 +30,8 @@ use super::nginx::config::{Plan, quoted};
 use super::nginx::status::Status;
 use super::nginx::workers;
 use super::{
-    ASKED, Access, Asked, Description, System, Unready, View, http_requests, option, setting,
-    tarantool,
+    ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, http_requests, option,
+    setting, tarantool,
 };
 use account::Witnesses;
 use lua::{Connector, Server};
@@ -197,7 +197,7 @@ impl System for AccessGateway {
             status_server: &status_server,
         };
         let mut description = plan.describe(asked, installed, files, settings)?;
-        description.between = Some("plain");
+        description.between = Some(("plain", Encryption::Plain));
         description.memory.keep(Status::at(status));
         if connector.is_some() {
             description.memory.keep(Witnesses { protected: protected.clone(), rights });
@@ -205,7 +205,7 @@ impl System for AccessGateway {
         Ok(description)
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         for node in nodes {
             // Nothing is known of one that runs already but that it speaks TLS.
             let Some(status) = node.memory.get::<Status>() else { continue };
@@ -216,7 +216,7 @@ impl System for AccessGateway {
             match status.answer(node, TRY)? {
                 (200, _) => {}
                 (500, why) => {
-                    return Err(Unready::Never {
+                    return Err(NotReady::Never {
                         seen: format!("the connector of `{}` {}", node.name, why.trim()),
                         hint: "`connector.path` is the folder that holds the module and what it \
                                needs, `connector.module` its name as for `require`"
@@ -229,7 +229,7 @@ impl System for AccessGateway {
                 }
             }
         }
-        Ok(View::default())
+        Ok(ClusterStatus::default())
     }
 
     fn prepare(

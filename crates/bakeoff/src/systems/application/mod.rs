@@ -12,7 +12,7 @@ use bakeoff_host::{HostError, NodeSpec};
 use bakeoff_install::Recipe;
 
 use super::http_session::ask;
-use super::{ASKED, Access, Asked, Description, System, Unready, View, setting};
+use super::{ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, setting};
 use crate::canary::COMMAND;
 use crate::canary::delay;
 
@@ -84,10 +84,10 @@ impl System for Application {
         Ok(Description { nodes: vec![node], settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let node = nodes.first().ok_or("it has no nodes")?;
         match ask(node, "GET", "/health")? {
-            (200, _) => Ok(View::default()),
+            (200, _) => Ok(ClusterStatus::default()),
             (status, said) => Err(format!("GET /health answered {status}: {}", said.trim()).into()),
         }
     }

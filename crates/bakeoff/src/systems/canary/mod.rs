@@ -16,7 +16,7 @@ use bakeoff_host::{HostError, NodeSpec};
 use bakeoff_install::Recipe;
 
 use super::http_session::{HttpSession, Mapping, ask};
-use super::{ASKED, Access, Asked, Description, KvLoad, System, Unready, View, setting};
+use super::{ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, setting};
 use crate::canary::COMMAND;
 
 /// bakeoff's own key-value server.
@@ -173,14 +173,14 @@ impl System for Canary {
         Ok(Description { nodes, settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         for node in nodes {
             let (status, body) = ask(node, "GET", "/health")?;
             if status != 200 {
                 return Err(format!("GET /health answered {status}: {}", body.trim()).into());
             }
         }
-        Ok(View { leader: Some(0), version: Some(env!("CARGO_PKG_VERSION").into()) })
+        Ok(ClusterStatus { leader: Some(0), version: Some(env!("CARGO_PKG_VERSION").into()) })
     }
 
     fn clear(&self, node: &Access) -> Result<(), String> {

@@ -23,8 +23,8 @@ use rustix::process::{Resource, getrlimit};
 use super::http_session::{HttpSession, Mapping, ask};
 use super::mesh::CONTROL_PLANE;
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, Memory, System, Unready, View, majority_disks,
-    setting, synced_by,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
+    majority_disks, setting, synced_by,
 };
 
 /// HashiCorp Consul's key-value store.
@@ -171,8 +171,8 @@ impl System for Consul {
         Ok(Description { nodes: specs.collect(), settings, memory, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
-        let mut view = View::default();
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        let mut view = ClusterStatus::default();
         for (index, node) in nodes.iter().enumerate() {
             // A read that needs the leader: the node knows one, and it serves. There is no such key.
             let (status, body) = ask(node, "GET", "/v1/kv/bakeoff-looks?consistent")?;

@@ -19,7 +19,7 @@ use bakeoff_install::Recipe;
 use serde_json::json;
 
 use super::http_session::{Question, ask, question};
-use super::{Access, Asked, Description, System, Unready, View, distant, setting};
+use super::{Access, Asked, ClusterStatus, Description, NotReady, System, distant, setting};
 
 /// The emulator as a part.
 #[derive(Debug)]
@@ -97,11 +97,11 @@ impl System for DynamoDbEmulator {
         Ok(Description { nodes, settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         // Through the relay, where there is one: then both are up.
         let entrance = nodes.last().ok_or("it has no nodes")?;
         match ask(entrance, "GET", "/")? {
-            (200, said) if said.starts_with("healthy") => Ok(View::default()),
+            (200, said) if said.starts_with("healthy") => Ok(ClusterStatus::default()),
             (status, said) => {
                 Err(format!("`{}` answered {status}: {}", entrance.name, said.trim()).into())
             }

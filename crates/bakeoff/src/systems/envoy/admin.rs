@@ -8,9 +8,9 @@ use std::net::TcpStream;
 use bakeoff_engine::transport::Target;
 use serde_json::Value;
 
+use crate::systems::exchange::PATIENCE;
 use crate::systems::http_session::ask;
-use crate::systems::talk::PATIENCE;
-use crate::systems::{Access, Memory, Told, Unready};
+use crate::systems::{Access, ConfigSnapshot, Memory, NotReady};
 
 /// What has to be remembered of a proxy to look at it.
 pub(super) struct Programmed {
@@ -37,7 +37,7 @@ impl Programmed {
 
 /// Whether Envoy passes requests on where its control plane was to tell it to; an error tells what it
 /// was told instead.
-pub(in crate::systems) fn look(node: &Access) -> Result<(), Unready> {
+pub(in crate::systems) fn probe(node: &Access) -> Result<(), NotReady> {
     let known = node.memory.get::<Programmed>().ok_or("it was not described")?;
     let admin = known.admin(node);
     if !listens(&answered(&admin, "/listeners?format=json")?, known.port) {
@@ -114,9 +114,9 @@ fn takes_requests(listener: &Value, port: u16) -> bool {
 
 /// All that a control plane has told an Envoy and that is in force, by what it is; `None` for one that
 /// was not started here.
-pub(in crate::systems) fn told(node: &Access) -> Option<Result<Told, String>> {
+pub(in crate::systems) fn config_snapshot(node: &Access) -> Option<Result<ConfigSnapshot, String>> {
     let admin = node.memory.get::<Programmed>()?.admin(node);
-    let mut all = Told::new();
+    let mut all = ConfigSnapshot::new();
     for resource in RESOURCES {
         let things = match dumped(&admin, resource) {
             Ok(things) => things,

@@ -18,7 +18,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
 use super::mesh::{Mesh, Place};
-use super::{Access, Asked, Description, System, Told, Unready, View};
+use super::{Access, Asked, ClusterStatus, ConfigSnapshot, Description, NotReady, System};
 use proxy::Plain;
 
 /// Envoy as a part.
@@ -58,24 +58,24 @@ impl System for Envoy {
         proxy::READY_WITHIN
     }
 
-    fn told(&self, node: &Access) -> Option<Result<Told, String>> {
-        admin::told(node)
+    fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, String>> {
+        admin::config_snapshot(node)
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let node = nodes.first().ok_or("it has no nodes")?;
-        admin::look(node)?;
+        admin::probe(node)?;
         let refuses = node.memory.get::<Refuses>().is_some_and(|refuses| refuses.0);
         match (refuses, proxy::plain(node)?) {
-            (true, Plain::Refused) => Ok(View::default()),
-            (false, Plain::Answered(said)) if said.contains(" 200") => Ok(View::default()),
+            (true, Plain::Refused) => Ok(ClusterStatus::default()),
+            (false, Plain::Answered(said)) if said.contains(" 200") => Ok(ClusterStatus::default()),
             (false, Plain::Answered(said)) => {
                 Err(format!("`{}` answered a plain request {said}", node.name).into())
             }
             (false, Plain::Refused) => {
                 Err(format!("`{}` refuses plain requests", node.name).into())
             }
-            (true, Plain::Answered(said)) => Err(Unready::Never {
+            (true, Plain::Answered(said)) => Err(NotReady::Never {
                 seen: format!(
                     "`{}` answered a plain request {said}: there is no mutual TLS in force",
                     node.name

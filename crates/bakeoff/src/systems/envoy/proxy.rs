@@ -16,8 +16,8 @@ use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::{Value, json};
 
 use super::admin::Programmed;
+use crate::systems::exchange::PATIENCE;
 use crate::systems::mesh::{At, Mesh, Place, Proxy, Upstream};
-use crate::systems::talk::PATIENCE;
 use crate::systems::{ASKED, Access, Asked, Description, Memory, setting};
 
 /// The bootstrap's file in the proxy's folder.

@@ -21,10 +21,10 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
-use super::talk::{Listener, PATIENCE, talk};
+use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, plain_value,
-    setting, synced_by,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, majority_disks,
+    plain_value, setting, synced_by,
 };
 
 /// etcd, v3 API.
@@ -141,7 +141,7 @@ impl System for Etcd {
         Ok(Description { nodes: nodes.collect(), settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let statuses = nodes
             .iter()
             .map(|node| {
@@ -152,12 +152,13 @@ impl System for Etcd {
         let leader = statuses.iter().position(|status| status.member == status.leader);
         let agreed = statuses.iter().all(|status| status.leader == statuses[0].leader);
         match leader {
-            Some(leader) if agreed => {
-                Ok(View { leader: Some(leader), version: Some(statuses[leader].version.clone()) })
-            }
+            Some(leader) if agreed => Ok(ClusterStatus {
+                leader: Some(leader),
+                version: Some(statuses[leader].version.clone()),
+            }),
             _ if statuses.iter().all(|status| status.leader != 0) && agreed => {
                 // The leader is none of the nodes that we were told of.
-                Ok(View { leader: None, version: Some(statuses[0].version.clone()) })
+                Ok(ClusterStatus { leader: None, version: Some(statuses[0].version.clone()) })
             }
             _ => Err("the nodes do not agree on a leader".into()),
         }
@@ -181,8 +182,8 @@ fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, String> 
         client: Client,
         answer: Result<Vec<u8>, String>,
     }
-    impl Listener for Call {
-        fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+    impl Receiver for Call {
+        fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
             let mut ended = false;
             self.client.receive(input, out, &mut |_, answer: Result<&[u8], Status<'_>>| {
                 self.answer = answer.map(<[u8]>::to_vec).map_err(|status| status.to_string());
@@ -197,6 +198,6 @@ fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, String> 
     let method = client.method(method);
     client.call(method, message, &mut out).map_err(|busy| busy.to_string())?;
     let mut call = Call { client, answer: Err("no answer".into()) };
-    talk(node, PATIENCE, out, &mut call)?;
+    exchange(node, PATIENCE, out, &mut call)?;
     call.answer.map_err(|error| format!("`{}`: {error}", node.name))
 }

@@ -25,7 +25,9 @@ use bakeoff_install::Recipe;
 use rustix::process::{Resource, getrlimit};
 
 use super::http_session::ask;
-use super::{ASKED, Access, Asked, Description, Memory, System, Unready, View, WHOLE, setting};
+use super::{
+    ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, WHOLE, setting,
+};
 
 /// HAProxy as a part.
 #[derive(Debug)]
@@ -143,7 +145,7 @@ impl System for HaProxy {
         Ok(Description { nodes: vec![node], settings, memory, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let node = nodes.first().ok_or("it has no nodes")?;
         let front = node.memory.get::<Front>().ok_or("it was not started here")?;
         let statistics = Access {
@@ -162,7 +164,7 @@ impl System for HaProxy {
             let what = if front.to_leader { "one node" } else { "all nodes" };
             return Err(format!("`{}` is to send to {what}, and sees up: {up}", node.name).into());
         }
-        Ok(View::default())
+        Ok(ClusterStatus::default())
     }
 }
 

@@ -30,8 +30,8 @@ impl System for Small {
         Ok(Description::default())
     }
 
-    fn look(&self, _: &[Access]) -> Result<View, Unready> {
-        Ok(View::default())
+    fn probe(&self, _: &[Access]) -> Result<ClusterStatus, NotReady> {
+        Ok(ClusterStatus::default())
     }
 
     fn health(&self) -> Option<Health> {
@@ -106,7 +106,7 @@ fn front(
     let access = described.accesses();
     let host = Host::new(dir.path()).unwrap();
     let process = host.launch(described.nodes.into_iter().next().unwrap()).unwrap();
-    wait_for("a front that sends to the right nodes", || HaProxy.look(&access).is_ok());
+    wait_for("a front that sends to the right nodes", || HaProxy.probe(&access).is_ok());
     Some((process, access))
 }
 
@@ -144,13 +144,13 @@ fn all_nodes_that_can_serve_get_requests_in_turn() {
         seen.sort();
         assert_eq!(seen, ["0", "0", "1", "1", "2", "2"], "{mode}");
         nodes.well[2].store(false, Ordering::Relaxed);
-        wait_for("two nodes", || HaProxy.look(&access).is_err());
+        wait_for("two nodes", || HaProxy.probe(&access).is_err());
         assert!(!answers(&access[0], 4).contains(&"2".to_owned()));
         nodes.well[2].store(true, Ordering::Relaxed);
-        wait_for("three nodes", || HaProxy.look(&access).is_ok());
+        wait_for("three nodes", || HaProxy.probe(&access).is_ok());
         process.kill9();
         process.restart().unwrap();
-        wait_for("the same after a restart", || HaProxy.look(&access).is_ok());
+        wait_for("the same after a restart", || HaProxy.probe(&access).is_ok());
         let pid = process.pid().unwrap();
         drop(process);
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
@@ -165,7 +165,7 @@ fn the_leader_alone_gets_requests_and_a_new_one_is_found() {
     assert_eq!(answers(&access[0], 4), ["1", "1", "1", "1"]);
     nodes.leads.store(2, Ordering::Relaxed);
     wait_for("the new leader", || ask(&access[0], "GET", "/").is_ok_and(|(_, who)| who == "2"));
-    wait_for("one leader", || HaProxy.look(&access).is_ok());
+    wait_for("one leader", || HaProxy.probe(&access).is_ok());
     assert_eq!(answers(&access[0], 4), ["2", "2", "2", "2"]);
 }
 

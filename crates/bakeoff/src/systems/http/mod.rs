@@ -11,8 +11,8 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
-use super::talk;
-use super::{Access, Asked, Description, System, Unready, View};
+use super::exchange;
+use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 
 /// A service of somebody else's.
 #[derive(Debug)]
@@ -42,12 +42,12 @@ impl System for Http {
         })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         // Those that speak TLS have been greeted by whoever looks.
         for node in nodes.iter().filter(|node| node.target.tls.is_none()) {
-            talk::greet(node)?;
+            exchange::greet(node)?;
         }
-        Ok(View::default())
+        Ok(ClusterStatus::default())
     }
 }
 

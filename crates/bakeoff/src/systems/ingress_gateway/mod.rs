@@ -15,7 +15,7 @@ mod tests;
 
 use std::time::Duration;
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::{Encryption, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
@@ -25,7 +25,8 @@ use super::envoy::{self, admin, proxy};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
 use super::{
-    Access, Asked, Description, System, Told, Unready, View, http_status_text, option, setting,
+    Access, Asked, ClusterStatus, ConfigSnapshot, Description, NotReady, System, http_status_text,
+    option, setting,
 };
 
 /// A mesh's gateway.
@@ -92,7 +93,10 @@ impl System for IngressGateway {
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let mut described = proxy::describe(asked, Place::Gateway, ports)?;
         let mutual_tls = Mesh::beside(asked)?.mutual_tls;
-        described.between = Some(if mutual_tls { "mTLS to the sidecar" } else { "plain HTTP" });
+        described.between = Some(match mutual_tls {
+            true => ("mTLS to the sidecar", Encryption::Tls),
+            false => ("plain HTTP", Encryption::Plain),
+        });
         let (value, reason) = match mutual_tls {
             true => {
                 ("on", "as both products have it: the sidecar is seen to refuse plain requests")
@@ -107,15 +111,15 @@ impl System for IngressGateway {
         proxy::READY_WITHIN
     }
 
-    fn told(&self, node: &Access) -> Option<Result<Told, String>> {
-        admin::told(node)
+    fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, String>> {
+        admin::config_snapshot(node)
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let node = nodes.first().ok_or("it has no nodes")?;
-        admin::look(node)?;
+        admin::probe(node)?;
         match ask(node, "GET", "/")? {
-            (200, _) => Ok(View::default()),
+            (200, _) => Ok(ClusterStatus::default()),
             (status, said) => {
                 let untrusted = UNTRUSTED.iter().any(|sign| said.contains(sign));
                 // Envoy's own words begin with what anything might mean.
@@ -124,7 +128,7 @@ impl System for IngressGateway {
                 let seen = format!("`{}` answered `GET /` with {said}", node.name);
                 match untrusted {
                     false => Err(seen.into()),
-                    true => Err(Unready::Never {
+                    true => Err(NotReady::Never {
                         seen,
                         hint: "gateway and sidecar do not trust each other's certificates, which waiting \
                                does not change"

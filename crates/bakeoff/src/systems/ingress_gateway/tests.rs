@@ -210,8 +210,8 @@ fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent()
     }
     let deadline = clock::now() + Duration::from_secs(20);
     let told = loop {
-        match envoy::Envoy.look(&access) {
-            Err(Unready::NotYet(told)) if told.contains("has not been told") => break told,
+        match envoy::Envoy.probe(&access) {
+            Err(NotReady::NotYet(told)) if told.contains("has not been told") => break told,
             other => assert!(clock::now() < deadline, "{other:?}"),
         }
         std::thread::sleep(Duration::from_millis(50));

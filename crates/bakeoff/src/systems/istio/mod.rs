@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::http_session::ask;
 use super::mesh::{self, At, Mesh, Proxy, Upstream};
-use super::{Access, Asked, Description, Memory, System, Unready, View, setting};
+use super::{Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
 use agent::Agent;
 
 /// Istio's control plane.
@@ -172,11 +172,11 @@ impl System for Istio {
         Ok(Description { nodes: vec![node], settings, memory, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let node = nodes.first().ok_or("it has no nodes")?;
         // `/ready` stays 503 without a cluster to be ready for.
         match ask(node, "GET", "/debug/syncz")? {
-            (200, _) => Ok(View::default()),
+            (200, _) => Ok(ClusterStatus::default()),
             (status, said) => {
                 Err(format!("`{}` answered {status}: {}", node.name, said.trim()).into())
             }

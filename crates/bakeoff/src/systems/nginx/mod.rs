@@ -18,8 +18,8 @@ use bakeoff_host::{FileMode, HostError, NodeFile};
 use bakeoff_install::Recipe;
 
 use super::{
-    ASKED, Access, Asked, Description, System, Unready, View, http_session, option, plain_value,
-    setting,
+    ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, http_session, option,
+    plain_value, setting,
 };
 use config::Plan;
 use status::Status;
@@ -104,7 +104,7 @@ impl System for Nginx {
         Ok(description)
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         for node in nodes {
             if let Some(status) = node.memory.get::<Status>() {
                 status.requests(node)?;
@@ -114,7 +114,7 @@ impl System for Nginx {
                 return Err(format!("`{}` answered {status}", node.name).into());
             }
         }
-        Ok(View::default())
+        Ok(ClusterStatus::default())
     }
 }
 

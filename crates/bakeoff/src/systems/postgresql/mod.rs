@@ -29,7 +29,8 @@ use rand::distr::Alphanumeric;
 use rustix::process::Signal;
 
 use super::{
-    ASKED, Access, Asked, Description, Memory, System, Unready, View, plain_value, setting,
+    ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, plain_value,
+    setting,
 };
 pub(crate) use sql::execute;
 pub(crate) use vault_tables::VAULT_TABLES;
@@ -176,7 +177,7 @@ impl System for PostgreSql {
         })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut version = None;
         for (number, node) in nodes.iter().enumerate() {
             let rows = execute(node, LOOK)?;
@@ -196,7 +197,7 @@ impl System for PostgreSql {
                 _ => return Err(format!("`{name}` is no standby").into()),
             }
         }
-        Ok(View { leader: Some(0), version })
+        Ok(ClusterStatus { leader: Some(0), version })
     }
 }
 

@@ -7,7 +7,7 @@ use bakeoff_wire::postgres::{Event, Session};
 
 use super::Credentials;
 use crate::systems::Access;
-use crate::systems::talk::{Listener, PATIENCE, talk};
+use crate::systems::exchange::{PATIENCE, Receiver, exchange};
 
 /// A row's columns as text; `None` is NULL.
 pub(crate) type Row = Vec<Option<String>>;
@@ -25,7 +25,7 @@ pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, String> {
     session.open(&mut first);
     let mut asking =
         Asking { session, sql: Some(sql), rows: Vec::new(), failed: None, answered: false };
-    talk(node, PATIENCE, first, &mut asking)?;
+    exchange(node, PATIENCE, first, &mut asking)?;
     match asking.failed {
         None => Ok(asking.rows),
         Some(why) => Err(format!("`{}`: {why}", node.name)),
@@ -41,8 +41,8 @@ struct Asking<'a> {
     answered: bool,
 }
 
-impl Listener for Asking<'_> {
-    fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+impl Receiver for Asking<'_> {
+    fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
         let Self { session, sql, rows, failed, answered } = self;
         let mut ready = false;
         session.receive(input, out, &mut |event| match event {

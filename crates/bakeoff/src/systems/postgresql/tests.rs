@@ -75,7 +75,7 @@ fn a_commit_waits_for_the_standby_and_only_when_it_is_asked_to() {
     processes[1].kill9();
     let waited = execute(primary, "INSERT INTO t VALUES (3)").unwrap_err();
     assert!(waited.contains("no answer in time"), "{waited}");
-    assert!(PostgreSql.look(&running.ready.nodes).is_err());
+    assert!(PostgreSql.probe(&running.ready.nodes).is_err());
     processes[1].restart().unwrap();
     // Killed while it writes its lock file, it would refuse to start for that being empty.
     arrives(standby, "2");

@@ -20,11 +20,11 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use bakeoff_install::{Installed, Recipe};
 
+use super::exchange;
 use super::http::unknown_promises;
 use super::http_session::ask;
 use super::http_status_text;
-use super::talk;
-use super::{ASKED, Access, Asked, Description, Memory, System, Unready, View, setting};
+use super::{ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
 use crate::environment;
 use words::{CLIENT, Meaning, Mistake, Place, written};
 
@@ -78,11 +78,11 @@ impl System for Process {
         Ok(Description { nodes, settings: settings(process), memory, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         for node in nodes {
             let ready = node.memory.get::<Readiness>().ok_or("it was not started here")?;
             let Some(path) = &ready.0 else {
-                talk::greet(node)?;
+                exchange::greet(node)?;
                 continue;
             };
             let (status, body) = ask(node, "GET", path)?;
@@ -91,7 +91,7 @@ impl System for Process {
                 return Err(format!("`GET {path}` of `{}` was answered {said}", node.name).into());
             }
         }
-        Ok(View::default())
+        Ok(ClusterStatus::default())
     }
 }
 

@@ -10,10 +10,10 @@ use bakeoff_wire::msgpack::{Array, Value};
 
 use super::Credentials;
 use crate::systems::Access;
-use crate::systems::talk::{Listener, PATIENCE, talk};
+use crate::systems::exchange::{PATIENCE, Receiver, exchange};
 
 /// How a node is, in its own words.
-pub(super) struct Look {
+pub(super) struct Probed {
     /// `2.6.0-0-g47aa4e01e`
     pub(super) version: String,
     /// `running`
@@ -27,10 +27,10 @@ pub(super) struct Look {
 }
 
 /// Asks a node how it is.
-pub(super) fn look(node: &Access) -> Result<Look, String> {
+pub(super) fn probe(node: &Access) -> Result<Probed, String> {
     call(node, PATIENCE, "bakeoff.look", &[], |mut said| {
         let text = |value: Value<'_>| Some(String::from_utf8_lossy(value.bytes()?).into_owned());
-        Some(Look {
+        Some(Probed {
             version: text(said.next()?)?,
             status: text(said.next()?)?,
             both: said.next()?.unsigned()?,
@@ -94,7 +94,7 @@ pub(super) fn calls<'a, T, A: AsRef<[Value<'a>]>>(
     let session = Session::new(user, password);
     let left = arguments.iter();
     let mut calling = Calling { session, function, left, read, answers: Vec::new(), failed: None };
-    talk(node, patience, Vec::new(), &mut calling)?;
+    exchange(node, patience, Vec::new(), &mut calling)?;
     match calling.failed {
         None => Ok(calling.answers),
         Some(why) => Err(format!("`{}`: {why}", node.name)),
@@ -110,12 +110,12 @@ struct Calling<'a, T, A, R> {
     failed: Option<String>,
 }
 
-impl<'v, T, A, R> Listener for Calling<'_, T, A, R>
+impl<'v, T, A, R> Receiver for Calling<'_, T, A, R>
 where
     A: AsRef<[Value<'v>]>,
     R: FnMut(Array<'_>) -> Option<T>,
 {
-    fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+    fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
         let Self { session, function, left, read, answers, failed } = self;
         session.receive(input, out, &mut |event| match event {
             Event::Ready { .. } => {}

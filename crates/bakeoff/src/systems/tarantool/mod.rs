@@ -36,11 +36,12 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use bakeoff_install::Recipe;
 
-use self::ask::{Look, call};
+use self::ask::{Probed, call};
 use self::session::TarantoolSession;
-use super::talk::PATIENCE;
+use super::exchange::PATIENCE;
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, Memory, System, Unready, View, plain_value, setting,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
+    plain_value, setting,
 };
 #[cfg_attr(not(test), allow(unused_imports, reason = "what stands before it asks"))]
 pub(crate) use rights::{Counts, granted};
@@ -201,10 +202,10 @@ impl System for Tarantool {
         Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut version = None;
         for node in nodes {
-            let Look { version: said, status, both, trouble, .. } = ask::look(node)?;
+            let Probed { version: said, status, both, trouble, .. } = ask::probe(node)?;
             let name = &node.name;
             if status != "running" {
                 return Err(format!("`{name}` is {status}").into());
@@ -220,7 +221,7 @@ impl System for Tarantool {
             version = version.or(said.split('-').next().map(str::to_owned));
         }
         let leader = (nodes.len() == 1).then_some(0);
-        Ok(View { leader, version })
+        Ok(ClusterStatus { leader, version })
     }
 
     fn settle(&self, nodes: &[Access]) -> Result<(), String> {
@@ -230,7 +231,7 @@ impl System for Tarantool {
         let deadline = clock::now() + SETTLED_WITHIN;
         loop {
             // One that is busy with others' writes may not answer for a while.
-            let came = nodes.iter().map(|node| Ok(ask::look(node)?.came));
+            let came = nodes.iter().map(|node| Ok(ask::probe(node)?.came));
             let seen = match came.collect::<Result<Vec<_>, String>>() {
                 Ok(came) if came.iter().all(|one| *one == came[0]) => return ask::alike(nodes),
                 Ok(_) => {

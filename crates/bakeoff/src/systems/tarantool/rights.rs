@@ -14,7 +14,7 @@ use bakeoff_wire::msgpack::Value;
 
 use super::Tarantool;
 use super::ask::{call, calls};
-use crate::systems::talk::PATIENCE;
+use crate::systems::exchange::PATIENCE;
 use crate::systems::{Access, System as _};
 
 /// How many sessions are made by one call, which is one transaction.

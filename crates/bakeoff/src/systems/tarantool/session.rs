@@ -182,12 +182,15 @@ mod tests {
         let mut session = TarantoolSession::new(&node);
         assert!(!session.is_open());
         let greeting = format!("{:<63}\n{:<63}\n", "Tarantool 2.6.0 (Binary) x", "");
-        hear(&mut session, greeting.as_bytes()).unwrap();
+        on_bytes(&mut session, greeting.as_bytes()).unwrap();
         assert!(session.is_open());
         session
     }
 
-    fn hear(session: &mut TarantoolSession, input: &[u8]) -> Result<Vec<String>, ProtocolError> {
+    fn on_bytes(
+        session: &mut TarantoolSession,
+        input: &[u8],
+    ) -> Result<Vec<String>, ProtocolError> {
         let mut seen = Vec::new();
         session.receive(input, &mut Vec::new(), &mut |tag, answer| {
             seen.push(match answer {
@@ -238,7 +241,7 @@ mod tests {
     fn check(operation: Operation, data: &[u8], expected: &str) {
         let mut session = open();
         assert!(ask(&mut session, 3, operation));
-        let seen = hear(&mut session, &answer(1, 0, 0, 0x30, data)).unwrap();
+        let seen = on_bytes(&mut session, &answer(1, 0, 0, 0x30, data)).unwrap();
         assert_eq!(seen, [format!("3 {expected}")], "{operation}");
     }
 
@@ -283,7 +286,7 @@ mod tests {
         assert!(ask(&mut session, 0, Operation::Get) && ask(&mut session, 1, Operation::Ping));
         let second = answer(2, 1, 0, 0x30, b"\x90");
         let first = answer(1, 0, 0x8003, 0x31, b"\xa2no");
-        let seen = hear(&mut session, &[second, first].concat()).unwrap();
+        let seen = on_bytes(&mut session, &[second, first].concat()).unwrap();
         assert_eq!(seen, ["1 done", "0 Status: no (ER_TUPLE_FOUND, 3)"]);
     }
 
@@ -294,9 +297,9 @@ mod tests {
         assert!(session.abandon(0, &mut Vec::new()), "the connection can still be used");
         ask(&mut session, 0, Operation::Ping);
         let late = answer(1, 0, 0, 0x30, b"\x90");
-        assert_eq!(hear(&mut session, &late).unwrap(), [""; 0]);
+        assert_eq!(on_bytes(&mut session, &late).unwrap(), [""; 0]);
         let right = answer(2, 1, 0, 0x30, b"\x90");
-        assert_eq!(hear(&mut session, &right).unwrap(), ["0 done"]);
+        assert_eq!(on_bytes(&mut session, &right).unwrap(), ["0 done"]);
     }
 
     #[test]
@@ -304,8 +307,8 @@ mod tests {
         let mut session = open();
         session.session = iproto::Session::new("bakeoff", "guessed");
         let greeting = format!("{:<63}\n{:<63}\n", "Tarantool 2.6.0 (Binary) x", "A".repeat(44));
-        hear(&mut session, greeting.as_bytes()).unwrap();
-        let error = hear(&mut session, &answer(1, 0, 0x802f, 0x31, b"\xa2no")).unwrap_err();
+        on_bytes(&mut session, greeting.as_bytes()).unwrap();
+        let error = on_bytes(&mut session, &answer(1, 0, 0x802f, 0x31, b"\xa2no")).unwrap_err();
         assert_eq!(error.what, "tarantool does not let us in: no (ER_PASSWORD_MISMATCH, 47)");
     }
 }

@@ -130,8 +130,8 @@ fn masters_have_what_any_of_them_was_told_and_count_together() {
     // The first to be asked finds out, before the one that is gone is asked.
     let misses = |seen: &str| seen.starts_with("`tarantool-1` replicates with 1 of 2 others: ");
     loop {
-        let looked = Tarantool.look(&nodes);
-        let Err(Unready::NotYet(seen)) = looked else { panic!("{looked:?}") };
+        let looked = Tarantool.probe(&nodes);
+        let Err(NotReady::NotYet(seen)) = looked else { panic!("{looked:?}") };
         if misses(&seen) {
             break;
         }

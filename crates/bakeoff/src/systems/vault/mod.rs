@@ -26,7 +26,9 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
-use super::{Access, Asked, Description, Health, KvLoad, Neighbour, System, Unready, View, option};
+use super::{
+    Access, Asked, ClusterStatus, Description, Health, KvLoad, Neighbour, NotReady, System, option,
+};
 
 /// HashiCorp Vault.
 pub(crate) const VAULT: SecretStore = SecretStore {
@@ -200,8 +202,8 @@ impl System for SecretStore {
         config::prepare_parts(self.product, asked, behind)
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
-        open::look(nodes)
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        open::probe(nodes)
     }
 
     fn health(&self) -> Option<Health> {

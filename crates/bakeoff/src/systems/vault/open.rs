@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::systems::http_session::{Question, question};
-use crate::systems::{Access, Unready, View};
+use crate::systems::{Access, ClusterStatus, NotReady};
 
 /// How long a node may take to initialise or unseal itself.
 const INIT_PATIENCE: Duration = Duration::from_secs(30);
@@ -35,9 +35,9 @@ pub(in crate::systems) struct Keys {
 const TOKEN_VARIABLES: [&str; 2] = ["VAULT_TOKEN", "BAO_TOKEN"];
 
 /// Opens what is ours as far as it can be, and says whether all of it can serve.
-pub(in crate::systems) fn look(nodes: &[Access]) -> Result<View, Unready> {
+pub(in crate::systems) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
     let ours = nodes[0].memory.get::<Ours>().is_some();
-    let mut view = View::default();
+    let mut view = ClusterStatus::default();
     let mut raft = false;
     for (index, node) in nodes.iter().enumerate() {
         let mut status = seal_status(node)?;
@@ -126,8 +126,8 @@ pub(in crate::systems) fn token(node: &Access) -> Result<String, String> {
         .ok_or_else(|| format!("no token for `{}` is set", node.name))
 }
 
-fn never<T>(seen: String, hint: &str) -> Result<T, Unready> {
-    Err(Unready::Never { seen, hint: hint.to_owned() })
+fn never<T>(seen: String, hint: &str) -> Result<T, NotReady> {
+    Err(NotReady::Never { seen, hint: hint.to_owned() })
 }
 
 /// What to say of nodes of which none is active. It may change: they may elect one of them, or the

@@ -24,10 +24,10 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request, Session};
 
 use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
-use super::talk::{Listener, PATIENCE, talk};
+use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, Description, KvLoad, System, Unready, View, majority_disks, plain_value,
-    setting, synced_by,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, majority_disks,
+    plain_value, setting, synced_by,
 };
 
 /// Apache ZooKeeper.
@@ -190,11 +190,11 @@ impl System for ZooKeeper {
         Ok(Description { nodes: specs.collect(), settings, ..Description::default() })
     }
 
-    fn look(&self, nodes: &[Access]) -> Result<View, Unready> {
-        let mut view = View::default();
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        let mut view = ClusterStatus::default();
         for (index, node) in nodes.iter().enumerate() {
             let mut words = Words(Vec::new());
-            talk(node, PATIENCE, b"srvr".to_vec(), &mut words)?;
+            exchange(node, PATIENCE, b"srvr".to_vec(), &mut words)?;
             let said = String::from_utf8_lossy(&words.0).into_owned();
             let field = |name: &str| {
                 said.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
@@ -255,8 +255,8 @@ impl System for ZooKeeper {
 /// Hears a four-letter word's answer: all that comes until the server hangs up.
 struct Words(Vec<u8>);
 
-impl Listener for Words {
-    fn hear(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+impl Receiver for Words {
+    fn on_bytes(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<bool, ProtocolError> {
         self.0.extend_from_slice(input);
         Ok(self.0.len() > 64 << 10)
     }
@@ -288,8 +288,8 @@ fn ask(node: &Access, request: Request<'_>) -> Result<Result<Vec<String>, ErrorC
         request: Request<'a>,
         answer: Option<Result<Vec<String>, ErrorCode>>,
     }
-    impl Listener for Question<'_> {
-        fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+    impl Receiver for Question<'_> {
+        fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
             let (mut connected, mut closed) = (false, false);
             self.session.receive(input, out, &mut |event| match event {
                 Event::Connected { .. } => connected = true,
@@ -317,6 +317,6 @@ fn ask(node: &Access, request: Request<'_>) -> Result<Result<Vec<String>, ErrorC
     let mut out = Vec::new();
     session.open(&mut out);
     let mut question = Question { session, request, answer: None };
-    talk(node, PATIENCE, out, &mut question)?;
+    exchange(node, PATIENCE, out, &mut question)?;
     question.answer.ok_or_else(|| format!("`{}` hung up without an answer", node.name))
 }

@@ -62,9 +62,9 @@ fn with_token() -> Memory {
 }
 
 #[track_caller]
-fn never_opens(seen: Result<View, Unready>, what: &str) {
+fn never_opens(seen: Result<ClusterStatus, NotReady>, what: &str) {
     match seen {
-        Err(Unready::Never { seen, hint }) => {
+        Err(NotReady::Never { seen, hint }) => {
             assert!(seen.contains(what), "no `{what}` in `{seen}`");
             assert!(!seen.contains("the-token") && !hint.is_empty());
         }
@@ -73,9 +73,9 @@ fn never_opens(seen: Result<View, Unready>, what: &str) {
 }
 
 #[track_caller]
-fn may_open(seen: Result<View, Unready>, what: &str) {
+fn may_open(seen: Result<ClusterStatus, NotReady>, what: &str) {
     match seen {
-        Err(Unready::NotYet(seen)) => assert!(seen.contains(what), "no `{what}` in `{seen}`"),
+        Err(NotReady::NotYet(seen)) => assert!(seen.contains(what), "no `{what}` in `{seen}`"),
         other => panic!("not waited for: {other:?}"),
     }
 }
@@ -87,12 +87,12 @@ fn the_node_that_is_active_leads() {
         node(&memory, &[open("consul"), led(false, "http://b")]),
         node(&memory, &[open("consul"), led(true, "http://b"), lookup(200)]),
     ];
-    let view = look(&nodes).unwrap();
+    let view = probe(&nodes).unwrap();
     assert_eq!((view.leader, view.version.as_deref()), (Some(1), Some("1.21.0")));
     // Without high availability the only node is.
     let alone = json!({"ha_enabled": false, "is_self": false});
     let nodes = [node(&memory, &[open("file"), ("sys/leader", 200, alone), lookup(200)])];
-    assert_eq!(look(&nodes).unwrap().leader, Some(0));
+    assert_eq!(probe(&nodes).unwrap().leader, Some(0));
 }
 
 #[test]
@@ -102,23 +102,23 @@ fn what_is_not_ours_to_open_is_not_waited_for() {
         let status = json!({"initialized": initialized, "sealed": true});
         [node(&memory, &[("sys/seal-status", 200, status)])]
     };
-    never_opens(look(&shut(true)), "is sealed");
-    never_opens(look(&shut(false)), "is not initialised");
+    never_opens(probe(&shut(true)), "is sealed");
+    never_opens(probe(&shut(false)), "is not initialised");
     let refused = [node(&memory, &[open("raft"), led(true, ""), lookup(403)])];
-    never_opens(look(&refused), "refuses the token");
+    never_opens(probe(&refused), "refuses the token");
 }
 
 #[test]
 fn what_may_change_is_waited_for() {
     let memory = with_token();
     let nodes = [node(&memory, &[open("raft"), led(false, "https://elsewhere:8200")])];
-    may_open(look(&nodes), "`https://elsewhere:8200` is active");
+    may_open(probe(&nodes), "`https://elsewhere:8200` is active");
     let nodes = [node(&memory, &[open("raft"), led(false, "")])];
-    may_open(look(&nodes), "no node is active yet");
+    may_open(probe(&nodes), "no node is active yet");
     let nodes = [node(&memory, &[open("raft"), led(true, ""), lookup(500)])];
-    may_open(look(&nodes), "500");
+    may_open(probe(&nodes), "500");
     let nodes = [node(&memory, &[("sys/seal-status", 503, json!({"errors": []}))])];
-    may_open(look(&nodes), "503");
+    may_open(probe(&nodes), "503");
 }
 
 #[test]
@@ -133,11 +133,11 @@ fn what_is_ours_is_waited_for_until_every_node_has_a_vote() {
         let leader = node(&memory, &[open("raft"), led(true, ""), lookup(200), servers(voters)]);
         [leader, node(&memory, &[open("raft"), led(false, "")])]
     };
-    may_open(look(&cluster(&[true, false])), "1 of 2 nodes have a vote");
-    assert_eq!(look(&cluster(&[true, true])).unwrap().leader, Some(0));
+    may_open(probe(&cluster(&[true, false])), "1 of 2 nodes have a vote");
+    assert_eq!(probe(&cluster(&[true, true])).unwrap().leader, Some(0));
     // Its token is known to be good: a refusal passes.
     let nodes = [node(&memory, &[open("raft"), led(true, ""), lookup(403)])];
-    may_open(look(&nodes), "403");
+    may_open(probe(&nodes), "403");
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn a_memory_that_was_killed_has_nothing_to_come_back_to() {
         let status = json!({"initialized": false, "sealed": true, "storage_type": storage});
         [node(&memory, &[("sys/seal-status", 200, status)])]
     };
-    never_opens(look(&empty("inmem")), "kept nothing");
-    may_open(look(&empty("raft")), "has not joined");
+    never_opens(probe(&empty("inmem")), "kept nothing");
+    may_open(probe(&empty("raft")), "has not joined");
 }
 
 #[test]

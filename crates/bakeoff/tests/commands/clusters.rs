@@ -1,12 +1,10 @@
 //! What trials begin on: servers of their own, or those that were kept.
 
-mod support;
-
 use std::path::Path;
 
 use serde_json::Value;
 
-use support::{Bench, array, folders};
+use crate::support::{Bench, array, folders};
 
 /// Writes 400 keys into one directory; then lists directories of ten of which one has that name.
 const STUDY: &str = "\

@@ -2,10 +2,6 @@
 //!
 //! The commands are bakeoff's own servers and shells, which every machine has that runs this.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
@@ -14,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use support::canary::alone;
-use support::certificates::Certificates;
-use support::{Bench, Ran, Run, array, figure, text};
+use crate::support::canary::alone;
+use crate::support::certificates::Certificates;
+use crate::support::{Bench, Ran, Run, array, figure, text};
 
 /// `PATH` with the folder of the bakeoff that is tested at its head.
 fn path() -> OsString {
@@ -37,7 +33,7 @@ fn run(study: &str) -> Run {
     let ran = Ran::of(command(&bench).arg("--json"));
     let report = serde_json::from_str(&ran.stdout)
         .unwrap_or_else(|error| panic!("{error}\n{}\n{}", ran.stdout, ran.stderr));
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
     Run { report, ran, bench }
 }
 
@@ -63,7 +59,7 @@ fn refused(study: &str, code: i32, said: &[&str]) -> Bench {
     let bench = Bench::new(study);
     let ran = Ran::of(&mut command(&bench)).ends_with(code);
     ran.complains(said);
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
     bench
 }
 
@@ -116,7 +112,7 @@ fn words_in_braces_reach_arguments_environment_and_files() {
     let null = std::process::Stdio::null;
     let mut child = command.stdout(null()).stderr(null()).spawn().unwrap();
     let (mut seen, mut conf) = (Vec::new(), Vec::new());
-    support::wait_for("both nodes' files", Duration::from_secs(20), || {
+    crate::support::wait_for("both nodes' files", Duration::from_secs(20), || {
         seen = files_named(bench.path(), "seen", "OF_OURS");
         conf = files_named(bench.path(), "was", "}");
         seen.len() + conf.len() == 4 || child.try_wait().unwrap().is_some()

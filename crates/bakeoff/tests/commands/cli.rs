@@ -1,29 +1,18 @@
 //! The command line as users and their scripts meet it: what goes where, which exit code, and what
 //! is left after the worst.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-#![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
-
-mod support;
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use support::{Bench, Ran, array, bakeoff, figure, folders, has, record, text, wait_for};
-
-/// What loads a machine goes one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::support::canary::alone;
+use crate::support::{Bench, Ran, array, bakeoff, figure, folders, has, record, text, wait_for};
 
 /// A study of one canary that takes no time to speak of.
 const QUICK: &str = "\
@@ -359,7 +348,7 @@ impl UnderWay {
     /// Processes that work in folders of this run's trials.
     fn servers(&self) -> Vec<String> {
         let own = format!("{}:", self.bakeoff.id());
-        let all = support::processes_of(&self.bench.out());
+        let all = crate::support::processes_of(&self.bench.out());
         all.into_iter().filter(|process| !process.starts_with(&own)).collect()
     }
 
@@ -399,7 +388,7 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_running() {
         let (code, out) = run.ends_within(Duration::from_secs(15));
         assert_eq!(code, Some(130), "{}", run.stderr());
         assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
-        support::nothing_runs_in(run.bench.path());
+        crate::support::nothing_runs_in(run.bench.path());
         let report: Value = serde_json::from_str(&out).expect("what was measured is reported");
         assert_eq!(report["complete"], false);
         assert!(text(&report["findings"][0]).starts_with("incomplete: "), "{}", report["findings"]);
@@ -425,7 +414,7 @@ fn a_second_ctrl_c_ends_it_at_once() {
     run.signal(Signal::INT);
     let (code, _) = run.ends_within(Duration::from_secs(5));
     assert_eq!(code, Some(130));
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
 }
 
 #[test]
@@ -444,7 +433,7 @@ fn kill_9_of_bakeoff_leaves_no_etcd_and_a_record_that_can_be_read() {
     });
     run.bakeoff.kill().unwrap();
     run.bakeoff.wait().unwrap();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     let ran = Ran::of(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
     assert!(ran.stdout.contains("incomplete: 0 of 2"), "{}", ran.stdout);
 }

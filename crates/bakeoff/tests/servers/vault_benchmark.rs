@@ -5,34 +5,28 @@
 //! unless the machine lacks what the program needs. The same holds for OpenBao, which has no
 //! source in a closed network.
 
-#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
-#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use support::certificates::Certificates;
-use support::{Ran, array, bakeoff, has, text, wait_for};
+use crate::support::case::Skipped;
+use crate::support::certificates::Certificates;
+use crate::support::{Ran, array, bakeoff, has, text, wait_for};
 
 /// Shows itself where it must not be.
 const TOKEN: &str = "the-root-of-a-test";
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A program, or why it cannot be had.
-#[derive(Clone)]
 struct Had {
-    system: &'static str,
     /// The tools without any of which this machine cannot have it, whatever the network.
     needs: &'static [&'static str],
     program: Result<PathBuf, String>,
@@ -50,7 +44,7 @@ impl Had {
                 Err(format!("{system} not found: {}", why.join("; ")))
             }
         };
-        Self { system, needs, program }
+        Self { needs, program }
     }
 }
 
@@ -62,13 +56,13 @@ fn program(system: &str) -> PathBuf {
     PathBuf::from(runs.expect("it was installed").trim())
 }
 
-/// What was skipped, for the last line.
-type Skipped = Arc<Mutex<Vec<String>>>;
-
-/// A test that needs a program.
-fn with(name: &str, had: &Had, skipped: &Skipped, test: fn(&Path)) -> Trial {
-    let (had, skipped) = (had.clone(), Arc::clone(skipped));
-    Trial::ignorable_test(format!("{name} ({})", had.system), move || {
+/// A test that needs a program. All of them share a server, so they run one after the other.
+fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
+    static TURN: Mutex<()> = Mutex::new(());
+    let skipped = Arc::clone(skipped);
+    Trial::ignorable_test(name, move || {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let had = find();
         let why = match &had.program {
             Ok(program) => {
                 test(program);
@@ -86,42 +80,65 @@ fn with(name: &str, had: &Had, skipped: &Skipped, test: fn(&Path)) -> Trial {
     })
 }
 
-fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
-    let skipped = Skipped::default();
-    let none = Had { system: "no server", needs: &[], program: Ok(PathBuf::new()) };
-    let (vault, openbao) = if arguments.list {
-        (none.clone(), none.clone())
-    } else {
-        (Had::find("vault", "1.21", &["go"]), Had::find("openbao", "2.5", &[]))
-    };
+/// The program of a server, found when the first test asks for it.
+type Find = fn() -> &'static Had;
+
+fn no_server() -> &'static Had {
+    static HAD: LazyLock<Had> = LazyLock::new(|| Had { needs: &[], program: Ok(PathBuf::new()) });
+    &HAD
+}
+
+fn vault() -> &'static Had {
+    static HAD: LazyLock<Had> = LazyLock::new(|| Had::find("vault", "1.21", &["go"]));
+    &HAD
+}
+
+fn openbao() -> &'static Had {
+    static HAD: LazyLock<Had> = LazyLock::new(|| Had::find("openbao", "2.5", &[]));
+    &HAD
+}
+
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Path);
-    let of_vault: [(&str, Test); 6] = [
-        ("what_is_measured_is_reported_alike_in_all_forms", reports_hold_together),
-        ("an_interrupt_at_any_moment_leaves_nothing", an_interrupt_leaves_nothing),
-        ("an_open_load_says_when_its_plan_was_not_kept", an_open_load_keeps_its_plan_or_says_so),
-        ("each_server_of_a_cluster_has_its_load_and_its_report", clusters_are_loaded),
-        ("a_server_that_cannot_serve_is_named", what_is_wrong_is_named),
-        ("a_load_outlives_its_leader", a_load_outlives_its_leader),
+    let all: [(&str, &str, Find, Test); 10] = [
+        ("what_is_measured_is_reported_alike_in_all_forms", "vault", vault, reports_hold_together),
+        ("an_interrupt_at_any_moment_leaves_nothing", "vault", vault, an_interrupt_leaves_nothing),
+        (
+            "an_open_load_says_when_its_plan_was_not_kept",
+            "vault",
+            vault,
+            an_open_load_keeps_its_plan_or_says_so,
+        ),
+        (
+            "each_server_of_a_cluster_has_its_load_and_its_report",
+            "vault",
+            vault,
+            clusters_are_loaded,
+        ),
+        ("a_server_that_cannot_serve_is_named", "vault", vault, what_is_wrong_is_named),
+        ("a_load_outlives_its_leader", "vault", vault, a_load_outlives_its_leader),
+        ("a_namespace_that_is_not_there", "openbao", openbao, namespaces),
+        (
+            "a_second_interrupt_ends_the_clean_up_and_says_what_stays",
+            "no server",
+            no_server,
+            a_second_interrupt,
+        ),
+        (
+            "mistakes_of_the_file_are_told_with_their_lines",
+            "no server",
+            no_server,
+            mistakes_are_told,
+        ),
+        ("what_a_standby_answers_is_named_and_counted", "no server", no_server, standbys_are_named),
     ];
-    let mut tests: Vec<Trial> =
-        of_vault.map(|(name, test)| with(name, &vault, &skipped, test)).into();
-    tests.push(with("a_namespace_that_is_not_there", &openbao, &skipped, namespaces));
-    let own: [(&str, Test); 3] = [
-        ("a_second_interrupt_ends_the_clean_up_and_says_what_stays", a_second_interrupt),
-        ("mistakes_of_the_file_are_told_with_their_lines", mistakes_are_told),
-        ("what_a_standby_answers_is_named_and_counted", standbys_are_named),
-    ];
-    tests.extend(own.map(|(name, test)| with(name, &none, &skipped, test)));
-    let conclusion = libtest_mimic::run(&arguments, tests);
-    drop(SHARED.lock().unwrap().take());
-    let skipped = skipped.lock().unwrap();
-    for line in &*skipped {
-        println!("{line}");
-    }
-    println!("{} skipped", skipped.len());
-    conclusion.exit_code()
+    all.map(|(name, system, find, test)| with(&format!("{name} ({system})"), find, skipped, test))
+        .into()
+}
+
+/// Stops the one server of all tests.
+pub(crate) fn stop_shared() {
+    drop(SHARED.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 /// A server that is spoken to in plain text, so that what is tested does not test itself.

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_wire::ProtocolError;
 
-use super::{Access, Unready};
+use super::{Access, NotReady};
 
 /// How long a question may take before a node counts as not answering.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What one side of a conversation does with what it hears.
-pub(crate) trait Listener {
+pub(crate) trait Receiver {
     /// Takes what was received and appends what to say; `true` ends the conversation.
-    fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError>;
+    fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError>;
 
     /// The peer has hung up; `Ok` if that is how this conversation ends.
     fn hung_up(&mut self) -> Result<(), ProtocolError> {
@@ -28,11 +28,11 @@ pub(crate) trait Listener {
 
 /// Says `first` to a node and goes on until `listener` has heard enough. An error tells what was
 /// seen, ready to stand after the node's name.
-pub(crate) fn talk(
+pub(crate) fn exchange(
     node: &Access,
     patience: Duration,
     first: Vec<u8>,
-    listener: &mut impl Listener,
+    listener: &mut impl Receiver,
 ) -> Result<(), String> {
     let deadline = clock::now() + patience;
     converse(node, deadline, first, listener)
@@ -43,7 +43,7 @@ fn converse(
     node: &Access,
     deadline: Instant,
     first: Vec<u8>,
-    listener: &mut impl Listener,
+    listener: &mut impl Receiver,
 ) -> io::Result<()> {
     let left = |deadline: Instant| {
         let left = deadline.saturating_duration_since(clock::now());
@@ -77,7 +77,7 @@ fn converse(
         if count == 0 {
             return listener.hung_up().map_err(io::Error::other);
         }
-        if listener.hear(&buffer[..count], &mut out).map_err(io::Error::other)? {
+        if listener.on_bytes(&buffer[..count], &mut out).map_err(io::Error::other)? {
             return Ok(());
         }
     }
@@ -91,7 +91,7 @@ pub(crate) enum Ungreeted {
     Refused(String),
 }
 
-impl From<Ungreeted> for Unready {
+impl From<Ungreeted> for NotReady {
     fn from(why: Ungreeted) -> Self {
         match why {
             Ungreeted::NotThere(seen) => Self::NotYet(seen),

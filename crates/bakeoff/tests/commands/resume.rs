@@ -1,16 +1,12 @@
 //! Runs that were broken off and went on, and the list of all that are kept.
 
-#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
-
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use support::{Bench, Ran, array, bakeoff, record, text};
+use crate::support::{Bench, Ran, array, bakeoff, record, text};
 
 /// Two systems and two rounds of a second each.
 const STUDY: &str = "\

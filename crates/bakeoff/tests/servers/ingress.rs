@@ -3,23 +3,18 @@
 //!
 //! Not here: what the proxies do with certificates (the tests of `systems/ingress_gateway`).
 
-#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
-#![allow(clippy::disallowed_macros, reason = "a skipped test must not pass in silence")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use serde_json::Value;
 
-use support::case::{Case, Part, Skipped, case, conclude, part, with};
-use support::{Bench, Ran, Run, array, bakeoff, figure, text};
+use crate::support::case::{Case, Part, Skipped, case, part, with};
+use crate::support::{Bench, Ran, Run, array, bakeoff, figure, text};
 
 const PYPI: &[&str] = &["python3"];
 const ISTIO: Part = Part { needs: &["go"], ..part("control-plane", "istio") };
@@ -29,7 +24,7 @@ const WITH_CONSUL: Case = Case { what: "of Consul's", parts: &[CONSUL], ..BOTH }
 /// A control plane of the test's own is given by path.
 const ALONE: Case = Case { what: "by itself", parts: &[], ..BOTH };
 
-fn main() -> ExitCode {
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);
     let tests: [(&str, Case, Test); 7] = [
         ("a_control_plane_that_never_programs_its_proxy_is_told", ALONE, never_programmed),
@@ -44,9 +39,7 @@ fn main() -> ExitCode {
         ),
         ("an_application_that_is_slow_is_slow_through_the_gateway", WITH_CONSUL, slow),
     ];
-    let skipped = Skipped::default();
-    let tests = tests.map(|(name, case, test)| with(name, case, &skipped, test));
-    conclude(Arguments::from_args(), tests.into(), &skipped)
+    tests.map(|(name, case, test)| with(name, case, skipped, test)).into()
 }
 
 /// A gateway with this control plane and limits.
@@ -93,11 +86,14 @@ fn both(_: &Case) {
         "  direct: {kind: application}\n".to_owned(),
     ];
     let run = bench(&systems.concat(), "clients: 20, stop: {operations: 2000}").run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     assert_eq!(run.trials().len(), 3, "{}", run.ran.stderr);
     for trial in run.trials() {
-        let reasons = support::reasons(trial);
-        assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{reasons:?} {trial}");
+        let reasons = crate::support::reasons(trial);
+        assert!(
+            reasons.iter().all(|why| crate::support::is_of_the_machine(why)),
+            "{reasons:?} {trial}"
+        );
         assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
         assert_eq!(figure(trial, "requests_verified"), 2000.0, "{trial}");
     }
@@ -147,7 +143,7 @@ fn cpu_time(pids: &[String]) -> Duration {
 
 /// The processes that work in a folder of this name below another.
 fn working_in(dir: &Path, name: &str) -> Vec<String> {
-    let lines = support::processes_of(dir).into_iter();
+    let lines = crate::support::processes_of(dir).into_iter();
     let pids = lines.filter_map(|line| line.split(':').next().map(str::to_owned));
     let there = |pid: &String| {
         let cwd = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
@@ -204,7 +200,7 @@ fn cpu_limits(_: &Case) {
             println!("skipped: limits cannot be applied here: {verdict}");
             return;
         }
-        support::nothing_runs_in(bench.path());
+        crate::support::nothing_runs_in(bench.path());
         seen.push(cpu);
         assert!(cpu < LIMIT * 1.05, "{seen:?}");
         if cpu > LIMIT * 0.95 {
@@ -251,7 +247,7 @@ fn told_otherwise(_: &Case) {
         // Consul hands on what has not changed again for a moment.
         std::thread::sleep(Duration::from_millis(700));
     }
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
     let trial = bench.record().into_iter().find(|line| line["line"] == "trial").unwrap();
     let verdict = check(&trial, "configuration");
     assert_eq!(verdict["verdict"], "failed", "{trial}");
@@ -266,7 +262,7 @@ fn cannot_start(systems: &str) -> Ran {
     let bench = bench(systems, "clients: 1, stop: {operations: 1}");
     let ran = Ran::of(&mut bench.command());
     assert_eq!(ran.code, Some(1), "{}\n{}", ran.stdout, ran.stderr);
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
     ran
 }
 

@@ -1,7 +1,5 @@
 //! The canary as a process, over real sockets: honest, and with each of its faults.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;

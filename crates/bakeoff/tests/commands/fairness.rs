@@ -1,15 +1,11 @@
 //! The fairness sheet and the floor of real runs.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::support::{Bench, Ran, array, text, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{Bench, Ran, array, text, wait_for};
 
 /// The demo in small: what differs is whether the log is synced.
 const STUDY: &str = "title: Two canaries\n\
@@ -22,7 +18,7 @@ const STUDY: &str = "title: Two canaries\n\
 #[test]
 fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
     let run = Bench::new(STUDY).run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     let sheet = &run.report["fairness"];
     let rows = array(&sheet["rows"]);
     let row = |what: &str| rows.iter().find(|row| row["what"] == what).unwrap();
@@ -45,7 +41,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
                    node's disk; unsynced acknowledges a write in the page cache of one node; a power \
                    cut may take what unsynced acknowledged";
     assert_eq!(array(&run.report["findings"])[0], finding);
-    let shown = Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    let shown = Ran::of(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
     let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{shown}"));
     assert!(place(finding) < place("total seconds"));
     assert!(
@@ -63,7 +59,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
 #[test]
 fn a_run_begins_with_what_the_machine_can_do() {
     let run = Bench::new(STUDY).run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     let header = &run.record()[0];
     let floor = &header["environment"]["floor"];
     assert_eq!(floor["append_bytes"], 320);
@@ -109,12 +105,13 @@ fn an_interrupted_floor_leaves_nothing() {
     let study = STUDY.replace("[1, 16]", &format!("[{}]", clients.join(", ")));
     let bench = Bench::new(&study);
     let child = bench.command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let server = || support::processes_of(bench.path()).iter().any(|one| one.contains("/floor/"));
+    let server =
+        || crate::support::processes_of(bench.path()).iter().any(|one| one.contains("/floor/"));
     wait_for("the server that does nothing", Duration::from_secs(30), server);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let ran = Ran::from_output(child.wait_with_output().unwrap());
     ran.ends_with(130);
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
     let runs = bench.runs();
     assert!(runs.iter().all(|run| !run.join("floor").exists()), "{runs:?}");
 }

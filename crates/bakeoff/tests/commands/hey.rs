@@ -3,10 +3,6 @@
 //! Not here: how flags are read and what the summary looks like to the last blank
 //! (`src/compat/hey`), and hey itself, which is no part of these tests.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
@@ -15,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::canary::Canary;
-use support::{Ran, bakeoff, wait_for};
+use crate::support::canary::Canary;
+use crate::support::{Ran, bakeoff, wait_for};
 
 /// An HTTP server that answers each request as a function of its number and its head says.
 struct Server {

@@ -1,10 +1,5 @@
 //! `bakeoff load` as users and their scripts meet it, against the canary.
 
-#![allow(clippy::disallowed_macros, reason = "a skipped test must not pass in silence")]
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -12,9 +7,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use support::canary::{Canary, alone};
-use support::certificates::Certificates;
-use support::{Ran, array, bakeoff, text};
+use crate::support::canary::{Canary, alone};
+use crate::support::certificates::Certificates;
+use crate::support::{Ran, array, bakeoff, text};
 
 fn load(arguments: &[&str]) -> Ran {
     Ran::of(bakeoff().arg("load").args(arguments))

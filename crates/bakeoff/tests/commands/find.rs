@@ -3,18 +3,14 @@
 //! A canary that answers after a set time, asked by a few clients, has a highest rate that is known:
 //! the clients by the time.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use support::canary::alone;
-use support::{Bench, Ran, array, figure, text};
+use crate::support::canary::alone;
+use crate::support::{Bench, Ran, Run, array, figure, text};
 
 /// A study of these systems, whose one load looks for a rate.
 fn study(systems: &str, load: &str, trials: u32) -> String {
@@ -36,15 +32,21 @@ const LOAD: &str =
 fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
     let _alone = alone();
     let systems = canary("quick", "50ms") + &canary("slow", "100ms");
-    let run = Bench::new(&study(&systems, LOAD, 3)).run();
+    let judged =
+        |run: &Run| run.trials().iter().any(|trial| crate::support::reasons(trial).is_empty());
+    let run = (0..3).map(|_| Bench::new(&study(&systems, LOAD, 3)).run()).find(judged);
+    let run = run.expect("the machine had time for a trial of one of three runs");
     let comparison = &run.report["comparisons"][0];
     assert_eq!(run.trials().len(), 6);
     // 20 clients by 50 ms are 400/s, and by 100 ms 200/s. A p90 needs 100 operations in a try.
     for (place, most) in [(0, 400.0), (1, 200.0)] {
         let system = &comparison["systems"][place];
         for trial in array(&system["trials"]) {
-            let reasons = support::reasons(trial);
-            assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{reasons:?}");
+            let reasons = crate::support::reasons(trial);
+            assert!(
+                reasons.iter().all(|why| crate::support::is_of_the_machine(why)),
+                "{reasons:?}"
+            );
             if !reasons.is_empty() {
                 continue; // the machine had no time for it
             }
@@ -80,7 +82,7 @@ fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
         let leading = array(&comparison["judgements"]).iter().find(|one| one["leading"] == true);
         assert_eq!(leading.unwrap()["quantity"], "highest_rate_per_second");
     }
-    let shown = Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    let shown = Ran::of(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
     for words in
         ["highest rate that keeps p90 < 600ms /s", "rates tried in each system's", "kept, again"]
     {
@@ -89,7 +91,7 @@ fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
     let csv = run.bench.runs()[0].join("trials.csv");
     let args = ["--format", "csv"];
     let csv = std::fs::read_to_string(csv).unwrap_or_else(|_| {
-        Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0]).args(args)).stdout
+        Ran::of(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0]).args(args)).stdout
     });
     assert!(csv.lines().next().unwrap().contains("highest_rate_per_second"), "{csv}");
     let html = std::fs::read_to_string(run.bench.runs()[0].join("report.html")).unwrap();
@@ -120,7 +122,7 @@ fn a_system_that_keeps_the_objective_at_no_rate_is_not_ranked() {
     let findings =
         text(&run.report["findings"][0]).to_owned() + &run.report["findings"].to_string();
     assert!(findings.contains("at no rate, down to 20/s"), "{findings}");
-    let shown = Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    let shown = Ran::of(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
     let row = shown.lines().find(|line| line.contains("highest rate that keeps")).unwrap();
     assert!(row.trim_end().ends_with("none"), "{row}");
 }
@@ -157,12 +159,12 @@ fn a_search_that_is_interrupted_keeps_its_tries_and_finds_nothing() {
     let log = bench.path().join("stderr");
     command.stdout(std::process::Stdio::null()).stderr(std::fs::File::create(&log).unwrap());
     let mut child = command.spawn().unwrap();
-    support::wait_for("a second try", Duration::from_secs(60), || {
+    crate::support::wait_for("a second try", Duration::from_secs(60), || {
         std::fs::read_to_string(&log).unwrap().matches("/s: ").count() >= 2
     });
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
     let record = bench.record();
     let trial = &record[1];
     assert_eq!(trial["outcome"]["ended"], "interrupted");
@@ -171,6 +173,7 @@ fn a_search_that_is_interrupted_keeps_its_tries_and_finds_nothing() {
     assert!(stages.len() >= 2 && stages[0]["tried"]["rate"] == 150.0, "{stages:?}");
     assert!(stages.iter().all(|stage| stage["tried"].is_object()), "{stages:?}");
     // And it can be shown.
-    let shown = Ran::of(support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"));
+    let shown =
+        Ran::of(crate::support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"));
     assert!(shown.stdout.contains("interrupted before its end"), "{}", shown.stderr);
 }

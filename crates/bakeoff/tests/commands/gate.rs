@@ -3,11 +3,6 @@
 //!
 //! The builds are bakeoff's own server by its options, scripts that become it, and etcd where there is one.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-#![allow(clippy::disallowed_macros, reason = "a test that cannot run says why")]
-
-mod support;
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,7 +11,7 @@ use granit_parser::{Event, Parser};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use support::{Bench, Ran, array, bakeoff, has, nothing_runs_in, record, text};
+use crate::support::{Bench, Ran, array, bakeoff, has, nothing_runs_in, record, text};
 
 const LOADS: &str = "\
 loads:

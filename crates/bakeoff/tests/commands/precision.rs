@@ -9,11 +9,6 @@
 //!
 //! Not here: counts and sums that hold on any machine (`engine`).
 
-#![allow(clippy::disallowed_methods, reason = "it is about time seen from outside")]
-#![allow(clippy::disallowed_macros, reason = "libtest shows the figures when a test fails")]
-
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -24,8 +19,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
-use support::canary::Canary;
-use support::{Ran, bakeoff, decode};
+use crate::support::canary::Canary;
+use crate::support::{Ran, bakeoff, decode};
 
 const ATTEMPTS: u32 = 3;
 const MILLISECOND: f64 = 1e6;

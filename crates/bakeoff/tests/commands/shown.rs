@@ -1,13 +1,9 @@
 //! What a run leads its reader to: humps, failures that waited, what servers wrote into their logs,
 //! handshakes, CPUs of the generator's own, throttling.
 
-#![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
-
-mod support;
-
+use crate::support::certificates::Certificates;
+use crate::support::{Bench, Run, array, text};
 use serde_json::Value;
-use support::certificates::Certificates;
-use support::{Bench, Run, array, text};
 
 /// One trial of a canary with these fields under reads and writes.
 fn canary(fields: &str, load: &str) -> Run {
@@ -19,7 +15,7 @@ fn canary(fields: &str, load: &str) -> Run {
          trials: 1\n"
     ))
     .run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     run
 }
 

@@ -3,18 +3,14 @@
 //!
 //! Not here: wrong answers to key-value requests (`checks`).
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use support::hostile::{Behaviour, Hostile};
-use support::{Ran, bakeoff};
+use crate::support::hostile::{Behaviour, Hostile};
+use crate::support::{Ran, bakeoff};
 
 /// Far more than any of these loads may take; a machine may be busy.
 const ENDED_WITHIN: Duration = Duration::from_secs(30);

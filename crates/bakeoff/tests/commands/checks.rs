@@ -6,19 +6,8 @@
 //!
 //! Not here: which check says it, and in which words (`tests/faults`).
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use support::{AUDITS, Bench, Run, array, text};
-
-/// One study at a time: a fault must not hide behind another test's load.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::support::canary::alone;
+use crate::support::{AUDITS, Bench, Run, array, text};
 
 /// Runs one trial of a canary with these options.
 fn canary(options: &str, workload: &str, load: &str) -> Run {
@@ -31,7 +20,7 @@ fn canary(options: &str, workload: &str, load: &str) -> Run {
          trials: 1\n"
     ))
     .run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     run
 }
 
@@ -100,7 +89,7 @@ fn killed_under_load(options: &str) -> Run {
          trials: 1\n"
     ))
     .run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     run
 }
 
@@ -122,7 +111,9 @@ fn an_honest_canary_passes_a_kill_under_load_which_is_told() {
     assert_eq!(killed["clients"], 4);
     assert!(killed["acknowledged"].as_u64().is_some_and(|count| count > 0), "{killed}");
     assert!(killed["after_ms"].as_u64().is_some_and(|after| after >= 1000), "{killed}");
-    let shown = support::Ran::of(support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    let shown =
+        crate::support::Ran::of(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0]))
+            .stdout;
     assert!(shown.contains("killed while 4 clients wrote ("), "{shown}");
 }
 

@@ -7,25 +7,21 @@
 //!
 //! Two clusters at most run at once: they are to be tested, not to compete.
 
-#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use support::case::{Case, Part, Skipped, cached, case, conclude, part, with};
-use support::certificates::Certificates;
-use support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
+use crate::support::case::{Case, Part, Skipped, cached, case, part, with};
+use crate::support::certificates::Certificates;
+use crate::support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
 const ETCD_3_4: Case = Case { needs: &["dpkg-deb"], ..case("etcd", "3.4", 3) };
 const ETCD_3_6: Case = Case { needs: &["go"], ..case("etcd", "3.6", 3) };
@@ -157,24 +153,22 @@ const WITHOUT_KEYS: [&str; 8] = [
     "process",
 ];
 
-fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
-    let skipped = Skipped::default();
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests = vec![Trial::test("every_system_has_a_contract_case", || {
         every_system_has_a_contract_case();
         Ok(())
     })];
     for &case in CONTRACT {
         let kept = "a_system_keeps_its_contract_and_leaves_nothing_running";
-        tests.push(with(kept, case, &skipped, keeps_its_contract));
+        tests.push(with(kept, case, skipped, keeps_its_contract));
     }
     for case in [ETCD_3_6, ZOOKEEPER, CONSUL] {
         let name = "reads_are_as_fresh_as_asked_for_from_leader_and_followers";
-        tests.push(with(name, case, &skipped, reads_are_as_fresh_as_asked_for));
+        tests.push(with(name, case, skipped, reads_are_as_fresh_as_asked_for));
     }
     for case in [TARANTOOL, TARANTOOL_MASTERS] {
         let name = "sessions_are_let_pass_or_refused_and_keys_are_inserted";
-        tests.push(with(name, case, &skipped, checks_and_inserts));
+        tests.push(with(name, case, skipped, checks_and_inserts));
     }
     type Test = fn(&Case);
     let more: [(&str, Test); 5] = [
@@ -185,16 +179,16 @@ fn main() -> ExitCode {
         ("a_system_behind_tls_is_verified", tls_is_verified),
     ];
     for (name, test) in more {
-        tests.push(with(name, ETCD_ALONE, &skipped, test));
+        tests.push(with(name, ETCD_ALONE, skipped, test));
     }
-    conclude(arguments, tests, &skipped)
+    tests
 }
 
 fn every_system_has_a_contract_case() {
     let cases = CONTRACT.iter().map(|case| case.kind);
     let covered: BTreeSet<&str> = cases.chain(PARTS).chain(WITHOUT_KEYS).collect();
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/systems");
-    for folder in support::folders(&folders) {
+    for folder in crate::support::folders(&folders) {
         let name = folder.file_name().unwrap().to_str().unwrap().replace('_', "-");
         assert!(
             covered.contains(name.as_str()),
@@ -227,7 +221,7 @@ fn bench(system: &str, workloads: &[&str], loads: &[&str]) -> Bench {
 
 fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
     let run = bench(system, workloads, loads).run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     run
 }
 
@@ -236,8 +230,8 @@ fn all_is_well(run: &Run, operations: f64) {
     assert!(!run.trials().is_empty(), "{}", run.ran.stderr);
     for trial in run.trials() {
         // Or the machine had no time for it.
-        let reasons = support::reasons(trial);
-        assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{trial}");
+        let reasons = crate::support::reasons(trial);
+        assert!(reasons.iter().all(|why| crate::support::is_of_the_machine(why)), "{trial}");
         assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
         assert_eq!(figure(trial, "requests_verified"), operations, "{trial}");
     }
@@ -373,8 +367,8 @@ fn an_open_load_keeps_its_rate(case: &Case) {
     );
     assert_eq!(run.trials().len(), 2);
     // A machine that is shared with other tests may keep the generator from its schedule.
-    let mut reasons = run.trials().into_iter().flat_map(support::reasons);
-    assert!(reasons.all(|why| support::is_of_the_machine(&why)), "{}", run.ran.stderr);
+    let mut reasons = run.trials().into_iter().flat_map(crate::support::reasons);
+    assert!(reasons.all(|why| crate::support::is_of_the_machine(&why)), "{}", run.ran.stderr);
     for trial in run.trials() {
         // The seed is set, so that even the Poisson arrivals are always the same.
         let due = figure(trial, "requests");
@@ -438,7 +432,7 @@ impl Etcd {
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let process = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let mut etcd = Self { process, port, tls_port, _dir: dir };
-        support::wait_for("etcd", Duration::from_secs(30), || {
+        crate::support::wait_for("etcd", Duration::from_secs(30), || {
             assert!(etcd.process.try_wait().unwrap().is_none(), "etcd ended by itself");
             etcd.try_ask("/v3/kv/range", &json!({"key": STANDARD.encode("a")})).is_some()
         });
@@ -522,7 +516,7 @@ fn an_interrupted_load_leaves_no_key(_: &Case) {
     let bench = bench(&system, &[SMALL], &["long: {clients: 4, warmup: 0s, stop: {after: 60s}}"]);
     let quiet = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut bakeoff = quiet.unwrap();
-    support::wait_for("keys of ours", Duration::from_secs(30), || etcd.keys().len() > 100);
+    crate::support::wait_for("keys of ours", Duration::from_secs(30), || etcd.keys().len() > 100);
     let pid = rustix::process::Pid::from_child(&bakeoff);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(bakeoff.wait().unwrap().code(), Some(130));

@@ -1,11 +1,7 @@
 //! What a trial's record says of its nodes and of the machine, and the checks that follow from it.
 
-#![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
-
-mod support;
-
+use crate::support::{Bench, Ran, array, text};
 use serde_json::Value;
-use support::{Bench, Ran, array, text};
 
 /// A study of one canary under a closed load of reads.
 fn bench(system: &str, load: &str) -> Bench {
@@ -163,10 +159,12 @@ fn groups_go_with_a_run_and_those_of_a_killed_one_with_the_next() {
     let name = format!("bakeoff-{}", killed.id());
     let long = std::time::Duration::from_secs(20);
     // bakeoff and its server, whose group is made first.
-    support::wait_for("a server", long, || support::processes_of(bench.path()).len() >= 2);
+    crate::support::wait_for("a server", long, || {
+        crate::support::processes_of(bench.path()).len() >= 2
+    });
     let groups = groups_named(&name);
     killed.kill().and_then(|()| killed.wait()).unwrap();
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
     if groups.is_empty() {
         println!("skipped: groups_go_with_a_run_…: this machine lets us make no cgroup");
         return;

@@ -1,15 +1,11 @@
 //! `bakeoff compare` as continuous integration meets it: two runs of the canary, what is printed, and
 //! the exit code.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use support::{Bench, Ran, bakeoff};
+use crate::support::{Bench, Ran, bakeoff};
 
 /// Five short trials of a canary that answers after this delay; `kept` holds the folder.
 fn ran(delay: &str) -> (Bench, PathBuf) {

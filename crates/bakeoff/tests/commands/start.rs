@@ -1,9 +1,5 @@
 //! `bakeoff start`: one system of a study, for other tools to load.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use support::{Bench, Ran, array, bakeoff, text};
+use crate::support::{Bench, Ran, array, bakeoff, text};
 
 const STUDY: &str = "title: t
 systems:
@@ -108,7 +104,7 @@ fn a_system_is_there_with_its_parts_until_it_is_told_to_end() {
         let folder = text(&told["folder"]).to_owned();
         assert!(Path::new(&folder).is_dir());
         assert_eq!(started.ends_by(signal), Some(0));
-        support::nothing_runs_in(bench.path());
+        crate::support::nothing_runs_in(bench.path());
         assert!(!Path::new(&folder).exists());
     }
 }
@@ -126,7 +122,7 @@ fn it_ends_by_itself_after_its_time() {
         "{lines:?}"
     );
     assert_eq!(lines.last(), Some(&"it ends after 1s, or by Ctrl-C"));
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
 }
 
 #[test]
@@ -134,7 +130,7 @@ fn a_server_that_ends_by_itself_ends_all() {
     let bench = Bench::new(STUDY);
     let ran = Ran::of(&mut start(&bench, &["mortal"])).ends_with(4);
     ran.complains(&["`mortal-1` ended with exit code", "all else was stopped"]);
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
 }
 
 #[test]

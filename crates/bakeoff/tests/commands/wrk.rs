@@ -1,20 +1,16 @@
 //! `bakeoff wrk` as people and their scripts meet it: the built binary against a canary.
 
-#![allow(clippy::disallowed_methods, reason = "a test times what it sees from outside")]
-
-mod support;
-
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::canary::{Canary, alone};
+use crate::support::{Ran, bakeoff};
 use rustix::process::{Pid, Signal, kill_process};
-use support::canary::{Canary, alone};
-use support::{Ran, bakeoff};
 
 fn script(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/wrk").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/scripts/wrk").join(name)
 }
 
 /// A script of a few words, on disk as long as the returned folder lives.

@@ -3,12 +3,10 @@
 //! Nothing here depends on how quick the machine is. Seen from outside, through the record, against
 //! the canary.
 
-mod support;
-
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
-use support::{Bench, array, decode};
+use crate::support::{Bench, array, decode};
 
 /// The stages of the one trial of a canary.
 fn stages(options: &str, workload: &str, load: &str, threads: u32) -> Vec<Value> {
@@ -20,7 +18,7 @@ fn stages(options: &str, workload: &str, load: &str, threads: u32) -> Vec<Value>
          trials: 1\n"
     ));
     let mut command = bench.command();
-    support::Ran::of(command.args(["--threads", &threads.to_string()])).ends_with(0);
+    crate::support::Ran::of(command.args(["--threads", &threads.to_string()])).ends_with(0);
     let stages = bench.record()[1]["stages"].clone();
     array(&stages).to_vec()
 }

@@ -7,23 +7,19 @@
 //!
 //! Not here: what scripts can do in general (`wrk`), Vault as a contender (`systems`).
 
-#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
-#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
-
-mod support;
-
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 use serde_json::{Value, json};
 
-use support::{Ran, array, bakeoff, has, text};
+use crate::support::case::Skipped;
+use crate::support::{Ran, array, bakeoff, has, text};
 
 const TOKEN: &str = "a-token-of-this-test";
 const PASSWORD: &str = "a \"word\" to\\pass";
@@ -35,15 +31,9 @@ fn examples() -> PathBuf {
 }
 
 /// The one Vault of all tests, once one of them has asked for it.
-type Shared = Arc<Mutex<Option<Arc<Vault>>>>;
-/// What was skipped, for the last line.
-type Skipped = Arc<Mutex<Vec<String>>>;
+pub(crate) type Shared = Arc<Mutex<Option<Arc<Vault>>>>;
 
-fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // Loads mostly wait for Vault or for the time to be over.
-    arguments.test_threads = arguments.test_threads.or(Some(4));
-    let (shared, skipped) = (Shared::default(), Skipped::default());
+pub(crate) fn tests(shared: &Shared, skipped: &Skipped) -> Vec<Trial> {
     let mut tests = Vec::new();
     let plain: [(&str, fn()); 2] = [
         ("each_script_is_tested", each_script_is_tested),
@@ -64,19 +54,16 @@ fn main() -> ExitCode {
         ("a_wrong_token_gives_errors_that_are_counted_and_said", a_wrong_token_is_said),
     ];
     for (name, test) in with_vault {
-        tests.push(on_vault(name, &["go"], &shared, &skipped, test));
+        tests.push(on_vault(name, &["go"], shared, skipped, test));
     }
     let name = "the_scripts_run_in_wrk_and_say_the_same";
-    tests.push(on_vault(name, &["go", "wrk"], &shared, &skipped, they_run_in_wrk));
+    tests.push(on_vault(name, &["go", "wrk"], shared, skipped, they_run_in_wrk));
+    tests
+}
 
-    let conclusion = libtest_mimic::run(&arguments, tests);
+/// Stops the one Vault of all tests.
+pub(crate) fn stop_shared(shared: &Shared) {
     drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
-    let skipped = skipped.lock().unwrap_or_else(PoisonError::into_inner);
-    for line in &*skipped {
-        println!("{line}");
-    }
-    println!("{} skipped", skipped.len());
-    conclusion.exit_code()
 }
 
 /// A test that needs a Vault, and these tools to have it or besides.
@@ -118,7 +105,7 @@ fn the_vault(shared: &Shared) -> Result<Arc<Vault>, String> {
 }
 
 /// A Vault in development mode: unsealed from the start, and its data in memory.
-struct Vault {
+pub(crate) struct Vault {
     process: Child,
     port: u16,
     _home: tempfile::TempDir,
@@ -148,7 +135,7 @@ impl Vault {
             .spawn()
             .unwrap();
         let mut vault = Self { process, port, _home: home };
-        support::wait_for("Vault", Duration::from_secs(60), || {
+        crate::support::wait_for("Vault", Duration::from_secs(60), || {
             assert!(vault.process.try_wait().unwrap().is_none(), "Vault ended by itself");
             vault.ask("GET", "auth/token/lookup-self", &Value::Null).is_some()
         });

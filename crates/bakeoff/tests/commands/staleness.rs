@@ -6,12 +6,10 @@
 //!
 //! Not here: how ages follow from times (`bakeoff_core::staleness`), real systems (`systems`).
 
-mod support;
-
 use serde_json::Value;
 
-use support::canary::Canary;
-use support::{Bench, Ran, array, decode, text};
+use crate::support::canary::Canary;
+use crate::support::{Bench, Ran, array, decode, text};
 
 const LAG_MS: f64 = 300.0;
 

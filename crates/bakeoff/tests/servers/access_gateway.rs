@@ -2,23 +2,19 @@
 //!
 //! Not here: Tarantool by itself (`systems`), how a connection is made a first visit (`engine`).
 
-#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
-
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use support::case::{Case, Part, Skipped, cached, case, conclude, part, with};
-use support::certificates::Certificates;
-use support::{Bench, Ran, Run, array, audit, decode, figure, folders, text};
+use crate::support::case::{Case, Part, Skipped, cached, case, part, with};
+use crate::support::certificates::Certificates;
+use crate::support::{Bench, Ran, Run, array, audit, decode, figure, folders, text};
 
 const DEBIAN: &[&str] = &["apt-get", "dpkg-deb"];
 const GATE: Case = Case {
@@ -35,7 +31,7 @@ const PASSAGES: &str = "during the load";
 const REQUEST: &str = "request: {path: /a.gif, expect: {body-size: 43}}";
 const BOTH: &str = "rights: {kind: tarantool}, protected: {kind: nginx}";
 
-fn main() -> ExitCode {
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);
     let tests: [(&str, Test); 11] = [
         ("who_may_passes_and_who_may_not_is_refused", each_gate),
@@ -50,9 +46,7 @@ fn main() -> ExitCode {
         ("a_gate_that_other_tools_load_knows_the_sessions_of_its_workload", for_other_tools),
         ("a_gate_that_cannot_be_is_refused_at_its_place", refused),
     ];
-    let skipped = Skipped::default();
-    let tests = tests.map(|(name, test)| with(name, GATE, &skipped, test));
-    conclude(Arguments::from_args(), tests.into(), &skipped)
+    tests.map(|(name, test)| with(name, GATE, skipped, test)).into()
 }
 
 fn bench(systems: &[&str], workload: &str, load: &str) -> Bench {
@@ -71,7 +65,7 @@ fn gate(name: &str, options: &str) -> String {
 #[track_caller]
 fn run(bench: Bench) -> Run {
     let run = bench.run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     run
 }
 
@@ -104,8 +98,11 @@ fn each_gate(_: &Case) {
     ));
     assert_eq!(checked.trials().len(), 3, "{}", checked.ran.stderr);
     for trial in checked.trials() {
-        let reasons = support::reasons(trial);
-        assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{reasons:?} {trial}");
+        let reasons = crate::support::reasons(trial);
+        assert!(
+            reasons.iter().all(|why| crate::support::is_of_the_machine(why)),
+            "{reasons:?} {trial}"
+        );
         assert_eq!(
             figure(trial, "requests_verified"),
             OPERATIONS,
@@ -314,7 +311,7 @@ impl Going {
         let mut command = bench.command();
         let bakeoff = command.arg("--json").stdout(stdout).stderr(stderr).spawn().unwrap();
         let mut going = Self { bench, bakeoff };
-        support::wait_for("a load", Duration::from_secs(60), || {
+        crate::support::wait_for("a load", Duration::from_secs(60), || {
             let ended = going.bakeoff.try_wait().unwrap();
             assert!(ended.is_none(), "it ended early: {}", going.said());
             going.served().is_some_and(|served| served > 200)
@@ -346,7 +343,7 @@ impl Going {
 
     /// The processes of a node.
     fn processes(&self, node: &str) -> Vec<Pid> {
-        let all = support::processes_of(&self.node(node));
+        let all = crate::support::processes_of(&self.node(node));
         let pids = all.iter().filter_map(|one| one.split(':').next()?.parse().ok());
         pids.filter_map(Pid::from_raw).collect()
     }
@@ -365,7 +362,7 @@ impl Going {
         let stdout = std::fs::read_to_string(self.bench.path().join("stdout")).unwrap();
         let stderr = self.said();
         let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}\n{stderr}"));
-        support::nothing_runs_in(&self.bench.out());
+        crate::support::nothing_runs_in(&self.bench.out());
         Run { report, ran: Ran { code: status.code(), stdout, stderr }, bench: self.bench }
     }
 }
@@ -416,7 +413,7 @@ impl Drop for Own {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
-        support::nothing_runs_in(self.dir.path());
+        crate::support::nothing_runs_in(self.dir.path());
     }
 }
 
@@ -437,7 +434,7 @@ fn nginx(certificates: &Certificates) -> Own {
     command.args(["-p", "./", "-c", "nginx.conf"]).current_dir(dir.path());
     let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let own = Own { child, dir, port };
-    support::wait_for("NGINX", Duration::from_secs(10), || {
+    crate::support::wait_for("NGINX", Duration::from_secs(10), || {
         TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
     own
@@ -487,7 +484,7 @@ fn nginx_alone(_: &Case) {
 fn for_other_tools(_: &Case) {
     let mix = format!("mix: {{request: 1}}, keys: {{count: 5}}, {REQUEST}");
     let bench = bench(&[&gate("pooled", "")], &mix, "clients: 1, stop: {operations: 1}");
-    let mut command = support::bakeoff();
+    let mut command = crate::support::bakeoff();
     command.arg("start").arg(bench.path().join("study.yaml")).args(["--json", "--for", "30s"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -498,13 +495,13 @@ fn for_other_tools(_: &Case) {
     for (session, status) in [("session-4", "200"), ("session-5", "403")] {
         let cookie = format!("Cookie: session={session}");
         let args = ["load", &url, "-n", "20", "-c", "2", "-H", &cookie, "--json", "--ca"];
-        let ran = Ran::of(support::bakeoff().args(args).arg(text(&told["ca_file"])));
+        let ran = Ran::of(crate::support::bakeoff().args(args).arg(text(&told["ca_file"])));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["statuses"][status], 20, "{session}: {}", ran.stderr);
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
 }
 
 fn refused(_: &Case) {

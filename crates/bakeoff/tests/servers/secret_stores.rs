@@ -2,23 +2,19 @@
 //!
 //! Not here: that it keeps what it acknowledged, on each storage (`systems`).
 
-#![allow(clippy::disallowed_methods, reason = "a test waits by the clock for what it looks at")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitCode, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use support::case::{Case, Part, Skipped, case, conclude, part, with};
-use support::certificates::Certificates;
-use support::vault::{Vault, ask};
-use support::{AUDITS, Bench, Ran, Run, array, audit, figure, folders, text};
+use crate::support::case::{Case, Part, Skipped, case, part, with};
+use crate::support::certificates::Certificates;
+use crate::support::vault::{Vault, ask};
+use crate::support::{AUDITS, Bench, Ran, Run, array, audit, figure, folders, text};
 
 const VAULT: Case = Case { needs: &["go"], ..case("vault", "1.21", 1) };
 const POSTGRESQL: Part = Part { needs: &["apt-get", "dpkg-deb"], ..part("database", "postgresql") };
@@ -28,7 +24,7 @@ const ON_POSTGRESQL: Case =
 const THREE: Case = Case { nodes: 3, more: ", options: {raft-multiplier: 1}", ..VAULT };
 const IN_MEMORY: Case = Case { more: ", options: {storage: inmem}", ..VAULT };
 
-fn main() -> ExitCode {
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);
     let tests: [(&str, Case, Test); 7] = [
         ("every_operation_is_done_and_verified", WITH_DATABASE, every_operation),
@@ -39,9 +35,7 @@ fn main() -> ExitCode {
         ("what_forgets_all_is_not_waited_for_after_a_kill", IN_MEMORY, what_forgets_all),
         ("a_leader_that_dies_under_load_is_told", THREE, a_leader_dies),
     ];
-    let skipped = Skipped::default();
-    let tests = tests.map(|(name, case, test)| with(name, case, &skipped, test));
-    conclude(Arguments::from_args(), tests.into(), &skipped)
+    tests.map(|(name, case, test)| with(name, case, skipped, test)).into()
 }
 
 /// A study of one system, its workloads and loads in YAML of one line each.
@@ -57,8 +51,11 @@ fn bench(system: &str, workloads: &[&str], loads: &[&str], more: &str) -> Bench 
 fn all_is_well(run: &Run, operations: f64) {
     assert!(!run.trials().is_empty(), "{}", run.ran.stderr);
     for trial in run.trials() {
-        let reasons = support::reasons(trial);
-        assert!(reasons.iter().all(|why| support::is_of_the_machine(why)), "{reasons:?} {trial}");
+        let reasons = crate::support::reasons(trial);
+        assert!(
+            reasons.iter().all(|why| crate::support::is_of_the_machine(why)),
+            "{reasons:?} {trial}"
+        );
         assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
         assert_eq!(figure(trial, "requests_verified"), operations, "{trial}");
     }
@@ -98,7 +95,7 @@ fn every_operation(case: &Case) {
         "clusters: kept\n",
     )
     .run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     all_is_well(&run, f64::from(OPERATIONS));
     let mut seen: BTreeMap<String, f64> = BTreeMap::new();
     assert_eq!(run.trials().len(), 8);
@@ -238,7 +235,7 @@ fn secrets(case: &Case) {
         Some(rest.split_once('@')?.0.to_owned())
     };
     let mut known = Vec::new();
-    support::wait_for("secrets", Duration::from_secs(60), || {
+    crate::support::wait_for("secrets", Duration::from_secs(60), || {
         assert!(bakeoff.try_wait().unwrap().is_none(), "it ended before its secrets were known");
         known = tokens_in_memory(bakeoff.id());
         let passwords: Vec<String> =
@@ -276,7 +273,7 @@ fn secrets(case: &Case) {
         // Nor another of its tokens.
         assert_eq!(held(&path, &["hvs.".to_owned()]), None, "in {}", path.display());
     }
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
 }
 
 const SMALL: &str = "all: {mix: {put: 2, get: 2}, keys: {count: 20}, reads: default}";
@@ -360,7 +357,7 @@ fn tls_is_verified(_: &Case) {
 fn what_forgets_all(case: &Case) {
     let began = Instant::now();
     let run = bench(&case.in_study(), &[SMALL, "signs: {mix: {sign: 1}}"], &[SHORT], "").run();
-    support::nothing_runs_in(run.bench.path());
+    crate::support::nothing_runs_in(run.bench.path());
     assert_eq!(run.ran.code, Some(1), "{}", run.ran.stderr);
     assert!(run.ran.stderr.contains("kept nothing when it was killed"), "{}", run.ran.stderr);
     assert!(run.ran.stderr.contains("hint: storage `inmem` forgets all"), "{}", run.ran.stderr);
@@ -403,7 +400,7 @@ fn a_leader_dies(case: &Case) {
         address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
     };
     let mut nodes: Vec<(PathBuf, u16)> = Vec::new();
-    support::wait_for("clients of the load", Duration::from_secs(90), || {
+    crate::support::wait_for("clients of the load", Duration::from_secs(90), || {
         assert!(bakeoff.try_wait().unwrap().is_none(), "it ended before its load began");
         let all = configurations(&bench.out());
         nodes = all.iter().map(|(dir, config)| (dir.clone(), port(config))).collect();
@@ -416,20 +413,21 @@ fn a_leader_dies(case: &Case) {
         said.is_some_and(|(_, said)| said["is_self"] == true)
     };
     let (dir, _) = nodes.iter().find(|&&(_, port)| leads(port)).expect("one of them leads");
-    let processes = support::processes_of(dir);
+    let processes = crate::support::processes_of(dir);
     let server = processes.iter().find(|process| process.contains("server -config")).unwrap();
     let pid: i32 = server.split(':').next().unwrap().parse().unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 
     assert_eq!(bakeoff.wait().unwrap().code(), Some(1));
-    support::nothing_runs_in(bench.path());
+    crate::support::nothing_runs_in(bench.path());
     let run = folders(&bench.out()).remove(0);
-    let report = Ran::of(support::bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+    let report =
+        Ran::of(crate::support::bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
     let trial = &report["comparisons"][0]["systems"][0]["trials"][0];
     let killed = dir.file_name().unwrap().to_str().unwrap();
-    let reasons = support::reasons(trial).join("\n");
+    let reasons = crate::support::reasons(trial).join("\n");
     assert!(reasons.contains("servers: ") && reasons.contains(killed), "{reasons}");
     let errors = figure(trial, "errors");
     let kinds = ["refused", "reset", "timeout", "status", "unsent"];

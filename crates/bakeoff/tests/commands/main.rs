@@ -1,0 +1,31 @@
+//! bakeoff as its users meet it: commands, exit codes, records and reports, mostly on the canary.
+//!
+//! One program, since each links all of bakeoff. Not here: real systems (`servers`), what each check has
+//! to catch (`faults`), the report in a browser (`report_html`).
+
+#![allow(clippy::disallowed_methods, reason = "tests time what they see from outside")]
+#![allow(clippy::disallowed_macros, reason = "a test says why it was skipped")]
+
+mod canary;
+mod checks;
+mod cli;
+mod clusters;
+mod compare;
+mod engine;
+mod fairness;
+mod find;
+mod gate;
+mod hey;
+mod hostile_http;
+mod load;
+mod nothing_left_running;
+mod observed;
+mod precision;
+mod resume;
+mod services;
+mod shown;
+mod staleness;
+mod start;
+#[path = "../support/mod.rs"]
+mod support;
+mod wrk;
