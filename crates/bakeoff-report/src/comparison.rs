@@ -164,11 +164,11 @@ impl Contender {
         self.trials.iter().map(one).sum()
     }
 
-    /// What the sentence must know of it; `compared` is what it compares.
+    /// Returns what the sentence must know of it; `of` is where, and `compared` what it compares.
     fn for_the_sentence(
         &self,
+        of: &Comparison,
         compared: Quantity,
-        load_is_open: bool,
         place: &str,
     ) -> stats::Contender {
         let name = &self.system;
@@ -181,13 +181,15 @@ impl Contender {
         if self.untrue_answers() > 0.0 {
             caveats.push(format!("{name} gave wrong or stale answers"));
         }
+        // Over the stages of a sweep it would mix few clients' with many's.
         let p99 = match self.shown(P99) {
             Figure::Absent => None,
+            _ if of.load.clients.len() > 1 => None,
             figure => Some(P99.text(figure)),
         };
         stats::Contender {
             name: name.clone(),
-            kept_up: load_is_open
+            kept_up: of.is_open()
                 && compared == Quantity::ThroughputMean
                 && !rates.is_empty()
                 && self.valid().all(TrialFigures::kept_up),
@@ -414,11 +416,11 @@ impl Comparison {
         if self.contenders.iter().all(|one| one.trials.is_empty()) {
             return None;
         }
-        let (place, open) = (self.place(), self.is_open());
+        let place = self.place();
         let compared = self.compared();
         let contenders = self.contenders.iter();
         let contenders: Vec<_> =
-            contenders.map(|one| one.for_the_sentence(compared, open, &place)).collect();
+            contenders.map(|one| one.for_the_sentence(self, compared, &place)).collect();
         let judged = |a: usize, b: usize| {
             let (a, b) = (&self.contenders[a].system, &self.contenders[b].system);
             let of_this = self
@@ -429,7 +431,7 @@ impl Comparison {
         };
         let said = match &self.load.find {
             Some(find) => stats::sentence_of_rates(&find.text(), &place, &contenders, &judged),
-            None => stats::sentence(self.counted(), &place, open, &contenders, &judged),
+            None => stats::sentence(self.counted(), &place, self.is_open(), &contenders, &judged),
         };
         Some(match self.of_these_servers() {
             Some(limited) => format!("{said}; {limited}"),

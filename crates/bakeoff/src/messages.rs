@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_compat::Console;
 use bakeoff_core::plan::Trial;
+use bakeoff_core::ranked::Place;
 use bakeoff_core::record::{Outcome, TrialRecord};
 use bakeoff_core::search::Found;
 use bakeoff_core::units::{count_text, rate_text};
@@ -135,12 +136,18 @@ impl Messages {
         let clients_text =
             if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
         let said = live.map(|live| {
-            let p99 = live.p99.text();
+            // A second of a slow load has too few operations for a p99.
+            let latency = match live.p99 {
+                Place::TooFew { .. } => format!(", p50 {}", live.p50.text()),
+                // Of writes and reads that are driven apart.
+                Place::Nothing => String::new(),
+                p99 => format!(", p99 {}", p99.text()),
+            };
             let errors = match live.errors {
                 0 => String::new(),
                 errors => format!(", {} errors/s", count_text(errors)),
             };
-            format!(", {} s: {}/s, p99 {p99}{errors}", live.second + 1, count_text(live.verified))
+            format!(", {} s: {}/s{latency}{errors}", live.second + 1, count_text(live.verified))
         });
         let said = format!("{clients_text}{}", said.unwrap_or_default());
         match &self.bar {
