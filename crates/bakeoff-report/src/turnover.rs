@@ -17,7 +17,9 @@ use super::figures::{self, GENERATOR};
 
 /// So many a second are said,
 const MANY: f64 = 10.0;
-/// where so many were seen.
+/// where they are at least this share of the operations,
+const OF_OPERATIONS: f64 = 0.01;
+/// and so many were seen.
 const SEEN_MIN: u64 = 5;
 
 /// Something that a node did often.
@@ -52,8 +54,16 @@ pub(super) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, f64> {
     opened(observed, &turnover, &windows)
         .into_iter()
         .chain(began(observed, &turnover, &windows))
-        .filter(|(_, rate)| *rate >= MANY)
+        .filter(|(_, rate)| *rate >= MANY.max(OF_OPERATIONS * operations_per_second(trial)))
         .collect()
+}
+
+/// How many operations ended in each second of what was measured, failed ones among them.
+fn operations_per_second(trial: &TrialRecord) -> f64 {
+    let measurements = || trial.figured().iter().map(|stage| &stage.measurement);
+    let ended: u64 = measurements().map(|of| of.verified() + of.error_count()).sum();
+    let seconds: f64 = measurements().map(|of| of.window.as_secs_f64()).sum();
+    if seconds > 0.0 { ended as f64 / seconds } else { 0.0 }
 }
 
 /// How many of something there were in each second of the whole machine.
