@@ -6,6 +6,8 @@ use std::fmt;
 
 use bakeoff_core::study::Mistakes;
 
+use crate::EngineError;
+
 /// Why a load could not be set up or driven.
 #[derive(Debug)]
 pub enum LoadError {
@@ -51,6 +53,16 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
+
+impl From<EngineError> for LoadError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Interrupted => Self::Interrupted,
+            EngineError::Unreachable { .. } => Self::Unreachable(error.to_string()),
+            EngineError::Io(_) => Self::Machine(error.to_string()),
+        }
+    }
+}
 
 impl From<Mistakes> for LoadError {
     fn from(mistakes: Mistakes) -> Self {

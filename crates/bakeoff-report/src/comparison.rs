@@ -80,7 +80,7 @@ impl Contender {
 
     /// One quantity over the valid trials.
     pub(super) fn summary(&self, quantity: Quantity) -> Summary {
-        stats::summary(self.valid().map(|trial| trial.get(quantity)))
+        self.summary_of(quantity, None)
     }
 
     /// The same of a stage, by its place; of whole trials where there is none.
@@ -95,7 +95,7 @@ impl Contender {
 
     /// What a table shows for it.
     pub(super) fn shown(&self, quantity: Quantity) -> Figure {
-        combined(quantity, self.valid().map(|trial| trial.get(quantity)))
+        self.shown_of(quantity, None)
     }
 
     /// The same of a stage, by its place; of whole trials where there is none.

@@ -343,10 +343,7 @@ impl Judgement {
 
     /// What is compared, as the label of a row.
     pub(super) fn label(&self) -> String {
-        match self.stage {
-            None => self.quantity.label(),
-            Some(_) => format!("{}, {}", self.quantity.label(), self.clients_text()),
-        }
+        label(self.quantity, self.stage.map(|_| self.clients))
     }
 
     /// The clients of its stage.
@@ -364,6 +361,14 @@ impl Judgement {
             JudgedAs::TooFew => "too-few",
             JudgedAs::NotJudged(_) => "not-judged",
         }
+    }
+}
+
+/// The label of a row with a figure: `p99, 64 clients` where it is of a stage with so many.
+pub(super) fn label(quantity: Quantity, clients: Option<u32>) -> String {
+    match clients {
+        None => quantity.label(),
+        Some(clients) => format!("{}, {}", quantity.label(), plural(clients.into(), "client")),
     }
 }
 

@@ -74,22 +74,26 @@ impl Failure {
 
     /// Returns what went wrong in one line, as a record keeps it: without `error: ` and without hints.
     pub(crate) fn headline(&self) -> String {
-        let what = match self {
+        self.what().lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// What went wrong, without `error: ` and without a hint that is told apart.
+    fn what(&self) -> String {
+        match self {
             Self::Study(mistakes) => mistakes.to_string(),
             Self::Input(what, _) | Self::Unreachable(what) | Self::Machine(what) => what.clone(),
             Self::Install(error) => error.to_string(),
             Self::Host(error) => error.to_string(),
             Self::Interrupted => "interrupted".to_owned(),
-        };
-        what.lines().next().unwrap_or_default().to_owned()
+        }
     }
 
     /// The exit code that tells this failure from others.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            interruption if interruption.is_interruption() => 130,
-            Self::Interrupted => 130,
             Self::Study(_) | Self::Input(..) => 2,
+            Self::Interrupted => 130,
+            Self::Install(_) | Self::Host(_) if self.is_interruption() => 130,
             Self::Install(_) => 3,
             Self::Host(_) | Self::Unreachable(_) => 4,
             Self::Machine(_) => 5,
@@ -132,14 +136,12 @@ impl From<HostError> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.what();
         match self {
-            Self::Study(mistakes) => mistakes.fmt(to), // each says `error: ` itself
-            Self::Input(what, None) => write!(to, "error: {what}"),
-            Self::Input(what, Some(hint)) => write!(to, "error: {what}\nhint: {hint}"),
-            Self::Install(error) => write!(to, "error: {error}"),
-            Self::Host(error) => write!(to, "error: {error}"),
-            Self::Unreachable(what) | Self::Machine(what) => write!(to, "error: {what}"),
-            Self::Interrupted => write!(to, "interrupted"),
+            // Each mistake says `error: ` itself.
+            Self::Study(_) | Self::Interrupted => to.write_str(&what),
+            Self::Input(_, Some(hint)) => write!(to, "error: {what}\nhint: {hint}"),
+            _ => write!(to, "error: {what}"),
         }
     }
 }

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::comparison::{Comparison, Contender};
 use super::figures::Quantity;
-use super::judgement::{JUDGED, clients, subjects};
+use super::judgement::{JUDGED, clients, label, subjects};
 
 pub use fail_if::{FailIf, Outcome};
 pub use gate::Passed;
@@ -283,11 +283,7 @@ fn figures(of: &Contender, subject: Subject, run: &str) -> Result<Vec<f64>, Stri
 impl Change {
     /// Returns what is compared, as the label of a row: `p99, 64 clients`.
     fn label(&self) -> String {
-        let figure = self.quantity.label();
-        match self.clients {
-            None => figure,
-            Some(clients) => format!("{figure}, {}", plural(clients.into(), "client")),
-        }
+        label(self.quantity, self.clients)
     }
 
     /// By how much it changed: a ratio less one, or the difference of shares.

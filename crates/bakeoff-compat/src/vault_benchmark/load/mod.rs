@@ -26,7 +26,7 @@ use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::work::Failure as Unexpected;
 use bakeoff_engine::works::http;
-use bakeoff_engine::{self as engine, Connections, Drive, EngineError, Seconds};
+use bakeoff_engine::{self as engine, Connections, Drive, Seconds};
 
 use self::counts::{Counts, TestCounts};
 use super::client::TIMEOUT;
@@ -229,12 +229,7 @@ pub(super) fn drive(
                 two::TwoWork::new(&plan, &server.authority, in_flight, settings.keep_alive, counts)
             };
             let targets = [target.clone()];
-            let driven = engine::drive(&targets, &drive, work, interrupted, &mut |_| {});
-            driven.map(|(measurement, _)| measurement).map_err(|error| match error {
-                EngineError::Interrupted => LoadError::Interrupted,
-                EngineError::Unreachable { .. } => LoadError::Unreachable(error.to_string()),
-                EngineError::Io(_) => LoadError::Machine(error.to_string()),
-            })?
+            engine::drive(&targets, &drive, work, interrupted, &mut |_| {})?.0
         }
     };
     let counted = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner));

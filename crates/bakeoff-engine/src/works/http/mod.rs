@@ -32,7 +32,7 @@ pub use url::Url;
 
 use crate::transport::Target;
 use crate::work::Work;
-use crate::{Connections, Drive, EngineError, Live, LoadError};
+use crate::{Connections, Drive, Live, LoadError};
 use fixed::{Fixed, Requests, deal};
 use one::OneWork;
 use two::TwoWork;
@@ -191,12 +191,8 @@ fn go<W: Work>(
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<Measurement, LoadError> {
-    let driven = crate::drive(targets, drive, work, interrupted, progress);
-    driven.map(|(measurement, _)| measurement).map_err(|error| match error {
-        EngineError::Interrupted => LoadError::Interrupted,
-        EngineError::Unreachable { .. } => LoadError::Unreachable(error.to_string()),
-        EngineError::Io(_) => LoadError::Machine(error.to_string()),
-    })
+    let (measurement, _) = crate::drive(targets, drive, work, interrupted, progress)?;
+    Ok(measurement)
 }
 
 fn taken(answers: &Mutex<Answers>) -> Answers {
