@@ -37,6 +37,8 @@ pub enum Line {
     Trial(TrialRecord),
     /// The run went on here, after a crash or an interruption.
     Resumed(RunResumed),
+    /// Trials were added to the order here, because those before scattered too much.
+    Extended(RunExtended),
     /// The last, of a run that was not killed.
     End(RunEnd),
 }
@@ -54,7 +56,7 @@ pub struct RunHeader {
     pub study: Study,
     /// What the order, the keys, the values and the arrivals follow from.
     pub seed: u64,
-    /// The trials in the order in which they run.
+    /// The trials in the order in which they run. Read back, a gate's that was extended holds all of them.
     pub order: Vec<Trial>,
     /// The machine.
     pub environment: Environment,
@@ -75,6 +77,10 @@ pub struct Gate {
     pub fail_if: Vec<String>,
     /// The loss that must not pass unnoticed, as a part of the base's figure.
     pub detect: f64,
+    /// How many trials of each build there may be, where the scatter of those before asks for more; without
+    /// it their number is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trials_max: Option<u32>,
 }
 
 /// The machine that a run took place on.
@@ -413,6 +419,19 @@ pub struct RunResumed {
     pub bakeoff: String,
 }
 
+/// That a gate was given more trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunExtended {
+    /// When, in UTC.
+    pub extended: String,
+    /// How often each build is run in all, in place of the study's number.
+    pub trials: u32,
+    /// How often it was to be run before.
+    pub before: u32,
+    /// The trials that are added to the order.
+    pub order: Vec<Trial>,
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
@@ -535,6 +554,8 @@ pub struct Record {
     pub trials: Vec<TrialRecord>,
     /// When it went on after it had been interrupted or killed.
     pub resumed: Vec<RunResumed>,
+    /// When a gate was given more trials.
+    pub extended: Vec<RunExtended>,
     /// How it ended; `None` when it was killed.
     pub end: Option<RunEnd>,
 }
@@ -544,6 +565,14 @@ impl Record {
     fn take(&mut self, trial: TrialRecord) {
         self.trials.retain(|before| before.trial.number != trial.trial.number);
         self.trials.push(trial);
+    }
+
+    /// Adds trials to the order.
+    fn extend(&mut self, by: RunExtended) {
+        self.header.study.trials = by.trials;
+        self.header.order.extend(by.order.iter().cloned());
+        self.extended.push(by);
+        self.end = None;
     }
 
     /// The trials of the order that were not run to their end, in order.
@@ -588,7 +617,8 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     let (_, first) =
         lines.next().ok_or(Complaint { line: 1, what: "the record is empty".into() })?;
     let header = read_header(first).map_err(|what| Complaint { line: 1, what })?;
-    let mut record = Record { header, trials: Vec::new(), resumed: Vec::new(), end: None };
+    let mut record =
+        Record { header, trials: Vec::new(), resumed: Vec::new(), extended: Vec::new(), end: None };
     let mut complaints = Vec::new();
     for (number, line) in lines {
         let complaint = |what: String| Complaint { line: number, what };
@@ -599,6 +629,7 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
                 record.resumed.push(resumed);
                 record.end = None;
             }
+            Ok(Line::Extended(extended)) => record.extend(extended),
             Ok(Line::End(end)) => record.end = Some(end),
             Ok(Line::Run(_)) => {
                 // Its trials are not this run's.

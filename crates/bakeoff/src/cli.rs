@@ -97,7 +97,7 @@ pub(crate) enum Command {
 }
 
 /// `bakeoff run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct RunArgs {
     /// A study's file, or the name of one that ships (`bakeoff studies`)
@@ -276,9 +276,13 @@ pub(crate) struct GateArgs {
     /// The loss that must not pass unnoticed: it is found, or nobody can tell [default: 5%]
     #[arg(long, value_name = "SHARE", value_parser = crate::commands::gate::loss)]
     pub(crate) detect: Option<f64>,
-    /// How often each build is run [default: as often as finds that loss where figures scatter by 1.5 %]
+    /// Run each build exactly so often [default: as often as finds that loss at the scatter that is seen]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
+    #[arg(conflicts_with = "max_trials")]
     pub(crate) trials: Option<u32>,
+    /// Run each build at most so often; where far more would be needed, stop early [default: 400]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=1000))]
+    pub(crate) max_trials: Option<u32>,
     /// Multiply all counts of operations and keys, evenly
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
@@ -302,7 +306,7 @@ pub(crate) struct GateArgs {
     #[arg(long, value_name = "RUN")]
     #[arg(conflicts_with_all = [
         "study", "system", "base", "new", "base_option", "new_option", "fail_if", "detect", "trials",
-        "scale", "seed", "threads", "out",
+        "max_trials", "scale", "seed", "threads", "out",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// In which form

@@ -9,9 +9,9 @@
 
 use bakeoff_core::check::Cause;
 use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
-use bakeoff_core::stats::gate::{self, LEVEL};
+use bakeoff_core::stats::gate::{self, LEVEL, Shortfall};
 use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
-use bakeoff_core::stats::{Figure, TRIALS_MIN};
+use bakeoff_core::stats::Figure;
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
 
@@ -21,7 +21,7 @@ use super::super::judgement::{clients, subjects};
 use super::{Change, Compared, FailIf, Outcome, Section, Subject, scale, unlike};
 
 /// One less [`LEVEL`].
-pub(super) const CONFIDENCE: &str = "99.8 %";
+pub(super) const CONFIDENCE: &str = "99.9 %";
 /// By what share of the operations errors may exceed their limit and need not be ruled out.
 pub(super) const ERRORS_SLACK: f64 = 0.001;
 /// What no merge may do to errors, where nothing is given.
@@ -73,6 +73,7 @@ impl Compared {
         let answers = judge::judge_at(&questions, Correction::AtOnce, LEVEL);
         let family = answers.iter().flatten().count();
         let leading = questions.iter().filter(|one| one.leading).count();
+        let mut lacking: Vec<Shortfall> = Vec::new();
         let changes = sections.iter_mut().flat_map(|section| &mut section.changes);
         for ((change, answer), question) in changes.zip(answers).zip(&questions) {
             change.answer = answer;
@@ -82,8 +83,10 @@ impl Compared {
                     question.trials.counts().0
                 ));
             }
+            let lacks = shortfall(question, change.quantity, asked.detect, leading);
             change.trials_to_tell =
-                trials_to_tell(&question.trials, change.quantity, asked.detect, leading);
+                lacks.map(|lacks| lacks.rounds + question.trials.counts().0 as u32);
+            lacking.extend(lacks);
         }
         sections.iter_mut().for_each(|section| section.family = family);
         let mut compared = Self {
@@ -96,6 +99,7 @@ impl Compared {
             outcomes: Vec::new(),
             gate: Some(asked.clone()),
             own_failures: record.trials.iter().any(failed_by_itself),
+            shortfall: lacking.into_iter().max_by_key(|lacks| lacks.rounds),
         };
         compared.outcomes =
             conditions.iter().map(|one| (one.to_string(), one.ask(&compared))).collect();
@@ -118,6 +122,13 @@ impl Compared {
         } else {
             Passed::Yes
         })
+    }
+
+    /// What the rounds of a gate lack to find the loss that it asks for, by their scatter alone: never by what
+    /// they say of the change. `None` where they suffice, and where more of them would be of no use,
+    /// since a build spoiled trials.
+    pub fn shortfall(&self) -> Option<Shortfall> {
+        self.shortfall.filter(|_| !self.own_failures)
     }
 
     /// What came of a gate, in a sentence without its full stop.
@@ -228,15 +239,19 @@ fn rounds(new: &Contender, base: &Contender, subject: Subject) -> Result<Vec<(f6
     Ok(rounds)
 }
 
-/// How many trials of each build would tell what these do not.
-fn trials_to_tell(trials: &Trials, quantity: Quantity, detect: f64, leading: usize) -> Option<u32> {
-    let Trials::ByRound(rounds) = trials else { return None };
-    if scale(quantity) == Scale::Points || rounds.len() <= TRIALS_MIN {
+/// What the rounds of one question lack; `None` of a share, of which no scatter of logarithms is known.
+fn shortfall(
+    question: &Question,
+    quantity: Quantity,
+    detect: f64,
+    leading: usize,
+) -> Option<Shortfall> {
+    let Trials::ByRound(rounds) = &question.trials else { return None };
+    if scale(quantity) == Scale::Points {
         return None;
     }
     let differences: Vec<f64> = rounds.iter().map(|(new, base)| (new / base).ln()).collect();
-    let needed = gate::rounds(detect, gate::scatter(&differences)?, leading);
-    (needed as usize > rounds.len()).then_some(needed)
+    gate::shortfall(&differences, detect, leading)
 }
 
 /// `etcd 3.6.1, program given: /tmp/etcd`.

@@ -17,6 +17,7 @@ mod render;
 mod runs;
 
 use bakeoff_core::record::{Gate, Record};
+use bakeoff_core::stats::gate::Shortfall;
 use bakeoff_core::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
 use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
 use bakeoff_core::units::{plural, share_text};
@@ -51,6 +52,8 @@ pub struct Compared {
     gate: Option<Gate>,
     /// Whether trials of a gate are not valid for another reason than the machine.
     own_failures: bool,
+    /// What its rounds lack.
+    shortfall: Option<Shortfall>,
 }
 
 /// One workload under one load.
@@ -107,6 +110,7 @@ impl Compared {
             outcomes: Vec::new(),
             gate: None,
             own_failures: false,
+            shortfall: None,
         };
         compared.outcomes =
             conditions.iter().map(|one| (one.to_string(), one.ask(&compared))).collect();

@@ -119,6 +119,7 @@ pub(crate) fn record(study: Study) -> Record {
         },
         trials: Vec::new(),
         resumed: Vec::new(),
+        extended: Vec::new(),
         end: Some(RunEnd { ended: "2026-11-21T20:30:00Z".to_owned(), complete: true }),
     }
 }

@@ -12,10 +12,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+use bakeoff_clock as clock;
+use bakeoff_clock::wall::utc_now;
 use bakeoff_core::plan;
-use bakeoff_core::record::{self, SystemRecord};
-use bakeoff_core::stats::gate as rounds;
+use bakeoff_core::record::{self, Line, RunExtended, SystemRecord};
+use bakeoff_core::stats::gate::{self as rounds, Shortfall};
 use bakeoff_core::study::{Build, Study};
 use bakeoff_core::units::{parse_share, share_text};
 use bakeoff_report::compare::{self, Compared, Passed};
@@ -50,7 +53,8 @@ pub(crate) fn run(
         base_port: args.base_port,
         shared_machine: args.shared_machine,
     };
-    let (folder, complete) = match (&args.resume, &args.study) {
+    let began = clock::now();
+    let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => {
             let (record, _) = run_folder::read(run)?;
             if record.header.gate.is_none() {
@@ -65,11 +69,19 @@ pub(crate) fn run(
             let (study, gate) = asked(study, args)?;
             let (seed, order) = run::order(&study, args.seed);
             messages.step(&opening(&study, &gate, &order));
-            let run_args = RunArgs { seed: Some(seed), ..run_args };
+            let run_args = RunArgs { seed: Some(seed), ..run_args.clone() };
             run::begin(study, Some(gate), &run_args, messages, interrupted)?
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
+    while complete && let Some(more) = more_trials(&folder.path)? {
+        messages.finish();
+        messages.step(&more.announcement(began.elapsed()));
+        folder.push(&Line::Extended(more.line))?;
+        let path = folder.path.clone();
+        drop(folder); // its record is locked while it is open
+        (folder, complete) = run::go_on(&path, &run_args, messages, interrupted)?;
+    }
     messages.finish();
     if !complete {
         messages.step(&format!(
@@ -78,6 +90,47 @@ pub(crate) fn run(
         ));
     }
     conclude(&folder.path, args, messages)
+}
+
+/// Trials that a gate needs besides those that it has.
+struct MoreTrials {
+    line: RunExtended,
+    shortfall: Shortfall,
+    gate: record::Gate,
+}
+
+impl MoreTrials {
+    /// `elapsed`: what the trials before took.
+    fn announcement(&self, elapsed: Duration) -> String {
+        let RunExtended { trials, before, .. } = self.line;
+        let time = elapsed.mul_f64(f64::from(trials - before) / f64::from(before));
+        format!(
+            "figures scatter by {} from trial to trial: to find a loss of {}, {trials} trials of each build \
+             are run, not {before}, which takes about {} more",
+            share_text((self.shortfall.scatter * 1000.0).round() / 1000.0),
+            share_text(self.gate.detect),
+            left_text(time),
+        )
+    }
+}
+
+/// What a complete run lacks by the scatter of its figures, if it may have more trials. The change itself is
+/// not looked at, so that looking before the end stops no merge by chance.
+fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
+    let (record, _) = run_folder::read(run)?;
+    let header = &record.header;
+    let Some((gate, most)) = header.gate.clone().and_then(|gate| Some((gate.clone(), gate.trials_max?)))
+    else {
+        return Ok(None);
+    };
+    let compared = Compared::gate(&record).map_err(|why| Failure::Input(why, None))?;
+    let Some(shortfall) = compared.shortfall() else { return Ok(None) };
+    let before = header.study.trials;
+    let Some(trials) = rounds::extended(before, shortfall.rounds, most) else { return Ok(None) };
+    let study = Study { trials, ..header.study.clone() };
+    let order = plan::plan(&study, header.seed).split_off(header.order.len());
+    let line = RunExtended { extended: utc_now(), trials, before, order };
+    Ok(Some(MoreTrials { line, shortfall, gate }))
 }
 
 /// The study of the gate, and what it asks; everything that can be wrong with them is told here, before
@@ -122,24 +175,37 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     }
     let detect = args.detect.unwrap_or(rounds::DETECT);
     let leading = args.fail_if.len().max(1) * places.len();
-    study.trials = args.trials.unwrap_or_else(|| rounds::rounds(detect, rounds::SCATTER, leading));
+    let trials_max = args.max_trials.unwrap_or(rounds::EXTENDED_MAX);
+    let enough = rounds::rounds(detect, rounds::SCATTER, leading);
+    study.trials = args.trials.unwrap_or_else(|| enough.min(trials_max));
     let fail_if = args.fail_if.iter().map(ToString::to_string).collect();
-    Ok((study, record::Gate { system, fail_if, detect }))
+    let trials_max = args.trials.is_none().then_some(trials_max);
+    Ok((study, record::Gate { system, fail_if, detect, trials_max }))
 }
 
-/// `etcd of kv-stores, base against new: 10 trials of each in turn, about 4 min; …`.
+/// `etcd of kv-stores, base against new`, how many trials there are and may be, and how long they take.
 fn opening(study: &Study, gate: &record::Gate, order: &[plan::Trial]) -> String {
-    let time = left_text(Progress::new(study, &[]).left(order));
-    format!(
-        "{}\n  {} trials of base and of new in turn, {} in all, which take about {time}: a loss of {} is \
+    let time = Progress::new(study, &[]).left(order);
+    let mut text = format!(
+        "{}\n  {} trials of base and of new in turn, {} in all, which take about {}: a loss of {} is \
          found in nineteen of twenty merges where figures scatter by {} from trial to trial, and a \
-         merge that changes nothing is stopped once in a thousand",
+         merge that changes nothing is stopped at most once in a thousand",
         study.title,
         study.trials,
         order.len(),
+        left_text(time),
         share_text(gate.detect),
         scatter_text(gate.detect, study),
-    )
+    );
+    if let Some(most) = gate.trials_max.filter(|&most| most > study.trials) {
+        let longest = time.mul_f64(f64::from(most) / f64::from(study.trials));
+        text += &format!(
+            "\n  if they scatter more, it goes on until that is true: up to {most} trials of each, about {} \
+             in all",
+            left_text(longest)
+        );
+    }
+    text
 }
 
 /// How much figures may scatter for these trials to be enough, in percent.

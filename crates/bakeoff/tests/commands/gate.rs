@@ -63,7 +63,7 @@ fn a_build_that_is_slower_is_stopped_and_the_run_is_an_ordinary_one() {
         &[
             "stop: proven of the new build of canary: work/load: throughput",
             "settings",
-            "99.8 % interval",
+            "99.9 % interval",
             "Report: ",
         ],
     );
@@ -117,6 +117,59 @@ fn an_interrupted_gate_goes_on_and_is_judged_as_a_whole() {
     says(&whole.stdout, &["stop: proven of the new build of canary: work/load: throughput"]);
     let trials = bench.record().iter().filter(|line| line["line"] == "trial").count();
     assert!((12..=13).contains(&trials), "the one that was broken off may be there: {trials}");
+}
+
+/// Two services that answer after 2 or 4 ms, by how many of them were started before.
+fn scattering() -> (Bench, [&'static str; 4]) {
+    let bench = Bench::new(&format!(
+        "title: A service\n\
+         systems:\n  web: {{kind: process, process: {{command: [./no-such-server, \"127.0.0.1:{{port}}\", \
+         \"{{dir}}/data\"]}}}}\n\
+         workloads:\n  pages: {{mix: {{request: 1}}, request: {{path: /}}}}\n{LOADS}"
+    ));
+    let started = bench.path().join("started");
+    for build in ["old", "new"] {
+        let body = format!(
+            "# {build}\necho x >> {0}\ncase $(($(wc -l < {0}) % 5)) in 0|1|3) delay=2ms;; *) delay=4ms;; esac\n\
+             exec {1} __canary --listen \"$1\" --data \"$2\" --answer 32 --delay $delay",
+            started.display(),
+            env!("CARGO_BIN_EXE_bakeoff")
+        );
+        script(&bench, &format!("{build}/server"), &body);
+    }
+    (bench, ["--base", "./old/server", "--new", "./new/server"])
+}
+
+#[test]
+fn figures_that_scatter_are_given_more_trials_once_the_scatter_is_known() {
+    let (bench, builds) = scattering();
+    let ran = Ran::of(&mut gate(&bench, &[&builds[..], &["--detect", "75%"]].concat()));
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    says(
+        &ran.stderr,
+        &["4 trials of base", "up to 400 trials of each", "figures scatter by ", "are run, not 4,"],
+    );
+    let lines = record(&bench.runs().pop().unwrap());
+    let extended: Vec<&Value> = lines.iter().filter(|line| line["line"] == "extended").collect();
+    assert_eq!(extended[0]["before"], 4);
+    let trials = extended.last().unwrap()["trials"].as_u64().unwrap();
+    assert_eq!(lines.iter().filter(|line| line["line"] == "trial").count() as u64, 2 * trials);
+    let run = bench.runs().pop().unwrap();
+    let report = Ran::of(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+    let json: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(json["trials_planned"], 2 * trials);
+    // Judged again, it needs no more.
+    assert_eq!(Ran::of(bakeoff().args(["gate", "--resume"]).arg(&run)).code, Some(0));
+}
+
+#[test]
+fn no_time_is_spent_on_trials_that_would_not_tell() {
+    let (bench, builds) = scattering();
+    let few = ["--detect", "20%", "--max-trials", "8"];
+    let ran = Ran::of(&mut gate(&bench, &[&builds[..], &few].concat()));
+    assert_eq!(ran.code, Some(7), "{}{}", ran.stdout, ran.stderr);
+    says(&ran.stderr, &["up to 8 trials of each", "[8/8]"]);
+    says(&ran.stdout, &["nobody can tell"]);
 }
 
 #[test]

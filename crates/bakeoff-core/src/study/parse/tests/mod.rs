@@ -114,6 +114,14 @@ fn a_study_survives_its_record() {
 }
 
 #[test]
+fn more_trials_only_add_to_the_order() {
+    let few = read_shipped("kv-stores");
+    let more = Study { trials: few.trials + 5, ..few.clone() };
+    let planned = crate::plan::plan(&few, 42);
+    assert_eq!(crate::plan::plan(&more, 42)[..planned.len()], planned[..]);
+}
+
+#[test]
 fn kv_stores_is_as_dbtester_published_it() {
     let study = read_shipped("kv-stores");
     assert_eq!(study.trials, 1);
