@@ -108,7 +108,9 @@ fn gated(machine: Machine, ratio: f64, merges: usize) -> Gated {
 
 #[test]
 fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
-    println!("| new does | scatter | drift | slow trials | places | trials | stopped | nobody can tell |");
+    println!(
+        "| new does | scatter | drift | slow trials | places | trials | stopped | nobody can tell |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for (machine, merges) in [
         (QUIET, 60_000),

@@ -10,38 +10,22 @@
 //! binary).
 
 pub mod compare;
-mod comparison;
-mod condensed;
-mod contradicted;
-mod csv;
-mod drawn;
-pub mod fairness;
-mod figures;
-pub mod floor;
-mod html;
-mod json;
-mod judgement;
-mod markdown;
-pub mod method;
-mod nodes;
-mod noticed;
-mod position;
-mod said;
-mod stale;
-mod tables;
-mod terminal;
-mod turnover;
-mod words;
+mod derive;
+mod document;
+mod model;
+mod render;
 
-pub use csv::csv;
-pub use html::html;
-pub use json::{FORMAT, json};
-pub use markdown::markdown;
-pub use terminal::{demands, terminal};
+pub use derive::{fairness, floor, method};
+pub use render::csv::csv;
+pub use render::html::html;
+pub use render::json::{FORMAT, json};
+pub use render::markdown::markdown;
+pub use render::terminal::{demands, terminal};
 
 use bakeoff_core::record::{Floor, Outcome, Record, RunHeader};
 use bakeoff_core::units::trials_text;
-use comparison::Comparison;
+use document::words;
+use model::comparison::Comparison;
 
 /// All that a report shows, computed once from a record.
 #[derive(Debug, Clone)]

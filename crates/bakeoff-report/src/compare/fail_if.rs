@@ -15,8 +15,8 @@ use bakeoff_core::stats::gate::{self, Lies};
 use bakeoff_core::stats::judge::Scale;
 use bakeoff_core::units::{self, count_text, figure_text, plural};
 
-use super::super::figures::{Point, Quantity};
 use super::{Compared, scale};
+use crate::model::figures::{Point, Quantity};
 
 const METRICS: &str = "the figures are throughput; p50, p90, p95, p99, p99.9, mean and max, each \
                        also as `service p99`; errors, cpu, memory";
@@ -172,12 +172,12 @@ impl FailIf {
         Self { raw: text.clone(), text, place, system: None, quantity, below, limit: 0.0 }
     }
 
-    pub(crate) fn quantity(&self) -> Quantity {
+    pub(super) fn quantity(&self) -> Quantity {
         self.quantity
     }
 
     /// Whether it speaks of this system there.
-    pub(crate) fn is_about(&self, place: &str, system: &str) -> bool {
+    pub(super) fn is_about(&self, place: &str, system: &str) -> bool {
         let is = |named: &Named, name: &str| named.as_ref().is_none_or(|(one, _)| one == name);
         is(&self.place, place) && is(&self.system, system)
     }

@@ -9,16 +9,16 @@
 
 use bakeoff_core::check::Cause;
 use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
+use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::gate::{self, LEVEL, Shortfall};
 use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
-use bakeoff_core::stats::Figure;
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
 
-use super::super::comparison::{Comparison, Contender};
-use super::super::figures::Quantity;
-use super::super::judgement::{clients, subjects};
 use super::{Change, Compared, FailIf, Outcome, Section, Subject, scale, unlike};
+use crate::derive::judgement::{clients, subjects};
+use crate::model::comparison::{Comparison, Contender};
+use crate::model::figures::Quantity;
 
 /// One less [`LEVEL`].
 pub(super) const CONFIDENCE: &str = "99.9 %";

@@ -23,9 +23,9 @@ use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
 use bakeoff_core::units::{plural, share_text};
 use serde_json::Value;
 
-use super::comparison::{Comparison, Contender};
-use super::figures::Quantity;
-use super::judgement::{JUDGED, clients, label, subjects};
+use crate::derive::judgement::{JUDGED, clients, label, subjects};
+use crate::model::comparison::{Comparison, Contender};
+use crate::model::figures::Quantity;
 
 pub use fail_if::{FailIf, Outcome};
 pub use gate::Passed;

@@ -4,12 +4,13 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::gate::FALSE_STOPS;
 use serde_json::{Value, json as value};
 
-use super::super::json::number;
-use super::super::tables::{Column, Table};
-use super::super::terminal::{BOLD, DIM, Page, RED};
-use super::super::{Style, markdown as md};
 use super::fail_if::signed;
 use super::{Change, Compared, Outcome, Section, scale};
+use crate::Style;
+use crate::document::tables::{Column, Table};
+use crate::render::json::number;
+use crate::render::markdown as md;
+use crate::render::terminal::{BOLD, DIM, Page, RED};
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
 const FORMAT: u32 = 2;

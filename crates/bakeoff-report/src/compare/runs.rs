@@ -12,8 +12,8 @@ use bakeoff_core::stats::TRIALS_MIN;
 use bakeoff_core::stats::judge::{RUNS_MIN, Trials};
 use serde_json::Value;
 
-use super::super::comparison::Comparison;
 use super::{Subject, figures};
+use crate::model::comparison::Comparison;
 
 /// Machines whose memory differs by no more are the same: kernels keep some of it to themselves.
 const SAME_MEMORY: f64 = 0.01;

@@ -119,7 +119,8 @@ impl MoreTrials {
 fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
     let (record, _) = run_folder::read(run)?;
     let header = &record.header;
-    let Some((gate, most)) = header.gate.clone().and_then(|gate| Some((gate.clone(), gate.trials_max?)))
+    let Some((gate, most)) =
+        header.gate.clone().and_then(|gate| Some((gate.clone(), gate.trials_max?)))
     else {
         return Ok(None);
     };

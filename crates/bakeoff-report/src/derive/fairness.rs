@@ -1,0 +1,600 @@
+//! The fairness sheet: what differs between the contenders of a run besides the product.
+//!
+//! Each row is a fact with one cell a system, and a weight: differences that may decide the answer
+//! by themselves (one node against three, memory against a majority's disks) are also said as
+//! findings, in a reviewer's words and above every table. What is the same for all is in the sheet
+//! too: that it was looked at is worth knowing. A fact that is not known says so and is never taken
+//! for the same.
+//!
+//! Not here: figures and their comparison (`comparison`, `stats`), the machine's own limits
+//! (`floor`), how a sheet looks (`terminal`, `markdown`, `json`).
+
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::record::{Acknowledged, Freshness, Record, SystemRecord, TrialRecord};
+use bakeoff_core::stats::and;
+use bakeoff_core::study::{
+    self, Clusters, Load, ReadConsistency, Routing, Study, Targets, Workload,
+};
+use bakeoff_core::units::{ByteCount, count_text, figure_text, share_text};
+use serde::Serialize;
+
+use crate::model::comparison::{Comparison, Contender};
+
+mod limits;
+mod parts;
+mod transport;
+
+/// Errors on one side alone, from this share of its operations on, decide.
+const ERRORS_DECIDE: f64 = 0.01;
+/// Sizes of messages that differ by less than this are the same: lengths of numbers in them vary.
+const BYTES_ALIKE: f64 = 1.02;
+const UNKNOWN: &str = "unknown";
+const NOT_MEASURED: &str = "not measured";
+/// Of a system that is not put to the work that a row is about.
+const NOT_ASKED: &str = "not put to it";
+
+/// What differs between the contenders of a run besides the product.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sheet {
+    /// The contenders, in the study's order.
+    pub systems: Vec<String>,
+    /// The facts.
+    pub rows: Vec<Row>,
+    /// The differences that may decide the answer, in words: clauses without full stops.
+    pub findings: Vec<String>,
+}
+
+/// One fact about all contenders.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// What it is: `a write is acknowledged`.
+    pub what: String,
+    /// What it is for each system, in the sheet's order of systems.
+    pub cells: Vec<String>,
+    /// Whether the contenders differ in it, and how much that matters.
+    pub weight: Weight,
+}
+
+/// How much a difference matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// There is none.
+    Same,
+    /// Nothing is known of it, for none of the contenders.
+    Unknown,
+    /// It ought to be known.
+    Matters,
+    /// It may decide the answer by itself.
+    Decides,
+}
+
+impl Sheet {
+    /// The rows in which the contenders differ, those that decide first.
+    pub fn differing(&self) -> Vec<&Row> {
+        let mut rows: Vec<&Row> =
+            self.rows.iter().filter(|row| row.weight >= Weight::Matters).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.weight));
+        rows
+    }
+
+    /// The rows in which they do not.
+    pub fn same(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.weight == Weight::Same)
+    }
+
+    /// The rows of which nothing is known.
+    pub fn unknown(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.weight == Weight::Unknown)
+    }
+}
+
+impl Row {
+    /// The systems by what they have in their cell, in the sheet's order, without those that the row is
+    /// not about.
+    pub fn groups<'a>(&'a self, systems: &'a [String]) -> Vec<(&'a str, Vec<&'a str>)> {
+        let cells = systems.iter().map(String::as_str).zip(self.cells.iter().map(String::as_str));
+        grouped(cells.filter(|(_, cell)| *cell != NOT_ASKED))
+    }
+}
+
+/// One contender, and all that is known of it.
+struct Side<'a> {
+    name: &'a str,
+    asked: &'a study::System,
+    is: &'a SystemRecord,
+    trials: Vec<&'a TrialRecord>,
+}
+
+/// The sheet of a run.
+pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
+    let study = &record.header.study;
+    let sides = sides(record);
+    let mut sheet = Sheet {
+        systems: sides.iter().map(|side| side.name.to_owned()).collect(),
+        ..Sheet::default()
+    };
+    let mut add = |(row, finding): (Row, Option<String>)| {
+        if row.weight == Weight::Decides {
+            sheet.findings.extend(finding);
+        }
+        sheet.rows.push(row);
+    };
+    add(started(study, &sides));
+    add(nodes(&sides));
+    parts::rows(&sides).into_iter().for_each(&mut add);
+    add(acknowledged(study, &sides));
+    for asked in reads_asked(study) {
+        add(reads(asked, &sides));
+    }
+    add(transport::row(&sides));
+    transport::between(&sides).into_iter().for_each(&mut add);
+    transport::handshakes(&sides).into_iter().for_each(&mut add);
+    add(plain("authentication", &sides, Weight::Matters, |side| {
+        let certificate = side.asked.tls.as_ref().is_some_and(|tls| tls.cert.is_some());
+        let shown = certificate && side.asked.endpoints.iter().any(|endpoint| endpoint.tls);
+        let certificate = shown.then(|| "client certificate".to_owned());
+        let ways: Vec<String> =
+            certificate.into_iter().chain(side.is.authentication.clone()).collect();
+        if ways.is_empty() { "none".to_owned() } else { ways.join(" and ") }
+    }));
+    add(limits::row(&sides));
+    let shared = record.header.environment.shared_with_servers;
+    add(plain("load generator", &sides, Weight::Decides, |side| limits::generator(side, shared)));
+    if let Some(row) = limits::receive_lag(&sides) {
+        add((row, None));
+    }
+    add(plain("version", &sides, Weight::Matters, |side| {
+        format!("{} {}", side.is.kind, side.is.version.as_deref().unwrap_or("of unknown version"))
+    }));
+    add(plain("date of the version", &sides, Weight::Matters, |side| {
+        side.is.date.clone().unwrap_or_else(|| UNKNOWN.to_owned())
+    }));
+    add(plain("settings that depart from defaults", &sides, Weight::Matters, settings));
+    for load in &study.loads {
+        let what = match study.loads.len() {
+            1 => "clients".to_owned(),
+            _ => format!("clients under {}", load.name),
+        };
+        add(clients(&what, load, &sides));
+    }
+    add(plain("nodes that clients ask", &sides, Weight::Matters, |_| targets(study)));
+    for workload in &study.workloads {
+        let of = if study.workloads.len() == 1 { "" } else { &*format!(" of {}", workload.name) };
+        add(bytes(&format!("bytes per request{of}"), workload, &sides, |all| all.bytes_sent));
+        add(bytes(&format!("bytes per response{of}"), workload, &sides, |all| all.bytes_received));
+    }
+    errors(comparisons, &sides).into_iter().for_each(add);
+    sheet
+}
+
+fn sides(record: &Record) -> Vec<Side<'_>> {
+    let header = &record.header;
+    let side = |is| {
+        let is: &SystemRecord = is;
+        let asked = header.study.systems.iter().find(|system| system.name == is.name)?;
+        let trials = record.trials.iter().filter(|trial| trial.trial.system == is.name);
+        Some(Side { name: &is.name, asked, is, trials: trials.collect() })
+    };
+    header.systems.iter().filter_map(side).collect()
+}
+
+/// What is alike, with whom: in the order in which it first occurs.
+fn grouped<'a, T: PartialEq>(of: impl Iterator<Item = (&'a str, T)>) -> Vec<(T, Vec<&'a str>)> {
+    let mut groups: Vec<(T, Vec<&'a str>)> = Vec::new();
+    for (name, what) in of {
+        match groups.iter_mut().find(|(same, _)| *same == what) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((what, vec![name])),
+        }
+    }
+    groups
+}
+
+fn alike<T: PartialEq>(all: impl IntoIterator<Item = T>) -> bool {
+    let mut all = all.into_iter();
+    all.next().is_none_or(|first| all.all(|one| one == first))
+}
+
+/// A row whose cells are compared as they read, with `weight` where they differ.
+fn plain(
+    what: &str,
+    sides: &[Side<'_>],
+    weight: Weight,
+    cell: impl Fn(&Side<'_>) -> String,
+) -> (Row, Option<String>) {
+    let cells: Vec<String> = sides.iter().map(cell).collect();
+    let weight = weight_of(&cells, weight);
+    (Row { what: what.to_owned(), cells, weight }, None)
+}
+
+/// What cells that read alike weigh; `differing` when they do not.
+fn weight_of(cells: &[String], differing: Weight) -> Weight {
+    let asked = || cells.iter().filter(|cell| *cell != NOT_ASKED);
+    match asked().next() {
+        _ if !alike(asked()) => differing,
+        Some(first) if first == UNKNOWN || first == NOT_MEASURED => Weight::Unknown,
+        _ => Weight::Same,
+    }
+}
+
+/// `etcd and consul 3, zookeeper 1`: systems by what they have in common.
+fn by_group<T: PartialEq>(sides: &[Side<'_>], of: impl Fn(&Side<'_>) -> T) -> Vec<(T, String)> {
+    let groups = grouped(sides.iter().map(|side| (side.name, of(side))));
+    groups.into_iter().map(|(what, names)| (what, and(&names))).collect()
+}
+
+fn started(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
+    let (row, _) = plain("started", sides, Weight::Decides, |side| match study.clusters {
+        _ if side.is.already_running => "ran already, not started by bakeoff".to_owned(),
+        Clusters::Fresh => "by bakeoff, afresh for each trial".to_owned(),
+        Clusters::Kept => "by bakeoff, once for all trials".to_owned(),
+    });
+    let (ran, own): (Vec<&Side<'_>>, Vec<&Side<'_>>) =
+        sides.iter().partition(|side| side.is.already_running);
+    let names = |of: &[&Side<'_>]| and(&of.iter().map(|side| side.name).collect::<Vec<_>>());
+    let finding = format!(
+        "{} ran already and {} started on this machine by bakeoff: hardware, network, settings and \
+         what else was going on there may differ, and are not known here",
+        names(&ran),
+        if own.len() == 1 {
+            format!("{} was", names(&own))
+        } else {
+            format!("{} were", names(&own))
+        },
+    );
+    (row, Some(finding))
+}
+
+/// How many nodes may fail without the system failing; `None` when that is not known.
+fn survives(side: &Side<'_>) -> Option<u32> {
+    if side.is.already_running {
+        return None;
+    }
+    // On a storage of its own making, any one node of its own is enough.
+    match parts::storage(side.is) {
+        None => outlives(side.is),
+        Some(storage) => Some(outlives(storage)?.min(side.is.nodes.saturating_sub(1))),
+    }
+}
+
+/// How many nodes may fail of those that have the data.
+fn outlives(of: &SystemRecord) -> Option<u32> {
+    match of.acknowledged_in() {
+        _ if of.nodes <= 1 => Some(0),
+        Some(Acknowledged::Memory | Acknowledged::PageCache | Acknowledged::Disk) => Some(0),
+        Some(_) => Some((of.nodes - 1) / 2),
+        None => None,
+    }
+}
+
+fn nodes(sides: &[Side<'_>]) -> (Row, Option<String>) {
+    let (mut row, _) = plain("nodes", sides, Weight::Matters, |side| {
+        let nodes = side.is.nodes;
+        match survives(side) {
+            _ if side.is.already_running => {
+                let endpoints = if nodes == 1 { "endpoint" } else { "endpoints" };
+                format!("{nodes} {endpoints} given; how many nodes fail unnoticed is {UNKNOWN}")
+            }
+            None => format!("{nodes}; how many of them may fail is {UNKNOWN}"),
+            Some(0) if nodes == 1 => "1, survives no failure of a node".to_owned(),
+            Some(0) => format!("{nodes}, survive no failure of a node"),
+            Some(failures) => format!("{nodes}, survive the failure of {failures}"),
+        }
+    });
+    let known: Vec<&Side<'_>> = sides.iter().filter(|side| survives(side).is_some()).collect();
+    if alike(known.iter().map(|side| survives(side))) {
+        return (row, None);
+    }
+    row.weight = Weight::Decides;
+    let said = |side: &&Side<'_>| {
+        let failures = match survives(side) {
+            None | Some(0) => "survives no failure of a node".to_owned(),
+            Some(1) => "survives the failure of one node".to_owned(),
+            Some(failures) => format!("survives the failure of {} nodes", number_word(failures)),
+        };
+        let place = side.is.acknowledged_in().map_or(String::new(), |place| {
+            format!("acknowledges a write {} and ", acknowledged_words(place))
+        });
+        (format!("{place}{failures}"), side.is.nodes)
+    };
+    let groups = grouped(known.iter().map(|side| (side.name, said(side))));
+    let clauses: Vec<String> =
+        groups.iter().map(|((what, _), names)| clause(names, what)).collect();
+    let sizes: Vec<u32> = groups.iter().map(|((_, nodes), _)| *nodes).collect();
+    let head = match (sizes.as_slice(), known.len()) {
+        ([1, many] | [many, 1], 2) => format!(
+            "one contender is a single node and the other a cluster of {}",
+            number_word(*many)
+        ),
+        (sizes, _) if sizes.contains(&1) => {
+            "not all contenders are clusters, some are single nodes".to_owned()
+        }
+        _ => "the contenders do not survive the same failures".to_owned(),
+    };
+    (row, Some(format!("{head}: {}", clauses.join("; "))))
+}
+
+/// `etcd survives …`, `each of etcd and consul survives …`.
+fn clause(names: &[&str], what: &str) -> String {
+    match names {
+        [one] => format!("{one} {what}"),
+        many => format!("each of {} {what}", and(many)),
+    }
+}
+
+fn number_word(number: u32) -> String {
+    const WORDS: [&str; 10] =
+        ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+    WORDS.get(number as usize).map_or_else(|| number.to_string(), |word| (*word).to_owned())
+}
+
+/// Where a write is when it is acknowledged, to stand behind `acknowledges a write`.
+pub(crate) fn acknowledged_words(place: Acknowledged) -> &'static str {
+    match place {
+        Acknowledged::Memory => "in one node's memory",
+        Acknowledged::PageCache => "in the page cache of one node",
+        Acknowledged::Disk => "on one node's disk",
+        Acknowledged::MajorityMemory => "in the memory of a majority",
+        Acknowledged::MajorityPageCaches => "in the page caches of a majority",
+        Acknowledged::MajorityDisks => "on a majority's disks",
+    }
+}
+
+/// What an acknowledged write outlives: 0 nothing, 1 the program's end, 2 a power cut.
+fn medium(place: Acknowledged) -> u8 {
+    match place {
+        Acknowledged::Memory | Acknowledged::MajorityMemory => 0,
+        Acknowledged::PageCache | Acknowledged::MajorityPageCaches => 1,
+        Acknowledged::Disk | Acknowledged::MajorityDisks => 2,
+    }
+}
+
+fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
+    let (mut row, _) = plain("a write is acknowledged", sides, Weight::Matters, |side| match side
+        .is
+        .acknowledged_in()
+    {
+        Some(place) => acknowledged_words(place).to_owned(),
+        None if side.is.already_running => {
+            format!("{} (its settings are not known)", side.is.promises.acknowledged)
+        }
+        None if side.is.promises.acknowledged.is_empty() => UNKNOWN.to_owned(),
+        None => side.is.promises.acknowledged.clone(),
+    });
+    let known: Vec<(&str, Acknowledged)> = sides
+        .iter()
+        .filter_map(|side| side.is.acknowledged_in().map(|place| (side.name, place)))
+        .collect();
+    let writes = study.workloads.iter().any(Workload::writes);
+    if alike(known.iter().map(|(_, place)| place)) || !writes {
+        return (row, None);
+    }
+    row.weight = Weight::Decides;
+    let least = known.iter().map(|(_, place)| medium(*place)).min().unwrap_or_default();
+    if alike(known.iter().map(|(_, place)| medium(*place))) {
+        return (row, None); // one node against several: said with the nodes
+    }
+    let clauses: Vec<String> = grouped(known.iter().copied())
+        .iter()
+        .map(|(place, names)| {
+            clause(names, &format!("acknowledges a write {}", acknowledged_words(*place)))
+        })
+        .collect();
+    let weak = known.iter().filter(|(_, place)| medium(*place) == least).map(|(name, _)| *name);
+    let event = if least == 0 { "the end of a program" } else { "a power cut" };
+    let finding = format!(
+        "acknowledged writes are not equally safe: {}; {event} may take what {} acknowledged",
+        clauses.join("; "),
+        and(&weak.collect::<Vec<_>>())
+    );
+    (row, Some(finding))
+}
+
+/// How the workloads ask for reads, those that read.
+fn reads_asked(study: &Study) -> Vec<ReadConsistency> {
+    let mut asked = Vec::new();
+    for workload in &study.workloads {
+        if workload.reads_any() && !asked.contains(&workload.reads) {
+            asked.push(workload.reads);
+        }
+    }
+    asked
+}
+
+fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
+    let freshness = |side: &Side<'_>| side.is.promises.freshness.get(&asked).copied();
+    let is_only = |side: &Side<'_>| side.is.nodes == 1 && !side.is.already_running;
+    let what = format!("{asked} reads return");
+    let (mut row, _) = plain(&what, sides, Weight::Matters, |side| match freshness(side) {
+        Some(Freshness::Linearizable) => "the newest acknowledged value (linearizable)".to_owned(),
+        Some(Freshness::Leader) => "what the leader has, old only if just deposed".to_owned(),
+        Some(Freshness::NodeAsked) if is_only(side) => "what the only node has".to_owned(),
+        Some(Freshness::NodeAsked) => "what the node asked has, which may be old".to_owned(),
+        None if side.is.promises.reads.is_empty() => UNKNOWN.to_owned(),
+        None => side.is.promises.reads.clone(),
+    });
+    let may_be_old =
+        |side: &Side<'_>| Some(freshness(side)? == Freshness::NodeAsked && !is_only(side));
+    let known: Vec<(&str, bool)> =
+        sides.iter().filter_map(|side| Some((side.name, may_be_old(side)?))).collect();
+    if alike(known.iter().map(|(_, old)| old)) {
+        return (row, None);
+    }
+    row.weight = Weight::Decides;
+    let names = |old: bool| {
+        and(&known.iter().filter(|(_, is)| *is == old).map(|(name, _)| *name).collect::<Vec<_>>())
+    };
+    let finding = format!(
+        "{asked} reads are not equally fresh: those of {} may be old, those of {} may not",
+        names(true),
+        names(false)
+    );
+    (row, Some(finding))
+}
+
+fn settings(side: &Side<'_>) -> String {
+    if side.is.already_running {
+        return UNKNOWN.to_owned();
+    }
+    let settings = side.is.settings.iter().map(|set| format!("{} = {}", set.name, set.value));
+    let settings: Vec<String> = settings.collect();
+    if settings.is_empty() { "none".to_owned() } else { settings.join(", ") }
+}
+
+fn clients(what: &str, load: &Load, sides: &[Side<'_>]) -> (Row, Option<String>) {
+    let stages = |side: &Side<'_>| {
+        let counts: Vec<String> =
+            load.clients_on(side.name).iter().map(|&count| count_text(count.into())).collect();
+        counts.join(", then ")
+    };
+    let (row, _) = plain(what, sides, Weight::Decides, |side| match load.in_flight {
+        1 => format!("{}, one operation at a time", stages(side)),
+        many => format!("{}, each with up to {many} operations under way", stages(side)),
+    });
+    let groups: Vec<String> = by_group(sides, stages)
+        .into_iter()
+        .map(|(clients, names)| format!("{names} by {clients}"))
+        .collect();
+    let finding = format!(
+        "the contenders were not loaded by as many clients under {}: {}",
+        load.name,
+        groups.join(", ")
+    );
+    (row, Some(finding))
+}
+
+fn targets(study: &Study) -> String {
+    let words = |routing: Routing| {
+        let words = |targets: Targets| match targets {
+            Targets::All => "all, in turn",
+            Targets::Leader => "the leader",
+            Targets::Followers => "the followers",
+        };
+        match routing {
+            Routing::Same(targets) => words(targets).to_owned(),
+            Routing::Split { writes, reads } => {
+                format!("writes: {}; reads: {}", words(writes), words(reads))
+            }
+        }
+    };
+    let groups = grouped(study.loads.iter().map(|load| (load.name.as_str(), words(load.targets))));
+    match groups.as_slice() {
+        [(only, _)] => only.clone(),
+        several => {
+            let of = |(what, names): &(String, Vec<&str>)| format!("{what} under {}", and(names));
+            several.iter().map(of).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// Bytes of a workload's messages, all loads together.
+fn bytes(
+    what: &str,
+    workload: &Workload,
+    sides: &[Side<'_>],
+    count: fn(&Measurement) -> u64,
+) -> (Row, Option<String>) {
+    let mean = |side: &Side<'_>| {
+        let trials = side.trials.iter().filter(|trial| trial.trial.workload == workload.name);
+        let stages = || trials.clone().flat_map(|trial| &trial.stages);
+        let bytes: u64 = stages().map(|stage| count(&stage.measurement)).sum();
+        let sent: u64 = stages().map(|stage| messages(&stage.measurement)).sum();
+        (bytes > 0 && sent > 0).then(|| bytes as f64 / sent as f64)
+    };
+    let means: Vec<Option<f64>> = sides.iter().map(mean).collect();
+    let text = |(side, mean): (&Side<'_>, &Option<f64>)| match mean {
+        Some(mean) => ByteCount(mean.round() as u64).to_string(),
+        None if workload.is_done_by(side.asked) => NOT_MEASURED.to_owned(),
+        None => NOT_ASKED.to_owned(),
+    };
+    let known = || means.iter().flatten().copied();
+    let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
+    let weight = if most > least * BYTES_ALIKE { Weight::Matters } else { Weight::Same };
+    // Sizes that count as the same must not look as if they differed.
+    let shown = match weight {
+        Weight::Same => means.iter().map(|mean| mean.and(known().next())).collect(),
+        _ => means,
+    };
+    let cells: Vec<String> = sides.iter().zip(&shown).map(text).collect();
+    let weight = weight_of(&cells, Weight::Matters);
+    (Row { what: what.to_owned(), cells, weight }, None)
+}
+
+/// Operations that went to a server, warm-up included.
+fn messages(of: &Measurement) -> u64 {
+    let never_sent = of.errors_of(ErrorKind::Unsent) + of.errors_of(ErrorKind::Refused);
+    (of.verified() + of.error_count() + of.warmup_operations).saturating_sub(never_sent)
+}
+
+/// One row of two without errors: of a system, what is more to say of it.
+fn joined(mut row: Row, other: &Row) -> Row {
+    for (cell, other) in row.cells.iter_mut().zip(&other.cells) {
+        if cell == NOT_ASKED || other == NOT_MEASURED {
+            cell.clone_from(other);
+        }
+    }
+    row.weight = weight_of(&row.cells, Weight::Matters);
+    row
+}
+
+/// A row for each workload and load under which operations failed; one for all others.
+fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<String>)> {
+    let mut rows = Vec::new();
+    let mut without: Option<Row> = None;
+    for comparison in comparisons {
+        let place = comparison.place();
+        let contender = |name: &str| comparison.contenders.iter().find(|one| one.system == name);
+        let share = |name: &str| contender(name)?.error_share();
+        let text = |share: f64| if share > 0.0 { share_text(share) } else { "none".to_owned() };
+        let (row, _) =
+            plain(
+                &format!("errors under {place}"),
+                sides,
+                Weight::Matters,
+                |side| match contender(side.name).map(Contender::error_share) {
+                    None => NOT_ASKED.to_owned(),
+                    Some(share) => share.map_or_else(|| NOT_MEASURED.to_owned(), text),
+                },
+            );
+        let measured: Vec<(&str, f64)> =
+            sides.iter().filter_map(|side| Some((side.name, share(side.name)?))).collect();
+        if measured.iter().all(|(_, share)| *share == 0.0) {
+            without = Some(match without {
+                None => row,
+                Some(before) => joined(before, &row),
+            });
+            continue;
+        }
+        let (many, few): (Vec<_>, Vec<_>) =
+            measured.into_iter().partition(|(_, share)| *share > ERRORS_DECIDE);
+        let decides = !many.is_empty() && !few.is_empty();
+        let weight = if decides { Weight::Decides } else { row.weight };
+        // Of a system most of whose operations failed more is said elsewhere.
+        let said = decides && comparison.contenders.iter().all(|one| one.mostly_errors().is_none());
+        let whose = |of: &[(&str, f64)]| {
+            let each: Vec<String> =
+                of.iter().map(|(name, share)| format!("{} of {name}'s", text(*share))).collect();
+            and(&each.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let finding = said.then(|| {
+            format!("under {place} {} operations failed, and {}", whose(&many), whose(&few))
+        });
+        rows.push((Row { weight, ..row }, finding));
+    }
+    if let Some(row) = without {
+        let what = if rows.is_empty() { "errors" } else { "errors elsewhere" };
+        rows.push((Row { what: what.to_owned(), ..row }, None));
+    }
+    rows
+}
+
+/// A share for reading: `43 %`, `4.3 %`, `0.043 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        p if p >= 9.95 => format!("{} %", count_text(p.round() as u64)),
+        p if p >= 0.995 => format!("{p:.1} %"),
+        p => format!("{} %", figure_text(p)),
+    }
+}

@@ -1,0 +1,384 @@
+//! How close each system came to what the machine itself can do.
+//!
+//! The floor is measured before the first trial: how many appends a second this disk makes durable
+//! when so many clients share each sync, and how many round trips this generator and a server that
+//! does nothing make over loopback. A share of it says what a system adds to what nobody could leave
+//! out. Closed loads alone are held against it: an open one has a rate of its own; and to the disk
+//! only workloads that do nothing but write, since then as many writes are under way as there are
+//! clients.
+//!
+//! What acknowledges a write before it is on disk is not held against the disk at all. The disk is
+//! measured before each round, since virtual disks change from minute to minute; the limit is a range.
+//!
+//! Not here: measuring it (the binary), the sheet (`fairness`).
+
+use bakeoff_core::record::{Acknowledged, FloorAppends, FloorRoundTrips, Record};
+use bakeoff_core::stats::{Figure, and, summary};
+use bakeoff_core::study::Load;
+use bakeoff_core::units::{ByteCount, count_text, rate_text};
+use serde::Serialize;
+
+use crate::derive::fairness::{acknowledged_words, percent};
+use crate::model::comparison::{Comparison, Contender};
+use crate::model::figures::Quantity;
+
+/// Keys and values whose size differs from the floor's appends by more than this factor are not
+/// held against it.
+const SIZE_ALIKE: u64 = 2;
+
+/// What a system did with one number of clients, and the machine's limits there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bound {
+    /// The contender.
+    pub system: String,
+    /// Clients of the stage.
+    pub clients: u32,
+    /// Operations under way at most: its clients times what each may have under way.
+    pub under_way: u32,
+    /// Operations per second, the median of the valid trials.
+    pub throughput: f64,
+    /// Held against the disk; `None` where that says nothing or is not known.
+    pub disk: Option<Share>,
+    /// Held against loopback.
+    pub loopback: Option<Share>,
+}
+
+/// What was reached of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Share {
+    /// The limit, per second; of the disk, by the median sync, the median of the rounds.
+    pub per_second: f64,
+    /// The least and the most of the rounds, where it was measured in several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second_range: Option<(f64, f64)>,
+    /// The limit by the mean sync.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second_mean: Option<f64>,
+    /// What was reached of it: 1 is all.
+    pub share: f64,
+    /// Whether less time went by for each operation than the quickest sync took: then not all of
+    /// them can have waited for one.
+    pub quicker_than_any_sync: bool,
+}
+
+/// The machine's limits as they bear on one workload under one load.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Limits {
+    /// As measured before each round; empty where nothing is to be held against the disk.
+    appends: Vec<Vec<FloorAppends>>,
+    append_bytes: u64,
+    round_trips: Vec<FloorRoundTrips>,
+    /// Systems whose servers were started here.
+    started: Vec<Started>,
+}
+
+/// What of a system bears on how it uses the disk.
+#[derive(Debug, Clone)]
+struct Started {
+    name: String,
+    nodes: u32,
+    acknowledged_in: Option<Acknowledged>,
+}
+
+impl Limits {
+    /// `None` where the run has no floor, or the load is an open one.
+    pub(crate) fn of(record: &Record, comparison: &Comparison) -> Option<Self> {
+        let floor = record.header.environment.floor.as_ref()?;
+        if comparison.is_open() {
+            return None;
+        }
+        let (work, floor_bytes) = (&comparison.workload, floor.append_bytes);
+        let bytes = work.keys.size + work.value_size;
+        let alike = bytes <= floor_bytes.saturating_mul(SIZE_ALIKE)
+            && floor_bytes <= bytes.saturating_mul(SIZE_ALIKE);
+        // What stores nothing (a ping, a check) is no matter of the disk.
+        let only_writes = work.mix.keys().all(|operation| operation.writes());
+        let rounds = || {
+            let later = record.trials.iter().map(|trial| &trial.floor_appends);
+            std::iter::once(&floor.appends).chain(later).filter(|points| !points.is_empty())
+        };
+        let started = record.header.systems.iter().filter(|system| !system.already_running);
+        Some(Self {
+            appends: if alike && only_writes { rounds().cloned().collect() } else { Vec::new() },
+            append_bytes: floor_bytes,
+            round_trips: floor.round_trips.clone(),
+            started: started
+                .map(|system| Started {
+                    name: system.name.clone(),
+                    nodes: system.nodes,
+                    acknowledged_in: system.promises.acknowledged_in,
+                })
+                .collect(),
+        })
+    }
+
+    fn started(&self, system: &str) -> Option<&Started> {
+        self.started.iter().find(|started| started.name == system)
+    }
+
+    /// Whether a system's writes wait for this disk, as far as it says: what acknowledges earlier is not
+    /// held against it.
+    fn waits_for_disk(&self, system: &str) -> bool {
+        let started = self.started(system);
+        started.is_some_and(|one| one.acknowledged_in.is_none_or(is_disk))
+    }
+
+    /// Whether the writes of any of these systems wait for this disk.
+    pub(crate) fn any_waits_for_disk<'a>(&self, systems: impl Iterator<Item = &'a str>) -> bool {
+        let mut systems = systems;
+        systems.any(|system| self.waits_for_disk(system))
+    }
+
+    /// What acknowledges before its writes are on this disk, with where: a sentence each.
+    fn not_held(&self, of: &Comparison) -> Vec<String> {
+        let measured = of.contenders.iter().filter(|one| one.valid().next().is_some());
+        let early = measured.filter_map(|one| {
+            let place = self.started(&one.system)?.acknowledged_in.filter(|&at| !is_disk(at))?;
+            Some(format!(
+                "{} is not held against this disk: it acknowledges before that ({})",
+                one.system,
+                acknowledged_words(place)
+            ))
+        });
+        if self.appends.is_empty() { Vec::new() } else { early.collect() }
+    }
+
+    /// What follows for a system that did more than the disk's limit; only what does follow.
+    fn beyond(name: &str, share: Share) -> String {
+        let not_all = "these writes were not all on disk when acknowledged";
+        if share.quicker_than_any_sync {
+            format!(
+                "{name} did more than this disk can commit: {not_all}, since the time of a write was \
+                 shorter than the quickest sync that was seen of this disk"
+            )
+        } else {
+            format!(
+                "{name} did more than this disk committed when that was measured: the disk was \
+                 quicker in these trials, or {not_all}"
+            )
+        }
+    }
+
+    /// Of each round, appends per second when `under_way` share each sync, from the least on.
+    fn disk_rounds(&self, under_way: u32, rate: fn(&FloorAppends) -> Option<f64>) -> Vec<f64> {
+        let point = |point: &FloorAppends| Some((point.clients, rate(point)?));
+        let of = |points: &Vec<FloorAppends>| between(points.iter().filter_map(point), under_way);
+        let mut rates: Vec<f64> = self.appends.iter().filter_map(of).collect();
+        rates.sort_by(f64::total_cmp);
+        rates
+    }
+
+    /// Appends per second when `under_way` share each sync, by the median sync: the median of the rounds.
+    pub(crate) fn disk(&self, under_way: u32) -> Option<f64> {
+        let rates = self.disk_rounds(under_way, |point| Some(point.per_second));
+        summary(rates.into_iter().map(Figure::Value)).median.value()
+    }
+
+    /// The least and the most of the rounds; `None` where there are fewer than two.
+    pub(crate) fn disk_range(&self, under_way: u32) -> Option<(f64, f64)> {
+        let rates = self.disk_rounds(under_way, |point| Some(point.per_second));
+        (rates.len() > 1).then(|| (rates[0], rates[rates.len() - 1]))
+    }
+
+    /// The same by the mean sync.
+    fn disk_mean(&self, under_way: u32) -> Option<f64> {
+        let rates = self.disk_rounds(under_way, |point| point.per_second_mean);
+        summary(rates.into_iter().map(Figure::Value)).median.value()
+    }
+
+    /// Round trips per second with `under_way` clients.
+    pub(crate) fn loopback(&self, under_way: u32) -> Option<f64> {
+        between(self.round_trips.iter().map(|point| (point.clients, point.per_second)), under_way)
+    }
+
+    /// The least seconds that any write and its sync took.
+    fn quickest_sync(&self) -> Option<f64> {
+        let quickest = self.appends.iter().flatten().filter_map(|point| point.quickest_us);
+        quickest.min_by(f64::total_cmp).map(|micros| micros / 1e6)
+    }
+
+    fn bound(&self, load: &Load, of: &Contender, clients: u32, throughput: f64) -> Bound {
+        let under_way = clients.saturating_mul(load.in_flight);
+        let seconds_each = f64::from(under_way) / throughput;
+        let quicker = self.quickest_sync().is_some_and(|quickest| seconds_each < quickest);
+        let share = |limit: Option<f64>, quicker_than_any_sync| {
+            let per_second = limit?;
+            Some(Share {
+                per_second,
+                per_second_range: None,
+                per_second_mean: None,
+                share: throughput / per_second,
+                quicker_than_any_sync,
+            })
+        };
+        let disk = share(self.disk(under_way).filter(|_| self.waits_for_disk(&of.system)), quicker);
+        Bound {
+            system: of.system.clone(),
+            clients,
+            under_way,
+            throughput,
+            disk: disk.map(|disk| Share {
+                per_second_range: self.disk_range(under_way),
+                per_second_mean: self.disk_mean(under_way),
+                ..disk
+            }),
+            // Operations of one connection share round trips, and none were measured so.
+            loopback: share(self.loopback(under_way).filter(|_| load.in_flight == 1), false),
+        }
+    }
+}
+
+fn is_disk(place: Acknowledged) -> bool {
+    matches!(place, Acknowledged::Disk | Acknowledged::MajorityDisks)
+}
+
+/// The rate between the two points around `clients`, on logarithmic axes; `None` beyond them.
+fn between(points: impl Iterator<Item = (u32, f64)>, clients: u32) -> Option<f64> {
+    let points: Vec<(u32, f64)> =
+        points.filter(|(_, rate)| *rate > 0.0 && rate.is_finite()).collect();
+    let below = points.iter().filter(|(count, _)| *count <= clients).max_by_key(|(at, _)| *at);
+    let above = points.iter().filter(|(count, _)| *count >= clients).min_by_key(|(at, _)| *at);
+    let (&(low, from), &(high, to)) = (below?, above?);
+    if low == high {
+        return Some(from);
+    }
+    let log = |count: u32| f64::from(count.max(1)).ln();
+    let place = (log(clients) - log(low)) / (log(high) - log(low));
+    Some((from.ln() + place * (to.ln() - from.ln())).exp())
+}
+
+/// Every stage of every system that has a rate and a limit.
+pub(crate) fn bounds(of: &Comparison) -> Vec<Bound> {
+    let Some(limits) = &of.limits else { return Vec::new() };
+    let mut bounds = Vec::new();
+    for one in of.contenders.iter().filter(|one| one.mostly_errors().is_none()) {
+        let stages = of.load.clients_on(&one.system);
+        for (place, &clients) in stages.iter().enumerate() {
+            let nth = stages[..place].iter().filter(|&&before| before == clients).count();
+            let Figure::Value(rate) = one.stage(clients, nth, Quantity::ThroughputMean) else {
+                continue;
+            };
+            let bound = limits.bound(&of.load, one, clients, rate);
+            if rate > 0.0 && (bound.disk.is_some() || bound.loopback.is_some()) {
+                bounds.push(bound);
+            }
+        }
+    }
+    bounds
+}
+
+/// What each system reached of the machine's limits, where it reached most: sentences without full
+/// stops.
+pub(crate) fn lines(of: &Comparison) -> Vec<String> {
+    let Some(limits) = &of.limits else { return Vec::new() };
+    let best = best(of);
+    let several = best.iter().any(|bound| bound.clients != best[0].clients);
+    let sweep = of.contenders.iter().any(|one| of.load.clients_on(&one.system).len() > 1);
+    let mut lines = Vec::new();
+
+    // Where not all have the same limit each has its own behind its share.
+    let reached = |all: &[(&Bound, Share)]| {
+        let each = all.iter().enumerate().map(|(place, (bound, share))| {
+            let verb = match place {
+                0 if sweep => " reaches at best",
+                0 => " reaches",
+                _ => "",
+            };
+            let at = if several {
+                format!(" ({}, {})", clients(bound.under_way), rate_text(share.per_second))
+            } else {
+                String::new()
+            };
+            let reached = match share.per_second_range {
+                Some((least, most)) => {
+                    let (low, high) = (bound.throughput / most, bound.throughput / least);
+                    let (low, high) = (percent(low), percent(high));
+                    if low == high { low } else { format!("{low} to {high}") }
+                }
+                None => percent(share.share),
+            };
+            format!("{}{verb} {reached}{at}", bound.system)
+        });
+        and(&each.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let on_disk = || best.iter().filter_map(|bound| Some((bound, bound.disk?)));
+    let disk: Vec<(&Bound, Share)> = on_disk().collect();
+    if let Some((first, share)) = disk.first() {
+        let appends = ByteCount(limits.append_bytes);
+        let what = if several {
+            format!("with as many clients (appends of {appends}, all of them sharing each sync)")
+        } else {
+            let rates = match share.per_second_range {
+                Some((least, most)) => format!(
+                    "{} to {}",
+                    count_text(least.round() as u64),
+                    per_second(most, "appends")
+                ),
+                None => per_second(share.per_second, "appends"),
+            };
+            let mean = share.per_second_mean.map_or_else(String::new, |mean| {
+                format!(" by the median sync, {} by the mean", count_text(mean.round() as u64))
+            });
+            format!(
+                "with {} ({rates} of {appends}{mean}, all of them sharing each sync)",
+                clients(first.under_way),
+            )
+        };
+        lines.push(format!("{} of what this disk can commit {what}", reached(&disk)));
+        let beyond = on_disk().filter(|(_, share)| share.share > 1.0);
+        lines.extend(beyond.map(|(bound, share)| Limits::beyond(&bound.system, share)));
+        let syncs_everywhere = |name: &&str| {
+            limits.started(name).is_some_and(|one| {
+                one.nodes > 1 && one.acknowledged_in == Some(Acknowledged::MajorityDisks)
+            })
+        };
+        let names = on_disk().map(|(bound, _)| bound.system.as_str());
+        let clusters: Vec<&str> = names.filter(syncs_everywhere).collect();
+        if !clusters.is_empty() {
+            let nodes = clusters.iter().filter_map(|name| Some(limits.started(name)?.nodes));
+            let nodes = nodes.max().unwrap_or(1);
+            lines.push(format!(
+                "the nodes of {} all sync to this one disk: where it takes one sync after the other, \
+                 {} nodes can reach about {} of that",
+                and(&clusters),
+                count_text(nodes.into()),
+                percent(1.0 / f64::from(nodes)),
+            ));
+        }
+    }
+    lines.extend(limits.not_held(of));
+    let loopback: Vec<(&Bound, Share)> =
+        best.iter().filter_map(|bound| Some((bound, bound.loopback?))).collect();
+    if let Some((first, share)) = loopback.first() {
+        let nothing = "and a server that does nothing";
+        let what = if several {
+            format!("with as many clients {nothing}")
+        } else {
+            let rate = per_second(share.per_second, "round trips");
+            format!("with {} {nothing} ({rate})", clients(first.under_way))
+        };
+        lines.push(format!("{} of what loopback and this generator do {what}", reached(&loopback)));
+    }
+    lines
+}
+
+fn per_second(rate: f64, what: &str) -> String {
+    format!("{} {what}/s", count_text(rate.round() as u64))
+}
+
+fn clients(count: u32) -> String {
+    if count == 1 { "1 client".to_owned() } else { format!("{} clients", count_text(count.into())) }
+}
+
+/// Of each system the stage with its highest rate.
+fn best(of: &Comparison) -> Vec<Bound> {
+    let mut best: Vec<Bound> = Vec::new();
+    for bound in bounds(of) {
+        match best.iter_mut().find(|one| one.system == bound.system) {
+            Some(one) if one.throughput < bound.throughput => *one = bound,
+            Some(_) => {}
+            None => best.push(bound),
+        }
+    }
+    best
+}

@@ -1,0 +1,476 @@
+//! Whether systems differ, for each pair of them and each judged figure of a workload and load.
+//!
+//! The family is kept small: what the load was run for leads it (throughput, or the 99th percentile
+//! of response time where all that was offered was done, or the highest rate that keeps an objective),
+//! then come the median and the 99th percentile of response time, and what the servers used. Of a
+//! sweep these percentiles are judged stage by stage, and the throughput too: those of all stages
+//! together would mix what few clients had to wait for with what many had. Where a
+//! rate was looked for each system has figures of its own one, so response times are not compared.
+//! Systems that are left out of the ranking are not in it.
+//!
+//! Not here: the statistics (`stats::judge`), tables of it (`tables`).
+
+use bakeoff_core::check::Cause;
+use bakeoff_core::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
+use bakeoff_core::stats::rounds::{Better, Rounds, Withheld, Yield, medians};
+use bakeoff_core::stats::{
+    Comparing, Figure, interval_text, least_text, ratio_text, would_have_seen_text,
+};
+use bakeoff_core::study::Load;
+use bakeoff_core::units::plural;
+use bakeoff_core::workload::mix64;
+
+use crate::model::comparison::{Contender, TrialFigures};
+use crate::model::figures::{Point, Quantity};
+
+/// What is judged, the leading one first where it leads.
+pub(crate) const JUDGED: [Quantity; 6] = [
+    Quantity::HighestRate,
+    Quantity::ThroughputMean,
+    Quantity::Response(Point::P50),
+    Quantity::Response(Point::P99),
+    Quantity::CpuPerOperation,
+    Quantity::MemorySum,
+];
+
+/// What a load was run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LedBy {
+    /// To see how much is done.
+    Throughput,
+    /// All that was offered was done, so that throughput is what was offered: to see how soon.
+    Response,
+    /// To find the highest rate.
+    HighestRate,
+}
+
+impl LedBy {
+    fn quantity(self) -> Quantity {
+        match self {
+            Self::Throughput => Quantity::ThroughputMean,
+            Self::Response => Quantity::Response(Point::P99),
+            Self::HighestRate => Quantity::HighestRate,
+        }
+    }
+
+    /// Whether a figure is compared at all.
+    fn takes(self, quantity: Quantity) -> bool {
+        let of_the_load = matches!(quantity, Quantity::ThroughputMean | Quantity::Response(_));
+        self != Self::HighestRate || !of_the_load
+    }
+}
+
+/// How one figure of two systems compares.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judgement {
+    /// The first system, in the study's order.
+    pub(crate) a: String,
+    /// The second.
+    pub(crate) b: String,
+    /// Which figure.
+    pub(crate) quantity: Quantity,
+    /// Of which stage of a sweep, by its place; of all where there is none.
+    pub(crate) stage: Option<usize>,
+    /// The first's clients there.
+    pub(crate) clients: u32,
+    /// Whether it is what the load was run for.
+    pub(crate) leading: bool,
+    /// Medians of the trials that were compared, in the quantity's unit; of all valid ones where none
+    /// were.
+    pub(crate) medians: (Figure, Figure),
+    /// Rounds in which both had a valid trial with this figure.
+    pub(crate) rounds: usize,
+    /// How many comparisons the intervals are corrected for.
+    pub(crate) family: usize,
+    /// The first's figure by the second's; `None` when it was not judged.
+    pub(crate) answer: Option<Answer>,
+    /// The 95 % bootstrap interval of this ratio of medians alone, uncorrected.
+    pub(crate) bootstrap: Option<(f64, f64)>,
+    /// The medians with trials that failed through the system's own doing taken as the worst there is:
+    /// nothing done, or an infinite latency. `None` where no such trial is known of the two.
+    pub(crate) worst: Option<(f64, f64)>,
+    /// What follows.
+    pub(crate) verdict: JudgedAs,
+    /// Whether a leading claim holds at 5 % for all workloads and loads of the report together; `None`
+    /// of what is no claim, or does not lead.
+    pub(crate) in_report: Option<bool>,
+}
+
+/// What a comparison of two systems came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum JudgedAs {
+    /// The first's figure is higher.
+    Higher,
+    /// The first's figure is lower.
+    Lower,
+    /// No difference is shown.
+    NoneShown {
+        /// The ratio, above 1, that would have been declared with probability
+        /// [`judge::SEEN_WITH`].
+        would_have_seen: f64,
+    },
+    /// The valid rounds show a difference, and it is not claimed.
+    Withheld {
+        /// Whether they show the first's figure as the higher one.
+        higher: bool,
+        /// Why it is not claimed.
+        why: Withheld,
+    },
+    /// Fewer than [`bakeoff_core::stats::TRIALS_MIN`] rounds.
+    TooFew,
+    /// It was not looked for, because of this.
+    NotJudged(String),
+}
+
+impl Judgement {
+    /// Every pair of those that take part, under each judged quantity that any of them has.
+    pub(crate) fn all(
+        contenders: &[&Contender],
+        led_by: LedBy,
+        load: &Load,
+        seed: u64,
+    ) -> Vec<Self> {
+        // Operations were due at one rate, whether or not a system kept up.
+        let open = load.arrivals.rate().is_some() && load.find.is_none();
+        let mut judgements = Vec::new();
+        let (mut questions, mut all_rounds) = (Vec::new(), Vec::new());
+        let leading = led_by.quantity();
+        let kept_up = led_by == LedBy::Response;
+        let known = |quantity: &Quantity| {
+            led_by.takes(*quantity)
+                && contenders.iter().any(|one| one.shown(*quantity) != Figure::Absent)
+        };
+        let stages = load.clients.len();
+        let subjects = |quantity| subjects(quantity, stages);
+        for (quantity, stage) in JUDGED.into_iter().filter(known).flat_map(subjects) {
+            let leads = quantity == leading && stage.is_none();
+            for (place, a) in contenders.iter().enumerate() {
+                for b in &contenders[place + 1..] {
+                    let refused = match quantity {
+                        _ if stage.is_some_and(|stage| differ(load, a, b, stage).is_some()) => {
+                            stage.and_then(|stage| differ(load, a, b, stage))
+                        }
+                        Quantity::ThroughputMean if kept_up => {
+                            Some("both kept up with what was offered".to_owned())
+                        }
+                        Quantity::Response(_) if open => behind(a, b),
+                        _ => None,
+                    };
+                    let (rounds, not_comparable) = match rounds(a, b, quantity, stage) {
+                        Ok(rounds) => (rounds, None),
+                        Err(why) => (Rounds::default(), Some(why)),
+                    };
+                    let pairs = rounds.valid();
+                    let count = pairs.len();
+                    let medians = match medians(&pairs) {
+                        Some((a, b)) => (Figure::Value(a), Figure::Value(b)),
+                        None => (a.shown_of(quantity, stage), b.shown_of(quantity, stage)),
+                    };
+                    let why = refused.or(not_comparable);
+                    // What is not judged is no part of the family: it has no trials there.
+                    let trials = if why.is_some() { Vec::new() } else { pairs };
+                    let trials = Trials::ByRound(trials);
+                    // Each draws for itself, whatever others there are.
+                    let bootstrap =
+                        trials.bootstrap(Scale::Ratio, mix64(seed ^ judgements.len() as u64));
+                    questions.push(Question { trials, leading: leads, scale: Scale::Ratio });
+                    let worst = rounds.any_failed().then(|| rounds.worst_medians(better(quantity)));
+                    all_rounds.push(rounds);
+                    judgements.push(Self {
+                        a: a.system.clone(),
+                        b: b.system.clone(),
+                        quantity,
+                        stage,
+                        clients: stage.map_or(0, |stage| clients(load, a, stage)),
+                        leading: leads,
+                        medians,
+                        rounds: count,
+                        family: 0,
+                        answer: None,
+                        bootstrap,
+                        worst: worst.flatten(),
+                        in_report: None,
+                        verdict: why.map_or(JudgedAs::TooFew, JudgedAs::NotJudged),
+                    });
+                }
+            }
+        }
+        let answers = judge::judge(&questions, Correction::Steps);
+        let family = answers.iter().flatten().count();
+        for ((judgement, answer), rounds) in judgements.iter_mut().zip(answers).zip(all_rounds) {
+            judgement.family = family;
+            let Some(answer) = answer else { continue };
+            let better = better(judgement.quantity);
+            judgement.verdict =
+                match (rounds.withheld(&answer, Scale::Ratio, better), answer.finding) {
+                    (Some(why), finding) => {
+                        JudgedAs::Withheld { higher: finding == Finding::Higher, why }
+                    }
+                    (None, Finding::Higher) => JudgedAs::Higher,
+                    (None, Finding::Lower) => JudgedAs::Lower,
+                    (None, Finding::NoneShown { would_have_seen }) => {
+                        JudgedAs::NoneShown { would_have_seen }
+                    }
+                };
+            judgement.answer = Some(answer);
+        }
+        judgements
+    }
+
+    /// Whether it declares a difference.
+    pub(crate) fn claims(&self) -> bool {
+        matches!(self.verdict, JudgedAs::Higher | JudgedAs::Lower)
+    }
+
+    /// Finds which leading claims of a report hold with all its leading questions as one family.
+    pub(crate) fn hold_in_report(all: &mut [&mut Self]) {
+        let asked: Vec<usize> = (0..all.len())
+            .filter(|&place| all[place].leading && all[place].answer.is_some())
+            .collect();
+        let p_values: Vec<f64> = asked
+            .iter()
+            .filter_map(|&place| all[place].answer.map(|answer| answer.p_value))
+            .collect();
+        for (place, holds) in asked.into_iter().zip(judge::declared_together(&p_values)) {
+            all[place].in_report = all[place].claims().then_some(holds);
+        }
+    }
+
+    /// The same seen from `a`: what the sentence asks for.
+    pub(crate) fn comparing(&self, a: &str, b: &str) -> Option<Comparing> {
+        let comparing = Comparing {
+            answer: self.answer?,
+            rounds: self.rounds,
+            medians: (self.medians.0.value()?, self.medians.1.value()?),
+            withheld: match self.verdict {
+                JudgedAs::Withheld { why, .. } => Some(why),
+                _ => None,
+            },
+            worst: self.worst,
+        };
+        match () {
+            () if self.a == a && self.b == b => Some(comparing),
+            () if self.a == b && self.b == a => Some(comparing.turned()),
+            () => None,
+        }
+    }
+
+    /// The ratio, `–` where there is none.
+    pub(crate) fn ratio(&self) -> String {
+        self.answer.map_or_else(|| "–".to_owned(), |answer| ratio_text(answer.ratio))
+    }
+
+    /// The interval that the verdict is made by.
+    pub(crate) fn interval(&self) -> String {
+        self.answer.map_or_else(|| "–".to_owned(), |answer| interval_text(answer.interval))
+    }
+
+    /// The bootstrap interval of this ratio alone.
+    pub(crate) fn bootstrap(&self) -> String {
+        self.bootstrap.map_or_else(|| "–".to_owned(), interval_text)
+    }
+
+    /// The verdict in two words.
+    pub(crate) fn found(&self) -> String {
+        match &self.verdict {
+            JudgedAs::Higher => "higher".to_owned(),
+            JudgedAs::Lower => "lower".to_owned(),
+            JudgedAs::NoneShown { .. } => "none shown".to_owned(),
+            JudgedAs::Withheld { .. } => "not claimed".to_owned(),
+            JudgedAs::TooFew => "too few".to_owned(),
+            JudgedAs::NotJudged(_) => "not judged".to_owned(),
+        }
+    }
+
+    /// The least difference that would have been seen, where none is shown.
+    pub(crate) fn would_have_seen(&self) -> String {
+        match self.verdict {
+            JudgedAs::NoneShown { would_have_seen } => least_text(would_have_seen),
+            _ => "–".to_owned(),
+        }
+    }
+
+    /// The verdict as a clause that stands alone.
+    pub(crate) fn words(&self) -> String {
+        let what = self.what();
+        let trials = format!("{} trials each", self.rounds);
+        let claim = |high: &str, low: &str, answer: Answer| {
+            let (ratio, interval) = (ratio_text(answer.ratio), interval_text(answer.interval));
+            format!(
+                "{high}'s {what} was {ratio} times {low}'s (95 % interval {interval}, {trials})"
+            )
+        };
+        let (a, b) = (&self.a, &self.b);
+        match (&self.verdict, self.answer) {
+            (JudgedAs::Higher, Some(answer)) => claim(a, b, answer),
+            (JudgedAs::Lower, Some(answer)) => claim(b, a, answer.turned()),
+            (JudgedAs::Withheld { higher, why }, Some(answer)) => {
+                let better = if *higher == (better(self.quantity) == Better::More) { a } else { b };
+                let seen = if *higher { claim(a, b, answer) } else { claim(b, a, answer.turned()) };
+                let why = match why {
+                    Withheld::Failed(1) => "1 trial failed through its own doing".to_owned(),
+                    Withheld::Failed(trials) => {
+                        format!("{trials} trials failed through its own doing")
+                    }
+                    Withheld::Unclear(_) => {
+                        "with what was measured in the trials that were not steady it is not shown"
+                            .to_owned()
+                    }
+                };
+                format!("{seen}, and {better} is not said to be better: {why}")
+            }
+            (JudgedAs::NotJudged(why), _) => format!("{what} of {a} and {b} not judged: {why}"),
+            (JudgedAs::NoneShown { would_have_seen }, _) => {
+                let seen = would_have_seen_text(*would_have_seen);
+                format!("no difference shown between {a} and {b} in {what}; {seen} ({trials})")
+            }
+            _ => format!("{what} of {a} and {b}: too few trials to call a difference"),
+        }
+    }
+
+    /// Whether it is about the same figure, of the same stage.
+    pub(crate) fn is_about_what(&self, other: &Self) -> bool {
+        (self.quantity, self.stage) == (other.quantity, other.stage)
+    }
+
+    /// What is compared, in words: `p99 response time with 64 clients`.
+    pub(crate) fn what(&self) -> String {
+        match self.stage {
+            None => what(self.quantity),
+            Some(_) => format!("{} with {}", what(self.quantity), self.clients_text()),
+        }
+    }
+
+    /// What is compared, as the label of a row.
+    pub(crate) fn label(&self) -> String {
+        label(self.quantity, self.stage.map(|_| self.clients))
+    }
+
+    /// The clients of its stage.
+    fn clients_text(&self) -> String {
+        plural(self.clients.into(), "client")
+    }
+
+    /// The verdict in JSON.
+    pub(crate) fn verdict_name(&self) -> &'static str {
+        match self.verdict {
+            JudgedAs::Higher => "higher",
+            JudgedAs::Lower => "lower",
+            JudgedAs::NoneShown { .. } => "none-shown",
+            JudgedAs::Withheld { .. } => "not-claimed",
+            JudgedAs::TooFew => "too-few",
+            JudgedAs::NotJudged(_) => "not-judged",
+        }
+    }
+}
+
+/// The label of a row with a figure: `p99, 64 clients` where it is of a stage with so many.
+pub(crate) fn label(quantity: Quantity, clients: Option<u32>) -> String {
+    match clients {
+        None => quantity.label(),
+        Some(clients) => format!("{}, {}", quantity.label(), plural(clients.into(), "client")),
+    }
+}
+
+/// What a judged quantity is called in words.
+pub(crate) fn what(quantity: Quantity) -> String {
+    match quantity {
+        Quantity::HighestRate => "highest rate that keeps the objective".to_owned(),
+        Quantity::ThroughputMean => "throughput".to_owned(),
+        Quantity::Response(Point::P50) => "p50 response time".to_owned(),
+        Quantity::Response(Point::P99) => "p99 response time".to_owned(),
+        Quantity::CpuPerOperation => "servers' CPU time per operation".to_owned(),
+        Quantity::MemorySum => "servers' memory".to_owned(),
+        other => other.label(),
+    }
+}
+
+/// What is judged of a figure of a load with `stages` stages: each stage by its place, or all together
+/// (`None`). Latencies of all stages of a sweep are no figure; throughput is one, beside each stage's.
+pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<(Quantity, Option<usize>)> {
+    let by_stage = (0..stages).map(|stage| (quantity, Some(stage)));
+    match quantity {
+        Quantity::Response(_) | Quantity::Service(_) if stages > 1 => by_stage.collect(),
+        Quantity::ThroughputMean if stages > 1 => {
+            std::iter::once((quantity, None)).chain(by_stage).collect()
+        }
+        _ => vec![(quantity, None)],
+    }
+}
+
+/// How many clients a system has in a stage.
+pub(crate) fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
+    load.clients_on(&of.system).get(stage).copied().unwrap_or(0)
+}
+
+/// Why a stage of two systems is not compared, where they had different numbers of clients.
+fn differ(load: &Load, a: &Contender, b: &Contender, stage: usize) -> Option<String> {
+    let (ours, theirs) = (clients(load, a, stage), clients(load, b, stage));
+    (ours != theirs).then(|| format!("{} had {theirs} clients there", b.system))
+}
+
+/// Why response times of an open load are not compared, where one of two did not keep up.
+fn behind(a: &Contender, b: &Contender) -> Option<String> {
+    let behind = [a, b].into_iter().find(|one| one.fell_behind())?;
+    Some(format!(
+        "{} fell behind what was offered, and its response times grow for as long as the load lasts",
+        behind.system
+    ))
+}
+
+/// Which of two figures is better.
+fn better(quantity: Quantity) -> Better {
+    match quantity {
+        Quantity::HighestRate | Quantity::ThroughputMean => Better::More,
+        _ => Better::Less,
+    }
+}
+
+/// What a trial yields for a comparison.
+fn yielded(trial: Option<&TrialFigures>, quantity: Quantity, stage: Option<usize>) -> Yield {
+    let Some(trial) = trial else { return Yield::Dropped };
+    let figure = trial.of_stage(quantity, stage).value().filter(|&value| value > 0.0);
+    match trial.cause {
+        None => figure.map_or(Yield::Dropped, Yield::Valid),
+        Some(Cause::System) => Yield::Failed,
+        Some(Cause::Unclear) => Yield::Unclear(figure),
+        Some(Cause::Machine | Cause::Generator | Cause::User) => Yield::Dropped,
+    }
+}
+
+/// What both systems' trials yield in each round that either ran; or why they cannot be compared as
+/// ratios.
+fn rounds(
+    a: &Contender,
+    b: &Contender,
+    quantity: Quantity,
+    stage: Option<usize>,
+) -> Result<Rounds, String> {
+    let of = |one: &'_ Contender, round: u32| one.trials.iter().position(|t| t.round == round);
+    let mut numbers: Vec<u32> = a.trials.iter().chain(&b.trials).map(|trial| trial.round).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut rounds = Vec::new();
+    for round in numbers {
+        let ours = of(a, round).map(|place| &a.trials[place]);
+        let theirs = of(b, round).map(|place| &b.trials[place]);
+        let both_valid = [ours, theirs].iter().all(|one| one.is_some_and(TrialFigures::valid));
+        for (system, trial) in [(a, ours), (b, theirs)].into_iter().filter(|_| both_valid) {
+            let figure = trial.map(|trial| trial.of_stage(quantity, stage));
+            if let Some(why) = figure.and_then(Figure::incomparable) {
+                return Err(format!("{} {why}", system.system));
+            }
+            match figure {
+                Some(Figure::Value(value)) if value <= 0.0 && quantity == Quantity::HighestRate => {
+                    return Err(format!("{} had a trial in which no rate kept it", system.system));
+                }
+                Some(Figure::Value(value)) if value <= 0.0 => {
+                    return Err(format!("{} had a trial with 0", system.system));
+                }
+                _ => {}
+            }
+        }
+        rounds.push((yielded(ours, quantity, stage), yielded(theirs, quantity, stage)));
+    }
+    Ok(Rounds(rounds))
+}

@@ -1,0 +1,597 @@
+//! Says which of the field's demands on a measurement a run met.
+//!
+//! Twelve papers, rule books and tools tell what a measurement of performance owes its reader. The
+//! table of what bakeoff does about each is here and in `docs/method.md`, which a test holds to it.
+//! Whether a run did it is computed from its record: a study may use closed loads, one trial or a
+//! cluster of somebody else's, and then it did not.
+//!
+//! Not here: the checks themselves (`check`), tests of samples (`stats::samples`).
+
+use bakeoff_core::check::{Audited, CheckName, Verdict};
+use bakeoff_core::plan;
+use bakeoff_core::ranked::Ranked;
+use bakeoff_core::record::{Record, StageRecord, TrialRecord};
+use bakeoff_core::stats::samples::{
+    ANDERSON_DARLING_MAX, GAPS_MIN, SECONDS_MIN, anderson_darling, quantile_interval,
+};
+use bakeoff_core::stats::{TRIALS_MIN, and};
+use bakeoff_core::study::{Arrivals, Clusters, Load, Stop};
+use bakeoff_core::units::{
+    count_text, duration_text, figure_text, latency_text, plural, share_text, trials_text,
+};
+
+use crate::derive::fairness::{Sheet, Weight};
+
+/// The window that MLPerf Inference asks for in its server scenario since version 2, in seconds.
+const MLPERF_SECONDS: f64 = 600.0;
+/// The least window and the fewest operations that we take for a measurement at all.
+const LEAST: (f64, u64) = (5.0, 1000);
+/// The quantile whose intervals are told.
+const QUANTILE: f64 = 0.99;
+
+/// One demand of the field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demand {
+    /// Whose it is: `Tene, How NOT to Measure Latency`.
+    pub by: &'static str,
+    /// What it asks for.
+    pub asks: &'static str,
+    /// What bakeoff does.
+    pub does: &'static str,
+    /// Which check of a run or which test shows it.
+    pub shown_by: &'static str,
+    /// What bakeoff still does not do.
+    pub lacks: &'static str,
+}
+
+/// Whether a run met a demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Met {
+    /// It did.
+    Yes,
+    /// It did some of it.
+    InPart,
+    /// It did not.
+    No,
+    /// Nothing in it could have.
+    NotAsked,
+}
+
+impl Met {
+    /// The word for it in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "met",
+            Self::InPart => "in part",
+            Self::No => "not met",
+            Self::NotAsked => "not asked",
+        }
+    }
+}
+
+/// What became of one demand in one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Which demand.
+    pub demand: &'static Demand,
+    /// Whether it was met.
+    pub met: Met,
+    /// What in the record says so.
+    pub why: String,
+}
+
+/// The demands, in the order of the table.
+pub const DEMANDS: [Demand; 12] = [
+    Demand {
+        by: "Tene, How NOT to Measure Latency (2013)",
+        asks: "no coordinated omission: count from the moment a request was due, and leave none out",
+        does: "open loads: response time from due to done; what waited, failed or was never sent ranks last",
+        shown_by: "`schedule`, `timers`; `tests/commands/precision.rs` stops a server for a second",
+        lacks: "closed loads show a stall to as many operations as there are clients",
+    },
+    Demand {
+        by: "Schroeder, Wierman and Harchol-Balter, Open Versus Closed (NSDI 2006)",
+        asks: "choose an open, closed or partly open load on purpose, and say which",
+        does: "both kinds; every table and sentence names its load's",
+        shown_by: "snapshots of reports",
+        lacks: "no partly open load: sessions that arrive and then work closed",
+    },
+    Demand {
+        by: "Mytkowicz and others, Producing Wrong Data (ASPLOS 2009)",
+        asks: "vary what ought not to matter: environment, layout, order",
+        does: "servers have a bare environment, padded by another length each round; order balanced by Williams designs",
+        shown_by: "unit tests of `composition` and `plan`; the test for an effect of position",
+        lacks: "lengths of paths and addresses of code are not varied",
+    },
+    Demand {
+        by: "Zhang and others, Treadmill (ISCA 2016)",
+        asks: "open arrivals, no queue in the client, servers started anew for each repetition, no pooled percentiles",
+        does: "fresh clusters each trial; each trial's percentile is its own, and trials are combined by their median",
+        shown_by: "`generator`, `schedule`; `cargo xtask calibrate`",
+        lacks: "one machine generates the load",
+    },
+    Demand {
+        by: "Kogias and others, Lancet (ATC 2019)",
+        asks: "test your own samples: gaps as asked for, independence, intervals of each quantile",
+        does: "Anderson–Darling on the first 1,000 gaps of Poisson loads, Spearman between seconds, intervals over seconds",
+        shown_by: "`stats::samples`; `bakeoff report RUN --method`",
+        lacks: "a sample that fails is told and does not make the load go on for longer",
+    },
+    Demand {
+        by: "Raasveldt and others, Fair Benchmarking Considered Difficult (DBTest 2018)",
+        asks: "equal work, right answers, equal tuning, everything that reproduces it",
+        does: "the same requests for all, every answer verified, defaults kept, differences weighed on a fairness sheet",
+        shown_by: "`answers`, `errors`, audits; the fairness sheet",
+        lacks: "no expert of each system tuned it",
+    },
+    Demand {
+        by: "SPEC and TPC, full disclosure reports",
+        asks: "hardware, software, versions and every setting, so that anyone can check",
+        does: "machine, kernel, disk, versions, SHA-256 of programs, settings with reasons, seeds and histograms in the record",
+        shown_by: "`docs/record-format.md`; the tests that read old records",
+        lacks: "no price, no auditor",
+    },
+    Demand {
+        by: "MLPerf Inference",
+        asks: "a least duration and a least number of requests for each percentile",
+        does: "a percentile p needs 10/(1-p) operations to be shown or judged; objectives that cannot reach it are refused",
+        shown_by: "tests of studies and reports; this run's shortest window",
+        lacks: "its 600 s are asked for by no study that ships",
+    },
+    Demand {
+        by: "ClickBench",
+        asks: "one command repeats it on any machine; cold and warm are told apart; raw results are there",
+        does: "`bakeoff run STUDY --seed N`; fill, warm-up and load are phases of their own; the record is the raw result",
+        shown_by: "CI runs the shipped studies' systems from a clean checkout",
+        lacks: "caches of the kernel are not dropped",
+    },
+    Demand {
+        by: "Kasture and Sanchez, TailBench (IISWC 2016)",
+        asks: "know what the harness itself adds: measure it, and load over a network too",
+        does: "loopback and disk measured before and between trials; schedule lag and receive lag recorded",
+        shown_by: "`generator`, `receive lag`; the floor",
+        lacks: "generator and servers share a machine",
+    },
+    Demand {
+        by: "criterion.rs",
+        asks: "warm up, sample enough, show intervals, call no change that is within noise",
+        does: "warm-up by default, a check for a steady state, intervals corrected over the whole report",
+        shown_by: "`stationary`; `tests/calibration.rs`",
+        lacks: "outliers are kept and not classified",
+    },
+    Demand {
+        by: "Jepsen",
+        asks: "is what was acknowledged there, and every answer right, while things break?",
+        does: "values verify themselves; acknowledged writes are read back after the load and after a kill of all nodes",
+        shown_by: "audits; the fault matrix",
+        lacks: "no cut network, no skewed clock, no power cut, no check for linearizability",
+    },
+];
+
+/// Returns what became of each demand, in the order of [`DEMANDS`].
+pub fn answers(record: &Record, sheet: &Sheet) -> Vec<Answer> {
+    let run = Run { record, sheet };
+    let found = [
+        run.omission(),
+        run.kind_of_load(),
+        run.varied(),
+        run.restarted(),
+        run.own_samples(),
+        run.fair(),
+        run.disclosed(),
+        run.long_enough(),
+        run.repeatable(),
+        run.harness(),
+        run.steady(),
+        run.safe(),
+    ];
+    let answer =
+        |(demand, (met, why)): (&'static Demand, (Met, String))| Answer { demand, met, why };
+    DEMANDS.iter().zip(found).map(answer).collect()
+}
+
+/// Returns one line on all of them: `of 12 demands on a measurement this run met 8, and 3 in part`.
+pub(crate) fn summary(answers: &[Answer]) -> String {
+    let count = |met: Met| answers.iter().filter(|answer| answer.met == met).count();
+    let part = match count(Met::InPart) {
+        0 => String::new(),
+        some => format!(", and {some} in part"),
+    };
+    format!(
+        "method: of {} demands on a measurement this run met {}{part}; `bakeoff report RUN --method` tells \
+         which",
+        answers.len(),
+        count(Met::Yes)
+    )
+}
+
+struct Run<'a> {
+    record: &'a Record,
+    sheet: &'a Sheet,
+}
+
+/// What became of a check over all trials.
+struct Checked {
+    passed: usize,
+    failed: usize,
+}
+
+impl Checked {
+    /// Whether it was looked at and never failed.
+    fn holds(&self) -> bool {
+        self.passed > 0 && self.failed == 0
+    }
+}
+
+impl Run<'_> {
+    fn valid(&self) -> impl Iterator<Item = &TrialRecord> {
+        self.record.trials.iter().filter(|trial| trial.invalid_because().is_empty())
+    }
+
+    fn stages(&self) -> impl Iterator<Item = &StageRecord> {
+        self.valid().flat_map(TrialRecord::figured)
+    }
+
+    fn checked(&self, name: CheckName) -> Checked {
+        let all = || self.record.trials.iter().flat_map(|trial| &trial.checks);
+        let count = |of: fn(&Verdict) -> bool| {
+            all().filter(|check| check.name == name && of(&check.verdict)).count()
+        };
+        Checked { passed: count(Verdict::passed), failed: count(Verdict::failed) }
+    }
+
+    /// The loads that some workload runs under.
+    fn loads(&self) -> Vec<&Load> {
+        let study = &self.record.header.study;
+        let used = |load: &&Load| study.workloads.iter().any(|of| of.loads.contains(&load.name));
+        study.loads.iter().filter(used).collect()
+    }
+
+    fn omission(&self) -> (Met, String) {
+        let loads = self.loads();
+        let open = loads.iter().filter(|load| is_open(load)).count();
+        if open == 0 {
+            return (Met::InPart, "all loads are closed: few operations feel a stall".to_owned());
+        }
+        let late =
+            self.stages().filter_map(|stage| stage.measurement.slip.quantile(QUANTILE)).max();
+        let late = late.map_or(String::new(), |late| {
+            format!("; 99 % of operations went out at most {} late", latency_text(late))
+        });
+        let loads = format!("{open} of {} are open{late}", plural(loads.len() as u64, "load"));
+        match self.checked(CheckName::Schedule) {
+            Checked { failed: 0, .. } => (Met::Yes, loads),
+            Checked { failed, .. } => {
+                (Met::InPart, format!("{loads}; {} fell behind schedule", trials_text(failed)))
+            }
+        }
+    }
+
+    fn kind_of_load(&self) -> (Met, String) {
+        let (open, closed): (Vec<&Load>, Vec<&Load>) =
+            self.loads().into_iter().partition(|load| is_open(load));
+        let names = |of: &[&Load]| and(&of.iter().map(|load| &load.name).collect::<Vec<_>>());
+        let told = [("closed", closed), ("open", open)]
+            .iter()
+            .filter(|(_, loads)| !loads.is_empty())
+            .map(|(kind, loads)| format!("{kind}: {}", names(loads)))
+            .collect::<Vec<_>>();
+        (Met::Yes, told.join("; "))
+    }
+
+    fn varied(&self) -> (Met, String) {
+        let header = &self.record.header;
+        let study = &header.study;
+        if !study.starts_any() {
+            return (Met::No, "the servers ran already and were used as they were".to_owned());
+        }
+        if study.trials < 2 {
+            return (Met::No, "one round: nothing was varied".to_owned());
+        }
+        let uneven = self.unevenness();
+        let order = match uneven {
+            0 | 1 => "each system stood in each place of a round equally often".to_owned(),
+            more => format!(
+                "systems stood in a place of a round up to {more} times more often than in others"
+            ),
+        };
+        // Before format 2 the order was drawn anew each round, and environments were alike.
+        let padded = header.format >= 2;
+        let environment =
+            if padded { "environments were padded anew" } else { "environments were alike" };
+        let met = if uneven <= 1 && padded { Met::Yes } else { Met::InPart };
+        (met, format!("{} rounds; {order}; {environment}", study.trials))
+    }
+
+    /// By how much the places differ in which a system stood within its rounds, at most.
+    fn unevenness(&self) -> usize {
+        let order = &self.record.header.order;
+        let mut most = 0;
+        for one in order.iter().filter(|trial| trial.round == 0) {
+            let together = |round: u32| {
+                order.iter().filter(move |trial| {
+                    trial.round == round && trial.workload == one.workload && trial.load == one.load
+                })
+            };
+            let rounds = 0..self.record.header.study.trials;
+            let places: Vec<usize> = rounds
+                .filter_map(|round| together(round).position(|trial| trial.system == one.system))
+                .collect();
+            let count = |place: usize| places.iter().filter(|&&at| at == place).count();
+            let counts = (0..together(0).count()).map(count);
+            let (least, largest) = counts.fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
+            most = most.max(largest - least.min(largest));
+        }
+        most
+    }
+
+    fn restarted(&self) -> (Met, String) {
+        let study = &self.record.header.study;
+        let trials = trials_text(study.trials as usize);
+        if (study.trials as usize) < TRIALS_MIN {
+            return (Met::No, format!("{trials} of each system"));
+        }
+        let running = self.record.header.systems.iter().any(|system| system.already_running);
+        if running || study.clusters == Clusters::Kept {
+            let why = "on servers that were not started anew: they repeat one process's luck";
+            return (Met::InPart, format!("{trials} of each system, {why}"));
+        }
+        let open = self.loads().into_iter().any(is_open);
+        let closed = if open { "" } else { ", by closed loads alone" };
+        let met = if open { Met::Yes } else { Met::InPart };
+        (met, format!("{trials} of each system, each on servers of its own{closed}"))
+    }
+
+    fn own_samples(&self) -> (Met, String) {
+        let mut told = Vec::new();
+        let mut fails = false;
+        let sampled: Vec<f64> = self.stages().filter_map(gaps_statistic).collect();
+        let poisson =
+            self.loads().iter().any(|load| matches!(load.arrivals, Arrivals::Poisson { .. }));
+        match (sampled.iter().copied().reduce(f64::max), poisson) {
+            (Some(worst), _) => {
+                let refused = sampled.iter().filter(|&&one| one > ANDERSON_DARLING_MAX).count();
+                // One in a hundred is refused by chance.
+                fails |= refused > 1 + sampled.len() / 50;
+                told.push(format!(
+                    "gaps: Anderson–Darling at most {} in {} (1 % lie above {ANDERSON_DARLING_MAX})",
+                    figure_text(worst),
+                    plural(sampled.len() as u64, "stage"),
+                ));
+            }
+            (None, true) => {
+                fails = true;
+                told.push(format!("no stage has {GAPS_MIN} gaps to test"));
+            }
+            (None, false) => told.push("no Poisson load, whose gaps could be tested".to_owned()),
+        }
+        let intervals: Vec<(f64, bool)> = self.stages().filter_map(interval_of_p99).collect();
+        let widest = intervals.iter().map(|&(width, _)| width).reduce(f64::max);
+        match widest {
+            Some(widest) => {
+                let dependent = intervals.iter().filter(|(_, dependent)| *dependent).count();
+                fails |= dependent > 1 + intervals.len() / 50;
+                told.push(format!(
+                    "p99 of each trial known to within {} or better; seconds depend on each other in {dependent} \
+                     of {}",
+                    share_text(widest),
+                    plural(intervals.len() as u64, "stage")
+                ));
+            }
+            None => {
+                fails = true;
+                told.push(format!("no stage has {SECONDS_MIN} seconds for an interval of its p99"));
+            }
+        }
+        (if fails { Met::InPart } else { Met::Yes }, told.join("; "))
+    }
+
+    fn fair(&self) -> (Met, String) {
+        let verified: u64 = self.stages().map(|stage| stage.measurement.verified()).sum();
+        let answers = self.checked(CheckName::Answers);
+        let decide = self.sheet.rows.iter().filter(|row| row.weight == Weight::Decides).count();
+        let told = format!("{} answers verified", count_text(verified));
+        if verified == 0 || answers.failed > 0 {
+            return (
+                Met::No,
+                format!("{told}; wrong or stale ones in {}", trials_text(answers.failed)),
+            );
+        }
+        match decide {
+            0 => (Met::Yes, format!("{told}; no difference that may decide besides the product")),
+            some => (
+                Met::InPart,
+                format!(
+                    "{told}; {} that may decide: see the fairness sheet",
+                    plural(some as u64, "difference")
+                ),
+            ),
+        }
+    }
+
+    fn disclosed(&self) -> (Met, String) {
+        let header = &self.record.header;
+        let machine = &header.environment;
+        let unknown: Vec<&str> = header
+            .systems
+            .iter()
+            .filter(|system| system.version.is_none() || system.sha256.is_none())
+            .map(|system| system.name.as_str())
+            .collect();
+        if !unknown.is_empty() {
+            return (Met::InPart, format!("version or SHA-256 not known of {}", and(&unknown)));
+        }
+        let known = !machine.kernel.is_empty() && !machine.cpu_model.is_empty();
+        let settings: usize = header.systems.iter().map(|system| system.settings.len()).sum();
+        let told = format!(
+            "machine, {} and {} in the record",
+            plural(header.systems.len() as u64, "program"),
+            plural(settings as u64, "setting")
+        );
+        (if known { Met::Yes } else { Met::InPart }, told)
+    }
+
+    fn long_enough(&self) -> (Met, String) {
+        let windows = self.stages().map(|stage| stage.measurement.window);
+        let counts = self.stages().map(|stage| {
+            let measured = &stage.measurement;
+            measured.verified() + measured.error_count()
+        });
+        let (Some(window), Some(count)) = (windows.min(), counts.min()) else {
+            return (Met::No, "nothing was measured".to_owned());
+        };
+        let seconds = window.as_secs_f64();
+        let met = match () {
+            () if seconds >= MLPERF_SECONDS && count >= LEAST.1 => Met::Yes,
+            () if seconds >= LEAST.0 && count >= LEAST.1 => Met::InPart,
+            () => Met::No,
+        };
+        // A record's window is as long as it says, not as long as a Duration's text may be.
+        let window = duration_text(std::time::Duration::from_millis((seconds * 1e3) as u64));
+        let why =
+            format!("the shortest window is {window}, the fewest operations {}", count_text(count));
+        (met, why)
+    }
+
+    fn repeatable(&self) -> (Met, String) {
+        let header = &self.record.header;
+        let again = format!("`bakeoff run {} --seed {}`", header.study.name, header.seed);
+        match self.record.is_complete() {
+            true => (Met::Yes, format!("{again} repeats it")),
+            false => (Met::InPart, format!("{again} would repeat it, and it is incomplete")),
+        }
+    }
+
+    fn harness(&self) -> (Met, String) {
+        let environment = &self.record.header.environment;
+        let generator = self.checked(CheckName::Generator);
+        let lag = self.checked(CheckName::ReceiveLag);
+        if environment.floor.is_none() {
+            return (Met::No, "the machine's own limits were not measured".to_owned());
+        }
+        if generator.failed + lag.failed > 0 {
+            let failed = trials_text(generator.failed.max(lag.failed));
+            return (Met::InPart, format!("the generator was in the way of {failed}"));
+        }
+        match environment.shared_with_servers {
+            true => {
+                (Met::InPart, "floor measured; generator and servers share the machine".to_owned())
+            }
+            false => {
+                (Met::Yes, "floor measured; the generator had a machine of its own".to_owned())
+            }
+        }
+    }
+
+    fn steady(&self) -> (Met, String) {
+        let cold = |load: &&&Load| load.warmup.is_zero() && matches!(load.stop, Stop::After(_));
+        let loads = self.loads();
+        let cold: Vec<&String> = loads.iter().filter(cold).map(|load| &load.name).collect();
+        if !cold.is_empty() {
+            return (Met::InPart, format!("no warm-up in {}", and(&cold)));
+        }
+        let stationary = self.checked(CheckName::Stationary);
+        let trials = self.record.header.study.trials as usize;
+        let told = format!("warmed up; {} of each system", trials_text(trials));
+        match () {
+            () if trials < TRIALS_MIN => (Met::InPart, format!("{told}: too few for an interval")),
+            () if stationary.failed > 0 => {
+                (Met::InPart, format!("{told}; {} not stationary", trials_text(stationary.failed)))
+            }
+            () if !stationary.holds() => {
+                (Met::InPart, format!("{told}; no steady state was checked"))
+            }
+            () => (Met::Yes, told),
+        }
+    }
+
+    fn safe(&self) -> (Met, String) {
+        if !self.record.header.study.workloads.iter().any(bakeoff_core::study::Workload::writes) {
+            return (Met::NotAsked, "nothing was written that could be lost".to_owned());
+        }
+        let audits = || self.record.trials.iter().flat_map(|trial| &trial.audits);
+        let writes = || audits().filter(|audit| audit.of == Audited::Writes);
+        let made = writes().filter(|a| !matches!(a.verdict, Verdict::NotChecked(_))).count();
+        let failed = writes().filter(|audit| audit.verdict.failed()).count();
+        match made {
+            0 => (Met::No, "no acknowledged write was read back".to_owned()),
+            made => (
+                Met::InPart,
+                format!(
+                    "{} of acknowledged writes, {failed} of them failed",
+                    plural(made as u64, "audit")
+                ),
+            ),
+        }
+    }
+}
+
+fn is_open(load: &Load) -> bool {
+    plan::load_kind(load) == "open"
+}
+
+/// The Anderson–Darling statistic of a stage's gaps, where it has enough of them.
+fn gaps_statistic(stage: &StageRecord) -> Option<f64> {
+    let sent = &stage.measurement.sent;
+    let gaps: Vec<f64> =
+        sent.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64).collect();
+    anderson_darling(&gaps)
+}
+
+/// Half of the width of the interval of a stage's p99, as a share of it, and whether its seconds
+/// depend on each other. `None` where there is no interval: the p99 of a stage of which 1 % failed is
+/// no latency.
+fn interval_of_p99(stage: &StageRecord) -> Option<(f64, bool)> {
+    let seconds: Vec<Ranked<'_>> = stage
+        .measurement
+        .seconds
+        .iter()
+        .map(|second| second.responses().ok())
+        .collect::<Option<_>>()?;
+    let interval = quantile_interval(&seconds, QUANTILE)?;
+    let (low, high) = (interval.low.as_secs_f64(), interval.high.as_secs_f64());
+    let width = if high > 0.0 { (high - low) / (high + low) } else { 0.0 };
+    Some((width, interval.is_dependent(seconds.len())))
+}
+
+/// The table of `docs/method.md`.
+#[cfg(test)]
+fn table() -> String {
+    let row = |one: &Demand| {
+        format!("| {} | {} | {} | {} | {} |\n", one.by, one.asks, one.does, one.shown_by, one.lacks)
+    };
+    let head = "| who | asks for | what bakeoff does | what shows it | what it still does not |\n";
+    let rows: String = DEMANDS.iter().map(row).collect();
+    format!("{head}| --- | --- | --- | --- | --- |\n{rows}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/method.md");
+    const MARKS: (&str, &str) = ("<!-- demands -->\n", "<!-- end of demands -->");
+
+    /// `BLESS=1` writes it anew.
+    #[test]
+    fn the_document_has_this_table() {
+        let text = std::fs::read_to_string(DOCUMENT).unwrap();
+        let from = text.find(MARKS.0).expect("the first mark is there") + MARKS.0.len();
+        let to = text.find(MARKS.1).expect("the second mark is there");
+        if std::env::var_os("BLESS").is_some() {
+            let blessed = format!("{}{}{}", &text[..from], table(), &text[to..]);
+            std::fs::write(DOCUMENT, blessed).unwrap();
+            return;
+        }
+        assert_eq!(&text[from..to], table(), "`cargo xtask bless` writes it anew");
+    }
+
+    #[test]
+    fn rows_of_the_table_are_one_line_each() {
+        for one in DEMANDS {
+            for cell in [one.by, one.asks, one.does, one.shown_by, one.lacks] {
+                assert!(!cell.is_empty() && !cell.contains(['|', '\n']), "{cell}");
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What follows from what was measured: judgements, findings, the fairness sheet, the method.
+//!
+//! Not here: what was measured (`model`), tables and words of a document (`document`).
+
+pub mod fairness;
+pub mod floor;
+pub(crate) mod judgement;
+pub mod method;
+pub(crate) mod nodes;
+pub(crate) mod noticed;
+pub(crate) mod position;
+pub(crate) mod said;
+pub(crate) mod stale;
+pub(crate) mod turnover;

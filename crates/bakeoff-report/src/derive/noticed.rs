@@ -1,0 +1,294 @@
+//! What a measurement itself shows and no row of a table names: a stall, a slow node, two humps, failures
+//! that all lasted alike.
+//!
+//! None of them makes a trial invalid: all are the system's own doing. They are said above the tables,
+//! since percentiles and means hide them.
+//!
+//! Not here: what checks found (`check`), what nodes used (`nodes`) and said (`said`).
+
+mod humps;
+mod lasted;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bakeoff_core::histogram::Latencies;
+use bakeoff_core::measurement::{
+    Measurement, OperationFigures, SILENCE_MIN, Silence, TargetFigures,
+};
+use bakeoff_core::record::{StageRecord, TrialRecord};
+use bakeoff_core::stats::and;
+use bakeoff_core::units::{count_text, figure_text, latency_text, share_text, trials_text};
+
+use crate::model::comparison::{Contender, TrialFigures};
+pub(crate) use humps::Humps;
+pub(crate) use lasted::{Lasted, lasted};
+
+/// A silence is a stall from this many times the median service time on: where an operation takes a
+/// second, a second without a success is nothing.
+const STALL_TIMES: u32 = 10;
+/// So many times the others' median service time makes a node a slow one,
+const SLOW_TIMES: f64 = 3.0;
+/// and at least so much more: below it a second hop or a sleepy CPU explains it.
+const SLOW_BY: Duration = Duration::from_millis(1);
+/// From so few answers follows nothing.
+const ANSWERS_MIN: u64 = 20;
+/// How many of the texts of failures are said.
+const TEXTS_SHOWN: usize = 3;
+
+/// A time in which nothing succeeded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stall {
+    /// Since the measuring of the first stage began; stages follow on one another.
+    pub(crate) from: Duration,
+    pub(crate) length: Duration,
+}
+
+impl Stall {
+    /// `nothing succeeded for 1.02 s, from 2.00 s on`.
+    pub(crate) fn text(&self) -> String {
+        let (length, from) = (latency_text(self.length), latency_text(self.from));
+        format!("nothing succeeded for {length}, from {from} on")
+    }
+}
+
+/// A node that answered later than the others.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SlowNode {
+    pub(crate) node: String,
+    /// Its median service time.
+    pub(crate) its: Duration,
+    /// The median of the other nodes' median service times, the later of the two middle ones.
+    pub(crate) others: Duration,
+}
+
+impl SlowNode {
+    pub(crate) fn times(&self) -> f64 {
+        self.its.as_secs_f64() / self.others.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// `9.1 times slower than the other nodes`.
+    pub(crate) fn times_text(&self) -> String {
+        format!("{} times slower than the other nodes", figure_text(self.times()))
+    }
+}
+
+/// The longest stall of a trial.
+pub(crate) fn stall(trial: &TrialRecord) -> Option<Stall> {
+    let mut before = 0.0;
+    let mut longest: Option<Stall> = None;
+    for stage in trial.figured() {
+        let least = stall_min(stage);
+        for Silence { from, seconds } in &stage.measurement.silences {
+            let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            let stall = Stall { from: span(before + from), length: span(*seconds) };
+            if stall.length >= longest.map_or(least, |longest| longest.length.max(least)) {
+                longest = Some(stall);
+            }
+        }
+        before += stage.measurement.window.as_secs_f64();
+    }
+    longest
+}
+
+fn stall_min(stage: &StageRecord) -> Duration {
+    let median = stage.measurement.total().service.quantile(0.5).unwrap_or_default();
+    SILENCE_MIN.max(median * STALL_TIMES)
+}
+
+/// The nodes of a trial that answered much later than the others; `whole` is its measurement with
+/// all stages as one.
+pub(crate) fn slow_nodes(trial: &TrialRecord, whole: &Measurement) -> Vec<SlowNode> {
+    let median =
+        |of: &TargetFigures| of.service.quantile(0.5).filter(|_| of.service.count() >= ANSWERS_MIN);
+    let medians: Option<Vec<Duration>> = whole.targets.iter().map(median).collect();
+    let Some(medians) = medians.filter(|medians| medians.len() > 1) else { return Vec::new() };
+    let slow = |(place, &its): (usize, &Duration)| {
+        let mut others = medians.clone();
+        others.remove(place);
+        others.sort_unstable();
+        let others = others[others.len() / 2];
+        // The record names nodes in the order in which clients connect to them.
+        let address = &whole.targets[place].node;
+        let node = trial.targets.get(place).unwrap_or(address).clone();
+        let slow = SlowNode { node, its, others };
+        (slow.times() >= SLOW_TIMES && its.saturating_sub(others) >= SLOW_BY).then_some(slow)
+    };
+    medians.iter().enumerate().filter_map(slow).collect()
+}
+
+/// Two humps in the latencies of one kind of operation in one stage of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TwoHumps {
+    pub(crate) humps: Humps,
+    pub(crate) operation: String,
+    /// Clients of the stage.
+    pub(crate) clients: u32,
+    /// Whether failures that were answered are among the latencies.
+    pub(crate) with_failures: bool,
+    /// Which share of each hump's answers failed, the lower's first; known where failures are among
+    /// them.
+    pub(crate) failed: [f64; 2],
+}
+
+/// The two humps of a trial, where it has any; of several the pair with the most answers in the
+/// smaller hump. Each kind of operation and each stage is looked at by itself, since what differs in
+/// them has a right to take different times.
+pub(crate) fn two_humps(trial: &TrialRecord) -> Option<TwoHumps> {
+    let of_stage = |stage: &StageRecord| {
+        let clients = stage.clients;
+        let found = stage.measurement.operations.iter();
+        found.filter_map(move |(name, figures)| of_operation(name, clients, figures)).collect()
+    };
+    let all = trial.stages.iter().flat_map(|stage| -> Vec<TwoHumps> { of_stage(stage) });
+    all.max_by_key(|found| found.humps.smaller())
+}
+
+/// What clients saw comes first: all that was answered, by response times. Where that has one hump,
+/// service times of what succeeded may still have two, blurred by waiting for a free client.
+fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<TwoHumps> {
+    let found = |humps: Humps, with_failures: bool, failed: [f64; 2]| TwoHumps {
+        humps,
+        operation: name.to_owned(),
+        clients,
+        with_failures,
+        failed,
+    };
+    if !figures.failed.is_empty() {
+        let mut all = figures.response.clone();
+        all.merge(&figures.failed);
+        if let Some(humps) = humps::humps(&all) {
+            let failed = failed_in(&humps, &figures.failed);
+            return Some(found(humps, true, failed));
+        }
+    }
+    humps::humps(&figures.service).map(|humps| found(humps, false, [0.0, 0.0]))
+}
+
+/// Which share of each hump's answers are failures.
+fn failed_in(humps: &Humps, failed: &Latencies) -> [f64; 2] {
+    let late = |(time, count): (Duration, u64)| if time >= humps.edge { count } else { 0 };
+    let upper: u64 = failed.recorded().map(late).sum();
+    let early = |(time, count): (Duration, u64)| if time <= humps.near { count } else { 0 };
+    let lower: u64 = failed.recorded().map(early).sum();
+    [
+        lower as f64 / humps.lower.answers.max(1) as f64,
+        upper as f64 / humps.upper.answers.max(1) as f64,
+    ]
+}
+
+impl TwoHumps {
+    /// What they are humps of: `` `get` operations with 64 clients ``.
+    fn whose(&self, trial: &TrialFigures) -> String {
+        let of = if trial.operations.len() > 1 {
+            format!("`{}` operations", self.operation)
+        } else {
+            "operations".to_owned()
+        };
+        let of = if trial.stages.len() > 1 {
+            format!("{of} with {} clients", count_text(self.clients.into()))
+        } else {
+            of
+        };
+        if self.with_failures { format!("{of}, failed ones among them,") } else { of }
+    }
+
+    /// Which of them failed.
+    fn failures(&self) -> String {
+        match self.failed {
+            _ if !self.with_failures => String::new(),
+            [lower, upper] if lower > upper => {
+                format!("; {} of the quick ones failed", share_text(lower.min(1.0)))
+            }
+            [_, upper] => format!("; {} of the slow ones failed", share_text(upper.min(1.0))),
+        }
+    }
+}
+
+/// What is to be known of a system before its figures are read, as its trials show it.
+pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
+    let found = [stalls(of, place), humps_of(of, place), failures_of(of, place)];
+    found.into_iter().flatten().chain(slow_nodes_of(of, place)).collect()
+}
+
+/// Its longest stall.
+fn stalls(of: &Contender, place: &str) -> Option<String> {
+    let stalls = || of.trials.iter().filter_map(|trial| Some((trial, trial.stall?)));
+    let (trial, longest) = stalls().max_by_key(|(_, stall)| stall.length)?;
+    let (count, run) = (stalls().count(), trials_text(of.trials.len()));
+    let (name, text, number) = (&of.system, longest.text(), trial.number);
+    let longest = if count > 1 { ", the longest" } else { "" };
+    Some(format!(
+        "{name} stalled in {count} of {run} under {place}: {text} (trial {number}{longest})"
+    ))
+}
+
+/// Two humps in more than half of its trials, as they were in the first.
+fn humps_of(of: &Contender, place: &str) -> Option<String> {
+    let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.two_humps.as_ref()?)));
+    let (trial, first) = with().next()?;
+    let (count, run) = (with().count(), of.trials.len());
+    (count * 2 > run).then(|| {
+        format!(
+            "{}'s {} have two humps under {place} in {count} of {}: {}{} (trial {})",
+            of.system,
+            first.whose(trial),
+            trials_text(run),
+            first.humps.text(),
+            first.failures(),
+            trial.number
+        )
+    })
+}
+
+/// Failures that lasted alike in more than half of its trials, as they were in the first.
+fn failures_of(of: &Contender, place: &str) -> Option<String> {
+    let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.lasted?)));
+    let (trial, first) = with().next()?;
+    let (count, run) = (with().count(), of.trials.len());
+    (count * 2 > run).then(|| {
+        let said = said_by(trial);
+        let said = if said.is_empty() { said } else { format!("; they were {said}") };
+        format!(
+            "{} under {place} in {count} of {}: {} (trial {}){said}",
+            of.system,
+            trials_text(run),
+            first.text(),
+            trial.number
+        )
+    })
+}
+
+/// What a trial's failures said, the most frequent first: ``1,868 × `status`: 500``.
+pub(crate) fn said_by(trial: &TrialFigures) -> String {
+    let mut texts: Vec<_> = trial.error_texts.iter().collect();
+    texts.sort_by_key(|(_, text)| std::cmp::Reverse(text.count));
+    let shown = texts.iter().take(TEXTS_SHOWN).map(|(kind, said)| {
+        format!("{} × `{}`: {}", count_text(said.count), kind.name(), said.text)
+    });
+    let shown: Vec<String> = shown.collect();
+    and(&shown)
+}
+
+/// Each of its nodes that was slow in more than half of its trials, as it was in the first.
+fn slow_nodes_of(of: &Contender, place: &str) -> Vec<String> {
+    let mut nodes: BTreeMap<&str, Vec<(u32, &SlowNode)>> = BTreeMap::new();
+    for trial in &of.trials {
+        for slow in &trial.slow_nodes {
+            nodes.entry(&slow.node).or_default().push((trial.number, slow));
+        }
+    }
+    nodes.retain(|_, slow| slow.len() * 2 > of.trials.len());
+    let said = nodes.into_iter().map(|(node, slow)| {
+        let (count, run) = (slow.len(), trials_text(of.trials.len()));
+        let (number, first) = slow[0];
+        let (its, others) = (latency_text(first.its), latency_text(first.others));
+        format!(
+            "{node} of {} answered {} under {place} in {count} of {run}: service time p50 {its} \
+             against {others} (trial {number})",
+            of.system,
+            first.times_text()
+        )
+    });
+    said.collect()
+}

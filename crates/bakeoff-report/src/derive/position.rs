@@ -1,0 +1,81 @@
+//! Whether the place within a round mattered, under one workload and load.
+//!
+//! Looked at in what the load was run for, over valid trials. The level is shared by all workloads and
+//! loads of the report, so that one report in twenty finds an effect where there is none anywhere.
+//!
+//! Not here: the test (`stats::position`), the order (`plan`).
+
+use bakeoff_core::stats::judge::FALSE_ALARMS;
+use bakeoff_core::stats::position::{self, Effect, Placed};
+use bakeoff_core::stats::{and, ratio_text};
+use serde_json::{Value, json};
+
+use crate::derive::judgement;
+use crate::model::comparison::Comparison;
+use crate::model::figures::Quantity;
+
+/// What the test came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Position {
+    /// Of which figure.
+    quantity: Quantity,
+    effect: Effect,
+    /// Below this p-value an effect is found.
+    level: f64,
+}
+
+impl Position {
+    /// Tests one of so many comparisons of a report; `None` with too few trials.
+    pub(crate) fn of(comparison: &Comparison, comparisons: usize) -> Option<Self> {
+        let leading = comparison.judgements.iter().find(|one| one.leading);
+        let quantity = leading.map_or(comparison.compared(), |one| one.quantity);
+        let all = || {
+            let contenders = comparison.contenders.iter().enumerate();
+            contenders.flat_map(|(system, one)| one.trials.iter().map(move |trial| (system, trial)))
+        };
+        let placed = |(system, trial): (usize, &crate::model::comparison::TrialFigures)| {
+            let before = |(_, other): &(usize, &crate::model::comparison::TrialFigures)| {
+                other.round == trial.round && other.number < trial.number
+            };
+            let figure =
+                trial.get(quantity).value().filter(|&value| trial.valid() && value > 0.0)?;
+            let (round, place) = (trial.round as usize, all().filter(before).count());
+            Some(Placed { system, round, place, figure })
+        };
+        let trials: Vec<Placed> = all().filter_map(placed).collect();
+        let level = FALSE_ALARMS / comparisons.max(1) as f64;
+        Some(Self { quantity, effect: position::effect(&trials)?, level })
+    }
+
+    fn found(&self) -> bool {
+        self.effect.p_value < self.level
+    }
+
+    /// What must be known of it; `None` where no effect is found.
+    pub(crate) fn finding(&self, place: &str) -> Option<String> {
+        if !self.found() {
+            return None;
+        }
+        let each: Vec<String> = (1..)
+            .zip(&self.effect.ratios)
+            .map(|(place, &ratio)| format!("{} at place {place}", ratio_text(ratio)))
+            .collect();
+        Some(format!(
+            "the order within rounds mattered under {place}: {} was about {} times the mean of all, \
+             whatever the system",
+            judgement::what(self.quantity),
+            and(&each)
+        ))
+    }
+
+    /// The same in JSON.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "quantity": self.quantity.name(),
+            "found": self.found(),
+            "p_value": self.effect.p_value,
+            "level": self.level,
+            "ratio_to_mean_by_place": self.effect.ratios,
+        })
+    }
+}

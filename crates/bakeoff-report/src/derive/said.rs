@@ -1,0 +1,118 @@
+//! What the servers complained of in their own logs while they were loaded.
+//!
+//! Trials are added up, valid or not: what a server says of a trial that failed is often why.
+//!
+//! Not here: which lines complain, and which are alike (`bakeoff_core::said`).
+
+use bakeoff_core::said::{Level, LogKind};
+use bakeoff_core::units::{ByteCount, count_text, plural, trials_text};
+use serde::Serialize;
+
+use crate::model::comparison::{Comparison, Contender};
+
+/// So many lines at the least are said above the tables,
+const LINES_WORTH_SAYING: u64 = 20;
+/// and so many kinds of them.
+const KINDS_ABOVE: usize = 2;
+/// How many kinds of each system a terminal and Markdown show.
+const KINDS_SHOWN: usize = 6;
+
+/// Lines of one kind that a node wrote.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Complaint {
+    pub(crate) node: String,
+    pub(crate) level: Level,
+    pub(crate) what: String,
+    pub(crate) count: u64,
+    pub(crate) example: String,
+    /// In how many trials.
+    pub(crate) trials: usize,
+}
+
+/// All that the nodes of a system complained of: errors before warnings, the most frequent first.
+pub(crate) fn complaints(of: &Contender) -> Vec<Complaint> {
+    let mut all: Vec<Complaint> = Vec::new();
+    for log in of.trials.iter().flat_map(|trial| &trial.said) {
+        for LogKind { level, what, count, example } in &log.kinds {
+            let is_it = |one: &&mut Complaint| {
+                one.node == log.node && one.level == *level && one.what == *what
+            };
+            match all.iter_mut().find(is_it) {
+                Some(one) => {
+                    one.count += count;
+                    one.trials += 1;
+                }
+                None => all.push(Complaint {
+                    node: log.node.clone(),
+                    level: *level,
+                    what: what.clone(),
+                    count: *count,
+                    example: example.clone(),
+                    trials: 1,
+                }),
+            }
+        }
+    }
+    all.sort_by_key(|one| (one.level < Level::Error, std::cmp::Reverse(one.count)));
+    all
+}
+
+/// Lines of all kinds, and bytes of logs that were not read.
+fn totals(of: &Contender) -> (u64, u64) {
+    let logs = || of.trials.iter().flat_map(|trial| &trial.said);
+    (logs().map(|log| log.lines).sum(), logs().map(|log| log.unread_bytes).sum())
+}
+
+/// What is said of it above the tables.
+pub(crate) fn finding(of: &Contender, place: &str) -> Option<String> {
+    let errors: Vec<Complaint> =
+        complaints(of).into_iter().filter(|one| one.level >= Level::Error).collect();
+    let all: u64 = errors.iter().map(|one| one.count).sum();
+    if all < LINES_WORTH_SAYING {
+        return None;
+    }
+    let most = errors.iter().take(KINDS_ABOVE);
+    let most: Vec<String> = most
+        .map(|one| format!("{} × on {}: {}", count_text(one.count), one.node, one.what))
+        .collect();
+    Some(format!(
+        "{}'s servers wrote {} into their logs while they were loaded under {place}: {}",
+        of.system,
+        plural(all, "error"),
+        most.join("; ")
+    ))
+}
+
+/// What the servers said, for a terminal and for Markdown.
+pub(crate) fn lines(of: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    for one in &of.contenders {
+        let all = complaints(one);
+        for (place, said) in all.iter().take(KINDS_SHOWN).enumerate() {
+            let example =
+                if place < 2 { format!("; first: {}", said.example) } else { String::new() };
+            lines.push(format!(
+                "{}: {} × {} in {}: {}{example}",
+                said.node,
+                count_text(said.count),
+                said.level.name(),
+                trials_text(said.trials),
+                said.what
+            ));
+        }
+        let (total, unread) = totals(one);
+        let shown: u64 = all.iter().take(KINDS_SHOWN).map(|said| said.count).sum();
+        if total > shown {
+            let more = plural(total - shown, "further line");
+            lines.push(format!("{}: {more} of other kinds", one.system));
+        }
+        if unread > 0 {
+            lines.push(format!(
+                "{}: {} of logs were too much to be read: counts are at least these",
+                one.system,
+                ByteCount(unread)
+            ));
+        }
+    }
+    lines
+}

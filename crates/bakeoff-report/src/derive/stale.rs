@@ -1,0 +1,161 @@
+//! How old reads were, node by node, where they may be old: the rows and words that all renderers
+//! show.
+//!
+//! Reads of all valid trials are one distribution here: their histograms are merged. What is only
+//! known to be at least so old is never shown as a number, and a stale read that the system may
+//! answer is neither a success nor a failure of it.
+//!
+//! Not here: what is measured (`staleness`).
+
+use bakeoff_core::ranked::sample_min;
+use bakeoff_core::staleness::{Age, Staleness};
+use bakeoff_core::units::{count_text, figure_text, latency_text, share_text};
+use serde_json::{Value, json};
+
+use crate::document::tables::{Column, Table};
+use crate::model::comparison::{Comparison, Contender};
+
+/// What stands where there is nothing to show.
+const NOTHING: &str = "–";
+
+/// How old the reads of each node were that was asked for any, over a contender's valid trials.
+pub(crate) fn nodes(of: &Contender) -> Vec<Staleness> {
+    let mut nodes: Vec<Staleness> = Vec::new();
+    for theirs in of.valid().flat_map(|trial| &trial.staleness).filter(|of| of.reads > 0) {
+        match nodes.iter_mut().find(|ours| ours.node == theirs.node) {
+            Some(ours) => ours.merge(theirs),
+            None => nodes.push(theirs.clone()),
+        }
+    }
+    nodes.sort_by(|a, b| a.node.cmp(&b.node));
+    nodes
+}
+
+/// All nodes as one.
+fn whole(system: &str, nodes: &[Staleness]) -> Staleness {
+    let mut whole = Staleness { node: format!("{system}, all"), ..Staleness::default() };
+    nodes.iter().for_each(|node| whole.merge(node));
+    whole
+}
+
+/// The age that a share of `quantile` of the stale reads does not exceed, where there are
+/// [`sample_min`] of them; the worst (1) of any number.
+fn age(of: &Staleness, quantile: f64) -> Option<Age> {
+    let enough = quantile >= 1.0 || of.stale >= sample_min(quantile);
+    enough.then(|| of.age(quantile)).flatten()
+}
+
+/// `at least 1.2 ms` where it is only that.
+fn age_text(of: &Staleness, quantile: f64) -> String {
+    match age(of, quantile) {
+        Some(Age::Exactly(age)) => latency_text(age),
+        Some(Age::AtLeast(age)) => format!("at least {}", latency_text(age)),
+        None if of.stale > 0 && of.age(quantile).is_none() => "> 1 h".to_owned(),
+        None => NOTHING.to_owned(),
+    }
+}
+
+/// The same of versions.
+fn behind_text(of: &Staleness, versions: Option<String>) -> String {
+    match versions {
+        Some(versions) if of.at_least.is_empty() => versions,
+        Some(versions) => format!("at least {versions}"),
+        None => NOTHING.to_owned(),
+    }
+}
+
+/// A column's head and what it says of a node.
+type Shown = (&'static str, fn(&Staleness) -> String);
+
+const COLUMNS: [Shown; 8] = [
+    ("reads", |of| count_text(of.reads)),
+    ("stale", |of| count_text(of.stale)),
+    ("share", |of| of.share().map_or_else(|| NOTHING.to_owned(), share_text)),
+    ("age p50", |of| age_text(of, 0.5)),
+    ("age p99", |of| age_text(of, 0.99)),
+    ("age worst", |of| age_text(of, 1.0)),
+    ("versions behind, mean", |of| behind_text(of, of.behind_mean().map(figure_text))),
+    ("worst", |of| {
+        let worst = (of.stale > 0).then(|| count_text(u64::from(of.behind_max)));
+        behind_text(of, worst)
+    }),
+];
+
+/// A row for each node of each system; `None` where it was not measured.
+pub(crate) fn table(of: &Comparison) -> Option<Table> {
+    let mut rows = Vec::new();
+    for one in &of.contenders {
+        let nodes = nodes(one);
+        let whole = (nodes.len() > 1).then(|| whole(&one.system, &nodes));
+        rows.extend(nodes.into_iter().chain(whole));
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let column = |(head, text): &Shown| Column {
+        head: vec![(*head).to_owned()],
+        cells: rows.iter().map(text).collect(),
+    };
+    Some(Table {
+        title: Some("staleness of reads".to_owned()),
+        corner: "node".to_owned(),
+        labels: rows.iter().map(|row| row.node.clone()).collect(),
+        groups: vec![COLUMNS.iter().map(column).collect()],
+    })
+}
+
+/// What each system's reads were, in a sentence.
+pub(crate) fn lines(of: &Comparison) -> Vec<String> {
+    let line = |one: &Contender| {
+        let nodes = nodes(one);
+        let whole = whole(&one.system, &nodes);
+        let (system, reads) = (&one.system, count_text(whole.reads));
+        if whole.reads == 0 {
+            return None;
+        }
+        if whole.stale == 0 {
+            return Some(format!("{system}: none of {reads} reads was found to be old"));
+        }
+        let share = share_text(whole.share().unwrap_or_default());
+        let told = [(0.5, "median"), (0.99, "p99"), (1.0, "worst")];
+        let told = told.map(|(quantile, name)| (age_text(&whole, quantile), name));
+        let told = told.iter().filter(|(age, _)| age != NOTHING);
+        let told: Vec<String> = told.map(|(age, name)| format!("{age} ({name})")).collect();
+        Some(format!(
+            "{system}: {} of {reads} reads ({share}) returned what had been superseded before they \
+             began: for {}",
+            count_text(whole.stale),
+            told.join(", ")
+        ))
+    };
+    of.contenders.iter().filter_map(line).collect()
+}
+
+/// For other programs; an age of which only a lower bound is known is `null`, with the bound beside
+/// it, and one of too few stale reads is `null` alone.
+pub(crate) fn json(of: &[Staleness]) -> Value {
+    let split = |of: &Staleness, quantile| match age(of, quantile) {
+        Some(Age::Exactly(age)) => (Value::from(age.as_secs_f64() * 1e3), Value::Null),
+        Some(Age::AtLeast(age)) => (Value::Null, Value::from(age.as_secs_f64() * 1e3)),
+        None => (Value::Null, Value::Null),
+    };
+    let one = |of: &Staleness| {
+        let [p50, p99, worst] = [0.5, 0.99, 1.0].map(|quantile| split(of, quantile));
+        json!({
+            "node": of.node,
+            "reads": of.reads,
+            "stale": of.stale,
+            "stale_share": of.share(),
+            "age_p50_ms": p50.0,
+            "age_p99_ms": p99.0,
+            "age_max_ms": worst.0,
+            "age_p50_at_least_ms": p50.1,
+            "age_p99_at_least_ms": p99.1,
+            "age_max_at_least_ms": worst.1,
+            "versions_behind_mean": of.behind_mean(),
+            "versions_behind_max": of.behind_max,
+            "lower_bounds": of.at_least.count(),
+        })
+    };
+    of.iter().map(one).collect()
+}

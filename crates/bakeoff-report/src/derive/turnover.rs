@@ -1,0 +1,188 @@
+//! What a system's parts do to each other: connections that are opened anew, processes that begin.
+//!
+//! A storage that is connected to anew for each request spends its time on handshakes and forks, and no
+//! latency says why. How many there were is known exactly, of the whole machine; whose they were is known
+//! from those that some look met. So the figures are estimates, and said to be.
+//!
+//! Not here: who looks (the binary's `host::observe`).
+
+use std::collections::BTreeMap;
+
+use bakeoff_core::observed::{Column, Observed, Turnover};
+use bakeoff_core::record::TrialRecord;
+use bakeoff_core::units::{count_text, trials_text};
+
+use crate::model::comparison::{Contender, TrialFigures};
+use crate::model::figures::{self, GENERATOR};
+
+/// So many a second are said,
+const MANY: f64 = 10.0;
+/// where they are at least this share of the operations,
+const OF_OPERATIONS: f64 = 0.01;
+/// and so many were seen.
+const SEEN_MIN: u64 = 5;
+
+/// Something that a node did often.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Often {
+    /// Opened connections to another.
+    Opened { by: String, to: String },
+    /// Began processes.
+    Began { node: String },
+}
+
+impl Often {
+    /// `` `v-1` opened about 118 connections a second to `pg-1` ``.
+    fn text(&self, per_second: f64) -> String {
+        let about = count_text(per_second.round() as u64);
+        match self {
+            Self::Opened { by, to } => {
+                format!("`{by}` opened about {about} connections a second to `{to}`")
+            }
+            Self::Began { node } => format!("`{node}` began about {about} processes a second"),
+        }
+    }
+}
+
+/// What nodes of a trial did often, and how often in a second.
+pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, f64> {
+    let Some(observed) = &trial.observed else { return BTreeMap::new() };
+    let windows = figures::measured(trial);
+    let is_measured =
+        |of: &&Turnover| windows.iter().any(|(from, to)| of.from < *to && of.to > *from);
+    let turnover: Vec<&Turnover> = observed.turnover.iter().filter(is_measured).collect();
+    opened(observed, &turnover, &windows)
+        .into_iter()
+        .chain(began(observed, &turnover, &windows))
+        .filter(|(_, rate)| *rate >= MANY.max(OF_OPERATIONS * operations_per_second(trial)))
+        .collect()
+}
+
+/// How many operations ended in each second of what was measured, failed ones among them.
+fn operations_per_second(trial: &TrialRecord) -> f64 {
+    let measurements = || trial.figured().iter().map(|stage| &stage.measurement);
+    let ended: u64 = measurements().map(|of| of.verified() + of.error_count()).sum();
+    let seconds: f64 = measurements().map(|of| of.window.as_secs_f64()).sum();
+    if seconds > 0.0 { ended as f64 / seconds } else { 0.0 }
+}
+
+/// How many of something there were in each second of the whole machine.
+fn rate(observed: &Observed, column: Column, windows: &[(f64, f64)]) -> Option<f64> {
+    let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
+    let grown = observed.machine.growth_over(column, windows)?;
+    (time > 0.0).then(|| grown / time)
+}
+
+fn opened(
+    observed: &Observed,
+    turnover: &[&Turnover],
+    windows: &[(f64, f64)],
+) -> Vec<(Often, f64)> {
+    let Some(rate) = rate(observed, Column::ConnectionsOpened, windows) else { return Vec::new() };
+    let links = || turnover.iter().flat_map(|of| &of.connections);
+    let others: u64 = turnover.iter().map(|of| of.other_connections).sum();
+    let all = links().map(|link| link.seen).sum::<u64>() + others;
+    let mut seen: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    // Whose is not known are taken to be of those who are.
+    let (mut known, mut to_each) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
+    for link in links() {
+        *to_each.entry(&link.to).or_default() += link.seen;
+        if let Some(by) = &link.by {
+            *known.entry(&link.to).or_default() += link.seen;
+            *seen.entry((by, &link.to)).or_default() += link.seen;
+        }
+    }
+    let between = |&((by, _), count): &((&str, &str), u64)| by != GENERATOR && count >= SEEN_MIN;
+    let of_link = |((by, to), count): ((&str, &str), u64)| {
+        let share = count as f64 / known[to] as f64 * to_each[to] as f64 / all as f64;
+        (Often::Opened { by: by.to_owned(), to: to.to_owned() }, rate * share)
+    };
+    seen.into_iter().filter(between).map(of_link).collect()
+}
+
+fn began(observed: &Observed, turnover: &[&Turnover], windows: &[(f64, f64)]) -> Vec<(Often, f64)> {
+    let Some(rate) = rate(observed, Column::TasksBegun, windows) else { return Vec::new() };
+    let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
+    for (node, count) in turnover.iter().flat_map(|of| &of.processes) {
+        *seen.entry(node).or_default() += count;
+    }
+    let others: u64 = turnover.iter().map(|of| of.other_processes).sum();
+    let all = seen.values().sum::<u64>() + others;
+    let of_nodes = seen.into_iter().filter(|&(node, count)| node != GENERATOR && count >= SEEN_MIN);
+    let of_node = |(node, count): (&str, u64)| {
+        (Often::Began { node: node.to_owned() }, rate * count as f64 / all as f64)
+    };
+    of_nodes.map(of_node).collect()
+}
+
+/// What nodes did often in more than half of a system's trials.
+pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
+    let mut all: BTreeMap<&Often, Vec<f64>> = BTreeMap::new();
+    let trials = || of.trials.iter().map(|trial: &TrialFigures| &trial.often);
+    for (often, rate) in trials().flatten() {
+        all.entry(often).or_default().push(*rate);
+    }
+    let run = of.trials.len();
+    let said = all.into_iter().filter(|(_, rates)| rates.len() * 2 > run);
+    said.map(|(often, mut rates)| {
+        rates.sort_by(f64::total_cmp);
+        let what = often.text(rates[rates.len() / 2]);
+        format!("{what} under {place} in {} of {} ({})", rates.len(), trials_text(run), of.system)
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bakeoff_core::observed::{Opened, Series};
+
+    fn link(by: Option<&str>, to: &str, seen: u64) -> Opened {
+        Opened { by: by.map(str::to_owned), to: to.to_owned(), seen }
+    }
+
+    /// Ten seconds in which 1,200 connections were opened and 1,500 tasks begun.
+    fn observed(connections: Vec<Opened>, others: u64) -> Observed {
+        let at = vec![0.0, 10.0];
+        let columns = [
+            (Column::ConnectionsOpened, vec![100.0, 1_300.0]),
+            (Column::TasksBegun, vec![50.0, 1_550.0]),
+        ];
+        Observed {
+            machine: Series { name: "machine".to_owned(), at, columns: columns.into() },
+            turnover: vec![Turnover {
+                from: 0.0,
+                to: 10.0,
+                processes: [("pg-1".to_owned(), 16), ("v-1".to_owned(), 1)].into(),
+                other_processes: 3,
+                connections,
+                other_connections: others,
+            }],
+            ..Observed::default()
+        }
+    }
+
+    #[test]
+    fn what_was_seen_says_whose_the_exact_number_was() {
+        let of = observed(vec![link(Some("v-1"), "pg-1", 9), link(None, "pg-1", 3)], 0);
+        let turnover: Vec<&Turnover> = of.turnover.iter().collect();
+        let found = opened(&of, &turnover, &[(0.0, 10.0)]);
+        let [(often, rate)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(often.text(*rate), "`v-1` opened about 120 connections a second to `pg-1`");
+        let found = began(&of, &turnover, &[(0.0, 10.0)]);
+        let [(often, rate)] = &found[..] else {
+            panic!("one of one process is no pattern: {found:?}")
+        };
+        assert_eq!(often.text(*rate), "`pg-1` began about 120 processes a second");
+    }
+
+    #[test]
+    fn the_generators_connections_and_strangers_are_nobodys_finding() {
+        let of = observed(vec![link(Some(GENERATOR), "v-1", 30), link(Some("v-1"), "pg-1", 6)], 24);
+        let turnover: Vec<&Turnover> = of.turnover.iter().collect();
+        let found = opened(&of, &turnover, &[(0.0, 10.0)]);
+        let [(_, rate)] = &found[..] else { panic!("{found:?}") };
+        assert!((rate - 12.0).abs() < 1e-9, "6 of 60 of 120 a second: {rate}");
+        assert!(opened(&of, &turnover, &[]).is_empty());
+    }
+}

@@ -1,0 +1,552 @@
+//! The tables of a comparison, as text in cells: what terminal and Markdown have in common.
+//!
+//! Columns that belong together (a system's, its own and the published) form a group, so that a
+//! narrow terminal can break between groups.
+
+use bakeoff_core::check::Verdict;
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::plan;
+use bakeoff_core::search::Tried;
+use bakeoff_core::stats::Figure;
+use bakeoff_core::study::Operation;
+use bakeoff_core::units::{figure_text, share_text};
+
+use crate::derive::fairness::{Row as Fact, Sheet, Weight};
+use crate::derive::floor::Limits;
+use crate::derive::judgement::Judgement;
+use crate::model::comparison::{Comparison, Contender};
+use crate::model::figures::{Figures, Point, Quantity};
+
+/// What stands in every cell of a system without a valid trial.
+const NOT_VALID: &str = "not valid";
+/// What stands where there is nothing to show.
+pub(crate) const NOTHING: &str = "–";
+/// Whether systems need this many seconds to be ready, or fewer, is no difference.
+const READY_SOON: f64 = 1.0;
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// What it is, where the section's heading does not say.
+    pub(crate) title: Option<String>,
+    /// Heading of the first column.
+    pub(crate) corner: String,
+    /// Labels of the rows.
+    pub(crate) labels: Vec<String>,
+    /// The other columns.
+    pub(crate) groups: Vec<Vec<Column>>,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Column {
+    /// One or more lines.
+    pub(crate) head: Vec<String>,
+    /// As many as the table has rows.
+    pub(crate) cells: Vec<String>,
+}
+
+/// One row of the main table.
+enum Row {
+    Of(Quantity),
+    /// The highest rate that keeps this.
+    HighestRate(String),
+    Requests,
+    /// Fewest to most over the trials.
+    Spread(Quantity),
+    Audits,
+    Trials,
+}
+
+impl Row {
+    fn label(&self) -> String {
+        match self {
+            Self::Of(quantity) => quantity.label(),
+            Self::HighestRate(objective) => format!("highest rate that keeps {objective} /s"),
+            Self::Requests => "requests verified, of all".to_owned(),
+            Self::Spread(quantity) => format!("{}, range", quantity.label()),
+            Self::Audits => "audits".to_owned(),
+            Self::Trials => "trials used, of run".to_owned(),
+        }
+    }
+
+    /// `wide`: there is room for a clause.
+    fn ours(&self, of: &Contender, wide: bool) -> String {
+        let absent = if of.trials.is_empty() { NOTHING } else { NOT_VALID };
+        match self {
+            Self::Trials => trials(of),
+            Self::Audits => audits(of),
+            _ if of.valid_count() == 0 => absent.to_owned(),
+            Self::Of(quantity @ (Quantity::CpuPublished | Quantity::MemoryPublished)) => {
+                quantity.text(Figure::Absent)
+            }
+            Self::Of(Quantity::ThroughputMean) => {
+                let text = Quantity::ThroughputMean.text(of.shown(Quantity::ThroughputMean));
+                match of.errors_worth_saying() {
+                    Some(share) => format!("{text} ({} errors)", share_text(share)),
+                    None => text,
+                }
+            }
+            Self::Of(Quantity::Errors) => {
+                let text = Quantity::Errors.text(of.shown(Quantity::Errors));
+                match of.error_share() {
+                    Some(share) if share > 0.0 => format!("{text} ({})", share_text(share)),
+                    _ => text,
+                }
+            }
+            Self::Of(quantity @ Quantity::Response(Point::P99)) if wide => {
+                match of.shown(*quantity) {
+                    failed @ Figure::Failed { .. } => quantity.text(failed),
+                    figure => quantity.short(figure),
+                }
+            }
+            Self::Of(quantity) => quantity.short(of.shown(*quantity)),
+            Self::HighestRate(_) => Quantity::HighestRate.text(of.shown(Quantity::HighestRate)),
+            Self::Requests => {
+                let text = |quantity: Quantity| quantity.text(of.shown(quantity));
+                format!("{} of {}", text(Quantity::Verified), text(Quantity::Requests))
+            }
+            Self::Spread(quantity) => {
+                let summary = of.summary(*quantity);
+                if summary.trials < 2 {
+                    return NOTHING.to_owned();
+                }
+                let end = |figure| match figure {
+                    Figure::Failed { .. } => "none".to_owned(),
+                    figure => quantity.short(figure),
+                };
+                let (least, most) = (end(summary.min), end(summary.max));
+                match summary.min {
+                    Figure::Failed { .. } | Figure::TooFew { .. } => least,
+                    _ => format!("{least} to {most}"),
+                }
+            }
+        }
+    }
+
+    fn published(&self, of: &Contender) -> String {
+        let quantity = match self {
+            Self::Of(quantity) => *quantity,
+            Self::Requests => Quantity::Requests,
+            Self::HighestRate(_) => Quantity::HighestRate,
+            Self::Spread(_) | Self::Audits | Self::Trials => return NOTHING.to_owned(),
+        };
+        quantity.text(of.published.get(&quantity).copied().into())
+    }
+}
+
+fn trials(of: &Contender) -> String {
+    let (used, run) = (of.valid_count(), of.trials.len());
+    if run == of.planned {
+        format!("{used} of {run}")
+    } else {
+        format!("{used} of {run} ({} planned)", of.planned)
+    }
+}
+
+/// What the audits of a system's trials found, in a cell.
+fn audits(of: &Contender) -> String {
+    let verdicts = || of.trials.iter().flat_map(|trial| &trial.audits).map(|audit| &audit.verdict);
+    let without = of.trials.iter().any(|trial| trial.audits.is_empty());
+    if verdicts().any(Verdict::failed) {
+        "FAILED".to_owned()
+    } else if verdicts().next().is_none() {
+        if of.trials.is_empty() { NOTHING.to_owned() } else { "none".to_owned() }
+    } else if verdicts().all(Verdict::passed) && !without {
+        "passed".to_owned()
+    } else if verdicts().any(Verdict::passed) {
+        "partly not checked".to_owned()
+    } else {
+        "not checked".to_owned()
+    }
+}
+
+/// The side-by-side table. `wide`: its cells have room for a clause.
+pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
+    let rows = rows(of);
+    let column = |head: Vec<String>, cell: &dyn Fn(&Row) -> String| Column {
+        head,
+        cells: rows.iter().map(cell).collect(),
+    };
+    let any_published = of.contenders.iter().any(|one| !one.published.is_empty());
+    let group = |one: &Contender| {
+        let name = one.system.clone();
+        let head =
+            if any_published { vec![name.clone(), "measured".into()] } else { vec![name.clone()] };
+        let mut columns = vec![column(head, &|row| row.ours(one, wide))];
+        if !one.published.is_empty() {
+            columns.push(column(vec![name, "published".into()], &|row| row.published(one)));
+        }
+        columns
+    };
+    Table {
+        title: None,
+        corner: String::new(),
+        labels: rows.iter().map(Row::label).collect(),
+        groups: of.contenders.iter().map(group).collect(),
+    }
+}
+
+/// The rows that this comparison needs.
+fn rows(of: &Comparison) -> Vec<Row> {
+    let response_p99 = Quantity::Response(Point::P99);
+    let any = |quantity: Quantity| {
+        let more = |figure: Figure| figure.value().is_some_and(|value| value > 0.0);
+        of.contenders.iter().any(|one| more(one.shown(quantity)))
+    };
+    let known = |quantity: Quantity| {
+        let known = |one: &Contender| one.shown(quantity) != Figure::Absent;
+        of.contenders.iter().any(known)
+    };
+    let published =
+        |quantity: Quantity| of.contenders.iter().any(|one| one.published.contains_key(&quantity));
+    let repeated = of.contenders.iter().any(|one| one.valid_count() > 1);
+    let ready_after = |one: &Contender| one.shown(Quantity::ReadyAfter).value();
+    let slow_start = of.contenders.iter().filter_map(ready_after).any(|after| after > READY_SOON);
+
+    let mut rows = Vec::new();
+    if let Some(find) = &of.load.find {
+        rows.push(Row::HighestRate(find.text()));
+        if repeated {
+            rows.push(Row::Spread(Quantity::HighestRate));
+        }
+    }
+    if slow_start {
+        rows.push(Row::Of(Quantity::ReadyAfter));
+    }
+    rows.extend([
+        Row::Of(Quantity::Seconds),
+        Row::Requests,
+        Row::Of(Quantity::ThroughputMax),
+        Row::Of(Quantity::ThroughputMean),
+    ]);
+    if repeated {
+        rows.push(Row::Spread(Quantity::ThroughputMean));
+    }
+    rows.push(Row::Of(Quantity::ThroughputMin));
+    for point in Point::ALL {
+        rows.push(Row::Of(Quantity::Response(point)));
+        if point == Point::P99 && repeated {
+            rows.push(Row::Spread(response_p99));
+        }
+    }
+    // What only those had that succeeded stands beside it, where a headline has none.
+    let reached = |one: &Contender| matches!(one.shown(response_p99), Figure::Failed { .. });
+    if of.contenders.iter().any(reached) {
+        let points = [Point::Mean, Point::P50, Point::P99];
+        rows.extend(points.map(|point| Row::Of(Quantity::OfSuccesses(point))));
+    }
+    if of.is_open() {
+        rows.extend([Point::P50, Point::P99].map(|point| Row::Of(Quantity::Service(point))));
+        let slips = [Point::P50, Point::P99, Point::Slowest];
+        rows.extend(slips.map(|point| Row::Of(Quantity::Slip(point))));
+    }
+    for point in [Point::P99, Point::Slowest] {
+        let lag = Quantity::ReceiveLag(point);
+        if any(lag) && (of.is_open() || point == Point::P99) {
+            rows.push(Row::Of(lag));
+        }
+    }
+    if any(Quantity::Beyond) {
+        rows.push(Row::Of(Quantity::Beyond));
+    }
+    rows.push(Row::Of(Quantity::Errors));
+    for kind in ErrorKind::ALL {
+        let quantity = Quantity::ErrorsOf(kind);
+        if any(quantity) || (kind == ErrorKind::Unsent && of.is_open()) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    if of.workload.reads == bakeoff_core::study::ReadConsistency::Stale && of.reads()
+        || any(Quantity::OldReads)
+    {
+        rows.push(Row::Of(Quantity::OldReads));
+    }
+    for quantity in [Quantity::ConnectionErrors, Quantity::Disconnected] {
+        if any(quantity) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    for quantity in [
+        Quantity::CpuNodeMax,
+        Quantity::CpuSum,
+        Quantity::CpuPublished,
+        Quantity::CpuPerOperation,
+        Quantity::Throttled,
+        Quantity::MemoryNodeMax,
+        Quantity::MemorySum,
+        Quantity::MemoryResident,
+        Quantity::MemoryPublished,
+        Quantity::GeneratorCpu,
+        Quantity::HandshakesFull,
+        Quantity::HandshakesResumed,
+    ] {
+        if known(quantity) || published(quantity) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    // Below a hundredth it explains nothing.
+    let worth = |quantity| {
+        let value = |one: &Contender| one.shown(quantity).value().unwrap_or(0.0);
+        of.contenders.iter().any(|one| value(one) >= 0.01)
+    };
+    for quantity in [Quantity::PressureCpu, Quantity::PressureIo, Quantity::PressureMemory] {
+        if worth(quantity) {
+            rows.push(Row::Of(quantity));
+        }
+    }
+    let audited = |one: &Contender| one.trials.iter().any(|trial| !trial.audits.is_empty());
+    if of.writes() || of.contenders.iter().any(audited) {
+        rows.push(Row::Audits);
+    }
+    rows.push(Row::Trials);
+    rows
+}
+
+/// A table of what was judged, a group of columns for each pair; `None` where nothing was.
+pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
+    let family = of.judgements.iter().filter(|one| one.answer.is_some()).count();
+    if family == 0 {
+        return None;
+    }
+    let corrected = match family {
+        1 => "95 % interval".to_owned(),
+        _ => format!("95 % intervals corrected for {family} comparisons"),
+    };
+    let mut subjects: Vec<&Judgement> = of.judgements.iter().collect();
+    subjects.dedup_by(|a, b| a.is_about_what(b));
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for one in &of.judgements {
+        if !pairs.contains(&(&one.a, &one.b)) {
+            pairs.push((&one.a, &one.b));
+        }
+    }
+    let group = |&(a, b): &(&str, &str)| {
+        let column = |head: &str, cell: fn(&Judgement) -> String| Column {
+            head: vec![a.to_owned(), format!("by {b}"), head.to_owned()],
+            cells: subjects
+                .iter()
+                .map(|subject| {
+                    let is_it =
+                        |one: &&Judgement| one.is_about_what(subject) && one.a == a && one.b == b;
+                    of.judgements.iter().find(is_it).map_or_else(|| NOTHING.to_owned(), cell)
+                })
+                .collect(),
+        };
+        vec![
+            column("ratio", Judgement::ratio),
+            column("95 % interval", Judgement::interval),
+            column("found", Judgement::found),
+            column("would see", Judgement::would_have_seen),
+            column("bootstrap", Judgement::bootstrap),
+        ]
+    };
+    Some(Table {
+        title: Some(format!("ratios of medians, {corrected}, {} load", plan::load_kind(&of.load))),
+        corner: String::new(),
+        labels: subjects.iter().map(|subject| subject.label()).collect(),
+        groups: pairs.iter().map(group).collect(),
+    })
+}
+
+/// The fairness sheet, all rows: a column for each system, and one for how much a difference
+/// matters.
+pub(crate) fn fairness(sheet: &Sheet) -> Table {
+    let weight = |row: &Fact| match row.weight {
+        Weight::Same => "the same",
+        Weight::Unknown => "not known",
+        Weight::Matters => "differs",
+        Weight::Decides => "may decide",
+    };
+    let mut groups: Vec<Vec<Column>> = sheet
+        .systems
+        .iter()
+        .enumerate()
+        .map(|(place, name)| {
+            let cells = sheet.rows.iter().map(|row| row.cells[place].clone()).collect();
+            vec![Column { head: vec![name.clone()], cells }]
+        })
+        .collect();
+    if sheet.systems.len() > 1 {
+        let cells = sheet.rows.iter().map(|row| weight(row).to_owned()).collect();
+        groups.push(vec![Column { head: vec!["difference".to_owned()], cells }]);
+    }
+    Table {
+        title: None,
+        corner: String::new(),
+        labels: sheet.rows.iter().map(|row| row.what.clone()).collect(),
+        groups,
+    }
+}
+
+/// A table of each operation of a mix; `None` where clients do only one thing.
+pub(crate) fn operations(of: &Comparison) -> Option<Table> {
+    if of.workload.mix.len() < 2 {
+        return None;
+    }
+    let shown = [
+        (Quantity::Verified, "verified"),
+        (Quantity::Errors, "errors"),
+        (Quantity::Response(Point::Mean), "response time mean"),
+        (Quantity::Response(Point::P50), "response time p50"),
+        (Quantity::Response(Point::P95), "response time p95"),
+        (Quantity::Response(Point::P99), "response time p99"),
+    ];
+    let rows: Vec<(Operation, Quantity, String)> = of
+        .workload
+        .mix
+        .keys()
+        .flat_map(|&op| {
+            shown.iter().map(move |(quantity, label)| (op, *quantity, format!("{op}: {label}")))
+        })
+        .collect();
+    let cell = |one: &Contender, op: Operation, quantity: Quantity| match one.valid_count() {
+        0 if one.trials.is_empty() => NOTHING.to_owned(),
+        0 => NOT_VALID.to_owned(),
+        _ => quantity.short(one.operation(op.name(), quantity)),
+    };
+    let published = |one: &Contender, op: Operation, quantity: Quantity| {
+        // What was published as a count of requests stands beside those that were verified.
+        let of = if quantity == Quantity::Verified { Quantity::Requests } else { quantity };
+        of.text(one.published_of.get(&(op, of)).copied().into())
+    };
+    let any_published = of.contenders.iter().any(|one| !one.published_of.is_empty());
+    let group = |one: &Contender| {
+        let column = |said: &str, cell: &dyn Fn(&Contender, Operation, Quantity) -> String| {
+            let mut head = vec![one.system.clone()];
+            head.extend(any_published.then(|| said.to_owned()));
+            let cells = rows.iter().map(|(op, quantity, _)| cell(one, *op, *quantity)).collect();
+            Column { head, cells }
+        };
+        let mut columns = vec![column("measured", &cell)];
+        if !one.published_of.is_empty() {
+            columns.push(column("published", &published));
+        }
+        columns
+    };
+    Some(Table {
+        title: Some(format!("by operation, {} load", plan::load_kind(&of.load))),
+        corner: String::new(),
+        labels: rows.iter().map(|(_, _, label)| label.clone()).collect(),
+        groups: of.contenders.iter().map(group).collect(),
+    })
+}
+
+/// A table of the rates that were tried, of each system's first valid trial; `None` where none was
+/// looked for.
+pub(crate) fn tries(of: &Comparison) -> Option<Table> {
+    let find = of.load.find.as_ref()?;
+    let tries =
+        |one: &Contender| one.valid().next().map_or(Vec::new(), |trial| trial.tries.clone());
+    let rows = of.contenders.iter().map(|one| tries(one).len()).max().filter(|&rows| rows > 0)?;
+    let group = |one: &Contender| {
+        let tries = tries(one);
+        let column = |head: &str, cell: &dyn Fn(&(Tried, Figures)) -> String| Column {
+            head: vec![one.system.clone(), head.to_owned()],
+            cells: (0..rows)
+                .map(|row| tries.get(row).map_or_else(|| NOTHING.to_owned(), cell))
+                .collect(),
+        };
+        let figure = |quantity: Quantity| {
+            move |(_, of): &(Tried, Figures)| {
+                quantity.short(of.get(&quantity).copied().unwrap_or(Figure::Absent))
+            }
+        };
+        let kept = |(tried, _): &(Tried, Figures)| {
+            let again = if tried.confirming { ", again" } else { "" };
+            match (tried.kept(), tried.void) {
+                (true, _) => format!("kept{again}"),
+                (false, true) => format!("not valid{again}"),
+                (false, false) => format!("broken{again}"),
+            }
+        };
+        vec![
+            column("rate /s", &|(tried, _)| figure_text(tried.rate)),
+            column("p99", &figure(Quantity::Response(Point::P99))),
+            column("errors", &figure(Quantity::Errors)),
+            column("objective", &kept),
+        ]
+    };
+    Some(Table {
+        title: Some(format!(
+            "rates tried in each system's first valid trial; to be kept: {}",
+            find.text()
+        )),
+        corner: "try".to_owned(),
+        labels: (1..=rows).map(|row| row.to_string()).collect(),
+        groups: of.contenders.iter().map(group).collect(),
+    })
+}
+
+/// A table of each stage of a sweep; `None` where there is one stage.
+pub(crate) fn stages(of: &Comparison) -> Option<Table> {
+    let (load, load_limits) = (&of.load, &of.limits);
+    let lists = || std::iter::once(&load.clients).chain(load.clients_for.values());
+    if lists().all(|clients| clients.len() < 2) {
+        return None;
+    }
+    // A sweep may come back to a number of clients; the second time is a stage of its own.
+    let mut stages: Vec<(u32, usize)> = Vec::new();
+    for clients in of.contenders.iter().map(|one| load.clients_on(&one.system)) {
+        for (place, &count) in clients.iter().enumerate() {
+            let nth = clients[..place].iter().filter(|&&before| before == count).count();
+            if !stages.contains(&(count, nth)) {
+                stages.push((count, nth));
+            }
+        }
+    }
+    if !load.clients_for.is_empty() {
+        stages.sort_unstable();
+    }
+    let shown = [
+        (Quantity::ThroughputMean, "mean /s"),
+        (Quantity::Response(Point::P50), "p50"),
+        (Quantity::Response(Point::P99), "p99"),
+        (Quantity::Errors, "errors"),
+    ];
+    let cell = |one: &Contender, (clients, nth): (u32, usize), quantity: Quantity| match one
+        .valid_count()
+    {
+        0 if one.trials.is_empty() => NOTHING.to_owned(),
+        0 => NOT_VALID.to_owned(),
+        _ => quantity.text(one.stage(clients, nth, quantity)),
+    };
+    let column = |one: &Contender, (quantity, label): (Quantity, &str)| Column {
+        head: vec![one.system.clone(), label.to_owned()],
+        cells: stages.iter().map(|&stage| cell(one, stage, quantity)).collect(),
+    };
+    let limit = |head: &str, of: fn(&Limits, u32) -> Option<f64>| {
+        let limits = load_limits.as_ref()?;
+        let cells: Vec<Option<f64>> = stages
+            .iter()
+            .map(|(clients, _)| of(limits, clients.saturating_mul(load.in_flight)))
+            .collect();
+        let text = |rate: &Option<f64>| rate.map_or_else(|| NOTHING.to_owned(), figure_text);
+        cells.iter().any(Option::is_some).then(|| Column {
+            head: vec!["floor".to_owned(), head.to_owned()],
+            cells: cells.iter().map(text).collect(),
+        })
+    };
+    let floor: Vec<Column> = limit("disk /s", Limits::disk)
+        .into_iter()
+        .chain(limit("loopback /s", Limits::loopback))
+        .collect();
+    Some(Table {
+        title: Some(format!(
+            "by stage, {} load: throughput, response time",
+            plan::load_kind(&of.load)
+        )),
+        corner: "clients".to_owned(),
+        labels: stages.iter().map(|(clients, _)| clients.to_string()).collect(),
+        groups: of
+            .contenders
+            .iter()
+            .map(|one| match one.valid_count() {
+                // Once is enough.
+                0 => vec![column(one, (Quantity::ThroughputMean, ""))],
+                _ => shown.iter().map(|&what| column(one, what)).collect(),
+            })
+            .chain((!floor.is_empty()).then_some(floor))
+            .collect(),
+    })
+}

@@ -1,0 +1,432 @@
+//! What the charts of one trial show: its latencies as a curve, and what went on in it when.
+//!
+//! Computed once from the record and short enough for a page: a line has at most [`POINTS_MAX`]
+//! points. Where seconds are joined, histograms are merged and never percentiles averaged; rates
+//! keep their mean over time, gauges their maximum.
+//!
+//! Not here: drawing (`html`).
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bakeoff_core::measurement::{Measurement, Second};
+use bakeoff_core::observed::{Column, Series};
+use bakeoff_core::ranked::{BEYOND_MIN, Place, Ranked, sample_min};
+use bakeoff_core::record::{StageRecord, TrialRecord};
+
+/// No line has more points: a chart is a few hundred pixels wide.
+pub(crate) const POINTS_MAX: usize = 150;
+/// Points of a percentile curve in a decade of `1 / (1 - quantile)`.
+const PER_DECADE: u32 = 10;
+/// A percentile of a time that has too few operations is one of at most so many points together.
+const JOINED_MAX: usize = 10;
+/// Where the end of a stage leaves less than this of a second, it is no second of its own.
+const SECOND_MIN: f64 = 0.5;
+
+/// Times in seconds since the trial began, and values in the line's unit; a value that is not a
+/// number is a gap.
+pub(crate) type Line = Vec<(f64, f64)>;
+
+/// What one trial's charts show.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Drawn {
+    /// Response times in milliseconds at each [`quantiles`] that the trial reaches, as far as no
+    /// failure ranks there.
+    pub(crate) response: Vec<f64>,
+    /// The same of service times.
+    pub(crate) service: Vec<f64>,
+    /// Which share of the operations failed, 0 to 1: the curve ends there.
+    pub(crate) failed_share: f64,
+    pub(crate) timeline: Timeline,
+}
+
+/// What went on in a trial when.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Timeline {
+    /// When its last part ended.
+    pub(crate) end: f64,
+    /// What it did, in order, with each stage's warm-up as a part of its own.
+    pub(crate) parts: Vec<Part>,
+    /// Verified successes per second.
+    pub(crate) throughput: Line,
+    /// Failures per second.
+    pub(crate) errors: Line,
+    /// Response time in milliseconds.
+    pub(crate) p50: Line,
+    pub(crate) p99: Line,
+    /// Each node, and the generator.
+    pub(crate) nodes: Vec<Watched>,
+    /// Shares of the machine, in percent, by what they are of.
+    pub(crate) machine: Vec<(&'static str, Line)>,
+}
+
+/// A part of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Part {
+    pub(crate) name: String,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+/// What one process was seen to use. A line without points could not be seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Watched {
+    pub(crate) name: String,
+    /// Percent of one core.
+    pub(crate) cpu: Line,
+    /// Resident bytes.
+    pub(crate) memory: Line,
+    /// Bytes per second to storage.
+    pub(crate) written: Line,
+    /// Bytes per second from storage.
+    pub(crate) fetched: Line,
+    /// Bytes per second over TCP.
+    pub(crate) sent: Line,
+    pub(crate) received: Line,
+}
+
+/// The places of a percentile curve, rising: from 0 to 1 - 10^-7, evenly on a logarithmic scale of
+/// `1 / (1 - quantile)`.
+pub(crate) fn quantiles() -> impl Iterator<Item = f64> {
+    (0..=7 * PER_DECADE).map(|step| 1.0 - 10f64.powf(-f64::from(step) / f64::from(PER_DECADE)))
+}
+
+impl Drawn {
+    /// `whole` is the trial's measurement with all stages as one.
+    pub(crate) fn new(record: &TrialRecord, warmup: Duration, whole: Option<&Measurement>) -> Self {
+        let total = whole.map(Measurement::total).unwrap_or_default();
+        Self {
+            response: curve(&total.responses()),
+            service: curve(&total.services()),
+            failed_share: total.responses().failed_share(),
+            timeline: Timeline::new(record, warmup.as_secs_f64()),
+        }
+    }
+}
+
+/// The latencies in milliseconds at each of [`quantiles`], as far as there are so many operations
+/// beyond, and as long as they are numbers.
+fn curve(operations: &Ranked<'_>) -> Vec<f64> {
+    let count = operations.count() as f64;
+    let successes = operations.successes();
+    let mut curve = Vec::new();
+    let mut places = quantiles().peekable();
+    let mut seen = 0;
+    for (latency, times) in successes.recorded() {
+        seen += times;
+        while let Some(&place) = places.peek() {
+            let left = (1.0 - place) * count;
+            // A curve ends where a percentile would rest on too few, before the first that is beyond
+            // an hour, and where failures begin.
+            let unknown = count - successes.count() as f64 + successes.saturated() as f64;
+            if left < BEYOND_MIN - 1e-6 || left < unknown - 1e-6 {
+                return curve;
+            }
+            if (seen as f64) < place * count - 1e-6 {
+                break;
+            }
+            curve.push(latency.as_nanos() as f64 / 1e6);
+            places.next();
+        }
+    }
+    curve
+}
+
+/// A stage and when its measuring began, on the trial's own axis.
+fn stages(record: &TrialRecord, warmup: f64) -> Vec<(f64, &StageRecord)> {
+    // Records from before beginnings were kept have zero for all: then one follows the other.
+    let known = record.stages.iter().any(|stage| stage.began > 0.0);
+    let mut after = 0.0;
+    let mut placed = Vec::new();
+    for stage in &record.stages {
+        let began = if known { stage.began } else { after };
+        placed.push((began + warmup, stage));
+        after = began + warmup + stage.measurement.window.as_secs_f64();
+    }
+    placed
+}
+
+impl Timeline {
+    fn new(record: &TrialRecord, warmup: f64) -> Self {
+        let mut timeline = Self::default();
+        let stages = stages(record, warmup);
+        let seconds: f64 = stages.iter().map(|(_, s)| s.measurement.window.as_secs_f64()).sum();
+        let each = (seconds / POINTS_MAX as f64).ceil().max(1.0) as u32;
+        for (at, stage) in &stages {
+            timeline.measured(*at, &stage.measurement, each);
+        }
+        timeline.parts(record, &stages, warmup);
+        if let Some(observed) = &record.observed {
+            timeline.nodes = observed.nodes.iter().map(watched).collect();
+            timeline.machine = machine(&observed.machine);
+            let last = |series: &Series| series.at.last().copied().unwrap_or(0.0);
+            let all = observed.nodes.iter().chain([&observed.machine]);
+            timeline.end = all.map(last).fold(timeline.end, f64::max);
+        }
+        timeline
+    }
+
+    /// Adds a stage's seconds, `each` of them as one point in their middle.
+    fn measured(&mut self, at: f64, of: &Measurement, each: u32) {
+        let window = of.window.as_secs_f64();
+        if !self.throughput.is_empty() {
+            for line in [&mut self.throughput, &mut self.errors, &mut self.p50, &mut self.p99] {
+                line.push((at, f64::NAN));
+            }
+        }
+        let mut from = 0;
+        let mut recent = VecDeque::new();
+        while f64::from(from) < window {
+            let to = from + each;
+            let length = f64::from(to).min(window) - f64::from(from);
+            // What is left of a second counts little and says much.
+            if length < SECOND_MIN && from > 0 {
+                break;
+            }
+            let begin = of.seconds.partition_point(|second| second.second < from);
+            let end = of.seconds.partition_point(|second| second.second < to);
+            let joined = &of.seconds[begin..end];
+            let middle = at + f64::from(from) + length / 2.0;
+            let verified: u64 = joined.iter().map(Second::verified).sum();
+            let errors: u64 =
+                joined.iter().flat_map(|second| second.operations.values()).map(|o| o.errors).sum();
+            self.throughput.push((middle, verified as f64 / length));
+            self.errors.push((middle, errors as f64 / length));
+            recent.push_back(ranked(joined));
+            let known = |place: Place| {
+                place.latency().map_or(f64::NAN, |latency| latency.as_nanos() as f64 / 1e6)
+            };
+            self.p50.push((middle, known(of_recent(&recent, 0.5))));
+            self.p99.push((middle, known(of_recent(&recent, 0.99))));
+            if recent.len() == JOINED_MAX {
+                recent.pop_front();
+            }
+            from = to;
+        }
+        self.end = self.end.max(at + window);
+    }
+
+    fn parts(&mut self, record: &TrialRecord, stages: &[(f64, &StageRecord)], warmup: f64) {
+        let known = record.observed.as_ref().map_or(&[][..], |observed| &observed.phases);
+        self.parts = known
+            .iter()
+            .map(|phase| Part { name: phase.name.clone(), from: phase.from, to: phase.to })
+            .collect();
+        if known.is_empty() {
+            self.parts.extend(stages.iter().map(|(at, stage)| Part {
+                name: "load".to_owned(),
+                from: at - warmup,
+                to: at + stage.measurement.window.as_secs_f64(),
+            }));
+        }
+        if warmup > 0.0 {
+            self.parts.extend(stages.iter().map(|(at, _)| Part {
+                name: "warm-up".to_owned(),
+                from: (at - warmup).max(0.0),
+                to: *at,
+            }));
+        }
+        self.parts.retain(|part| part.to > part.from && part.from.is_finite());
+        self.end = self.parts.iter().map(|part| part.to).fold(self.end, f64::max);
+    }
+}
+
+/// The response times of all operations in these seconds, failures ranked last.
+fn ranked(seconds: &[Second]) -> Ranked<'static> {
+    let figures = seconds.iter().flat_map(|second| second.operations.values());
+    // A histogram that cannot be read is a gap in a line, no reason to show nothing.
+    let known = figures.filter_map(|figures| figures.responses().ok());
+    let Ok(all) = Ranked::all(known.map(Ok::<_, Infallible>));
+    all
+}
+
+/// A percentile of the last points: of as few of them as have enough operations.
+fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Place {
+    let mut count = 0;
+    let enough = recent.iter().rev().position(|point| {
+        count += point.count();
+        count >= sample_min(quantile)
+    });
+    match enough {
+        Some(0) => recent.back().map_or(Place::Nothing, |last| last.percentile(quantile)),
+        Some(more) => {
+            let last = recent.iter().rev().take(more + 1).cloned();
+            let Ok(all) = Ranked::all(last.map(Ok::<_, Infallible>));
+            all.percentile(quantile)
+        }
+        None => Place::Nothing,
+    }
+}
+
+fn watched(series: &Series) -> Watched {
+    let cpu = sum(series, &[Column::CpuUser, Column::CpuSystem]);
+    Watched {
+        name: series.name.clone(),
+        cpu: scaled(cpu, 100.0),
+        memory: shorter(&series.shown(Column::Resident), f64::max),
+        written: sum(series, &[Column::DiskWritten]),
+        fetched: sum(series, &[Column::DiskRead]),
+        sent: sum(series, &[Column::SocketSent]),
+        received: sum(series, &[Column::SocketReceived]),
+    }
+}
+
+fn machine(series: &Series) -> Vec<(&'static str, Line)> {
+    [
+        ("CPUs busy", Column::Busy),
+        ("CPU time stolen", Column::Steal),
+        ("disk busy", Column::DiskBusy),
+        ("some task waits for a CPU", Column::PressureCpu),
+        ("some task waits for storage", Column::PressureIo),
+        ("some task waits for memory", Column::PressureMemory),
+    ]
+    .into_iter()
+    .map(|(name, column)| (name, scaled(sum(series, &[column]), 100.0)))
+    .filter(|(_, line)| !line.is_empty())
+    .collect()
+}
+
+fn scaled(mut line: Line, by: f64) -> Line {
+    line.iter_mut().for_each(|(_, value)| *value *= by);
+    line
+}
+
+/// The rates of these counters added up, joined by their mean over time.
+fn sum(series: &Series, columns: &[Column]) -> Line {
+    let mut whole = Line::new();
+    for column in columns {
+        let rates = series.shown(*column);
+        if whole.len() == rates.len() {
+            whole.iter_mut().zip(rates).for_each(|((_, sum), (_, rate))| *sum += rate);
+        } else if whole.is_empty() {
+            whole = rates;
+        }
+    }
+    rates_joined(&whole)
+}
+
+/// At most [`POINTS_MAX`] points of rates, each the mean over the time that it stands for.
+fn rates_joined(rates: &[(f64, f64)]) -> Line {
+    let each = rates.len().div_ceil(POINTS_MAX).max(1);
+    if each == 1 {
+        return rates.to_vec();
+    }
+    let mut before = rates.first().map_or(0.0, |(at, _)| *at)
+        - rates.get(1).map_or(1.0, |(next, _)| next - rates[0].0);
+    let mut line = Line::new();
+    for joined in rates.chunks(each) {
+        let (mut grown, mut time, mut last) = (0.0, 0.0, before);
+        for (at, rate) in joined {
+            grown += rate * (at - last);
+            time += at - last;
+            last = *at;
+        }
+        line.push((last, if time > 0.0 { grown / time } else { f64::NAN }));
+        before = last;
+    }
+    line
+}
+
+/// At most [`POINTS_MAX`] points, joined by `join`.
+fn shorter(points: &[(f64, f64)], join: fn(f64, f64) -> f64) -> Line {
+    let each = points.len().div_ceil(POINTS_MAX).max(1);
+    let joined = points.chunks(each).filter_map(|some| {
+        let at = some.last()?.0;
+        Some((at, some.iter().map(|(_, value)| *value).reduce(join)?))
+    });
+    joined.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use bakeoff_core::histogram::Latencies;
+
+    fn series(looks: usize) -> Series {
+        let at: Vec<f64> = (0..looks).map(|n| n as f64 / 10.0).collect();
+        Series {
+            name: "n-1".into(),
+            columns: BTreeMap::from([
+                (Column::CpuUser, at.iter().map(|t| t * 0.5).collect()),
+                (Column::CpuSystem, at.iter().map(|t| t * 0.25).collect()),
+                (Column::Resident, (0..looks).map(|n| if n == 500 { 9e9 } else { 1e6 }).collect()),
+            ]),
+            at,
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_shortened_and_keeps_what_matters() {
+        let watched = watched(&series(1000));
+        assert!(watched.cpu.len() <= POINTS_MAX && watched.cpu.len() > POINTS_MAX / 2);
+        assert!(watched.cpu.iter().all(|(_, cpu)| (cpu - 75.0).abs() < 1e-6), "{:?}", watched.cpu);
+        let most = watched.memory.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+        assert_eq!(most, 9e9, "a gauge's peak is kept");
+        assert!(watched.sent.is_empty(), "what was not seen has no line");
+    }
+
+    #[test]
+    fn a_mean_over_unequal_times_is_weighted_by_them() {
+        let mut rates: Vec<(f64, f64)> = (1..=300).map(|n| (f64::from(n), 1.0)).collect();
+        // One look came nine seconds late and stands for ten.
+        rates.iter_mut().skip(1).for_each(|(at, _)| *at += 9.0);
+        rates[1].1 = 12.0;
+        let line = rates_joined(&rates);
+        assert_eq!(line.len(), 150);
+        let first = line[0].1;
+        // 10 s before the first point at the first distance, then 10 s at 12.
+        assert!((first - 6.5).abs() < 1e-9, "{first}");
+    }
+
+    fn of_successes(latencies: &Latencies) -> Vec<f64> {
+        curve(&Ranked::of_values(latencies))
+    }
+
+    #[test]
+    fn a_curve_ends_where_too_few_are_left_and_before_what_is_beyond() {
+        let mut latencies = Latencies::default();
+        (1..=10_000).for_each(|n| latencies.record(Duration::from_millis(n)));
+        let curve = of_successes(&latencies);
+        // 1 / (1 - p) reaches 1000 after three decades, with ten operations beyond.
+        assert_eq!(curve.len(), 31);
+        let place = |nth: usize| latencies.quantile(quantiles().nth(nth).unwrap()).unwrap();
+        for nth in [3, 10, 20, 29] {
+            let exact = place(nth).as_nanos() as f64 / 1e6;
+            assert!((curve[nth] / exact - 1.0).abs() < 0.002, "{nth}: {} {exact}", curve[nth]);
+        }
+        (0..100).for_each(|_| latencies.record(Duration::from_secs(4000)));
+        // A hundred of 10,100 are beyond: 99 % is known, the next place is not.
+        assert_eq!(of_successes(&latencies).len(), 21);
+        assert!(of_successes(&Latencies::default()).is_empty());
+    }
+
+    #[test]
+    fn a_curve_ends_where_failures_begin() {
+        let mut successes = Latencies::default();
+        (1..=9000).for_each(|n| successes.record(Duration::from_millis(n)));
+        let none = Latencies::default();
+        let failing = Ranked::new(Cow::Borrowed(&successes), Cow::Borrowed(&none), 1000);
+        // Nine of ten succeeded, the slowest after 9 s.
+        let curve = curve(&failing);
+        assert_eq!(curve.len(), 11);
+        assert!((curve[10] / 9000.0 - 1.0).abs() < 0.002, "{}", curve[10]);
+    }
+
+    #[test]
+    fn a_percentile_of_seconds_with_few_operations_is_one_of_several() {
+        let second = |ms| {
+            let mut successes = Latencies::default();
+            successes.record_many(Duration::from_millis(ms), 400);
+            Ranked::new(Cow::Owned(successes), Cow::Owned(Latencies::default()), 0)
+        };
+        let mut recent: VecDeque<Ranked<'static>> = [second(90), second(3)].into();
+        assert_eq!(of_recent(&recent, 0.5).text(), "3.00 ms");
+        assert_eq!(of_recent(&recent, 0.99), Place::Nothing);
+        recent.extend([second(2), second(1)]);
+        assert_eq!(of_recent(&recent, 0.99).text(), "3.00 ms");
+    }
+}

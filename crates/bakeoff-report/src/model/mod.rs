@@ -1,0 +1,9 @@
+//! What was measured, from a record: trials, their figures, one workload under one load.
+//!
+//! Not here: judgements and findings (`derive`), how anything looks (`document`, `render`).
+
+pub(crate) mod comparison;
+pub(crate) mod contradicted;
+pub(crate) mod drawn;
+pub(crate) mod figures;
+pub(crate) mod trial;

@@ -1,0 +1,183 @@
+//! One trial, condensed to what reports show of it.
+//!
+//! Not here: several trials together (`comparison`), computing figures (`figures`).
+
+use std::collections::BTreeMap;
+
+use bakeoff_core::check::{Audit, Cause};
+use bakeoff_core::measurement::{ErrorKind, ErrorText, Example, Measurement};
+use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
+use bakeoff_core::said::NodeLog;
+use bakeoff_core::search::{Found, Tried};
+use bakeoff_core::staleness::Staleness;
+use bakeoff_core::stats::Figure;
+use bakeoff_core::study::{Load, System};
+
+use crate::derive::nodes::{self, NodeFigures};
+use crate::derive::noticed::{self, Lasted, SlowNode, Stall, TwoHumps};
+use crate::derive::turnover::{self, Often};
+use crate::model::drawn::Drawn;
+use crate::model::figures::{self, Figures, Quantity};
+
+/// The share of what was due that a system must have done in time to have kept up.
+const KEPT_UP: f64 = 0.99;
+
+/// One trial, condensed.
+#[derive(Debug, Clone)]
+pub(crate) struct TrialFigures {
+    /// As its folder is numbered: from 1.
+    pub(crate) number: u32,
+    pub(crate) round: u32,
+    pub(crate) started: String,
+    pub(crate) leader: Option<String>,
+    /// Why it must not be used; empty when it may be.
+    pub(crate) invalid_because: Vec<String>,
+    /// Whose doing that is; `None` when it may be used.
+    pub(crate) cause: Option<Cause>,
+    pub(crate) interrupted: bool,
+    pub(crate) keys_exhausted: bool,
+    /// Empty when nothing was measured.
+    pub(crate) figures: Figures,
+    pub(crate) operations: BTreeMap<String, Figures>,
+    /// With their number of clients.
+    pub(crate) stages: Vec<(u32, Figures)>,
+    /// The rates that a search tried, in order.
+    pub(crate) tries: Vec<(Tried, Figures)>,
+    /// What that came to.
+    pub(crate) found: Option<Found>,
+    pub(crate) audits: Vec<Audit>,
+    pub(crate) checks: Vec<Check>,
+    /// The first error of each kind that occurred; `None` stands for lost connections.
+    pub(crate) examples: Vec<(Option<ErrorKind>, Example)>,
+    /// The longest time in which nothing succeeded, where it is worth saying.
+    pub(crate) stall: Option<Stall>,
+    /// Nodes that answered much later than the others.
+    pub(crate) slow_nodes: Vec<SlowNode>,
+    /// Latencies of one kind of operation that have two humps.
+    pub(crate) two_humps: Option<TwoHumps>,
+    /// Failures that lasted alike.
+    pub(crate) lasted: Option<Lasted>,
+    /// What errors said, kind by kind, the most frequent of each first.
+    pub(crate) error_texts: Vec<(ErrorKind, ErrorText)>,
+    /// What each node used.
+    pub(crate) nodes: Vec<NodeFigures>,
+    /// What nodes did often, and how often in a second.
+    pub(crate) often: BTreeMap<Often, f64>,
+    /// What the nodes complained of in their logs.
+    pub(crate) said: Vec<NodeLog>,
+    /// How old what reads returned was, by node; empty where that was not measured.
+    pub(crate) staleness: Vec<Staleness>,
+    /// What its charts show.
+    pub(crate) drawn: Drawn,
+}
+
+impl TrialFigures {
+    pub(crate) fn new(record: &TrialRecord, load: &Load, system: Option<&System>) -> Self {
+        let whole = record.measurement();
+        let total = whole.as_ref().map(Measurement::total);
+        let mut invalid_because = record.invalid_because();
+        if whole.is_none() && invalid_because.is_empty() {
+            invalid_because.push("nothing was measured".to_owned());
+        }
+        let each = |whole: &Measurement| {
+            let one = |(name, operation)| (String::clone(name), figures::of_operation(operation));
+            whole.operations.iter().map(one).collect()
+        };
+        Self {
+            number: record.trial.number + 1,
+            round: record.trial.round + 1,
+            started: record.started.clone(),
+            leader: record.leader.clone(),
+            // What measured nothing for no reason that is known did not work.
+            cause: record.cause().or((!invalid_because.is_empty()).then_some(Cause::System)),
+            invalid_because,
+            interrupted: record.outcome == Outcome::Interrupted,
+            keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
+            figures: whole.as_ref().map_or_else(Figures::new, |w| figures::of_trial(record, w)),
+            operations: whole.as_ref().map_or_else(BTreeMap::new, each),
+            stages: record
+                .figured()
+                .iter()
+                .map(|stage| (stage.clients, figures::of_stage(stage)))
+                .collect(),
+            tries: record.stages.iter().filter_map(tried).collect(),
+            found: record.found,
+            audits: record.audits.clone(),
+            checks: record.checks.clone(),
+            examples: whole.as_ref().map_or_else(Vec::new, examples),
+            stall: noticed::stall(record),
+            // Nodes that only write and nodes that only read are not to be compared.
+            slow_nodes: whole
+                .as_ref()
+                .filter(|_| !load.targets.is_split())
+                .map_or_else(Vec::new, |whole| noticed::slow_nodes(record, whole)),
+            two_humps: noticed::two_humps(record),
+            lasted: total.as_ref().and_then(|total| noticed::lasted(&total.failed)),
+            error_texts: total.as_ref().map_or_else(Vec::new, |total| {
+                let texts = |(&kind, errors): (&ErrorKind, &bakeoff_core::measurement::Errors)| {
+                    errors.texts.iter().map(|text| (kind, text.clone())).collect::<Vec<_>>()
+                };
+                total.errors.iter().flat_map(texts).collect()
+            }),
+            nodes: nodes::of_trial(record, whole.as_ref(), system),
+            often: turnover::of_trial(record),
+            said: record.said.clone(),
+            staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
+            drawn: Drawn::new(record, load.warmup, whole.as_ref()),
+        }
+    }
+
+    pub(crate) fn valid(&self) -> bool {
+        self.invalid_because.is_empty()
+    }
+
+    /// One of its figures.
+    pub(crate) fn get(&self, quantity: Quantity) -> Figure {
+        self.figures.get(&quantity).copied().unwrap_or(Figure::Absent)
+    }
+
+    /// One of the figures of a stage, by its place; of the whole trial where there is none.
+    pub(crate) fn of_stage(&self, quantity: Quantity, stage: Option<usize>) -> Figure {
+        let Some(place) = stage else { return self.get(quantity) };
+        let figures = self.stages.get(place).map(|(_, figures)| figures);
+        figures.and_then(|of| of.get(&quantity)).copied().unwrap_or(Figure::Absent)
+    }
+
+    pub(crate) fn number_of(&self, quantity: Quantity) -> f64 {
+        self.get(quantity).value().unwrap_or(0.0)
+    }
+
+    /// Whether what was due was done in time.
+    pub(crate) fn kept_up(&self) -> bool {
+        let in_time = self.number_of(Quantity::ThroughputMean) * self.number_of(Quantity::Seconds);
+        in_time >= KEPT_UP * self.number_of(Quantity::Requests)
+    }
+
+    /// Whether more than 1 % of what was due was answered after the window or never sent, besides what
+    /// is under way at any time (by Little's law): then it queued, for longer and longer.
+    pub(crate) fn fell_behind(&self) -> bool {
+        let (requests, seconds) =
+            (self.number_of(Quantity::Requests), self.number_of(Quantity::Seconds));
+        let in_time = self.number_of(Quantity::ThroughputMean) * seconds;
+        let unsent = self.number_of(Quantity::ErrorsOf(ErrorKind::Unsent));
+        let late = self.number_of(Quantity::Verified) - in_time + unsent;
+        let service = self
+            .number_of(Quantity::OfSuccesses(figures::Point::P50))
+            .min(self.get(Quantity::Service(figures::Point::P50)).value().unwrap_or(f64::INFINITY));
+        let under_way = (requests / seconds.max(f64::MIN_POSITIVE) * service / 1e3).ceil() + 1.0;
+        late - under_way > (1.0 - KEPT_UP) * requests
+    }
+}
+
+fn tried(stage: &StageRecord) -> Option<(Tried, Figures)> {
+    Some((stage.tried.clone()?, figures::of_stage(stage)))
+}
+
+fn examples(whole: &Measurement) -> Vec<(Option<ErrorKind>, Example)> {
+    let total = whole.total();
+    let first = |errors: &bakeoff_core::measurement::Errors| errors.examples.first().cloned();
+    let kinds =
+        total.errors.iter().filter_map(|(&kind, errors)| Some((Some(kind), first(errors)?)));
+    let connections = first(&whole.connection_errors).map(|example| (None, example));
+    kinds.chain(connections).collect()
+}

@@ -1,0 +1,165 @@
+//! What it was done with: systems and their settings, workloads and loads, the machine.
+//!
+//! Not here: what differs between the systems besides the product (the fairness sheet).
+
+use bakeoff_core::record::{Environment, PartRecord, SystemRecord};
+use bakeoff_core::units::{ByteCount, count_text, figure_text};
+
+use crate::Report;
+use crate::document::words;
+
+use super::page::{grid, paragraph};
+
+pub(super) fn section(report: &Report) -> String {
+    let header = &report.header;
+    let mut html = String::new();
+    if let Some(description) = &header.study.description {
+        html.push_str(&paragraph("", description));
+    }
+    html.push_str("<h3>Systems</h3>");
+    html.push_str(&systems(&header.systems));
+    html.push_str(&parts(&header.systems));
+    html.push_str(&settings(&header.systems));
+    html.push_str("<h3>Workloads and loads</h3>");
+    let rows: Vec<Vec<String>> = report
+        .comparisons
+        .iter()
+        .map(|one| vec![words::heading(&header.study, one), words::workload(one)])
+        .collect();
+    let head = ["load", "what clients do"].map(str::to_owned);
+    html.push_str(&grid("What was asked for", &head, &rows));
+    if let Some(from) = &header.study.publication {
+        let versions = from.versions.as_deref().unwrap_or("versions are not given");
+        let text = format!("Published figures: {}, on {}; {versions}.", from.title, from.hardware);
+        html.push_str(&paragraph("how", &text));
+    }
+    html.push_str("<h3>Machine</h3>");
+    html.push_str(&machine(&header.environment));
+    html.push_str(&floor(&header.environment));
+    html
+}
+
+fn systems(all: &[SystemRecord]) -> String {
+    type Cell = fn(&SystemRecord) -> String;
+    let rows: [(&str, Cell); 9] = [
+        ("product", |one| one.kind.clone()),
+        ("version", |one| said(&one.version)),
+        ("built", |one| said(&one.date)),
+        ("nodes", |one| one.nodes.to_string()),
+        ("source", |one| {
+            let ran = if one.already_running { " (ran already, not started here)" } else { "" };
+            format!("{}{ran}", said(&one.source))
+        }),
+        ("SHA-256", |one| said(&one.sha256)),
+        ("replication", |one| one.promises.replication.clone()),
+        ("acknowledged", |one| one.promises.acknowledged.clone()),
+        ("reads", |one| one.promises.reads.clone()),
+    ];
+    let head: Vec<String> =
+        std::iter::once(String::new()).chain(all.iter().map(|one| one.name.clone())).collect();
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|(label, cell)| {
+            std::iter::once((*label).to_owned()).chain(all.iter().map(cell)).collect()
+        })
+        .collect();
+    grid("The contenders as they were", &head, &rows)
+}
+
+fn said(text: &Option<String>) -> String {
+    text.clone().unwrap_or_else(|| "not known".to_owned())
+}
+
+/// What systems are made of besides their own nodes; nothing where none has a part.
+fn parts(all: &[SystemRecord]) -> String {
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .flat_map(|one| one.parts.iter().map(move |part| (one, part)))
+        .map(|(one, PartRecord { role, part })| {
+            vec![
+                one.name.clone(),
+                role.clone(),
+                part.kind.clone(),
+                said(&part.version),
+                part.nodes.to_string(),
+                said(&part.source),
+                said(&part.sha256),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["system", "part", "product", "version", "nodes", "source", "SHA-256"];
+    grid("What they stand on, and what stands in front of them", &head.map(str::to_owned), &rows)
+}
+
+fn settings(all: &[SystemRecord]) -> String {
+    let with_parts =
+        all.iter().flat_map(|one| std::iter::once(one).chain(one.parts.iter().map(|it| &it.part)));
+    let rows: Vec<Vec<String>> = with_parts
+        .flat_map(|one| {
+            one.settings.iter().map(move |set| {
+                let reason =
+                    if set.reason.is_empty() { "no reason given" } else { set.reason.as_str() };
+                vec![one.name.clone(), set.name.clone(), set.value.clone(), reason.to_owned()]
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return paragraph("", "Every setting is the system's own default.");
+    }
+    let head = ["system", "setting", "value", "why"].map(str::to_owned);
+    grid("Settings that depart from the systems' own defaults", &head, &rows)
+}
+
+fn machine(of: &Environment) -> String {
+    let micros = |value: Option<f64>| {
+        value.map_or("not measured".to_owned(), |value| format!("{} µs", figure_text(value)))
+    };
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    let shared = yes(of.shared_with_servers);
+    let rows = [
+        ("processor", of.cpu_model.clone()),
+        ("CPUs", of.cpus.to_string()),
+        ("memory", ByteCount(of.memory_bytes).to_string()),
+        ("kernel", of.kernel.clone()),
+        ("file system of the servers' data", of.file_system.clone()),
+        ("free space there", ByteCount(of.disk_free_bytes).to_string()),
+        ("1 KiB synced to disk, median", micros(of.disk_sync_median_us)),
+        ("1 KiB synced to disk, p99", micros(of.disk_sync_p99_us)),
+        ("open files at most", count_text(of.open_files_max)),
+        ("generator's threads", of.generator_threads.to_string()),
+        ("generator and servers share the CPUs", shared.to_owned()),
+        ("others worked on it, as bakeoff was told", yes(of.shared_machine).to_owned()),
+    ];
+    let rows: Vec<Vec<String>> =
+        rows.into_iter().map(|(label, value)| vec![label.to_owned(), value]).collect();
+    grid("The machine", &["".to_owned(), "value".to_owned()], &rows)
+}
+
+/// What the machine itself can do.
+fn floor(of: &Environment) -> String {
+    let Some(floor) = &of.floor else { return String::new() };
+    let appends = floor.appends.iter().map(|one| {
+        let what = format!("durable appends of {}", ByteCount(floor.append_bytes));
+        vec![what, one.clients.to_string(), figure_text(one.per_second), "–".into(), "–".into()]
+    });
+    let trips = floor.round_trips.iter().map(|one| {
+        let cpu = |value: f64| format!("{} µs", figure_text(value));
+        vec![
+            "round trips over loopback".to_owned(),
+            one.clients.to_string(),
+            figure_text(one.per_second),
+            cpu(one.generator_cpu_us),
+            cpu(one.server_cpu_us),
+        ]
+    });
+    let rows: Vec<Vec<String>> = appends.chain(trips).collect();
+    let head = ["what", "clients", "per second", "generator's CPU each", "server's CPU each"];
+    grid(
+        "The machine's own limits, measured before the first trial",
+        &head.map(str::to_owned),
+        &rows,
+    )
+}

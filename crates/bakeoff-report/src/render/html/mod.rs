@@ -1,0 +1,106 @@
+//! A report as one HTML file that needs nothing else: no network, no other file, no third party's
+//! script.
+//!
+//! The sentence stands first, then what must be known before any figure, then the charts that
+//! carry it. Charts are SVG written by our own code, so that they follow the page's colours in
+//! light and dark, print, and can be read aloud. Without JavaScript everything can be read; with
+//! it the trial that time series show can be chosen, and the data saved.
+//!
+//! One module is one section. Not here: what the figures are (`comparison`, `figures`, `drawn`).
+
+mod data;
+mod fair;
+mod judged;
+mod machine;
+mod method;
+mod nodes;
+mod page;
+mod percentiles;
+mod scale;
+mod spread;
+mod stale;
+mod svg;
+mod sweep;
+mod timeline;
+mod trials;
+
+use bakeoff_core::record::Record;
+use bakeoff_core::units::trials_text;
+
+use crate::Report;
+use crate::document::words;
+use crate::model::comparison::{Comparison, Contender};
+
+use page::{Section, escape, list, paragraph};
+
+/// The whole report. `record` is what it was made from, to be saved from the page.
+pub fn html(report: &Report, record: &Record) -> String {
+    let study = &report.header.study;
+    let title = words::title(study);
+    let mut top = format!("<h1>{}</h1>", escape(&title));
+    let found = words::found(study, &report.sentences);
+    let class = if found.len() > 3 { "found many" } else { "found" };
+    top.push_str(&format!("<div class=\"{class}\">"));
+    top.extend(found.iter().map(|line| paragraph("", line)));
+    top.push_str("</div>");
+    if !report.findings.is_empty() {
+        top.push_str("<div class=\"findings\" role=\"note\"><h2>Before any figure</h2>");
+        top.push_str(&list("", &report.findings));
+        top.push_str("</div>");
+    }
+    top.push_str(&paragraph("provenance", &words::provenance(report)));
+    let mut sections = vec![
+        Section { id: "systems", heading: "Side by side", body: spread::section(report) },
+        Section { id: "fairness", heading: "Fairness", body: fair::section(report) },
+        Section { id: "judged", heading: "Judged", body: judged::section(report) },
+        Section { id: "clients", heading: "Clients", body: sweep::section(report) },
+        Section { id: "latency", heading: "Latency", body: percentiles::section(report) },
+        Section { id: "time", heading: "Over time", body: timeline::section(report) },
+        Section { id: "trials", heading: "Trials", body: trials::section(report) },
+        Section { id: "machine", heading: "Set-up", body: machine::section(report) },
+        Section { id: "method", heading: "Method", body: method::section(report) },
+    ];
+    let body = nodes::section(report);
+    if !body.is_empty() {
+        let place = sections.iter().position(|one| one.id == "trials").unwrap_or(sections.len());
+        sections.insert(place, Section { id: "nodes", heading: "Nodes", body });
+    }
+    let body = stale::section(report);
+    if !body.is_empty() {
+        sections.insert(3, Section { id: "staleness", heading: "Staleness", body });
+    }
+    let room: usize = sections.iter().map(|section| section.body.len()).sum();
+    let (body, blocks) = data::section(report, record, room);
+    sections.push(Section { id: "data", heading: "Data", body });
+    page::page(&title, &top, &sections, &blocks)
+}
+
+/// How a load's figures were measured, for captions: `closed load; after 1s of warm-up; …`.
+fn how(of: &Comparison) -> String {
+    let kind = if of.is_open() {
+        "Open load: operations are due at a rate, whether or not a client is free"
+    } else {
+        "Closed load: a client's next operation waits for its last"
+    };
+    let warmup = match of.load.warmup.is_zero() {
+        true => "no warm-up",
+        false => "warm-up left out",
+    };
+    let counts: Vec<usize> = of.contenders.iter().map(Contender::valid_count).collect();
+    let (least, most) = (counts.iter().min().copied(), counts.iter().max().copied());
+    let trials = match (least.unwrap_or(0), most.unwrap_or(0)) {
+        (least, most) if least == most => trials_text(most),
+        (least, most) => format!("{least} to {most} trials"),
+    };
+    format!("{kind}; {warmup}; {trials} of each system used")
+}
+
+/// `create under steady`.
+fn place(of: &Comparison) -> String {
+    format!("{} under {}", of.workload.name, of.load.name)
+}
+
+/// Whether any trial of it was run.
+fn was_run(of: &Comparison) -> bool {
+    of.contenders.iter().any(|one| !one.trials.is_empty())
+}

@@ -1,0 +1,63 @@
+//! What each node used, and what it complained of in its own log.
+//!
+//! Not here: the figures (`report::nodes`), which lines complain (`bakeoff_core::said`).
+
+use bakeoff_core::units::count_text;
+
+use crate::Report;
+use crate::derive::{nodes, said};
+
+use super::page::{escape, grid, paragraph, table};
+use super::{place, was_run};
+
+/// Nothing where there is nothing to tell of single nodes.
+pub(super) fn section(report: &Report) -> String {
+    let mut html = String::new();
+    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+        let Some(nodes) = nodes::table(comparison) else { continue };
+        html.push_str(&format!("<h3>{}</h3>", escape(&place(comparison))));
+        html.push_str(&table("By node, while the load ran: medians of the trials used", &nodes));
+    }
+    if !html.is_empty() {
+        let how = "A CPU limit is dealt out in periods of 100 ms. A node that has used its share of one \
+                   up stands still until the next begins: it was throttled in that period. Throttled \
+                   seconds count the queue of each CPU.";
+        html.insert_str(0, &paragraph("how", how));
+    }
+    html.push_str(&logs(report));
+    html
+}
+
+/// What the servers said.
+fn logs(report: &Report) -> String {
+    let mut rows = Vec::new();
+    for comparison in &report.comparisons {
+        for one in &comparison.contenders {
+            for said in said::complaints(one) {
+                rows.push(vec![
+                    said.node,
+                    place(comparison),
+                    said.level.name().to_owned(),
+                    count_text(said.count),
+                    said.trials.to_string(),
+                    said.what,
+                    said.example,
+                ]);
+            }
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head =
+        ["node", "workload and load", "level", "count", "trials", "what", "the first of them"];
+    let caption =
+        "What the servers complained of in their own logs while the load ran, in all trials";
+    let how = "Lines are counted by what they say apart from numbers, addresses and quotations. What may \
+               be a secret is hidden.";
+    format!(
+        "<h3>What the servers said</h3>{}{}",
+        paragraph("how", how),
+        grid(caption, &head.map(str::to_owned), &rows)
+    )
+}

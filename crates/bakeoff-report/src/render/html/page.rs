@@ -1,0 +1,214 @@
+//! The page's frame and the forms that sections share: escaped text, tables, figures.
+//!
+//! Whatever comes from a study, a server or a record passes [`escape`]; nothing else makes text of
+//! it. The page carries a policy that allows its own style and script by their hashes and nothing
+//! else, so that even what slipped through could neither run nor fetch anything.
+//!
+//! Not here: what stands in a section.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use crate::document::tables::Table;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// A text that means nothing to HTML. Control characters, and those that turn the direction of
+/// writing, become visible signs.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' => escaped.push(' '),
+            '\u{0}'..='\u{1f}' => {
+                escaped.push(char::from_u32(0x2400 + char as u32).unwrap_or('\u{fffd}'));
+            }
+            '\u{7f}'..='\u{9f}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+            | '\u{feff}' => escaped.push('\u{fffd}'),
+            char => escaped.push(char),
+        }
+    }
+    escaped
+}
+
+/// A section of the page.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// Its anchor.
+    pub(super) id: &'static str,
+    pub(super) heading: &'static str,
+    /// HTML.
+    pub(super) body: String,
+}
+
+/// The whole page: `top` and what is in `data` are HTML.
+pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> String {
+    let hash = |text: &str| STANDARD.encode(Sha256::digest(text.as_bytes()));
+    let room = sections.iter().map(|section| section.body.len()).sum::<usize>() + data.len();
+    let mut page = String::with_capacity(room + (1 << 16));
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <title>{}</title>\n<style>{STYLE}</style></head>\n<body>\n\
+         <a class=\"skip\" href=\"#main\">Skip to the report</a>\n\
+         <header><nav aria-label=\"Sections\"><ul>",
+        hash(STYLE),
+        hash(SCRIPT),
+        escape(title),
+    );
+    for section in sections {
+        let _ =
+            write!(page, "<li><a href=\"#{}\">{}</a></li>", section.id, escape(section.heading));
+    }
+    page.push_str(
+        "</ul></nav><button type=\"button\" id=\"theme\" hidden>Dark</button></header>\n\
+         <main id=\"main\" tabindex=\"-1\">",
+    );
+    page.push_str(top);
+    for Section { id, heading, body } in sections {
+        let heading = escape(heading);
+        let _ = write!(
+            page,
+            "\n<section id=\"{id}\" aria-labelledby=\"{id}-h\"><h2 id=\"{id}-h\">{heading}</h2>\n\
+             {body}</section>"
+        );
+    }
+    page.push_str("\n</main>\n");
+    page.push_str(data);
+    let _ = write!(page, "<script>{SCRIPT}</script>\n</body></html>\n");
+    page
+}
+
+/// A paragraph of a class; empty for no text.
+pub(super) fn paragraph(class: &str, text: &str) -> String {
+    match (class, text) {
+        (_, "") => String::new(),
+        ("", text) => format!("<p>{}</p>", escape(text)),
+        (class, text) => format!("<p class=\"{class}\">{}</p>", escape(text)),
+    }
+}
+
+/// A list; empty for no items.
+pub(super) fn list(class: &str, items: &[String]) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let items: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
+    format!("<ul class=\"{class}\">{items}</ul>")
+}
+
+/// What is folded away until it is asked for; `inner` is HTML.
+pub(super) fn details(summary: &str, inner: &str) -> String {
+    format!("<details><summary>{}</summary>{inner}</details>", escape(summary))
+}
+
+/// A figure: what is shown, the drawing, how it was measured, and the same as a table. All but
+/// the words are HTML.
+pub(super) fn figure(title: &str, legend: &str, svg: &str, how: &str, table: &str) -> String {
+    let table = if table.is_empty() { String::new() } else { details("As a table", table) };
+    format!(
+        "<figure><figcaption>{}</figcaption>{legend}{svg}{}{table}</figure>",
+        escape(title),
+        paragraph("how", how),
+    )
+}
+
+/// A table of texts in a box that scrolls by itself. The first cell of each row is its heading.
+pub(super) fn grid(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
+    let mut table = open(caption);
+    let numbers: Vec<bool> = (0..head.len()).map(|column| is_numbers(rows, column)).collect();
+    let cell = |(place, text): (usize, &String)| {
+        let class = if numbers[place] { " class=\"n\"" } else { "" };
+        format!("<th scope=\"col\"{class}>{}</th>", escape(text))
+    };
+    let cells: String = head.iter().enumerate().map(cell).collect();
+    let _ = write!(table, "<thead><tr>{cells}</tr></thead><tbody>");
+    for row in rows {
+        table.push_str("<tr>");
+        for (place, cell) in row.iter().enumerate() {
+            let cell = escape(cell);
+            let _ = match place {
+                0 => write!(table, "<th scope=\"row\">{cell}</th>"),
+                _ if numbers[place] => write!(table, "<td class=\"n\">{cell}</td>"),
+                _ => write!(table, "<td>{cell}</td>"),
+            };
+        }
+        table.push_str("</tr>");
+    }
+    table.push_str("</tbody></table></div>");
+    table
+}
+
+/// Whether a column is to be read as numbers: they stand at the right and are never broken.
+fn is_numbers(rows: &[Vec<String>], column: usize) -> bool {
+    let cells = || rows.iter().filter_map(|row| row.get(column));
+    let short = |cell: &String| {
+        cell.chars().count() <= 24
+            && cell.starts_with(|first: char| first.is_ascii_digit() || "–<>-".contains(first))
+    };
+    column > 0 && cells().any(|cell| cell != "–") && cells().all(short)
+}
+
+/// The same of a table that terminal and Markdown show as well.
+pub(super) fn table(caption: &str, of: &Table) -> String {
+    let columns: Vec<_> = of.groups.iter().flatten().collect();
+    let corner = [of.corner.clone()];
+    let head: Vec<String> =
+        corner.into_iter().chain(columns.iter().map(|column| column.head.join(" "))).collect();
+    let row = |(place, label): (usize, &String)| {
+        let cells = columns.iter().map(|column| column.cells[place].clone());
+        std::iter::once(label.clone()).chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> = of.labels.iter().enumerate().map(row).collect();
+    grid(caption, &head, &rows)
+}
+
+fn open(caption: &str) -> String {
+    // A box that scrolls must be reachable by keyboard, and then have a name.
+    let caption = escape(caption);
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\
+         <caption>{caption}</caption>"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_is_text_and_nothing_else() {
+        assert_eq!(
+            escape("<script>alert('1')</script>"),
+            "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"
+        );
+        assert_eq!(escape("a\u{1b}[31m\nb\u{202e}c\u{85}"), "a\u{241b}[31m b\u{fffd}c\u{fffd}");
+        assert_eq!(escape("\" onload=\""), "&quot; onload=&quot;");
+    }
+
+    #[test]
+    fn style_and_script_can_be_put_into_a_page() {
+        assert!(!STYLE.contains("</") && !SCRIPT.contains("</"));
+        for outside in ["http:", "https:", "@import", "url(", "fetch(", "eval(", "innerHTML"] {
+            assert!(!STYLE.contains(outside) && !SCRIPT.contains(outside), "{outside}");
+        }
+    }
+}

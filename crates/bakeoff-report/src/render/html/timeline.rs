@@ -1,0 +1,446 @@
+//! What went on in a trial when: throughput, latency, and what each node used.
+//!
+//! One trial of each system is shown, and another can be chosen; without JavaScript it is the first
+//! valid one. All trials of a comparison share their axes, so that systems can be compared by eye.
+//!
+//! Not here: joining seconds and samples (`drawn`).
+
+use std::fmt::Write as _;
+
+use bakeoff_core::units::figure_text;
+
+use crate::Report;
+use crate::model::comparison::{Comparison, Contender, TrialFigures};
+use crate::model::drawn::{Line, Part, Timeline, Watched};
+
+use super::page::{details, escape, paragraph};
+use super::scale::{Axis, Unit};
+use super::svg::{Svg, legend, stroke, swatch};
+use super::{place, was_run};
+
+const WIDTH: f64 = 380.0;
+const LEFT: f64 = 66.0;
+const RIGHT: f64 = 370.0;
+/// Of the bar that names a trial's parts.
+const BAR: f64 = 18.0;
+/// From one panel to the next.
+const PANEL: f64 = 122.0;
+/// Between them: room for the next one's name.
+const GAP: f64 = 30.0;
+/// Trials in a run from which on the numbers are left to the downloads.
+const TABLES_MAX: usize = 150;
+/// What the record calls the load generator.
+const GENERATOR: &str = "generator";
+
+/// One line of a panel.
+struct Drawing<'a> {
+    class: String,
+    line: &'a Line,
+}
+
+/// What is drawn below each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Panel {
+    Throughput,
+    Latency,
+    Cpu,
+    Memory,
+    Disk,
+    Sent,
+    Received,
+    Machine,
+}
+
+impl Panel {
+    const ALL: [Self; 8] = [
+        Self::Throughput,
+        Self::Latency,
+        Self::Cpu,
+        Self::Memory,
+        Self::Disk,
+        Self::Sent,
+        Self::Received,
+        Self::Machine,
+    ];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Throughput => "Throughput, operations per second",
+            Self::Latency => "Response time: p99, and p50 below it",
+            Self::Cpu => "CPU, percent of one core",
+            Self::Memory => "Resident memory",
+            Self::Disk => "Written to disk by the nodes, per second",
+            Self::Sent => "Sent over TCP, per second",
+            Self::Received => "Received over TCP, per second",
+            Self::Machine => "The machine, percent of a CPU or disk",
+        }
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Self::Throughput => Unit::Count,
+            Self::Latency => Unit::Latency,
+            Self::Cpu | Self::Machine => Unit::Percent,
+            _ => Unit::Bytes,
+        }
+    }
+
+    fn of_node(self, node: &Watched) -> Option<&Line> {
+        match self {
+            Self::Cpu => Some(&node.cpu),
+            Self::Memory => Some(&node.memory),
+            // The generator writes nothing but its record; what the kernel counts for it is what
+            // the servers that it started had written when they ended.
+            Self::Disk => (node.name != GENERATOR).then_some(&node.written),
+            Self::Sent => Some(&node.sent),
+            Self::Received => Some(&node.received),
+            Self::Throughput | Self::Latency | Self::Machine => None,
+        }
+    }
+
+    /// The lines of a trial.
+    fn lines(self, of: &Timeline, look: usize) -> Vec<Drawing<'_>> {
+        let own = format!("line s{}", look % 8);
+        let drawing = |class: &str, line| Drawing { class: class.to_owned(), line };
+        let mut lines = match self {
+            Self::Throughput => {
+                let any = of.errors.iter().any(|(_, errors)| *errors > 0.0);
+                let errors = any.then(|| drawing("line errors", &of.errors));
+                std::iter::once(drawing(&own, &of.throughput)).chain(errors).collect()
+            }
+            Self::Latency => {
+                vec![drawing(&format!("{own} thin"), &of.p50), drawing(&own, &of.p99)]
+            }
+            Self::Machine => {
+                let lines = of.machine.iter().enumerate();
+                lines.map(|(nth, (_, line))| drawing(&stroke(nth + 4), line)).collect()
+            }
+            _ => classes(of)
+                .into_iter()
+                .zip(&of.nodes)
+                .filter_map(|(class, node)| Some(drawing(&class, self.of_node(node)?)))
+                .collect(),
+        };
+        lines.retain(|drawing| drawing.line.iter().any(|(_, value)| value.is_finite()));
+        lines
+    }
+}
+
+/// How each node's lines look. The generator has a look of its own.
+fn classes(of: &Timeline) -> Vec<String> {
+    let mut looks = 0..;
+    let class = |node: &Watched| match node.name == GENERATOR {
+        true => "line generator".to_owned(),
+        false => stroke(looks.next().unwrap_or(0)),
+    };
+    of.nodes.iter().map(class).collect()
+}
+
+/// A panel and the axis that all trials share.
+struct Shared {
+    panel: Panel,
+    axis: Axis,
+}
+
+pub(super) fn section(report: &Report) -> String {
+    let mut html = paragraph(
+        "how",
+        "One trial of each system; the axes are those of all trials of the comparison. A point is \
+         a second, or several where a line would have more than 150: their histograms are merged, \
+         rates are means, memory is the most.",
+    );
+    html.push_str(&key());
+    let tables = report.trials_run <= TABLES_MAX;
+    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+        html.push_str(&one(comparison, tables));
+    }
+    html
+}
+
+/// What the shades and the lines mean that are no system's own.
+fn key() -> String {
+    let part = |class: &'static str| swatch(move |svg| svg.rect(class, 1.0, 1.0, 28.0, 12.0));
+    let across = |class: &'static str| {
+        swatch(move |svg| svg.path(class, [(1.0, 7.0), (29.0, 7.0)].into_iter()))
+    };
+    legend(&[
+        (part("part load"), "load".to_owned()),
+        (part("part warm"), "its warm-up".to_owned()),
+        (part("part kill"), "killing and restarting".to_owned()),
+        (part("part other"), "anything else: starting, filling, reading back, stopping".to_owned()),
+        (across("line errors"), "errors per second".to_owned()),
+        (across("line generator"), "the load generator".to_owned()),
+    ])
+}
+
+fn one(of: &Comparison, tables: bool) -> String {
+    let drawn =
+        || of.contenders.iter().flat_map(|one| &one.trials).map(|trial| &trial.drawn.timeline);
+    let end = drawn().map(|timeline| timeline.end).fold(0.0, f64::max);
+    let shared: Vec<Shared> = Panel::ALL
+        .into_iter()
+        .filter_map(|panel| {
+            let lines = drawn().flat_map(|timeline| panel.lines(timeline, 0));
+            let values: Vec<f64> =
+                lines.flat_map(|one| one.line.iter().map(|(_, value)| *value)).collect();
+            let known = || values.iter().copied().filter(|value| value.is_finite());
+            let most = known().reduce(f64::max)?;
+            let axis = match panel {
+                Panel::Latency => {
+                    let least = known().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+                    Axis::log(panel.unit(), least, most)
+                }
+                _ => Axis::linear(panel.unit(), most, 3),
+            };
+            Some(Shared { panel, axis })
+        })
+        .collect();
+    let mut html = format!("<article><h3>{}</h3>", escape(&place(of)));
+    if shared.is_empty() {
+        html.push_str("<p>Nothing was measured.</p></article>");
+        return html;
+    }
+    html.push_str("<div class=\"charts narrow\">");
+    for contender in &of.contenders {
+        html.push_str(&system(of, contender.look, contender, &shared, end, tables));
+    }
+    html.push_str("</div></article>");
+    html
+}
+
+fn system(
+    place_of: &Comparison,
+    look: usize,
+    of: &Contender,
+    shared: &[Shared],
+    end: f64,
+    tables: bool,
+) -> String {
+    let name = escape(&of.system);
+    let mut html = format!("<figure class=\"picked\"><figcaption>{name}</figcaption>");
+    let Some(first) = of
+        .trials
+        .iter()
+        .position(TrialFigures::valid)
+        .or_else(|| (!of.trials.is_empty()).then_some(0))
+    else {
+        html.push_str("<p>It was not run.</p></figure>");
+        return html;
+    };
+    let _ = write!(
+        html,
+        "<label class=\"pick\" hidden>Trial <select aria-label=\"Trial of {name}, {}\">",
+        escape(&place(place_of))
+    );
+    for (nth, trial) in of.trials.iter().enumerate() {
+        let valid = if trial.valid() { "" } else { ", not valid" };
+        let selected = if nth == first { " selected" } else { "" };
+        let _ = write!(
+            html,
+            "<option value=\"time-{0}\"{selected}>{0:02}, round {1}{valid}</option>",
+            trial.number, trial.round
+        );
+    }
+    html.push_str("</select></label>");
+    html.push_str(&nodes(of));
+    for (nth, trial) in of.trials.iter().enumerate() {
+        let hidden = if nth == first { "" } else { " hidden" };
+        let _ = write!(html, "<div id=\"time-{}\"{hidden}>", trial.number);
+        html.push_str(&drawing(place_of, look, of, trial, shared, end));
+        if tables {
+            html.push_str(&numbers(&trial.drawn.timeline));
+        }
+        html.push_str("</div>");
+    }
+    html.push_str("</figure>");
+    html
+}
+
+/// Whose line is whose.
+fn nodes(of: &Contender) -> String {
+    let across =
+        |class: String| swatch(|svg| svg.path(&class, [(1.0, 7.0), (29.0, 7.0)].into_iter()));
+    let seen = of.trials.iter().map(|trial| &trial.drawn.timeline);
+    let Some(timeline) = seen.max_by_key(|timeline| timeline.nodes.len()) else {
+        return String::new();
+    };
+    let nodes = classes(timeline).into_iter().zip(&timeline.nodes);
+    let nodes = nodes.filter(|(_, node)| node.name != GENERATOR);
+    let nodes = nodes.map(|(class, node)| (across(class), node.name.clone()));
+    let machine = timeline.machine.iter().enumerate();
+    let machine = machine.map(|(nth, (name, _))| (across(stroke(nth + 4)), (*name).to_owned()));
+    let entries: Vec<(Svg, String)> = nodes.chain(machine).collect();
+    if entries.is_empty() { String::new() } else { legend(&entries) }
+}
+
+fn drawing(
+    place_of: &Comparison,
+    look: usize,
+    of: &Contender,
+    trial: &TrialFigures,
+    shared: &[Shared],
+    end: f64,
+) -> String {
+    let timeline = &trial.drawn.timeline;
+    let x = Axis::stretch(Unit::Seconds, 0.0, end, 6).between(LEFT, RIGHT);
+    let bottom = BAR + PANEL * shared.len() as f64;
+    let mut svg = Svg::new(WIDTH, bottom + 36.0);
+    bar(&mut svg, &x, timeline, bottom);
+    for (nth, Shared { panel, axis }) in shared.iter().enumerate() {
+        let top = BAR + PANEL * nth as f64 + GAP;
+        let base = BAR + PANEL * (nth + 1) as f64;
+        svg.text("panel", "start", LEFT, top - 8.0, panel.title());
+        let y = axis.clone().between(base, top);
+        svg.axis_left(&y, LEFT, RIGHT);
+        let lines = panel.lines(timeline, look);
+        if lines.is_empty() {
+            svg.text(
+                "tick",
+                "middle",
+                f64::midpoint(LEFT, RIGHT),
+                base - 40.0,
+                "not seen in this trial",
+            );
+        }
+        for Drawing { class, line } in lines {
+            svg.path(&class, line.iter().map(|(at, value)| (x.at(*at), y.at_or_gap(*value))));
+        }
+        svg.line("axis", LEFT, base, RIGHT, base);
+    }
+    svg.ticks_below(&x, bottom);
+    svg.text(
+        "label",
+        "middle",
+        f64::midpoint(LEFT, RIGHT),
+        bottom + 33.0,
+        "seconds since the trial began",
+    );
+    let title = format!("{}, trial {:02}, {}: over time", of.system, trial.number, place(place_of));
+    let parts: Vec<String> = timeline
+        .parts
+        .iter()
+        .map(|part| {
+            format!("{} {} to {} s", part.name, figure_text(part.from), figure_text(part.to))
+        })
+        .collect();
+    let parts = if parts.len() > 12 { String::new() } else { parts.join("; ") };
+    let mut html = svg.finish(&title, &parts);
+    if !trial.valid() {
+        let why = format!("Not valid, not used: {}.", trial.invalid_because.join("; "));
+        html.push_str(&paragraph("invalid", &why));
+    }
+    html.push_str(&paragraph("how", &parts));
+    html
+}
+
+/// The parts of the trial: shades behind all panels, and a bar with their names above.
+fn bar(svg: &mut Svg, x: &Axis, of: &Timeline, bottom: f64) {
+    for Part { name, from, to } in &of.parts {
+        let (left, right) = (x.at(*from), x.at(*to));
+        let class = match name.as_str() {
+            "load" => "load",
+            "warm-up" => "warm",
+            _ if name.contains("kill") => "kill",
+            _ => "other",
+        };
+        if class != "warm" {
+            svg.rect(&format!("part {class}"), left, 0.0, right - left, BAR);
+            let room = ((right - left) / 6.4) as usize;
+            let names = [name.as_str(), short_name(name)];
+            if let Some(fits) = names.into_iter().find(|one| one.chars().count() <= room) {
+                svg.text("part-name", "middle", f64::midpoint(left, right), 13.0, fits);
+            }
+        }
+        if class != "other" {
+            svg.rect(&format!("shade {class}"), left, BAR, right - left, bottom - BAR);
+        }
+        if class == "warm" {
+            svg.rect("part warm", left, BAR - 5.0, right - left, 5.0);
+        }
+    }
+}
+
+/// A word for a part that is too short for its name.
+fn short_name(name: &str) -> &str {
+    match name {
+        "killing and restarting" => "kill",
+        "reading back" => "read",
+        "starting" => "start",
+        "filling" => "fill",
+        "stopping" => "stop",
+        other => other,
+    }
+}
+
+/// The numbers behind the lines, as text that the script makes tables of.
+fn numbers(of: &Timeline) -> String {
+    let text = |value: Option<f64>| match value {
+        Some(value) if value.is_finite() => number(value),
+        _ => String::new(),
+    };
+    let mut seconds = String::from("second\tverified/s\terrors/s\tp50 ms\tp99 ms\n");
+    for (place, (at, rate)) in of.throughput.iter().enumerate() {
+        if rate.is_nan() {
+            continue;
+        }
+        let value = |line: &Line| text(line.get(place).map(|(_, value)| *value));
+        let _ = writeln!(
+            seconds,
+            "{}\t{}\t{}\t{}\t{}",
+            number(*at),
+            text(Some(*rate)),
+            value(&of.errors),
+            value(&of.p50),
+            value(&of.p99)
+        );
+    }
+    let mut inner = format!("<pre class=\"numbers\">{seconds}</pre>");
+    if !of.nodes.is_empty() {
+        let mut nodes = String::from(
+            "node\tsecond\tCPU %\tmemory MiB\twritten KiB/s\tread KiB/s\tsent KiB/s\treceived KiB/s\n",
+        );
+        for node in &of.nodes {
+            // Rates begin with the second look, gauges with the first.
+            let name = name_in_table(&node.name);
+            for (at, bytes) in &node.memory {
+                let value = |line: &Line, by: f64| {
+                    let place = line.binary_search_by(|(time, _)| time.total_cmp(at));
+                    text(place.ok().map(|place| line[place].1 / by))
+                };
+                let _ = writeln!(
+                    nodes,
+                    "{name}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+                    number(*at),
+                    value(&node.cpu, 1.0),
+                    text(Some(bytes / f64::from(1 << 20))),
+                    value(&node.written, 1024.0),
+                    value(&node.fetched, 1024.0),
+                    value(&node.sent, 1024.0),
+                    value(&node.received, 1024.0),
+                );
+            }
+        }
+        inner.push_str(&format!("<pre class=\"numbers\">{nodes}</pre>"));
+    }
+    details("As a table", &inner)
+}
+
+/// A name between tabs.
+fn name_in_table(name: &str) -> String {
+    escape(&name.replace(['\t', '\n'], " "))
+}
+
+/// Three significant digits are what a table of a chart needs.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}

@@ -1,0 +1,294 @@
+//! A report as JSON, for other programs.
+//!
+//! Numbers have full precision and their unit in their name. A figure that does not exist is
+//! `null`; a latency beyond an hour is `null` too and named under `beyond_one_hour`. Where failures
+//! reach a percentile, or it has too few operations, it is `null` and `none_because` tells which; where
+//! failures are part of a figure it is `null` and `at_least` has the least that it can be.
+
+use bakeoff_core::check::{Audit, Cause};
+use bakeoff_core::plan;
+use bakeoff_core::search::Tried;
+use bakeoff_core::stats::Figure;
+use serde_json::{Map, Value, json};
+
+use crate::Report;
+use crate::derive::judgement::{JudgedAs, Judgement};
+use crate::derive::method::Answer;
+use crate::derive::position::Position;
+use crate::derive::{floor, said, stale};
+use crate::document::words;
+use crate::model::comparison::{Comparison, Contender, TrialFigures, not_checked};
+use crate::model::figures::{Combined, Figures, Quantity};
+
+/// Version of the JSON: raised when a name or a meaning changes, not when something is added.
+pub const FORMAT: u32 = 2;
+
+/// The whole report.
+pub fn json(report: &Report) -> Value {
+    let header = &report.header;
+    let study = &header.study;
+    json!({
+        "format": FORMAT,
+        "title": words::title(study),
+        "study": study.name,
+        "scale": study.scale,
+        "sentence": report.sentence,
+        "sentences": report.sentences,
+        "families": words::families(&report.comparisons),
+        "findings": report.findings,
+        "fairness": report.fairness,
+        "method": report.method.iter().map(demand).collect::<Vec<_>>(),
+        "complete": report.complete,
+        "trials_planned": header.order.len(),
+        "trials_run": report.trials_run,
+        "started": header.started,
+        "ended": report.ended,
+        "bakeoff": header.bakeoff,
+        "seed": header.seed,
+        "environment": header.environment,
+        "systems": header.systems,
+        "publication": study.publication,
+        "comparisons": report.comparisons.iter().map(comparison).collect::<Vec<_>>(),
+    })
+}
+
+fn demand(of: &Answer) -> Value {
+    json!({"by": of.demand.by, "asks": of.demand.asks, "met": of.met.name(), "why": of.why})
+}
+
+fn comparison(of: &Comparison) -> Value {
+    json!({
+        "workload": of.workload.name,
+        "load": of.load.name,
+        "load_kind": plan::load_kind(&of.load),
+        "workload_asked": of.workload,
+        "load_asked": of.load,
+        "sentence": of.sentence(),
+        "findings": of.findings(),
+        "order_effect": of.position.as_ref().map(Position::json),
+        "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
+        "floor": floor::bounds(of),
+        "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),
+    })
+}
+
+/// How a figure of two systems compares; `ratio` is that of `a` by that of `b`.
+fn judgement(of: &Judgement) -> Value {
+    let would_have_seen = match of.verdict {
+        JudgedAs::NoneShown { would_have_seen } => Some(would_have_seen),
+        _ => None,
+    };
+    json!({
+        "a": of.a,
+        "b": of.b,
+        "quantity": of.quantity.name(),
+        "stage": of.stage.map(|stage| json!({"number": stage + 1, "clients": of.clients})),
+        "leading": of.leading,
+        "a_median": number(of.quantity, of.medians.0),
+        "b_median": number(of.quantity, of.medians.1),
+        "ratio": of.answer.map(|answer| answer.ratio),
+        "interval": of.answer.map(|answer| [answer.interval.0, answer.interval.1]),
+        "confidence_of_this_interval": of.answer.map(|answer| answer.confidence),
+        "bootstrap_interval_alone": of.bootstrap.map(|(low, high)| [low, high]),
+        "rounds": of.rounds,
+        "corrected_for": of.family,
+        "verdict": of.verdict_name(),
+        "holds_in_whole_report": of.in_report,
+        "p_value_alone": of.answer.map(|answer| answer.p_value),
+        "medians_at_worst": of.worst.map(|(a, b)| {
+            let at_worst = |value| number(of.quantity, Figure::from(Some(value)));
+            [at_worst(a), at_worst(b)]
+        }),
+        "would_have_seen_ratio": would_have_seen,
+        "words": of.words(),
+    })
+}
+
+fn contender(of: &Contender) -> Value {
+    let not_checked: Vec<Value> = not_checked(&of.trials)
+        .into_iter()
+        .map(|(what, why, trials)| json!({"what": what, "why": why, "trials": trials}))
+        .collect();
+    json!({
+        "system": of.system,
+        "valid": of.valid_count() > 0,
+        "trials_planned": of.planned,
+        "trials_run": of.trials.len(),
+        "trials_valid": of.valid_count(),
+        "error_share": of.error_share(),
+        "figures": combined(of),
+        "published_notes": of.notes,
+        "not_checked": not_checked,
+        "staleness": stale::json(&stale::nodes(of)),
+        "servers_said": said::complaints(of),
+        "trials": of.trials.iter().map(trial).collect::<Vec<_>>(),
+    })
+}
+
+/// Every quantity over the valid trials, the published figure beside it.
+fn combined(of: &Contender) -> Value {
+    let mut quantities: Vec<Quantity> =
+        of.trials.iter().flat_map(|trial| trial.figures.keys().copied()).collect();
+    quantities.extend(of.published.keys());
+    quantities.sort_unstable();
+    quantities.dedup();
+    let one = |quantity: Quantity| {
+        let summary = of.summary(quantity);
+        let mut figure = Map::new();
+        let name = match quantity.combined() {
+            Combined::Median => "median",
+            Combined::Sum => "sum",
+        };
+        figure.insert(name.into(), number(quantity, of.shown(quantity)));
+        figure.insert("min".into(), number(quantity, summary.min));
+        figure.insert("max".into(), number(quantity, summary.max));
+        figure.insert("trials".into(), summary.trials.into());
+        let bounds = [(name, of.shown(quantity)), ("min", summary.min), ("max", summary.max)];
+        let beyond: Vec<&str> = bounds
+            .iter()
+            .filter(|(_, figure)| *figure == Figure::Beyond)
+            .map(|(name, _)| *name)
+            .collect();
+        if !beyond.is_empty() {
+            figure.insert("beyond_one_hour".into(), beyond.into());
+        }
+        match of.shown(quantity) {
+            Figure::AtLeast(least) => {
+                figure.insert("at_least".into(), least.into());
+            }
+            shown => figure.extend(
+                none_because(quantity, shown).map(|why| ("none_because".to_owned(), why.into())),
+            ),
+        }
+        if let Some(&published) = of.published.get(&quantity) {
+            figure.insert("published".into(), published.into());
+        }
+        (quantity.name(), Value::Object(figure))
+    };
+    Value::Object(quantities.into_iter().map(one).collect())
+}
+
+fn trial(of: &TrialFigures) -> Value {
+    let operations: Map<String, Value> =
+        of.operations.iter().map(|(name, of)| (name.clone(), figures(of))).collect();
+    let stages: Vec<Value> = of
+        .stages
+        .iter()
+        .map(|(clients, of)| json!({"clients": clients, "figures": figures(of)}))
+        .collect();
+    let errors: Vec<Value> = of
+        .examples
+        .iter()
+        .map(|(kind, example)| {
+            let kind = kind.map_or("connection lost", bakeoff_core::measurement::ErrorKind::name);
+            json!({
+                "kind": kind,
+                "at_seconds": example.at_seconds,
+                "node": example.node,
+                "what": example.what,
+            })
+        })
+        .collect();
+    json!({
+        "number": of.number,
+        "round": of.round,
+        "started": of.started,
+        "leader": of.leader,
+        "valid": of.valid(),
+        "invalid_because": of.invalid_because,
+        "cause": of.cause.map(Cause::name),
+        "interrupted": of.interrupted,
+        "keys_exhausted": of.keys_exhausted,
+        "figures": figures(&of.figures),
+        "operations": operations,
+        "staleness": stale::json(&of.staleness),
+        "stages": stages,
+        "search": search(of),
+        "first_errors": errors,
+        "errors_said": of.error_texts.iter().map(|(kind, one)| json!({
+            "kind": kind.name(), "text": one.text, "count": one.count,
+        })).collect::<Vec<_>>(),
+        "two_humps": of.two_humps.as_ref().map(|found| json!({
+            "operation": found.operation,
+            "clients": found.clients,
+            "with_failures": found.with_failures,
+            "words": found.humps.text(),
+        })),
+        "failures_lasted": of.lasted.map(|lasted| lasted.text()),
+        "nodes": of.nodes,
+        "audits": of.audits.iter().map(audit).collect::<Vec<_>>(),
+        "checks": of.checks,
+    })
+}
+
+/// What a search for a rate came to, with each rate that it tried in order; null of another load.
+fn search(of: &TrialFigures) -> Value {
+    if of.tries.is_empty() {
+        return Value::Null;
+    }
+    let tried = |(tried, of): &(Tried, Figures)| {
+        json!({
+            "rate_per_second": tried.rate,
+            "confirming": tried.confirming,
+            "kept": tried.kept(),
+            "broken_by": tried.broken_by,
+            "says_nothing_of_the_system": tried.void,
+            "figures": figures(of),
+        })
+    };
+    let tries: Vec<Value> = of.tries.iter().map(tried).collect();
+    json!({"result": of.found, "tries": tries})
+}
+
+fn audit(of: &Audit) -> Value {
+    serde_json::to_value(of).unwrap_or(Value::Null)
+}
+
+fn figures(of: &Figures) -> Value {
+    let mut figures: Map<String, Value> =
+        of.iter().map(|(quantity, figure)| (quantity.name(), number(*quantity, *figure))).collect();
+    let beyond: Vec<String> = of
+        .iter()
+        .filter(|(_, figure)| **figure == Figure::Beyond)
+        .map(|(quantity, _)| quantity.name())
+        .collect();
+    if !beyond.is_empty() {
+        figures.insert("beyond_one_hour".into(), beyond.into());
+    }
+    let all = || of.iter().map(|(&quantity, &figure)| (quantity, figure));
+    let none: Map<String, Value> = all()
+        .filter_map(|(quantity, figure)| {
+            Some((quantity.name(), none_because(quantity, figure)?.into()))
+        })
+        .collect();
+    if !none.is_empty() {
+        figures.insert("none_because".into(), none.into());
+    }
+    let least: Map<String, Value> = all()
+        .filter_map(|(quantity, figure)| match figure {
+            Figure::AtLeast(least) => Some((quantity.name(), least.into())),
+            _ => None,
+        })
+        .collect();
+    if !least.is_empty() {
+        figures.insert("at_least".into(), least.into());
+    }
+    Value::Object(figures)
+}
+
+/// Why there is no number though something was measured.
+pub(crate) fn none_because(quantity: Quantity, figure: Figure) -> Option<String> {
+    match figure {
+        Figure::Failed { .. } => Some(quantity.text(figure).replacen("none: ", "", 1)),
+        Figure::TooFew { .. } => Some(quantity.text(figure)),
+        _ => None,
+    }
+}
+
+pub(crate) fn number(quantity: Quantity, figure: Figure) -> Value {
+    match figure.value() {
+        // A median of two counts may lie between them.
+        Some(value) if quantity.is_count() && value.fract() == 0.0 => (value as u64).into(),
+        value => value.map_or(Value::Null, Value::from),
+    }
+}
