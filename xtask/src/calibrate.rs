@@ -158,6 +158,7 @@ fn part(record: &Record, other: &str, rounds: &[u32]) -> Record {
         header: record.header.clone(),
         trials: trials.cloned().collect(),
         resumed: Vec::new(),
+        extended: Vec::new(),
         end: record.end.clone(),
     };
     part.header.study.systems.retain(|system| system.name == "one" || system.name == other);
