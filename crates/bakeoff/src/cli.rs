@@ -11,6 +11,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::commands::load::LoadArgs;
 use crate::failure::EXIT_CODES;
 
+#[cfg(test)]
+mod reference;
+
 const EXAMPLES: &str = "\
 Examples:
   bakeoff run quickstart               etcd against ZooKeeper, real servers, two minutes

@@ -15,23 +15,29 @@
 mod building;
 #[path = "support/chromium.rs"]
 mod chromium;
+#[path = "support/debian.rs"]
+mod debian;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../bakeoff-report/tests/reports/large.rs"]
 mod large;
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, ExitCode, Stdio};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::record::Record;
 use bakeoff_report::{self as report, Report};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chromium::{Chromium, Missing};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use chromium::Chromium;
+use debian::Missing;
+use libtest_mimic::Arguments;
 use serde_json::{Value, json};
+use skip::Skipped;
 use tempfile::TempDir;
 
 /// What a page must have loaded in. The aim is a second; a machine that builds meanwhile is slower.
@@ -440,7 +446,7 @@ fn on_paper_all_is_light_and_nothing_is_to_be_pressed() {
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let skipped = Arc::new(Mutex::new(0));
+    let skipped = Skipped::default();
     type Test = (&'static str, fn());
     let tests: [Test; 9] = [
         (
@@ -466,26 +472,13 @@ fn main() -> ExitCode {
         ),
     ];
     let trials = tests.into_iter().map(|(name, test)| {
-        let skipped = Arc::clone(&skipped);
-        Trial::ignorable_test(name, move || {
+        skipped.unless_lacking(name, move || {
             if let Err(missing) = &*CHROMIUM {
-                let why = missing.why();
-                let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-                if in_ci && matches!(missing, Missing::Failed(_)) {
-                    return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
-                }
-                *skipped.lock().unwrap() += 1;
-                let why = why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-                return Ok(Completion::ignored_with(format!("skipped: {why}")));
+                return Err(missing.clone().into());
             }
             test();
-            Ok(Completion::Completed)
+            Ok(())
         })
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    let skipped = *skipped.lock().unwrap();
-    if let (1.., Err(missing)) = (skipped, &*CHROMIUM) {
-        println!("skipped: {skipped} tests of the report's page: {}", missing.why());
-    }
-    conclusion.exit_code()
+    skipped.conclude(&arguments, trials.collect())
 }

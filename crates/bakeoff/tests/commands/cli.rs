@@ -1,18 +1,17 @@
 //! The command line as users and their scripts meet it: what goes where, which exit code, and what
 //! is left after the worst.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::canary::alone;
-use crate::support::{Bench, Ran, array, bakeoff, figure, folders, has, record, text, wait_for};
+use crate::support::under_way::{LONG, UnderWay};
+use crate::support::{Bench, Ran, array, bakeoff, figure, has, record, text};
 
 /// A study of one canary that takes no time to speak of.
 const QUICK: &str = "\
@@ -24,18 +23,6 @@ workloads:
 loads:
   load: {clients: 2, stop: {operations: 400}}
 trials: 1
-";
-
-/// One that goes on for a minute.
-const LONG: &str = "\
-title: A long one
-systems:
-  canary: {kind: canary, options: {sync: none}}
-workloads:
-  work: {mix: {put: 1}, keys: {count: 1000}}
-loads:
-  load: {clients: 2, rate: 200/s, warmup: 0s, stop: {after: 60s}}
-trials: 2
 ";
 
 fn quick(change: &[(&str, &str)]) -> Bench {
@@ -323,59 +310,6 @@ fn a_scaled_study_says_so_in_everything_that_is_printed() {
 }
 
 /// A run under way; killed if the test fails.
-struct UnderWay {
-    bakeoff: Child,
-    bench: Bench,
-}
-
-impl UnderWay {
-    /// Starts a study and waits until its first trial is being loaded.
-    fn start(study: &str) -> Self {
-        let bench = Bench::new(study);
-        let stderr = std::fs::File::create(bench.path().join("stderr")).unwrap();
-        let mut command = bench.command();
-        command.arg("--json").stdout(Stdio::piped()).stderr(stderr);
-        let bakeoff = command.spawn().unwrap();
-        let run = Self { bakeoff, bench };
-        wait_for("a server", Duration::from_secs(60), || !run.servers().is_empty());
-        run
-    }
-
-    fn stderr(&self) -> String {
-        std::fs::read_to_string(self.bench.path().join("stderr")).unwrap()
-    }
-
-    /// Processes that work in folders of this run's trials.
-    fn servers(&self) -> Vec<String> {
-        let own = format!("{}:", self.bakeoff.id());
-        let all = crate::support::processes_of(&self.bench.out());
-        all.into_iter().filter(|process| !process.starts_with(&own)).collect()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.bakeoff), signal).unwrap();
-    }
-
-    /// Waits for its end and returns its exit code and standard output.
-    fn ends_within(&mut self, within: Duration) -> (Option<i32>, String) {
-        let mut code = None;
-        wait_for("bakeoff's end", within, || {
-            code = self.bakeoff.try_wait().unwrap();
-            code.is_some()
-        });
-        let mut out = String::new();
-        std::io::Read::read_to_string(self.bakeoff.stdout.as_mut().unwrap(), &mut out).unwrap();
-        (code.and_then(|status| status.code()), out)
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let _ = self.bakeoff.kill();
-        let _ = self.bakeoff.wait();
-    }
-}
-
 #[test]
 fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_running() {
     let _alone = alone();
@@ -418,27 +352,6 @@ fn a_second_ctrl_c_ends_it_at_once() {
 }
 
 #[test]
-fn kill_9_of_bakeoff_leaves_no_etcd_and_a_record_that_can_be_read() {
-    let _alone = alone();
-    let installed = Ran::of(bakeoff().args(["install", "etcd"]));
-    if installed.code == Some(3) {
-        println!("skipped: etcd not found: {}", installed.stderr);
-        return;
-    }
-    let study = LONG
-        .replace("canary: {kind: canary, options: {sync: none}}", "etcd: {kind: etcd, nodes: 3}");
-    let mut run = UnderWay::start(&study);
-    wait_for("three etcds", Duration::from_secs(30), || {
-        run.servers().iter().filter(|server| server.contains("--name=etcd-")).count() == 3
-    });
-    run.bakeoff.kill().unwrap();
-    run.bakeoff.wait().unwrap();
-    crate::support::nothing_runs_in(run.bench.path());
-    let ran = Ran::of(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
-    assert!(ran.stdout.contains("incomplete: 0 of 2"), "{}", ran.stdout);
-}
-
-#[test]
 fn each_run_has_a_folder_of_its_own() {
     let _alone = alone();
     let bench = quick(&[]);
@@ -455,114 +368,6 @@ fn each_run_has_a_folder_of_its_own() {
     };
     same(0, "seed");
     same(0, "order");
-}
-
-/// A small file system of its own, gone with the test.
-struct SmallDisk(PathBuf, #[allow(dead_code, reason = "it is the disk's place")] tempfile::TempDir);
-
-impl SmallDisk {
-    /// `None`: only root may mount, and not everywhere.
-    fn of(size: &str) -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("disk");
-        std::fs::create_dir(&path).unwrap();
-        let options = format!("size={size}");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).stderr(Stdio::null());
-        mount.status().is_ok_and(|status| status.success()).then(|| Self(path, dir))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
-#[test]
-fn a_disk_without_room_for_servers_is_refused_before_any_is_started() {
-    let Some(disk) = SmallDisk::of("16m") else {
-        println!("skipped: no tmpfs can be mounted here");
-        return;
-    };
-    let bench = quick(&[]);
-    let mut command = bakeoff();
-    command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
-    let ran = Ran::of(&mut command).ends_with(5);
-    assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
-    ran.complains(&["error: only 1", "needed: at least", "hint: `--out DIR`"]);
-}
-
-#[test]
-fn a_disk_that_is_full_is_said_and_no_figure_is_lost_in_silence() {
-    let _alone = alone();
-    let Some(disk) = SmallDisk::of("1m") else {
-        println!("skipped: no tmpfs can be mounted here");
-        return;
-    };
-    // A system that runs already needs no room for its data, but the record does.
-    let canary = Canary::start();
-    let bench = quick(&[(
-        "{kind: canary}",
-        &format!("{{kind: canary, endpoints: [\"http://{}\"]}}", canary.address),
-    )]);
-    let fill = |bytes: usize| {
-        let filler = std::fs::File::create(disk.0.join("filler"));
-        filler.and_then(|mut file| file.write_all(&vec![0; bytes])).ok();
-    };
-    let mut command = bakeoff();
-    command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
-    fill(2 << 20);
-    Ran::of(&mut command).ends_with(5).complains(&[
-        "error: ",
-        "No space left",
-        "hint: the disk is full",
-    ]);
-    assert!(folders(&disk.0).is_empty(), "a run that never began leaves no folder");
-    // Room for the disk to be measured in and for the first line, hardly for more.
-    let page = 4096;
-    for room in [28, 30, 32] {
-        for run in folders(&disk.0) {
-            std::fs::remove_dir_all(run).unwrap();
-        }
-        fill((1 << 20) - room * page);
-        let ran = Ran::of(&mut command);
-        if ran.code != Some(0) {
-            ran.ends_with(5).complains(&[
-                "error: cannot",
-                "No space left",
-                "hint: the disk is full",
-            ]);
-        }
-    }
-}
-
-/// A canary that a test starts itself.
-struct Canary {
-    process: Child,
-    address: String,
-    _data: tempfile::TempDir,
-}
-
-impl Canary {
-    fn start() -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let mut command = bakeoff();
-        command.args(["__canary", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
-        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(process.stderr.take().unwrap()).lines();
-        let address = said.find_map(|line| {
-            line.unwrap().strip_prefix("canary: listening on ").map(str::to_owned)
-        });
-        Self { process, address: address.expect("it says where it listens"), _data: data }
-    }
-}
-
-impl Drop for Canary {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 #[test]
@@ -611,107 +416,4 @@ fn a_study_that_ships_can_be_copied_changed_and_run() {
     let short = shipped.replace("after: 2s", "after: 300ms").replace("trials: 5", "trials: 1");
     assert_ne!(short, shipped);
     Ran::of(&mut Bench::new(&short).command()).ends_with(0);
-}
-
-/// Compares our reading of a run's histograms with that of HdrHistogram's Go library.
-#[test]
-fn histograms_are_read_by_another_hdr_histogram_tool() {
-    const PROGRAM: &str = r#"
-package main
-
-import (
-	"bufio"
-	"fmt"
-	"os"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-)
-
-func main() {
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
-		h, err := hdrhistogram.Decode(lines.Bytes())
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		// It rounds ranks where others take the next whole one: its values a rank around.
-		rank := 100 / float64(h.TotalCount())
-		around := func(q float64) (int64, int64) {
-			return h.ValueAtQuantile(q - rank), h.ValueAtQuantile(q + rank)
-		}
-		a, b := around(50)
-		c, d := around(99)
-		fmt.Println(h.TotalCount(), a, b, c, d, h.Max(), h.Max())
-	}
-}
-"#;
-    if !has("go") {
-        println!("skipped: histograms_are_read_by_another_hdr_histogram_tool: go not found");
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("main.go"), PROGRAM).unwrap();
-    let go = |arguments: &[&str]| {
-        let mut command = Command::new("go");
-        command.args(arguments).current_dir(dir.path()).env("GOFLAGS", "-mod=mod");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
-    };
-    for arguments in
-        [&["mod", "init", "reads"][..], &["get", "github.com/HdrHistogram/hdrhistogram-go@v1.1.2"]]
-    {
-        let ran = Ran::from_output(go(arguments).wait_with_output().unwrap());
-        if ran.code != Some(0) {
-            assert!(arguments[0] == "get" && std::env::var_os("CI").is_none(), "{}", ran.stderr);
-            println!("skipped: the Go library could not be had: {}", ran.stderr);
-            return;
-        }
-    }
-
-    // Ours, from the report that the record yields.
-    let _alone = alone();
-    let out = tempfile::tempdir().unwrap();
-    let mut demo = bakeoff();
-    demo.args(["run", "demo", "--trials", "1", "--out"]).arg(out.path());
-    Ran::of(&mut demo).ends_with(0);
-    let run = &folders(out.path())[0];
-    let ran = Ran::of(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0);
-    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
-    let mut ours = Vec::new();
-    for system in array(&report["comparisons"][0]["systems"]) {
-        for trial in array(&system["trials"]) {
-            ours.push((trial["number"].as_u64().unwrap(), trial.clone()));
-        }
-    }
-    let lines = record(run);
-    let trials = lines.iter().filter(|line| line["line"] == "trial");
-    let hdrs: Vec<(u64, &str)> = trials
-        .map(|line| {
-            let number = line["trial"]["number"].as_u64().unwrap() + 1;
-            let put = &line["stages"][0]["measurement"]["operations"]["put"];
-            (number, text(&put["response"]["hdr"]))
-        })
-        .collect();
-    assert_eq!(hdrs.len(), 2);
-    let mut child = go(&["run", "."]);
-    let input: String = hdrs.iter().map(|(_, hdr)| format!("{hdr}\n")).collect();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let theirs = Ran::from_output(child.wait_with_output().unwrap()).ends_with(0).stdout;
-    assert_eq!(theirs.lines().count(), 2);
-    for ((number, hdr), line) in hdrs.iter().zip(theirs.lines()) {
-        assert!(base64::engine::general_purpose::STANDARD.decode(hdr).is_ok());
-        let read: Vec<f64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
-        let (_, trial) = ours.iter().find(|(of, _)| of == number).expect("the same trials");
-        assert_eq!(read[0], figure(trial, "requests_verified"));
-        let figures = ["response_p50_ms", "response_p99_ms", "response_max_ms"];
-        for (name, theirs) in figures.into_iter().zip(read[1..].chunks(2)) {
-            let ours = figure(trial, name);
-            let (least, most) = (theirs[0] / 1e6, theirs[1] / 1e6);
-            let width = ours / 500.0;
-            let same = (least - width..=most + width).contains(&ours);
-            assert!(same, "{name}: {ours} and {least} to {most} ms");
-        }
-    }
 }

@@ -211,41 +211,6 @@ fn a_command_is_replaced_by_another() {
 }
 
 #[test]
-fn etcd_is_held_against_a_program_that_becomes_it() {
-    let installed = Ran::of(bakeoff().args(["install", "etcd@3.4"]));
-    if installed.code != Some(0) {
-        eprintln!("skipped: etcd 3.4 cannot be had: {}", installed.stderr);
-        return;
-    }
-    let bench = Bench::new(&format!(
-        "title: etcd\n\
-         systems:\n  etcd: {{kind: etcd, version: 3.4}}\n\
-         workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n{LOADS}"
-    ));
-    let listed = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
-    let block = listed.split("\n\n").filter(|one| one.lines().next() == Some("etcd")).last();
-    let etcd =
-        block.and_then(|block| block.lines().find_map(|line| line.trim().strip_prefix("runs ")));
-    let etcd = etcd.expect("it was installed").trim().to_owned();
-    let wrapped = script(&bench, "wrapped", &format!("exec {etcd} \"$@\""));
-    let wrapped = wrapped.to_str().unwrap();
-    let ran =
-        Ran::of(&mut gate(&bench, &["--base", "etcd@3.4", "--new", wrapped, "--trials", "3"]));
-    // Too few trials to rule a loss out, and a busy machine may spoil one.
-    assert!(matches!(ran.code, Some(0 | 1 | 7)), "{:?} {}{}", ran.code, ran.stdout, ran.stderr);
-    let run = bench.runs().pop().expect("it left a run");
-    let systems = &record(&run)[0]["systems"];
-    says(text(&systems[1]["source"]), &["program given: ", "/wrapped"]);
-    assert_ne!(systems[0]["sha256"], systems[1]["sha256"]);
-    // A version that leads to the same program is found out before anything is started.
-    let ran = Ran::of(&mut gate(&bench, &["--base", &etcd, "--new", "3.4"]));
-    assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
-    says(&ran.stderr, &["are the same program (SHA-256 "]);
-    assert_eq!(bench.runs().len(), 1);
-    nothing_runs_in(bench.path());
-}
-
-#[test]
 fn what_cannot_be_gated_is_told_before_anything_is_started() {
     let bench = canaries();
     let check = |arguments: &[&str], expected: &[&str]| {

@@ -12,8 +12,9 @@ use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::case::{Case, Part, Skipped, cached, case, part, with};
+use crate::support::case::{Case, Part, cached, case, part, with};
 use crate::support::certificates::Certificates;
+use crate::support::skip::Skipped;
 use crate::support::{Bench, Ran, Run, array, audit, decode, figure, folders, text};
 
 const DEBIAN: &[&str] = &["apt-get", "dpkg-deb"];

@@ -19,8 +19,9 @@ use base64::engine::general_purpose::STANDARD;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::support::case::{Case, Part, Skipped, cached, case, part, with};
+use crate::support::case::{Case, Part, cached, case, part, with};
 use crate::support::certificates::Certificates;
+use crate::support::skip::Skipped;
 use crate::support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
 const ETCD_3_4: Case = Case { needs: &["dpkg-deb"], ..case("etcd", "3.4", 3) };

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::support::case::{Case, Part, Skipped, case, part, with};
+use crate::support::case::{Case, Part, case, part, with};
+use crate::support::skip::Skipped;
 use crate::support::{Bench, Ran, Run, array, bakeoff, figure, text};
 
 const PYPI: &[&str] = &["python3"];

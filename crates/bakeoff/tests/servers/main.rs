@@ -4,11 +4,11 @@
 //! Not here: bakeoff on its own canary (`commands`).
 
 #![allow(clippy::disallowed_methods, reason = "tests wait by the clock for what they look at")]
-#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
 
 mod access_gateway;
 mod contract;
 mod ingress;
+mod machine;
 mod secret_stores;
 #[path = "../support/mod.rs"]
 mod support;
@@ -18,21 +18,27 @@ mod wrk_vault;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use support::case::{Skipped, conclude};
+use support::skip::Skipped;
+
+/// How many clusters are tested at once: much of their time they wait for an election, a lock or a
+/// vote.
+const AT_ONCE: usize = 2;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
     let skipped = Skipped::default();
     let shared = wrk_vault::Shared::default();
     let tests = [
         contract::tests(&skipped),
         access_gateway::tests(&skipped),
         ingress::tests(&skipped),
+        machine::tests(&skipped),
         secret_stores::tests(&skipped),
         vault_benchmark::tests(&skipped),
         wrk_vault::tests(&shared, &skipped),
     ];
-    let ended = conclude(arguments, tests.into_iter().flatten().collect(), &skipped);
+    let ended = skipped.conclude(&arguments, tests.into_iter().flatten().collect());
     vault_benchmark::stop_shared();
     wrk_vault::stop_shared(&shared);
     ended

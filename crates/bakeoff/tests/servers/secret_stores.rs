@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::support::case::{Case, Part, Skipped, case, part, with};
+use crate::support::case::{Case, Part, case, part, with};
 use crate::support::certificates::Certificates;
+use crate::support::skip::Skipped;
 use crate::support::vault::{Vault, ask};
 use crate::support::{AUDITS, Bench, Ran, Run, array, audit, figure, folders, text};
 

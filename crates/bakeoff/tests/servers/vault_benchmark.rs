@@ -10,15 +10,15 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Completion, Failed, Trial};
+use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::case::Skipped;
 use crate::support::certificates::Certificates;
+use crate::support::skip::{Lacking, Skipped};
 use crate::support::{Ran, array, bakeoff, has, text, wait_for};
 
 /// Shows itself where it must not be.
@@ -59,24 +59,16 @@ fn program(system: &str) -> PathBuf {
 /// A test that needs a program. All of them share a server, so they run one after the other.
 fn with(name: &str, find: Find, skipped: &Skipped, test: fn(&Path)) -> Trial {
     static TURN: Mutex<()> = Mutex::new(());
-    let skipped = Arc::clone(skipped);
-    Trial::ignorable_test(name, move || {
+    skipped.unless_lacking(name, move || {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let had = find();
-        let why = match &had.program {
-            Ok(program) => {
-                test(program);
-                return Ok(Completion::Completed);
-            }
-            Err(why) => why,
-        };
-        let lacking: Vec<&str> = had.needs.iter().copied().filter(|tool| !has(tool)).collect();
-        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        if in_ci && lacking.is_empty() && !had.needs.is_empty() {
-            return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
-        }
-        skipped.lock().unwrap().push(format!("skipped: {why}"));
-        Ok(Completion::ignored_with(format!("skipped: {why}")))
+        let program = had.program.as_ref().map_err(|why| {
+            // No registry has a program that needs no tool.
+            let cannot = had.needs.is_empty() || had.needs.iter().any(|tool| !has(tool));
+            if cannot { Lacking::Machine(why.clone()) } else { Lacking::Program(why.clone()) }
+        })?;
+        test(program);
+        Ok(())
     })
 }
 

@@ -1,9 +1,7 @@
 //! The scripts of `examples/wrk` load a real Vault, in `bakeoff wrk` and unchanged in wrk.
 //!
 //! What a script says of its load is held against what Vault has afterwards. Vault is had by
-//! `bakeoff install` and runs in its memory, one for all tests. Where it or wrk cannot be had, that
-//! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
-//! unless the machine lacks what the program needs.
+//! `bakeoff install` and runs in its memory, one for all tests; wrk is had as Debian packages it.
 //!
 //! Not here: what scripts can do in general (`wrk`), Vault as a contender (`systems`).
 
@@ -15,10 +13,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use libtest_mimic::{Completion, Failed, Trial};
+use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::support::case::Skipped;
+use crate::support::debian::{Missing, Packaged, library_folders};
+use crate::support::skip::{Lacking, Skipped};
 use crate::support::{Ran, array, bakeoff, has, text};
 
 const TOKEN: &str = "a-token-of-this-test";
@@ -54,10 +53,13 @@ pub(crate) fn tests(shared: &Shared, skipped: &Skipped) -> Vec<Trial> {
         ("a_wrong_token_gives_errors_that_are_counted_and_said", a_wrong_token_is_said),
     ];
     for (name, test) in with_vault {
-        tests.push(on_vault(name, &["go"], shared, skipped, test));
+        tests.push(on_vault(name, shared, skipped, move |vault| {
+            test(vault);
+            Ok(())
+        }));
     }
     let name = "the_scripts_run_in_wrk_and_say_the_same";
-    tests.push(on_vault(name, &["go", "wrk"], shared, skipped, they_run_in_wrk));
+    tests.push(on_vault(name, shared, skipped, they_run_in_wrk));
     tests
 }
 
@@ -66,31 +68,20 @@ pub(crate) fn stop_shared(shared: &Shared) {
     drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// A test that needs a Vault, and these tools to have it or besides.
+/// A test that needs a Vault.
 fn on_vault(
     name: &str,
-    needs: &'static [&'static str],
     shared: &Shared,
     skipped: &Skipped,
-    test: fn(&Vault),
+    test: impl FnOnce(&Vault) -> Result<(), Lacking> + Send + 'static,
 ) -> Trial {
-    let (shared, skipped) = (Arc::clone(shared), Arc::clone(skipped));
-    Trial::ignorable_test(name, move || {
-        let why = match the_vault(&shared) {
-            Ok(_) if needs.contains(&"wrk") && !has("wrk") => "wrk is not on PATH".to_owned(),
-            Ok(vault) => {
-                test(&vault);
-                return Ok(Completion::Completed);
-            }
-            Err(why) => why,
-        };
-        let lacks_a_tool = needs.iter().any(|program| !has(program));
-        if std::env::var_os("CI").is_some_and(|value| value == "true") && !lacks_a_tool {
-            return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
-        }
-        let why = format!("skipped: {why}");
-        skipped.lock().unwrap_or_else(PoisonError::into_inner).push(why.clone());
-        Ok(Completion::ignored_with(why))
+    let shared = Arc::clone(shared);
+    skipped.unless_lacking(name, move || {
+        let vault = the_vault(&shared).map_err(|why| match has("go") {
+            true => Lacking::Program(why),
+            false => Lacking::Machine(why),
+        })?;
+        test(&vault)
     })
 }
 
@@ -243,11 +234,37 @@ impl Tool {
                 command
             }
             Self::Wrk => {
-                let mut command = Command::new("wrk");
+                let mut command = wrk().expect("it was looked for");
                 command.stdin(Stdio::null());
                 command
             }
         }
+    }
+}
+
+/// wrk as it is installed, else as Debian packages it.
+fn wrk() -> Result<Command, Missing> {
+    const PACKAGED: Packaged = Packaged {
+        package: "wrk",
+        besides: &[],
+        there_already: &["libc6"],
+        file: None,
+        // It prints its version with its usage, and ends with 1.
+        runs: |tree| match in_tree(tree).arg("-v").output() {
+            Ok(ran) if ran.stdout.starts_with(b"wrk ") => Ok(()),
+            Ok(ran) => Err(String::from_utf8_lossy(&ran.stderr).into_owned()),
+            Err(error) => Err(error.to_string()),
+        },
+    };
+    fn in_tree(tree: &Path) -> Command {
+        let mut command = Command::new(tree.join("usr/bin/wrk"));
+        let libraries = std::env::join_paths(library_folders(tree));
+        command.env("LD_LIBRARY_PATH", libraries.expect("a cache has no colon in its path"));
+        command
+    }
+    match has("wrk") {
+        true => Ok(Command::new("wrk")),
+        false => PACKAGED.tree().map(|tree| in_tree(&tree)),
     }
 }
 
@@ -391,7 +408,8 @@ fn a_wrong_token_is_said(vault: &Vault) {
     says(&load(&header, "vault-fill.lua", "10 closed"), "  10 of 10 secrets written\n");
 }
 
-fn they_run_in_wrk(vault: &Vault) {
+fn they_run_in_wrk(vault: &Vault) -> Result<(), Lacking> {
+    wrk().map_err(Lacking::from)?;
     vault.mount("wrk");
     let ran = vault.load(Tool::Wrk, "-t1 -c4 -d1s", "vault-fill.lua", "20 wrk");
     says(&ran, "  20 of 20 secrets written\n");
@@ -403,4 +421,5 @@ fn they_run_in_wrk(vault: &Vault) {
     };
     says(&wrong("vault-login.lua", "nobody"), " logins were refused");
     says(&wrong("vault-write.lua", "20 wrk"), " secrets were not written");
+    Ok(())
 }

@@ -1,16 +1,12 @@
 //! Real systems as test programs ask for them: had by `bakeoff install`, or skipped with the reason.
 //!
-//! What cannot be had is reported as ignored and counted on the last line; in CI that is a failure
-//! unless the machine lacks what the program needs.
-
-#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
+//! Not here: how a test is skipped (`skip`).
 
 use std::path::PathBuf;
-use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
 
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::Trial;
 
+use super::skip::{Lacking, Skipped};
 use super::{Ran, bakeoff, has};
 
 /// A system as it is put under test.
@@ -106,7 +102,7 @@ impl Case {
     }
 }
 
-fn install(what: &str) -> Result<(), String> {
+pub(crate) fn install(what: &str) -> Result<(), String> {
     let ran = Ran::of(bakeoff().args(["install", what]));
     if ran.code == Some(0) && ran.stdout.contains("is part of bakeoff") {
         return Ok(());
@@ -129,9 +125,6 @@ pub(crate) fn cached(kind: &str) -> PathBuf {
     PathBuf::from(runs.expect("it was installed").trim())
 }
 
-/// What was skipped, for the last line.
-pub(crate) type Skipped = Arc<Mutex<Vec<String>>>;
-
 /// A test that needs the programs of a system.
 pub(crate) fn with(
     what: &str,
@@ -139,39 +132,17 @@ pub(crate) fn with(
     skipped: &Skipped,
     test: impl Fn(&Case) + Send + 'static,
 ) -> Trial {
-    let name = format!("{what} ({})", case.name());
-    let skipped = Arc::clone(skipped);
-    Trial::ignorable_test(name, move || {
-        if let Err(why) = case.install() {
+    skipped.unless_lacking(format!("{what} ({})", case.name()), move || {
+        case.install().map_err(|why| {
             let lacking: Vec<&str> = case.needs().filter(|program| !has(program)).collect();
-            let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-            if in_ci && lacking.is_empty() {
-                return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
+            match lacking.as_slice() {
+                [] => Lacking::Program(why),
+                lacking => {
+                    Lacking::Machine(format!("{why} (this machine has no {})", lacking.join(", ")))
+                }
             }
-            let why = match lacking.as_slice() {
-                [] => why,
-                lacking => format!("{why} (this machine has no {})", lacking.join(", ")),
-            };
-            skipped.lock().unwrap().push(format!("skipped: {why}"));
-            return Ok(Completion::ignored_with(format!("skipped: {why}")));
-        }
+        })?;
         test(&case);
-        Ok(Completion::Completed)
+        Ok(())
     })
-}
-
-/// How many clusters are tested at once: much of their time they wait for an election, a lock or a
-/// vote.
-const AT_ONCE: usize = 2;
-
-/// Runs the tests and tells what was skipped.
-pub(crate) fn conclude(mut arguments: Arguments, tests: Vec<Trial>, skipped: &Skipped) -> ExitCode {
-    arguments.test_threads.get_or_insert(AT_ONCE);
-    let conclusion = libtest_mimic::run(&arguments, tests);
-    let skipped = skipped.lock().unwrap();
-    for line in &*skipped {
-        println!("{line}");
-    }
-    println!("{} skipped", skipped.len());
-    conclusion.exit_code()
 }

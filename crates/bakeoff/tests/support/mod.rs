@@ -6,7 +6,11 @@
 pub(crate) mod canary;
 pub(crate) mod case;
 pub(crate) mod certificates;
+pub(crate) mod debian;
+pub(crate) mod held;
 pub(crate) mod hostile;
+pub(crate) mod skip;
+pub(crate) mod under_way;
 pub(crate) mod vault;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,110 @@
+//! Holds `docs/commands.md` to the command line: every command, its options and the exit codes.
+//!
+//! `BLESS=1` writes it anew (`cargo xtask bless`).
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use clap::{Arg, Command, CommandFactory as _};
+
+use super::Cli;
+use crate::failure::EXIT_CODES;
+
+const OPENING: &str = "\
+# Commands, options and exit codes
+
+Generated from the command line itself; `bakeoff COMMAND --help` prints the same. A command writes its result to
+standard output and everything else to standard error. Without a terminal there are no colours and no line that is
+written over.
+";
+
+/// Commands that take another tool's command line, with the document that describes it.
+const OTHER_TOOLS: [(&str, &str); 3] =
+    [("wrk", "wrk.md"), ("hey", "hey.md"), ("vault-benchmark", "vault-benchmark.md")];
+
+/// Returns the whole document.
+fn document() -> String {
+    let mut text = OPENING.to_owned();
+    let mut cli = Cli::command();
+    cli.build();
+    for command in
+        cli.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help")
+    {
+        section(command, &mut text);
+    }
+    text.push_str("\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
+    for line in EXIT_CODES.lines().skip(1) {
+        let (code, meaning) = line.trim().split_once(' ').expect("a code and its meaning");
+        writeln!(text, "| {code} | {} |", meaning.trim()).expect("text takes text");
+    }
+    text
+}
+
+fn section(command: &Command, text: &mut String) {
+    let name = command.get_name();
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    write!(text, "\n## `bakeoff {name}`\n\n{}.\n", about.trim_end_matches('.')).expect("text");
+    if let Some((_, document)) = OTHER_TOOLS.iter().find(|(tool, _)| *tool == name) {
+        writeln!(text, "Its options are that tool's: [{document}]({document}).").expect("text");
+        return;
+    }
+    let taken = |arg: &&Arg| !arg.is_hide_set() && arg.get_id() != "help";
+    let mut args: Vec<&Arg> = command.get_arguments().filter(taken).collect();
+    args.sort_by_key(|arg| arg.get_index().unwrap_or(usize::MAX));
+    if args.is_empty() {
+        return;
+    }
+    text.push_str("\n| option | meaning |\n| --- | --- |\n");
+    for arg in args {
+        let help = arg.get_long_help().or_else(|| arg.get_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        writeln!(text, "| {} | {} |", form(arg), cell(&(help + &default(arg)))).expect("text");
+    }
+}
+
+/// Returns how an option is written: `--trials N`, or `STUDY`.
+fn form(arg: &Arg) -> String {
+    let names = arg.get_value_names().unwrap_or_default();
+    let values: Vec<String> = match arg.get_action().takes_values() {
+        true => names.iter().map(ToString::to_string).collect(),
+        false => Vec::new(),
+    };
+    let flag = match (arg.get_short(), arg.get_long()) {
+        (Some(short), Some(long)) => format!("-{short}, --{long} "),
+        (None, Some(long)) => format!("--{long} "),
+        (Some(short), None) => format!("-{short} "),
+        (None, None) => String::new(),
+    };
+    format!("`{}`", cell(&format!("{flag}{}", values.join(" "))).trim())
+}
+
+fn default(arg: &Arg) -> String {
+    let of = arg.get_default_values();
+    if of.is_empty() || !arg.get_action().takes_values() {
+        return String::new();
+    }
+    let values: Vec<String> = of.iter().map(|one| one.to_string_lossy().into_owned()).collect();
+    format!(" [default: {}]", values.join(" "))
+}
+
+/// Returns a text as it may stand in a cell of a table.
+fn cell(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.replace('|', "\\|")
+}
+
+#[test]
+fn the_reference_says_what_the_command_line_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
+    let expected = document();
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, expected).expect("the document is written");
+        return;
+    }
+    let held = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        held == expected,
+        "docs/commands.md is not what the command line says; `cargo xtask bless`"
+    );
+}

@@ -1,0 +1,380 @@
+//! Tests that need something which not every machine has: a mount, cgroups, root, Go, etcd.
+//!
+//! Each reports why it was skipped. Not here: the same questions where every machine can answer (`commands`).
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use libtest_mimic::Trial;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::canary::Canary;
+use crate::support::case::{Case, cached, case, with};
+use crate::support::held::hold_so;
+use crate::support::skip::{Lacking, Skipped};
+use crate::support::under_way::{LONG, UnderWay};
+use crate::support::{Bench, Ran, array, bakeoff, figure, folders, has, record, text, wait_for};
+
+const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
+const ETCD_3_4: Case = Case { needs: &["go"], ..case("etcd", "3.4", 1) };
+
+pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
+    type Test = fn() -> Result<(), Lacking>;
+    let tests: [(&str, Test); 6] = [
+        (
+            "full_disk_is_refused_before_a_server_starts",
+            full_disk_is_refused_before_a_server_starts,
+        ),
+        ("disk_that_fills_up_is_reported", disk_that_fills_up_is_reported),
+        ("histograms_are_read_by_the_go_library", histograms_are_read_by_the_go_library),
+        ("cpu_limit_of_a_study_holds", cpu_limit_of_a_study_holds),
+        ("cgroups_of_a_killed_run_go_with_the_next", cgroups_of_a_killed_run_go_with_the_next),
+        ("nodes_that_refuse_to_be_root_end_with_bakeoff", nodes_that_refuse_to_be_root_end),
+    ];
+    let mut trials: Vec<Trial> =
+        tests.into_iter().map(|(name, test)| skipped.unless_lacking(name, test)).collect();
+    trials.push(with("kill_9_of_bakeoff_leaves_no_etcd", ETCD, skipped, kill_9_leaves_no_etcd));
+    let name = "gate_takes_a_program_that_becomes_etcd";
+    trials.push(with(name, ETCD_3_4, skipped, gate_takes_a_program_that_becomes_etcd));
+    trials
+}
+
+/// A quick study of one canary.
+fn quick(canary: &str) -> Bench {
+    Bench::new(&format!(
+        "title: A quick one\n\
+         systems:\n  canary: {canary}\n\
+         workloads:\n  work: {{mix: {{put: 50, get: 50}}, keys: {{count: 100}}}}\n\
+         loads:\n  load: {{clients: 2, stop: {{operations: 400}}}}\n\
+         trials: 1\n"
+    ))
+}
+
+fn nodes_that_refuse_to_be_root_end() -> Result<(), Lacking> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Lacking::Machine("only root starts a node as somebody else".to_owned()));
+    }
+    hold_so("2,never-root").ends_by(Signal::KILL);
+    Ok(())
+}
+
+fn kill_9_leaves_no_etcd(_: &Case) {
+    let study = LONG
+        .replace("canary: {kind: canary, options: {sync: none}}", "etcd: {kind: etcd, nodes: 3}");
+    let mut run = UnderWay::start(&study);
+    wait_for("three etcds", Duration::from_secs(30), || {
+        run.servers().iter().filter(|server| server.contains("--name=etcd-")).count() == 3
+    });
+    run.bakeoff.kill().unwrap();
+    run.bakeoff.wait().unwrap();
+    crate::support::nothing_runs_in(run.bench.path());
+    let ran = Ran::of(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
+    assert!(ran.stdout.contains("incomplete: 0 of 2"), "{}", ran.stdout);
+}
+
+fn gate_takes_a_program_that_becomes_etcd(_: &Case) {
+    let bench = Bench::new(
+        "title: etcd\n\
+         systems:\n  etcd: {kind: etcd, version: 3.4}\n\
+         workloads:\n  work: {mix: {put: 1}, keys: {count: 100}}\n\
+         loads:\n  load: {clients: 4, stop: {after: 300ms}}\n\
+         trials: 50\n",
+    );
+    let etcd = cached("etcd");
+    let wrapped = bench.path().join("wrapped");
+    std::fs::write(&wrapped, format!("#!/bin/sh\nexec {} \"$@\"\n", etcd.display())).unwrap();
+    std::fs::set_permissions(&wrapped, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let gate = |arguments: &[&OsStr]| {
+        let mut command = bakeoff();
+        command.arg("gate").arg(bench.study()).arg("--out").arg(bench.out()).args(["--seed", "7"]);
+        Ran::of(command.args(arguments).current_dir(bench.path()))
+    };
+    let text_of = |text: &'static str| OsStr::new(text);
+    let ran = gate(&[
+        text_of("--base"),
+        text_of("etcd@3.4"),
+        text_of("--new"),
+        wrapped.as_os_str(),
+        text_of("--trials"),
+        text_of("3"),
+    ]);
+    // Too few trials to rule a loss out, and a busy machine may spoil one.
+    assert!(matches!(ran.code, Some(0 | 1 | 7)), "{:?} {}{}", ran.code, ran.stdout, ran.stderr);
+    let run = bench.runs().pop().expect("it left a run");
+    let systems = &record(&run)[0]["systems"];
+    let source = text(&systems[1]["source"]);
+    assert!(source.contains("program given: ") && source.contains("/wrapped"), "{source}");
+    assert_ne!(systems[0]["sha256"], systems[1]["sha256"]);
+    // A version that leads to the same program is found out before anything is started.
+    let ran = gate(&[text_of("--base"), etcd.as_os_str(), text_of("--new"), text_of("3.4")]);
+    assert_eq!(ran.code, Some(2), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("are the same program (SHA-256 "), "{}", ran.stderr);
+    assert_eq!(bench.runs().len(), 1);
+    crate::support::nothing_runs_in(bench.path());
+}
+
+/// A small file system of its own, gone with the test.
+struct SmallDisk(PathBuf, #[allow(dead_code, reason = "it is the disk's place")] tempfile::TempDir);
+
+impl SmallDisk {
+    /// Only root may mount, and not everywhere.
+    fn of(size: &str) -> Result<Self, Lacking> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::create_dir(&path).unwrap();
+        let options = format!("size={size}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).stderr(Stdio::null());
+        match mount.status().is_ok_and(|status| status.success()) {
+            true => Ok(Self(path, dir)),
+            false => Err(Lacking::Machine("no tmpfs can be mounted here".to_owned())),
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn full_disk_is_refused_before_a_server_starts() -> Result<(), Lacking> {
+    let disk = SmallDisk::of("16m")?;
+    let bench = quick("{kind: canary}");
+    let mut command = bakeoff();
+    command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
+    let ran = Ran::of(&mut command).ends_with(5);
+    assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
+    ran.complains(&["error: only 1", "needed: at least", "hint: `--out DIR`"]);
+    Ok(())
+}
+
+fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
+    let disk = SmallDisk::of("1m")?;
+    // A system that runs already needs no room for its data, but the record does.
+    let canary = Canary::start("");
+    let bench = quick(&format!("{{kind: canary, endpoints: [\"http://{}\"]}}", canary.address));
+    let fill = |bytes: usize| {
+        let filler = std::fs::File::create(disk.0.join("filler"));
+        filler.and_then(|mut file| file.write_all(&vec![0; bytes])).ok();
+    };
+    let mut command = bakeoff();
+    command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
+    fill(2 << 20);
+    Ran::of(&mut command).ends_with(5).complains(&[
+        "error: ",
+        "No space left",
+        "hint: the disk is full",
+    ]);
+    assert!(folders(&disk.0).is_empty(), "a run that never began leaves no folder");
+    // Room for the disk to be measured in and for the first line, hardly for more.
+    let page = 4096;
+    for room in [28, 30, 32] {
+        for run in folders(&disk.0) {
+            std::fs::remove_dir_all(run).unwrap();
+        }
+        fill((1 << 20) - room * page);
+        let ran = Ran::of(&mut command);
+        if ran.code != Some(0) {
+            ran.ends_with(5).complains(&[
+                "error: cannot",
+                "No space left",
+                "hint: the disk is full",
+            ]);
+        }
+    }
+    Ok(())
+}
+
+/// A study of one canary under a closed load of reads, looked at ten times a second.
+fn watched(system: &str, load: &str) -> Bench {
+    Bench::new(&format!(
+        "title: A canary, watched\n\
+         systems: {{canary: {{kind: canary{system}}}}}\n\
+         workloads: {{work: {{mix: {{get: 9, put: 1}}, keys: {{count: 200}}}}}}\n\
+         loads: {{load: {load}}}\n\
+         trials: 1\n\
+         sample-every: 100ms\n"
+    ))
+}
+
+/// The record's line of the one trial.
+fn trial(bench: &Bench) -> Value {
+    let lines = bench.record();
+    let trials = lines.into_iter().filter(|line| line["line"] == "trial").collect::<Vec<_>>();
+    let [trial] = &trials[..] else { panic!("{trials:?}") };
+    trial.clone()
+}
+
+fn check<'a>(trial: &'a Value, name: &str) -> &'a Value {
+    let found = array(&trial["checks"]).iter().find(|check| check["name"] == name);
+    &found.unwrap_or_else(|| panic!("no `{name}` in {}", trial["checks"]))["verdict"]
+}
+
+fn cpu_limit_of_a_study_holds() -> Result<(), Lacking> {
+    let load = "{clients: 16, warmup: 0s, stop: {after: 3s}}";
+    let bench = watched(", limits: {cpu: 0.05}", load);
+    let ran = Ran::of(&mut bench.command());
+    let trial = trial(&bench);
+    let limits = check(&trial, "limits");
+    if limits["verdict"] == "not-checked" {
+        return Err(Lacking::Machine(format!("limits: {}", text(&limits["why"]))));
+    }
+    assert_eq!(limits["verdict"], "passed", "{}", ran.stderr);
+    let usage = array(&trial["usage"]);
+    let canary = usage.iter().find(|one| one["name"] == "canary-1").unwrap();
+    let mean = canary["cpu_mean_percent"].as_f64().unwrap();
+    // The kernel counts in hundredths of a second, and three seconds have fifteen of them for it.
+    assert!(mean < 6.0, "{mean} % of a core");
+    let throttled = canary["throttled_seconds"].as_f64().unwrap();
+    assert!(throttled > 0.1, "{throttled} s");
+    Ok(())
+}
+
+/// The cgroups of this name, in any hierarchy.
+fn groups_named(name: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
+    while let Some(dir) = left.pop() {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            if entry.file_name() == name {
+                found.push(entry.path());
+            }
+            left.push(entry.path());
+        }
+    }
+    found
+}
+
+fn cgroups_of_a_killed_run_go_with_the_next() -> Result<(), Lacking> {
+    let bench = watched(", limits: {cpu: 0.5}", "{clients: 2, warmup: 0s, stop: {after: 60s}}");
+    let mut killed = bench.command().stderr(std::process::Stdio::null()).spawn().unwrap();
+    let name = format!("bakeoff-{}", killed.id());
+    let long = std::time::Duration::from_secs(20);
+    // bakeoff and its server, whose group is made first.
+    crate::support::wait_for("a server", long, || {
+        crate::support::processes_of(bench.path()).len() >= 2
+    });
+    let groups = groups_named(&name);
+    killed.kill().and_then(|()| killed.wait()).unwrap();
+    crate::support::nothing_runs_in(bench.path());
+    if groups.is_empty() {
+        return Err(Lacking::Machine("no cgroup can be made here".to_owned()));
+    }
+    let next = watched(", limits: {cpu: 0.5}", "{clients: 2, stop: {operations: 10}}");
+    let null = std::process::Stdio::null;
+    let next = next.command().stdout(null()).stderr(null()).spawn().unwrap();
+    let next_name = format!("bakeoff-{}", next.id());
+    assert!(next.wait_with_output().unwrap().status.success());
+    assert_eq!(groups_named(&name), Vec::<std::path::PathBuf>::new());
+    assert_eq!(groups_named(&next_name), Vec::<std::path::PathBuf>::new());
+    Ok(())
+}
+
+/// Compares our reading of a run's histograms with that of HdrHistogram's Go library.
+fn histograms_are_read_by_the_go_library() -> Result<(), Lacking> {
+    const PROGRAM: &str = r#"
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		h, err := hdrhistogram.Decode(lines.Bytes())
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		// It rounds ranks where others take the next whole one: its values a rank around.
+		rank := 100 / float64(h.TotalCount())
+		around := func(q float64) (int64, int64) {
+			return h.ValueAtQuantile(q - rank), h.ValueAtQuantile(q + rank)
+		}
+		a, b := around(50)
+		c, d := around(99)
+		fmt.Println(h.TotalCount(), a, b, c, d, h.Max(), h.Max())
+	}
+}
+"#;
+    if !has("go") {
+        return Err(Lacking::Machine("go not found".to_owned()));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("main.go"), PROGRAM).unwrap();
+    let go = |arguments: &[&str]| {
+        let mut command = Command::new("go");
+        command.args(arguments).current_dir(dir.path()).env("GOFLAGS", "-mod=mod");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for arguments in
+        [&["mod", "init", "reads"][..], &["get", "github.com/HdrHistogram/hdrhistogram-go@v1.1.2"]]
+    {
+        let ran = Ran::from_output(go(arguments).wait_with_output().unwrap());
+        if ran.code != Some(0) {
+            assert_eq!(arguments[0], "get", "{}", ran.stderr);
+            let why = format!("the Go library could not be had: {}", ran.stderr);
+            return Err(Lacking::Program(why));
+        }
+    }
+
+    // Ours, from the report that the record yields.
+    let out = tempfile::tempdir().unwrap();
+    let mut demo = bakeoff();
+    demo.args(["run", "demo", "--trials", "1", "--out"]).arg(out.path());
+    Ran::of(&mut demo).ends_with(0);
+    let run = &folders(out.path())[0];
+    let ran = Ran::of(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mut ours = Vec::new();
+    for system in array(&report["comparisons"][0]["systems"]) {
+        for trial in array(&system["trials"]) {
+            ours.push((trial["number"].as_u64().unwrap(), trial.clone()));
+        }
+    }
+    let lines = record(run);
+    let trials = lines.iter().filter(|line| line["line"] == "trial");
+    let hdrs: Vec<(u64, &str)> = trials
+        .map(|line| {
+            let number = line["trial"]["number"].as_u64().unwrap() + 1;
+            let put = &line["stages"][0]["measurement"]["operations"]["put"];
+            (number, text(&put["response"]["hdr"]))
+        })
+        .collect();
+    assert_eq!(hdrs.len(), 2);
+    let mut child = go(&["run", "."]);
+    let input: String = hdrs.iter().map(|(_, hdr)| format!("{hdr}\n")).collect();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let theirs = Ran::from_output(child.wait_with_output().unwrap()).ends_with(0).stdout;
+    assert_eq!(theirs.lines().count(), 2);
+    for ((number, hdr), line) in hdrs.iter().zip(theirs.lines()) {
+        assert!(base64::engine::general_purpose::STANDARD.decode(hdr).is_ok());
+        let read: Vec<f64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+        let (_, trial) = ours.iter().find(|(of, _)| of == number).expect("the same trials");
+        assert_eq!(read[0], figure(trial, "requests_verified"));
+        let figures = ["response_p50_ms", "response_p99_ms", "response_max_ms"];
+        for (name, theirs) in figures.into_iter().zip(read[1..].chunks(2)) {
+            let ours = figure(trial, name);
+            let (least, most) = (theirs[0] / 1e6, theirs[1] / 1e6);
+            let width = ours / 500.0;
+            let same = (least - width..=most + width).contains(&ours);
+            assert!(same, "{name}: {ours} and {least} to {most} ms");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! A bakeoff that holds processes of its own, to be killed while they run.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// A bakeoff that runs two nodes, each with a child in a session of its own and one that is not.
+pub(crate) struct Held {
+    pub(crate) bakeoff: Child,
+    pub(crate) warden: i32,
+    pub(crate) nodes: Vec<i32>,
+    children: Vec<i32>,
+    _dir: tempfile::TempDir,
+}
+
+/// Each node ignores what it can, and prints the ids of its children.
+pub(crate) const NODE: &str = "trap '' TERM INT HUP; sleep 600 & echo $!; setsid sleep 600 & echo $!; \
+                    while :; do sleep 600; done";
+
+pub(crate) fn hold() -> Held {
+    hold_so("2")
+}
+
+/// `how`: as `__hold` takes it.
+pub(crate) fn hold_so(how: &str) -> Held {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    command.arg("__hold").arg(dir.path()).args([how, "sh", "-c", NODE]);
+    // A group of its own, so that a test can signal the group as a terminal does.
+    let mut bakeoff = command.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
+    let out = BufReader::new(bakeoff.stdout.take().unwrap());
+    let ids = out.lines().take(3).map(|line| line.unwrap().parse().unwrap()).collect::<Vec<_>>();
+    let mut children = Vec::new();
+    wait_for("the children", || {
+        let logs = (1..=2).map(|n| dir.path().join(format!("logs/node-{n}.log")));
+        let text = logs.filter_map(|log| std::fs::read_to_string(log).ok()).collect::<String>();
+        children = text.lines().filter_map(|line| line.parse().ok()).collect();
+        children.len() == 4
+    });
+    let held = Held { bakeoff, warden: ids[0], nodes: ids[1..].to_vec(), children, _dir: dir };
+    assert!(held.nodes.iter().chain(&held.children).all(|&id| runs(id)), "all run at first");
+    assert!(runs(held.warden));
+    held
+}
+
+impl Held {
+    pub(crate) fn ends_by(mut self, signal: Signal) {
+        let pid = Pid::from_child(&self.bakeoff);
+        kill_process(pid, signal).unwrap();
+        self.bakeoff.wait().unwrap();
+        self.leaves_nothing();
+    }
+
+    pub(crate) fn leaves_nothing(&self) {
+        for (what, ids) in [("node", &self.nodes), ("child", &self.children)] {
+            for &id in ids {
+                wait_for(&format!("the end of {what} {id}"), || !runs(id));
+            }
+        }
+        wait_for("the end of the warden", || !runs(self.warden));
+    }
+}
+
+impl Drop for Held {
+    /// A failed test must not leave what it complains of.
+    fn drop(&mut self) {
+        let _ = self.bakeoff.kill();
+        let _ = self.bakeoff.wait();
+        for &group in &self.nodes {
+            let _ = kill_process_group(Pid::from_raw(group).unwrap(), Signal::KILL);
+        }
+        for id in self.nodes.iter().chain(&self.children).chain([&self.warden]) {
+            if runs(*id) {
+                let _ = kill_process(Pid::from_raw(*id).unwrap(), Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Whether a process is there and no zombie.
+pub(crate) fn runs(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
+}
+
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{what} did not come to be within 10 s");
+}

@@ -1,0 +1,86 @@
+//! Skips a test that could not do its work, with the reason, and counts it for the last line.
+//!
+//! In CI a skip is a failure, unless the machine itself lacks what the test needs.
+
+#![allow(clippy::disallowed_macros, reason = "a test program of its own reports what it skipped")]
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use super::debian::Missing;
+
+/// Why a test could not do its work.
+#[derive(Debug)]
+pub(crate) enum Lacking {
+    /// This machine cannot do it, whatever is fetched.
+    Machine(String),
+    /// A program could not be had.
+    Program(String),
+}
+
+impl From<Missing> for Lacking {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Unable(why) => Self::Machine(why),
+            Missing::Failed(why) => Self::Program(why),
+        }
+    }
+}
+
+/// The tests of a program that were skipped.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Skipped(Arc<Mutex<Vec<String>>>);
+
+impl Skipped {
+    /// Reports the test that asks as skipped.
+    ///
+    /// # Errors
+    /// In CI, when a program could not be had.
+    pub(crate) fn skip(&self, lacking: Lacking) -> Result<Completion, Failed> {
+        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+        let why = match lacking {
+            Lacking::Program(why) if in_ci => {
+                return Err(Failed::from(format!("in CI a skip is a failure: {why}")));
+            }
+            Lacking::Program(why) | Lacking::Machine(why) => why,
+        };
+        let why = why.lines().map(str::trim).filter(|line| !line.is_empty());
+        let why = format!("skipped: {}", why.collect::<Vec<_>>().join("; "));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(why.clone());
+        Ok(Completion::ignored_with(why))
+    }
+
+    /// A test that finds out by itself whether it can do its work.
+    pub(crate) fn unless_lacking(
+        &self,
+        name: impl Into<String>,
+        test: impl FnOnce() -> Result<(), Lacking> + Send + 'static,
+    ) -> Trial {
+        let skipped = self.clone();
+        Trial::ignorable_test(name, move || match test() {
+            Ok(()) => Ok(Completion::Completed),
+            Err(lacking) => skipped.skip(lacking),
+        })
+    }
+
+    /// Runs the tests, and prints what was skipped and how many tests that were.
+    pub(crate) fn conclude(&self, arguments: &Arguments, tests: Vec<Trial>) -> ExitCode {
+        let conclusion = libtest_mimic::run(arguments, tests);
+        let skipped = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reasons: Vec<(&String, usize)> = Vec::new();
+        for why in &*skipped {
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((why, 1)),
+            }
+        }
+        for (why, count) in reasons {
+            let times = if count > 1 { format!(" ({count} tests)") } else { String::new() };
+            println!("{why}{times}");
+        }
+        println!("{} skipped", skipped.len());
+        conclusion.exit_code()
+    }
+}
