@@ -20,6 +20,7 @@ mod hostile_http;
 mod load;
 mod nothing_left_running;
 mod observed;
+mod outputs;
 mod precision;
 mod resume;
 mod services;

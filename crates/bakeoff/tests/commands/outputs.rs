@@ -1,0 +1,256 @@
+//! What is printed and what is sent, held against files in `outputs/`: scripts parse the one, servers
+//! tell clients apart by the other.
+//!
+//! What differs from run to run is masked: numbers become `#`, the server's address `ADDRESS`. With
+//! `BLESS=1` the files are written anew.
+//!
+//! Not here: figures (`load`, `hey`, `wrk`), the same layouts with fixed figures (unit tests of each).
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use crate::support::canary::{Canary, alone};
+use crate::support::{Bench, Ran, bakeoff};
+
+/// Holds a text against a file.
+#[track_caller]
+fn check(name: &str, seen: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/outputs").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, seen).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(seen, expected, "{}", path.display());
+}
+
+/// A text for a terminal without what differs from run to run: numbers with their units, the widths
+/// that follow from them, and the address.
+fn masked(text: &str, address: SocketAddr) -> String {
+    let text = text.replace(&address.to_string(), "ADDRESS");
+    let mut masked = String::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let words: Vec<String> = line.split_whitespace().map(word).collect();
+        let line = format!("{}{}", " ".repeat(indent.min(4)), words.join(" "));
+        masked.push_str(line.trim_end());
+        masked.push('\n');
+    }
+    // Units follow from how quick the machine is.
+    for unit in ["secs", "µs", "ms", "s"] {
+        masked = masked.replace(&format!("# {unit}"), "#");
+    }
+    masked
+}
+
+/// A word whose number, if it has one, is `#`.
+fn word(word: &str) -> String {
+    let is_figure =
+        word.trim_start_matches(['(', '[', '+']).starts_with(|c: char| c.is_ascii_digit());
+    if !is_figure || word.starts_with("0x") {
+        return word.to_owned();
+    }
+    let (mut masked, mut in_number) = (String::new(), false);
+    for c in word.chars() {
+        let digit = c.is_ascii_digit() || in_number && matches!(c, '.' | ',');
+        if digit && !in_number {
+            masked.push('#');
+        }
+        in_number = digit;
+        if !digit {
+            masked.push(c);
+        }
+    }
+    for unit in ["us", "ms", "s", "KB", "MB", "B", "k"] {
+        masked =
+            masked.strip_suffix(&format!("#{unit}")).map_or(masked.clone(), |_| "#".to_owned());
+    }
+    masked
+}
+
+/// JSON with its fields, and their kinds in place of figures and histograms.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Number(_) => "a number".into(),
+        Value::Array(all) => all.first().map(shape).into_iter().collect(),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| match name.as_str() {
+                "hdr" => (name.clone(), "a histogram".into()),
+                // How many were in time for these depends on how busy the machine is.
+                "slip" | "timer_lag" | "receive_lag" => {
+                    let names = value.as_object().into_iter().flat_map(|fields| fields.keys());
+                    (name.clone(), names.cloned().collect::<Vec<String>>().into())
+                }
+                _ => (name.clone(), shape(value)),
+            };
+            fields.iter().map(field).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+#[track_caller]
+fn output(arguments: &[&str]) -> String {
+    let ran = Ran::of(bakeoff().args(arguments));
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    ran.stdout
+}
+
+/// Slow enough that all requests are of one magnitude, and no machine is late.
+const SLOW: &str = "--delay 20ms";
+
+#[test]
+fn terminal_output_of_load_keeps_its_layout() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let (key, none) = (canary.url("/kv/key"), canary.url("/kv/none"));
+    let load = |name: &str, arguments: &[&str]| {
+        let shown = output(&[&["load"], arguments].concat());
+        // Whether the machine was late is another test's question.
+        let lines = shown
+            .lines()
+            .filter(|line| !["valid", "not valid"].iter().any(|it| line.starts_with(it)));
+        let shown: String = lines.map(|line| format!("{line}\n")).collect();
+        check(name, &masked(&shown, canary.address));
+    };
+    load("load-closed.txt", &[&key, "-n", "50", "-c", "2"]);
+    load("load-two-urls.txt", &[&key, &none, "-n", "50", "-c", "2", "--fail-if", "p50 > 1h"]);
+}
+
+#[test]
+fn json_output_of_load_keeps_its_fields() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let url = canary.url("/kv/key");
+    for (name, arguments) in [
+        ("load-closed.json", &["-n", "50", "-c", "2"][..]),
+        ("load-steps.json", &["--steps", "50,100", "--for", "1s", "-c", "20"]),
+    ] {
+        let shown = output(&[&["load", &url, "--json", "--seed", "7"], arguments].concat());
+        let mut result: Value = serde_json::from_str(&shown).unwrap();
+        let parts = |result: &mut Value, change: &dyn Fn(&mut Value)| {
+            change(result);
+            result["steps"].as_array_mut().into_iter().flatten().for_each(change);
+        };
+        parts(&mut result, &|part| {
+            // These depend on how busy the machine is.
+            part["generator"]["stalls"] = Value::Null;
+            part["valid"] = Value::Null;
+            part["reasons"] = Value::Null;
+        });
+        let shape =
+            format!("{:#}\n", shape(&result)).replace(&canary.address.to_string(), "ADDRESS");
+        check(name, &shape);
+    }
+}
+
+#[test]
+fn output_of_hey_and_wrk_keeps_its_layout() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let url = canary.url("/kv/key");
+    // Rows of a histogram follow from the figures.
+    let text = output(&["hey", "-n", "40", "-c", "2", &url]);
+    let lines = text.lines().filter(|line| !line.contains("]\t"));
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    check("hey-summary.txt", &masked(&text, canary.address));
+    let csv = output(&["hey", "-n", "4", "-c", "2", "-o", "csv", &url]);
+    let csv: Vec<String> =
+        csv.lines().map(|line| line.split(',').map(word).collect::<Vec<_>>().join(",")).collect();
+    check("hey.csv", &format!("{}\n", csv.join("\n")));
+    let text = output(&["wrk", "-t1", "-c2", "-d1s", "--latency", &url]);
+    check("wrk-latency.txt", &masked(&text, canary.address));
+}
+
+/// Answers every request with `hello`, and keeps what it was sent.
+struct Recorder {
+    address: SocketAddr,
+    heads: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Recorder {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let heads = Arc::new(Mutex::new(BTreeSet::new()));
+        let seen = heads.clone();
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let seen = seen.clone();
+                std::thread::spawn(move || record(socket, &seen));
+            }
+        });
+        Self { address, heads }
+    }
+
+    /// What was sent since it was last asked, each message once.
+    fn messages(&self) -> String {
+        let heads = std::mem::take(&mut *self.heads.lock().unwrap());
+        let text = heads.into_iter().collect::<Vec<_>>().join("----\n");
+        let agent = format!("bakeoff/{}", env!("CARGO_PKG_VERSION"));
+        text.replace(&self.address.to_string(), "ADDRESS").replace(&agent, "bakeoff/VERSION")
+    }
+}
+
+fn record(mut socket: TcpStream, seen: &Mutex<BTreeSet<String>>) {
+    let mut input = Vec::new();
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = socket.read(&mut bytes) {
+        input.extend_from_slice(&bytes[..count]);
+        let Some(head) = input.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        let text = String::from_utf8_lossy(&input[..head + 4]).into_owned();
+        let length = text.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+        let length: usize = length.map_or(0, |length| length.parse().unwrap());
+        if input.len() < head + 4 + length {
+            continue;
+        }
+        let message = String::from_utf8_lossy(&input[..head + 4 + length]).into_owned();
+        input.drain(..head + 4 + length);
+        seen.lock().unwrap().insert(message.replace('\r', "\\r") + "\n");
+        let body = if text.starts_with("HEAD ") { "" } else { "hello" };
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{body}");
+        if socket.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn requests_keep_their_bytes() {
+    let _alone = alone();
+    let recorder = Recorder::start();
+    let url = format!("http://{}/a/b?c=d", recorder.address);
+    let sent = |name: &str, arguments: &[&str]| {
+        output(arguments);
+        check(&format!("sent-{name}.txt"), &recorder.messages());
+    };
+    sent("load", &["load", &url, "-n", "4", "-c", "1", "-H", "X-One: 1"]);
+    let put = ["--method", "PUT", "--body", "text", "--no-keepalive"];
+    sent("load-put", &[&["load", &url, "-n", "4", "-c", "1"], &put[..]].concat());
+    sent("load-head", &["load", &url, "-n", "4", "-c", "1", "--method", "HEAD"]);
+    sent("hey", &["hey", "-n", "4", "-c", "1", "-m", "POST", "-d", "text", &url]);
+    sent("wrk", &["wrk", "-t1", "-c1", "-d1s", &url]);
+}
+
+#[test]
+fn requests_of_a_study_keep_their_bytes() {
+    let _alone = alone();
+    let recorder = Recorder::start();
+    for (name, load) in [("study", ""), ("study-new-connections", "keep-alive: off, ")] {
+        let study = format!(
+            "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"http://{}\"]}}\nworkloads:\n  \
+             pages: {{mix: {{request: 1}}, keys: {{count: 3, order: sequential}}, request: {{method: POST, \
+             path: \"/a/{{key}}?b={{key}}\", headers: {{x-one: one}}, body: text, expect: \
+             {{status: 200, body-size: 5}}}}}}\n  plain: {{mix: {{request: 1}}}}\nloads:\n  few: \
+             {{clients: 2, {load}stop: {{operations: 20}}}}\ntrials: 1\n",
+            recorder.address
+        );
+        let bench = Bench::new(&study);
+        Ran::of(&mut bench.command()).ends_with(0);
+        check(&format!("sent-{name}.txt"), &recorder.messages());
+    }
+}
