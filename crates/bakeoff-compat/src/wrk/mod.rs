@@ -163,8 +163,7 @@ impl Run {
         messages.output(&output::heading(&options));
         let mut sources = sources.into_iter();
         let outcome = http::drive_sources(
-            &targets,
-            vec!["request".to_owned()],
+            (Protocol::One, &targets),
             &drive,
             |_| sources.next().expect("there are as many sources as threads"),
             interrupted,

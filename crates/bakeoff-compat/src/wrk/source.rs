@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_engine::work::Failure;
-use bakeoff_engine::works::http::{Abort, Batch, Judged, Response, Source};
+use bakeoff_engine::work::{Failure, NotIssued};
+use bakeoff_engine::works::http::{Batch, Judged, Response, Source};
 use mlua::LuaString;
 
 use super::pipeline;
@@ -84,11 +84,11 @@ impl LuaSource {
         })
     }
 
-    fn fail(&mut self, error: ScriptError) -> Abort {
+    fn fail(&mut self, error: ScriptError) -> NotIssued {
         self.failed = true;
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         fault.get_or_insert(error);
-        Abort
+        NotIssued::Abort
     }
 
     /// Sees that a batch is what the load counts on.
@@ -121,14 +121,18 @@ impl LuaSource {
 }
 
 impl Source for LuaSource {
-    fn request(&mut self, _: u32, _: usize, _: u64, out: &mut Vec<u8>) -> Result<Batch, Abort> {
+    fn operations(&self) -> Vec<String> {
+        vec!["request".to_owned()]
+    }
+
+    fn request(&mut self, _: u32, _: usize, _: u64, out: &mut Vec<u8>) -> Result<Batch, NotIssued> {
         let responses = self.shape.pipeline;
         if !self.shape.dynamic && !self.failed && !self.thread.is_stopped() {
             out.extend_from_slice(&self.unchanging);
             return Ok(Batch { operation: 0, responses, is_head: is_head(&self.unchanging) });
         }
         if self.failed || self.thread.is_stopped() {
-            return Err(Abort);
+            return Err(NotIssued::Abort);
         }
         let text = match self.script.request() {
             Ok(text) => text,
@@ -142,7 +146,14 @@ impl Source for LuaSource {
         Ok(Batch { operation: 0, responses, is_head: is_head(&bytes) })
     }
 
-    fn response(&mut self, _: usize, response: &Response<'_>) -> Judged {
+    fn judge(&mut self, _: usize, status: u16, _: &[u8]) -> Result<(), Failure> {
+        if GOOD.contains(&status) {
+            return Ok(());
+        }
+        Err(Failure::new(ErrorKind::Status, format!("status {status}")))
+    }
+
+    fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
         if self.shape.responds && !self.failed {
             let called = self.script.response(response, self.wants).and_then(|is_new| {
                 if is_new {
@@ -155,11 +166,10 @@ impl Source for LuaSource {
                 self.fail(error);
             }
         }
-        if GOOD.contains(&response.status) {
-            return Judged::Success;
+        match self.judge(operation, response.status, response.body) {
+            Ok(()) => Judged::Success,
+            Err(failure) => Judged::Failure(failure),
         }
-        let what = format!("status {}", response.status);
-        Judged::Failure(Failure::new(ErrorKind::Status, what))
     }
 
     /// Called for each answer, and in the beginning for each that could be under way: all of a

@@ -262,6 +262,10 @@ pub struct HttpRequest {
     /// Headers beyond `Host` and those of the body; `$NAME` is what bakeoff's environment holds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// Whether it is asked over HTTP/2, which has as many requests under way on a connection as the load
+    /// says; else over HTTP/1.1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http2: bool,
     /// What is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
@@ -282,6 +286,7 @@ impl Default for HttpRequest {
             method: "GET".to_owned(),
             path: "/".to_owned(),
             headers: BTreeMap::new(),
+            http2: false,
             body: None,
             status: 200,
             body_size: None,

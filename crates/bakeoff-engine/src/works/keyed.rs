@@ -225,7 +225,8 @@ impl Source {
         }
     }
 
-    fn operations(&self) -> &[Operation] {
+    /// The operations that it chooses from.
+    pub fn operations(&self) -> &[Operation] {
         match self {
             Self::Mix { operations, .. } => operations,
             Self::Fill => &[Operation::Put],
@@ -233,8 +234,8 @@ impl Source {
         }
     }
 
-    /// The place of the operation and the number of its key.
-    fn choose(&mut self, ticket: u64, count: u64) -> Option<(usize, u64)> {
+    /// Chooses an operation by its place, and the number of its key; `None`: there is nothing more to do.
+    pub fn choose(&mut self, ticket: u64, count: u64) -> Option<(usize, u64)> {
         match self {
             Self::Mix { chooser, .. } => chooser.choose(ticket),
             Self::Fill => (ticket < count).then_some((0, ticket)),

@@ -91,6 +91,15 @@ pub(crate) enum Ungreeted {
     Refused(String),
 }
 
+impl Ungreeted {
+    /// What was seen.
+    pub(crate) fn seen(self) -> String {
+        match self {
+            Self::NotThere(seen) | Self::Refused(seen) => seen,
+        }
+    }
+}
+
 impl From<Ungreeted> for NotReady {
     fn from(why: Ungreeted) -> Self {
         match why {
@@ -108,6 +117,21 @@ impl From<Ungreeted> for NotReady {
 /// Connects to a node and agrees with it on TLS, where it is spoken to so. Returns the version, as
 /// `TLS 1.3`; `None` without TLS. An error is ready to stand after the node's name.
 pub(crate) fn greet(node: &Access) -> Result<Option<String>, Ungreeted> {
+    // `TLSv1_3`: rustls has these names, and no others that it would agree to.
+    let session = shake_hands(node)?;
+    let version = session.and_then(|session| session.protocol_version()?.as_str());
+    let version = version.and_then(|version| version.strip_prefix("TLSv"));
+    Ok(version.map(|version| format!("TLS {}", version.replace('_', "."))))
+}
+
+/// Connects to a node as [`greet`] does. Returns the protocol that TLS agreed on (RFC 7301), if one was.
+pub(crate) fn agreed_protocol(node: &Access) -> Result<Option<Vec<u8>>, Ungreeted> {
+    let session = shake_hands(node)?;
+    Ok(session.and_then(|session| session.alpn_protocol().map(<[u8]>::to_vec)))
+}
+
+/// Connects to a node; returns the TLS session that both agreed on, where it is spoken to so.
+fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Ungreeted> {
     let at = |error: io::Error| format!("`{}` at {}: {error}", node.name, node.authority);
     let not_there = |error| Ungreeted::NotThere(at(say_timeout(error)));
     let mut socket =
@@ -124,10 +148,7 @@ pub(crate) fn greet(node: &Access) -> Result<Option<String>, Ungreeted> {
             _ => not_there(error),
         })?;
     }
-    // `TLSv1_3`: rustls has these names, and no others that it would agree to.
-    let version = session.protocol_version().and_then(|version| version.as_str());
-    let version = version.and_then(|version| version.strip_prefix("TLSv"));
-    Ok(version.map(|version| format!("TLS {}", version.replace('_', "."))))
+    Ok(Some(session))
 }
 
 trait Stream: Read + Write {}

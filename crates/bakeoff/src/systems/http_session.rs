@@ -163,8 +163,6 @@ pub(crate) struct Question<'a> {
     pub(crate) method: &'a str,
     /// `/v1/sys/health`.
     pub(crate) target: &'a str,
-    /// What to show in `X-Vault-Token`.
-    pub(crate) token: Option<&'a str>,
     /// What else its head has.
     pub(crate) headers: &'a [(&'a str, &'a str)],
     /// What to send with it.
@@ -175,14 +173,7 @@ pub(crate) struct Question<'a> {
 
 impl Default for Question<'_> {
     fn default() -> Self {
-        Self {
-            method: "GET",
-            target: "/",
-            token: None,
-            headers: &[],
-            body: None,
-            patience: PATIENCE,
-        }
+        Self { method: "GET", target: "/", headers: &[], body: None, patience: PATIENCE }
     }
 }
 
@@ -212,12 +203,9 @@ impl Said {
 
 /// Asks a node; an error says that it did not answer.
 pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Said, String> {
-    let Question { method, target, token, headers, body, patience } = *asked;
+    let Question { method, target, headers, body, patience } = *asked;
     let mut head = format!("{method} {target}").into_bytes();
     head.extend_from_slice(&rest_of_head(&node.authority));
-    if let Some(token) = token {
-        head.extend_from_slice(format!("X-Vault-Token: {token}\r\n").as_bytes());
-    }
     for (name, value) in headers {
         head.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
     }

@@ -177,7 +177,7 @@ pub(crate) trait System: fmt::Debug + Sync {
     ) -> Result<(), String> {
         let _ = (nodes, keyed);
         match self.kind().takes_requests() {
-            true => http_requests::prepare(first, workload, |_, _| {}),
+            true => http_requests::prepare(first, workload, None),
             false => Ok(()),
         }
     }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::support::canary::alone;
 use crate::support::certificates::Certificates;
+use crate::support::http2::Http2;
 use crate::support::{Bench, Ran, Run, array, figure, text};
 
 /// `PATH` with the folder of the bakeoff that is tested at its head.
@@ -286,4 +287,35 @@ fn an_answer_that_is_not_the_expected_one_is_no_success() {
     let run = run(&wrong);
     let why = run.invalid_because();
     assert!(why.contains("with a body that does not hold `not there`"), "{why}");
+}
+
+#[test]
+fn requests_of_a_study_go_over_http2_where_it_asks_for_that() {
+    let _alone = alone();
+    // It answers once four requests are under way on a connection, which HTTP/1.1 never has.
+    let server = Http2::answering_together(4);
+    let study = format!(
+        "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"http://{}\"]}}\nworkloads:\n  pages: \
+         {{mix: {{request: 1}}, keys: {{count: 9}}, request: {{method: POST, path: \"/a/{{key}}\", \
+         http2: true, headers: {{x-one: one}}, body: text, expect: {{body-size: 5, contains: ell}}}}}}\n\
+         loads:\n  few: {{clients: 2, in-flight: 4, stop: {{operations: 200}}, timeout: 2s}}\ntrials: 1\n",
+        server.address
+    );
+    let run = run(&study).ended_well();
+    assert_eq!(figure(run.trial(), "errors"), 0.0, "{}", run.trial());
+    assert_eq!((server.connections(), server.requests()), (2, 200));
+}
+
+#[test]
+fn a_service_that_does_not_offer_http2_over_tls_is_told() {
+    let _alone = alone();
+    let certificates = Certificates::new();
+    let (address, ca) = (certificates.server(), certificates.path("ca.pem"));
+    let study = format!(
+        "title: t\nsystems:\n  web: {{kind: http, endpoints: [\"https://{address}\"], tls: {{ca: {}}}}}\n\
+         workloads:\n  pages: {{mix: {{request: 1}}, request: {{http2: true}}}}\nloads:\n  few: \
+         {{clients: 2, stop: {{operations: 20}}}}\ntrials: 1\n",
+        ca.display()
+    );
+    fails(&study, &["does not offer HTTP/2 over TLS"]);
 }

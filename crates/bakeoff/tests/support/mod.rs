@@ -9,6 +9,7 @@ pub(crate) mod certificates;
 pub(crate) mod debian;
 pub(crate) mod held;
 pub(crate) mod hostile;
+pub(crate) mod http2;
 pub(crate) mod skip;
 pub(crate) mod under_way;
 pub(crate) mod vault;

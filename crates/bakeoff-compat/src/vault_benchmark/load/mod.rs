@@ -11,8 +11,7 @@
 //! Not here: what is asked for (`request`), what is printed (`report`), the loop itself (`engine`).
 
 mod counts;
-mod one;
-mod two;
+mod source;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -25,10 +24,11 @@ use bakeoff_core::schedule::{Pace, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::work::Failure as Unexpected;
-use bakeoff_engine::works::http;
-use bakeoff_engine::{self as engine, Connections, Drive, Seconds};
+use bakeoff_engine::works::http::{self, Protocol};
+use bakeoff_engine::{Connections, Drive, Seconds};
 
-use self::counts::{Counts, TestCounts};
+use self::counts::TestCounts;
+use self::source::{Templates, TestSource};
 use super::client::TIMEOUT;
 use super::request::{Draw, Template};
 use super::server::Server;
@@ -212,26 +212,14 @@ pub(super) fn drive(
     let plan = Arc::new(Plan::new(tests, settings.seed));
     let counts = Arc::new(Mutex::new(vec![TestCounts::default(); plan.tests.len()]));
     let began = bakeoff_clock::wall::seconds();
-    let measurement = match over_two {
-        None => {
-            let messages = one::messages(&plan, server, settings.keep_alive);
-            let names = plan.tests.iter().map(|test| test.name.clone()).collect();
-            let clients = drive.clients as usize;
-            let source = |_| one::OneSource::new(&plan, &messages, &counts, clients);
-            let targets = [server.target.clone()];
-            http::drive_sources(&targets, names, &drive, source, interrupted, &mut |_| {})?
-                .measurement
-        }
-        Some(target) => {
-            let work = |_| {
-                let counts = Counts::new(plan.tests.len(), &counts);
-                let in_flight = drive.in_flight;
-                two::TwoWork::new(&plan, &server.authority, in_flight, settings.keep_alive, counts)
-            };
-            let targets = [target.clone()];
-            engine::drive(&targets, &drive, work, interrupted, &mut |_| {})?.0
-        }
+    let over = match over_two {
+        None => (Protocol::One, std::slice::from_ref(&server.target)),
+        Some(target) => (Protocol::Two, std::slice::from_ref(target)),
     };
+    let templates = Arc::new(Templates::new(&plan, server, settings.keep_alive));
+    let source = |_| TestSource::new(&plan, &templates, &counts);
+    let driven = http::drive_sources(over, &drive, source, interrupted, &mut |_| {})?;
+    let measurement = driven.measurement;
     let counted = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner));
     let tests = plan.tests.iter().zip(counted).map(|(test, counts)| {
         let none = OperationFigures::default();

@@ -58,6 +58,13 @@ pub(in crate::study) static REQUEST: Table = Table {
             "{accept: text/html, authorization: $TOKEN}",
             "Headers beyond `Host` and those of the body; `$NAME` is what bakeoff's environment holds.",
         ),
+        default(
+            "http2",
+            Form::Flag,
+            "false",
+            "HTTP/2 in place of HTTP/1.1: by agreement over TLS, without TLS with prior knowledge. A client then \
+             has as many requests under way on its connection as the load's `in-flight` says.",
+        ),
         maybe("body", Form::Text, "name=value", "What is sent."),
         maybe(
             "expect",

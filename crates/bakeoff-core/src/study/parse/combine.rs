@@ -11,6 +11,10 @@ use crate::study::tree::{At, Mistaken};
 use crate::study::{Arrivals, KeyOrder, Kind, Load, Stop, Targets, Workload};
 use crate::units::{duration_text, shown};
 
+/// Requests that a client has under way over HTTP/2 at most: what servers allow at the least where they keep
+/// to the recommendation of RFC 9113 section 6.5.2.
+const STREAMS_MAX: u32 = 100;
+
 pub(super) fn check(
     mistaken: &mut Mistaken<'_>,
     systems: &[ReadSystem<'_>],
@@ -44,7 +48,11 @@ pub(super) fn check(
             workloads.iter().any(|work| work.loads.contains(&read.name) && work.is_done_by(system))
         };
         for system in systems.iter().filter(meets) {
+            let works = workloads
+                .iter()
+                .filter(|work| work.loads.contains(&read.name) && work.is_done_by(system));
             bearable(mistaken, read, load, system);
+            in_flight(mistaken, read, load, system, works);
         }
     }
 }
@@ -175,14 +183,6 @@ fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &
         mistaken.hint(&read.targets_at, what, format!("{hint}write `targets: all`"));
     }
     if let Some(kind) = system.kind
-        && load.in_flight > kind.in_flight_max
-    {
-        let (in_flight, most) = (load.in_flight, kind.in_flight_max);
-        let what = format!("system `{}` cannot have {in_flight} operations in flight", system.name);
-        let hint = format!("a client of kind `{}` has at most {most}; add clients", kind.name);
-        mistaken.hint(&read.in_flight_at, what, hint);
-    }
-    if let Some(kind) = system.kind
         && !load.keep_alive
         && !kind.connection_each
     {
@@ -197,5 +197,27 @@ fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &
     for short in load.too_few_operations(&system.name) {
         let at: &At = places.get(short.stage).unwrap_or(&read.stop_at);
         mistaken.hint(at, short.to_string(), short.hint());
+    }
+}
+
+/// Whether the clients of each workload can have so many operations under way.
+fn in_flight<'w>(
+    mistaken: &mut Mistaken<'_>,
+    read: &ReadLoad,
+    load: &Load,
+    system: &ReadSystem<'_>,
+    mut works: impl Iterator<Item = &'w ReadWorkload>,
+) {
+    let Some(kind) = system.kind else { return };
+    let http2 = |work: &ReadWorkload| work.workload.as_ref().is_some_and(|one| one.request.http2);
+    let streams = works.all(http2);
+    let most = if streams { kind.in_flight_max.max(STREAMS_MAX) } else { kind.in_flight_max };
+    if load.in_flight > most {
+        let in_flight = load.in_flight;
+        let what = format!("system `{}` cannot have {in_flight} operations in flight", system.name);
+        let client = format!("a client of kind `{}`", kind.name);
+        let client = if streams { "a client over HTTP/2" } else { &client };
+        let hint = format!("{client} has at most {most}; add clients");
+        mistaken.hint(&read.in_flight_at, what, hint);
     }
 }

@@ -326,6 +326,7 @@ fn request(
             header(mistaken, entry, headers.get(&entry.key));
         }
     }
+    let http2 = request.flag(mistaken, "http2");
     let body = request.text(mistaken, "body");
     let expect = match request.node("expect") {
         None => Fields::absent(&fields::EXPECT),
@@ -334,8 +335,8 @@ fn request(
     let status = expect.whole(mistaken, "status").and_then(|status| u16::try_from(status).ok());
     let body_size = expect.whole(mistaken, "body-size");
     let contains = expect.text(mistaken, "contains");
-    let (method, path, status) = (method?, path?, status?);
-    Some(HttpRequest { method, path, headers, body, status, body_size, contains })
+    let (method, path, http2, status) = (method?, path?, http2?, status?);
+    Some(HttpRequest { method, path, headers, http2, body, status, body_size, contains })
 }
 
 fn header(mistaken: &mut Mistaken<'_>, entry: &Entry, value: Option<&String>) {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use bakeoff_wire::http1::Response;
 
-use super::one::{Abort, Batch, Judged, Source};
 use super::request::Request;
+use super::source::{Batch, HeaderList, Judged, Source, Stream};
 use super::url::Url;
+use crate::work::{Failure, NotIssued};
 
 /// Requests, and the order in which each server is asked for them.
 pub(super) struct Requests {
@@ -92,7 +93,7 @@ fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// [`Requests`] as an HTTP/1.1 source.
+/// [`Requests`] as a source.
 pub(super) struct Fixed {
     requests: Arc<Requests>,
     order: Order,
@@ -106,6 +107,10 @@ impl Fixed {
 }
 
 impl Source for Fixed {
+    fn operations(&self) -> Vec<String> {
+        self.requests.all.iter().map(|request| request.name.clone()).collect()
+    }
+
     #[inline]
     fn request(
         &mut self,
@@ -113,11 +118,30 @@ impl Source for Fixed {
         node: usize,
         ticket: u64,
         out: &mut Vec<u8>,
-    ) -> Result<Batch, Abort> {
+    ) -> Result<Batch, NotIssued> {
         let place = self.order.next(&self.requests, node, ticket);
         let (message, is_head) = &self.requests.rendered[place];
         out.extend_from_slice(message);
         Ok(Batch { operation: place, responses: 1, is_head: *is_head })
+    }
+
+    fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
+        let order = &self.requests.orders[self.requests.server_of[node]];
+        let all = self.requests.all.iter().enumerate();
+        all.map(|(place, request)| order.contains(&place).then(|| request.http2_headers()))
+            .collect()
+    }
+
+    #[inline]
+    fn stream(&mut self, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
+        let operation = self.order.next(&self.requests, node, ticket);
+        let body = &self.requests.all[operation].body;
+        Ok(Stream { operation, path: None, field: None, body })
+    }
+
+    #[inline]
+    fn judge(&mut self, operation: usize, status: u16, body: &[u8]) -> Result<(), Failure> {
+        self.requests.all[operation].expect.judge(status, body)
     }
 
     #[inline]
@@ -128,7 +152,7 @@ impl Source for Fixed {
         {
             return Judged::Redirect;
         }
-        match self.requests.all[operation].expect.judge(response.status, response.body) {
+        match self.judge(operation, response.status, response.body) {
             Ok(()) => Judged::Success,
             Err(failure) => Judged::Failure(failure),
         }
@@ -156,8 +180,8 @@ impl Source for Fixed {
         Ok(request.is_head())
     }
 
-    fn operation(&self, node: usize, ticket: u64) -> usize {
-        self.requests.operation(node, ticket)
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        Some(self.requests.operation(node, ticket))
     }
 
     fn pause(&mut self, client: u32, now: Instant) -> Duration {

@@ -1,17 +1,19 @@
-//! HTTP load: requests to URLs, over HTTP/1.1 or HTTP/2, driven by the engine.
+//! HTTP load: requests from a source, over HTTP/1.1 or HTTP/2, driven by the engine.
 //!
-//! `bakeoff load`, `bakeoff wrk` and `bakeoff hey` are three command lines over what is here.
+//! There is one `Work` for all of HTTP ([`HttpWork`]): studies, `bakeoff load`, wrk, hey and vault-benchmark
+//! differ in where their requests come from ([`Source`]) and in nothing else.
 //!
 //! Not here: the loop (`engine`), the wire formats (`bakeoff_wire`), command lines and output.
 
 mod answers;
+mod driven;
 mod expect;
 mod fixed;
 mod one;
 mod request;
 mod servers;
+mod source;
 mod streams;
-mod two;
 mod url;
 
 use std::sync::atomic::AtomicBool;
@@ -22,20 +24,17 @@ use bakeoff_core::schedule::Share;
 
 pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
+pub use driven::{HttpSession, HttpWork};
 pub use expect::{Expect, ExpectBody, Statuses};
 pub use fixed::Pace;
-pub use one::{Abort, Batch, Judged, Source};
-pub use request::{Request, parse_header, parse_method};
+pub use request::{Request, is_allowed_in_http2, parse_header, parse_method};
 pub use servers::{TlsOptions, locate, tls_target};
-pub use streams::Streams;
+pub use source::{Batch, HeaderList, Judged, Source, Stream};
 pub use url::Url;
 
 use crate::transport::Target;
-use crate::work::Work;
-use crate::{Connections, Drive, Live, LoadError};
+use crate::{Drive, Live, LoadError};
 use fixed::{Fixed, Requests, deal};
-use one::OneWork;
-use two::TwoWork;
 
 /// The version of HTTP to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,58 +140,28 @@ impl Ready {
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
     ) -> Result<Outcome, LoadError> {
-        let capture = self.plan.capture;
-        let requests = &self.requests;
-        let names: Vec<String> = requests.all.iter().map(|r| r.name.clone()).collect();
+        let source = |share: Share| Fixed::new(self.requests.clone(), share.index);
+        let Plan { protocol, capture, .. } = self.plan;
         let answers = Arc::new(Mutex::new(Answers::default()));
-        let measured = match self.plan.protocol {
-            Protocol::One => {
-                let work = |share: Share| {
-                    let source = Fixed::new(requests.clone(), share.index);
-                    let keep_alive = requests.keep_alive;
-                    OneWork::new(source, names.clone(), keep_alive, capture, answers.clone())
-                };
-                go(&self.targets, drive, work, interrupted, progress)
-            }
-            Protocol::Two => {
-                let work = |share: Share| {
-                    let (requests, in_flight) = (requests.clone(), drive.in_flight);
-                    TwoWork::new(requests, share.index, in_flight, capture, answers.clone())
-                };
-                go(&self.targets, drive, work, interrupted, progress)
-            }
-        };
-        Ok(Outcome { measurement: measured?, answers: taken(&answers) })
+        let work = |share| HttpWork::new(source(share), protocol, drive, capture, answers.clone());
+        let (measurement, _) = crate::drive(&self.targets, drive, work, interrupted, progress)?;
+        Ok(Outcome { measurement, answers: taken(&answers) })
     }
 }
 
-/// Drives a load whose requests are made on the way. A batch has as many responses as the load has
-/// operations in flight.
+/// Drives a load whose requests are made on the way. Over HTTP/1.1 a batch has as many responses as the load
+/// has operations in flight.
 pub fn drive_sources<S: Source>(
-    targets: &[Target],
-    operations: Vec<String>,
+    (protocol, targets): (Protocol, &[Target]),
     drive: &Drive,
     mut sources: impl FnMut(Share) -> S,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<Outcome, LoadError> {
     let answers = Arc::new(Mutex::new(Answers::default()));
-    let keep_alive = drive.connections == Connections::Kept;
-    let work =
-        |share| OneWork::new(sources(share), operations.clone(), keep_alive, 0, answers.clone());
-    let measurement = go(targets, drive, work, interrupted, progress)?;
-    Ok(Outcome { measurement, answers: taken(&answers) })
-}
-
-fn go<W: Work>(
-    targets: &[Target],
-    drive: &Drive,
-    work: impl FnMut(Share) -> W,
-    interrupted: &AtomicBool,
-    progress: &mut dyn FnMut(&Live),
-) -> Result<Measurement, LoadError> {
+    let work = |share| HttpWork::new(sources(share), protocol, drive, 0, answers.clone());
     let (measurement, _) = crate::drive(targets, drive, work, interrupted, progress)?;
-    Ok(measurement)
+    Ok(Outcome { measurement, answers: taken(&answers) })
 }
 
 fn taken(answers: &Mutex<Answers>) -> Answers {

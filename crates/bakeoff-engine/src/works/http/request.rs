@@ -90,25 +90,21 @@ impl Request {
         if !self.has("user-agent") {
             list.push(("user-agent".into(), USER_AGENT.into()));
         }
-        const FORBIDDEN: [&str; 6] = [
-            "host",
-            "connection",
-            "keep-alive",
-            "proxy-connection",
-            "transfer-encoding",
-            "upgrade",
-        ];
-        for (name, value) in &self.headers {
-            let name = name.to_ascii_lowercase();
-            if !FORBIDDEN.contains(&name.as_str()) {
-                list.push((name, value.clone()));
-            }
-        }
+        let own = self.headers.iter().filter(|(name, _)| is_allowed_in_http2(name));
+        list.extend(own.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
         if !self.body.is_empty() && !self.has("content-length") {
             list.push(("content-length".into(), self.body.len().to_string()));
         }
         list
     }
+}
+
+/// Whether a header may stand in an HTTP/2 request; those that may not are about the connection, or
+/// have another name there (RFC 9113 sections 8.2.2 and 8.3.1).
+pub fn is_allowed_in_http2(name: &str) -> bool {
+    const FORBIDDEN: [&str; 6] =
+        ["host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+    !FORBIDDEN.iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
 /// Reads `Name: value`, as it may stand in a message. An error says what is wrong without showing

@@ -1,59 +1,72 @@
 //! One HTTP/2 connection of a load, and what each of its streams was asked.
 //!
-//! Not here: the wire format (`bakeoff_wire::http2`), which requests there are (each work's own).
+//! Not here: the wire format (`bakeoff_wire::http2`), what is asked on it (`source`).
 
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::http2::{Connection, Event, HeadersId, Response, StreamId};
+use bakeoff_wire::http2::{Connection, Event, HeadersId, Response, Settings, StreamId};
 
-use crate::work::{Failure, NotIssued, Session, Tag};
+use super::source::{HeaderList, Stream};
+use crate::work::{Failure, NotIssued, Tag};
 
 /// A connection with the heads that were prepared for it.
-pub struct Streams<P> {
+pub(super) struct Streams {
     connection: Connection,
-    /// What was prepared for this connection: header fields that are known to it.
-    pub prepared: P,
-    /// Tag and request of each stream, by [`StreamId::slot`].
+    /// The head of each operation.
+    heads: Vec<Option<HeadersId>>,
+    /// Tag and operation of each stream, by [`StreamId::slot`].
     flights: Vec<Option<(StreamId, Tag, usize)>>,
     keep_alive: bool,
     answered: bool,
 }
 
-/// Header fields that one request has besides those that were prepared.
-type Fields<'a> = &'a [(&'a [u8], &'a [u8])];
-
-impl<P> Streams<P> {
-    /// Wraps a connection that is open.
-    pub fn new(connection: Connection, prepared: P, keep_alive: bool) -> Self {
+impl Streams {
+    /// Makes a connection for so many requests under way, whose operations have these header lists.
+    pub(super) fn new(in_flight: u32, lists: &[Option<HeaderList>], keep_alive: bool) -> Self {
+        let settings = Settings { max_streams: in_flight, ..Settings::default() };
+        let mut connection = Connection::new(settings);
+        let mut prepare = |list: &HeaderList| {
+            let list: Vec<_> = list.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            connection.prepare(&list)
+        };
+        let heads = lists.iter().map(|list| list.as_ref().map(&mut prepare)).collect();
         let flights = vec![None; connection.slots()];
-        Self { connection, prepared, flights, keep_alive, answered: false }
+        Self { connection, heads, flights, keep_alive, answered: false }
     }
 
     /// Whether another request can be sent now.
-    pub fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         self.connection.capacity() > 0 && !self.is_ending()
     }
 
-    /// Sends a request; `place` is what its answer is told by.
-    pub fn send(
+    /// Sends a request.
+    pub(super) fn send(
         &mut self,
-        (tag, place): (Tag, usize),
-        headers: HeadersId,
-        more: Fields<'_>,
-        body: &[u8],
+        tag: Tag,
+        asked: &Stream<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), NotIssued> {
-        let body: &[&[u8]] = if body.is_empty() { &[] } else { &[body] };
-        let Ok(stream) = self.connection.request_with(headers, more, body, out) else {
+        let operation = asked.operation;
+        let head = self.heads.get(operation).copied().flatten().ok_or(NotIssued::Exhausted)?;
+        const NO_FIELD: (&[u8], &[u8]) = (b"", b"");
+        let mut more = [NO_FIELD; 2];
+        let path = asked.path.map(|path| (&b":path"[..], path));
+        let mut count = 0;
+        for field in path.into_iter().chain(asked.field) {
+            more[count] = field;
+            count += 1;
+        }
+        let body: &[&[u8]] = if asked.body.is_empty() { &[] } else { &[asked.body] };
+        let Ok(stream) = self.connection.request_with(head, &more[..count], body, out) else {
             return Err(NotIssued::Busy);
         };
         let slots = self.flights.len();
-        self.flights[stream.slot(slots)] = Some((stream, tag, place));
+        self.flights[stream.slot(slots)] = Some((stream, tag, operation));
         Ok(())
     }
 
-    /// Takes bytes from the connection and yields what became of requests, by tag and place.
-    pub fn receive(
+    /// Takes bytes from the connection and yields what became of requests, by tag and operation.
+    pub(super) fn receive(
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
@@ -63,7 +76,7 @@ impl<P> Streams<P> {
         connection.receive(input, out, &mut |stream: StreamId, event| {
             *answered = true;
             let slots = flights.len();
-            let Some((_, tag, place)) = flights[stream.slot(slots)].take() else { return };
+            let Some((_, tag, operation)) = flights[stream.slot(slots)].take() else { return };
             let failure = |kind, what: String| Err(Failure::new(kind, what));
             let became = match &event {
                 Event::Response(response) => Ok(response),
@@ -72,25 +85,22 @@ impl<P> Streams<P> {
                 }
                 Event::Malformed { what } => failure(ErrorKind::Protocol, (*what).to_owned()),
             };
-            on(tag, place, became);
+            on(tag, operation, became);
         })
     }
-}
 
-impl<P> Session for Streams<P> {
-    fn open(&mut self, out: &mut Vec<u8>) {
+    /// Appends what a client says first.
+    pub(super) fn open(&mut self, out: &mut Vec<u8>) {
         self.connection.open(out);
     }
 
-    fn is_open(&self) -> bool {
-        true
-    }
-
-    fn is_ending(&self) -> bool {
+    /// Whether no further request can be sent.
+    pub(super) fn is_ending(&self) -> bool {
         self.connection.going_away().is_some() || (self.answered && !self.keep_alive)
     }
 
-    fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
+    /// Gives a request up; the others go on.
+    pub(super) fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
         let under_way = self.flights.iter_mut().find(|f| f.is_some_and(|(_, of, _)| of == tag));
         if let Some((stream, _, _)) = under_way.and_then(Option::take) {
             self.connection.cancel(stream, out);

@@ -21,11 +21,12 @@ use bakeoff_core::check::Audit;
 use bakeoff_core::record::{Encryption, Promises, Setting};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands, Workload};
 use bakeoff_core::units::parse_duration;
-use bakeoff_engine::works::keyed::{Keyed, Request};
+use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
+use super::http_requests::OwnField;
 use super::nginx::config::{Plan, quoted};
 use super::nginx::status::Status;
 use super::nginx::workers;
@@ -242,7 +243,7 @@ impl System for AccessGateway {
         if let Some(witnesses) = first.memory.get::<Witnesses>() {
             tarantool::fill_sessions(&witnesses.rights, workload.keys.count)?;
         }
-        http_requests::prepare(first, workload, cookie)
+        http_requests::prepare(first, workload, Some(COOKIE))
     }
 
     fn account(&self, nodes: &[Access]) -> Option<Box<dyn FnOnce() -> Audit>> {
@@ -251,15 +252,17 @@ impl System for AccessGateway {
     }
 }
 
-/// The cookie of a request: of a session that may have what it asks for, or of one that may not.
-fn cookie(request: &Request<'_>, out: &mut Vec<u8>) {
-    let session = match request.operation {
-        Operation::Denied => tarantool::stranger_name(request.number),
-        _ => tarantool::session_name(request.number),
+/// The cookie of a request.
+const COOKIE: OwnField = OwnField { name: "Cookie", write: write_session };
+
+/// Appends the session of a request: one that may have what it asks for, or one that may not.
+fn write_session(operation: Operation, number: u64, out: &mut Vec<u8>) {
+    let session = match operation {
+        Operation::Denied => tarantool::stranger_name(number),
+        _ => tarantool::session_name(number),
     };
-    out.extend_from_slice(b"Cookie: session=");
+    out.extend_from_slice(b"session=");
     out.extend_from_slice(session.as_bytes());
-    out.extend_from_slice(b"\r\n");
 }
 
 /// A Tarantool to ask, if it is known as whom.

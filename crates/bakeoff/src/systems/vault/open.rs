@@ -31,6 +31,9 @@ pub(in crate::systems) struct Keys {
     unseal: Vec<String>,
 }
 
+/// The header that says who asks.
+pub(super) const TOKEN_HEADER: &str = "X-Vault-Token";
+
 /// Where the token for a cluster that runs already is looked for.
 const TOKEN_VARIABLES: [&str; 2] = ["VAULT_TOKEN", "BAO_TOKEN"];
 
@@ -98,7 +101,7 @@ pub(in crate::systems) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotRe
     };
     let asked = Question {
         target: "/v1/auth/token/lookup-self",
-        token: Some(&token),
+        headers: &[(TOKEN_HEADER, &token)],
         ..Question::default()
     };
     let said = question(leader, &asked)?;
@@ -203,8 +206,8 @@ fn unseal(node: &Access) -> Result<(), String> {
 /// A node that joins has no vote for its first ten seconds.
 fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), String> {
     let target = "/v1/sys/storage/raft/configuration";
-    let said = question(leader, &Question { target, token: Some(token), ..Question::default() })?
-        .success()?;
+    let headers = &[(TOKEN_HEADER, token)];
+    let said = question(leader, &Question { target, headers, ..Question::default() })?.success()?;
     let servers = said.pointer("/data/config/servers").and_then(Value::as_array);
     let votes = servers.map_or(0, |servers| servers.iter().filter(|one| is(one, "voter")).count());
     // There may be one whose node has ended by itself.

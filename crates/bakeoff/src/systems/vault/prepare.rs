@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::api::SecretApi;
-use super::open::token;
+use super::open::{TOKEN_HEADER, token};
 use crate::systems::Access;
 use crate::systems::http_session::{Question, question, try_mapping};
 use crate::systems::postgresql::Credentials;
@@ -203,7 +203,7 @@ impl Make<'_> {
         let asked = Question {
             method,
             target: &target,
-            token: Some(&self.token),
+            headers: &[(TOKEN_HEADER, &self.token)],
             body,
             patience: PATIENCE,
             ..Question::default()

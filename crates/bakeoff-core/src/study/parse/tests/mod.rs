@@ -262,6 +262,7 @@ workloads:
       path: /
       headers: {accept: text/html}
       body: b
+      http2: true
       expect: {status: 201, body-size: 43, contains: c}
     systems: [web, gated]
     loads: [found]

@@ -85,8 +85,9 @@ fn a_request_is_read_with_what_must_come_back() {
                  path: \"/a?k={key}\", headers: {accept: x}, body: b, \
                  expect: {status: 201, body-size: 43, contains: c}}";
     let study = service(WEB, pages, STEADY).unwrap();
-    let HttpRequest { method, path, headers, body, status, body_size, contains } =
+    let HttpRequest { method, path, headers, http2, body, status, body_size, contains } =
         &study.workloads[0].request;
+    assert!(!http2, "unless it is asked for");
     assert_eq!((method.as_str(), path.as_str(), *status), ("POST", "/a?k={key}", 201));
     assert_eq!((headers["accept"].as_str(), body.as_deref()), ("x", Some("b")));
     assert_eq!((*body_size, contains.as_deref()), (Some(43), Some("c")));
@@ -94,6 +95,22 @@ fn a_request_is_read_with_what_must_come_back() {
     assert_eq!(study.workloads[0].mix, mix.into());
     let plain = service(WEB, PAGES, STEADY).unwrap();
     assert!(plain.workloads[0].request.is_plain());
+}
+
+#[test]
+fn http2_lets_a_client_have_several_requests_under_way() {
+    let pages = "mix: {request: 1}, request: {http2: true}";
+    let with =
+        |in_flight: u32| STEADY.replace("clients:", &format!("in-flight: {in_flight}, clients:"));
+    let study = service(WEB, pages, &with(100)).unwrap();
+    assert!(study.workloads[0].request.http2);
+    refused(
+        WEB,
+        pages,
+        &with(101),
+        &["cannot have 101 operations in flight", "over HTTP/2 has at most 100"],
+    );
+    refused(WEB, PAGES, &with(2), &["a client of kind `process` has at most 1"]);
 }
 
 #[test]

@@ -1,0 +1,250 @@
+//! HTTP requests as the work of a load, over HTTP/1.1 or HTTP/2: the one `Work` for all of them.
+//!
+//! Not here: where requests come from and what their answers must be (each [`Source`]), one connection's
+//! bookkeeping (`one`, `streams`).
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bakeoff_wire::ProtocolError;
+
+use super::Protocol;
+use super::answers::{Answers, Tally};
+use super::one::{OneConnection, Receiving};
+use super::source::Source;
+use super::streams::Streams;
+use crate::work::{Done, Issued, Moments, NotIssued, Pendings, Session, Success, Tag, Work};
+use crate::{Connections, Drive};
+
+/// One connection of a client, to a node.
+pub struct HttpSession {
+    node: usize,
+    speaks: Speaks,
+}
+
+/// Boxed where it is large, so that a client of HTTP/1.1 takes no more memory than it has to.
+enum Speaks {
+    One(OneConnection),
+    Two(Box<Streams>),
+}
+
+impl Session for HttpSession {
+    fn open(&mut self, out: &mut Vec<u8>) {
+        if let Speaks::Two(streams) = &mut self.speaks {
+            streams.open(out);
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn is_ending(&self) -> bool {
+        match &self.speaks {
+            Speaks::One(one) => one.ending,
+            Speaks::Two(streams) => streams.is_ending(),
+        }
+    }
+
+    fn abandon(&mut self, tag: Tag, out: &mut Vec<u8>) -> bool {
+        match &mut self.speaks {
+            Speaks::One(_) => false,
+            Speaks::Two(streams) => streams.abandon(tag, out),
+        }
+    }
+}
+
+/// Requests of a [`Source`], as work.
+pub struct HttpWork<S> {
+    source: S,
+    protocol: Protocol,
+    keep_alive: bool,
+    in_flight: u32,
+    follow: Vec<u8>,
+    tally: Tally,
+    /// The operations of answers that were received and not timed yet, where the source wants to know.
+    fresh: Vec<usize>,
+    timed: usize,
+}
+
+impl<S: Source> HttpWork<S> {
+    /// Makes one worker's work, whose answers are added to `answers` when it has ended; `capture` of them
+    /// are kept one by one.
+    pub fn new(
+        source: S,
+        protocol: Protocol,
+        drive: &Drive,
+        capture: u64,
+        answers: Arc<Mutex<Answers>>,
+    ) -> Self {
+        Self {
+            source,
+            protocol,
+            keep_alive: drive.connections == Connections::Kept,
+            in_flight: drive.in_flight,
+            follow: Vec::new(),
+            tally: Tally::new(capture, answers),
+            fresh: Vec::new(),
+            timed: 0,
+        }
+    }
+
+    /// What connections hand their responses to.
+    #[inline]
+    fn receiving(&mut self) -> Receiving<'_, S> {
+        Receiving {
+            source: &mut self.source,
+            keep_alive: self.keep_alive,
+            follow: &mut self.follow,
+            tally: &mut self.tally,
+            fresh: &mut self.fresh,
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, bytes: usize) {
+        self.tally.received(bytes);
+        if S::TIMED {
+            self.fresh.clear();
+            self.timed = 0;
+        }
+    }
+}
+
+impl<S: Source> Work for HttpWork<S> {
+    type Session = HttpSession;
+    type Pending = ();
+
+    fn operations(&self) -> Vec<String> {
+        self.source.operations()
+    }
+
+    fn session(&mut self, _: u32, node: usize) -> HttpSession {
+        let speaks = match self.protocol {
+            Protocol::One => Speaks::One(OneConnection::new()),
+            Protocol::Two => {
+                let lists = self.source.header_lists(node);
+                Speaks::Two(Box::new(Streams::new(self.in_flight, &lists, self.keep_alive)))
+            }
+        };
+        HttpSession { node, speaks }
+    }
+
+    #[inline]
+    fn issue(
+        &mut self,
+        session: &mut HttpSession,
+        client: u32,
+        tag: Tag,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Issued<()>, NotIssued> {
+        match &mut session.speaks {
+            Speaks::One(one) => {
+                one.issue(&mut self.source, (client, session.node), tag, ticket, out)
+            }
+            Speaks::Two(streams) if !streams.is_free() => Err(NotIssued::Busy),
+            Speaks::Two(streams) => {
+                let stream = self.source.stream(session.node, ticket)?;
+                let operation = stream.operation;
+                streams.send(tag, &stream, out)?;
+                Ok(Issued { operation, pending: () })
+            }
+        }
+    }
+
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        self.source.skip(node, ticket)
+    }
+
+    #[inline]
+    fn receive(
+        &mut self,
+        session: &mut HttpSession,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        pendings: &mut impl Pendings<()>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError> {
+        self.received(input.len());
+        match &mut session.speaks {
+            Speaks::One(one) => {
+                let to = self.receiving();
+                let (connection, mut delivery) = one.delivery(to, pendings, done);
+                connection.receive(input, out, &mut |response| delivery.take(&response))?;
+                if let Some(is_head) = delivery.followed
+                    && one.connection.expect(is_head, 1).is_ok()
+                {
+                    out.extend_from_slice(&self.follow);
+                }
+                Ok(())
+            }
+            Speaks::Two(streams) => {
+                let Self { source, tally, fresh, .. } = self;
+                streams.receive(input, out, &mut |tag, operation, became| {
+                    let (status, bytes, result) = match became {
+                        Ok(response) => {
+                            let (status, body) = (response.status, response.body);
+                            (status, body.len(), source.judge(operation, status, body))
+                        }
+                        Err(failure) => (0, 0, Err(failure)),
+                    };
+                    tally.answer(status, bytes);
+                    if pendings.take(tag).is_some() {
+                        if S::TIMED {
+                            fresh.push(operation);
+                        }
+                        done.push(Done { tag, result: result.map(|()| Success::default()) });
+                    }
+                })
+            }
+        }
+    }
+
+    fn receive_end(
+        &mut self,
+        session: &mut HttpSession,
+        pendings: &mut impl Pendings<()>,
+        done: &mut Vec<Done>,
+    ) -> Result<(), ProtocolError> {
+        self.received(0);
+        match &mut session.speaks {
+            Speaks::One(one) => {
+                let to = self.receiving();
+                let (connection, mut delivery) = one.delivery(to, pendings, done);
+                connection.closed(&mut |response| delivery.take(&response))
+            }
+            Speaks::Two(_) => Ok(()),
+        }
+    }
+
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        self.source.pause(client, now)
+    }
+
+    fn begin(&mut self, start: Instant, measure: Instant) {
+        self.source.begin(start);
+        self.tally.begin(start, measure);
+    }
+
+    #[inline]
+    fn answered(&mut self, _: u32, moments: &Moments) {
+        if S::TIMED
+            && let Some(&operation) = self.fresh.get(self.timed)
+        {
+            self.timed += 1;
+            self.source.answered(operation, moments);
+        }
+        self.tally.answered(moments);
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.tally.tick(now);
+    }
+
+    fn ended(&mut self) {
+        self.source.ended();
+        self.tally.ended();
+    }
+}

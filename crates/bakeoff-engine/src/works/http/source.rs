@@ -1,0 +1,128 @@
+//! Where a load's requests come from, and where its answers go.
+//!
+//! Fixed requests, a study's, those that a script makes and those of vault-benchmark's templates share all
+//! the rest: connections, redirects, counting (`driven`).
+
+use std::time::{Duration, Instant};
+
+use bakeoff_wire::http1::Response;
+
+use crate::work::{Failure, Moments, NotIssued};
+
+/// Requests that were appended: whole HTTP/1.1 messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch {
+    /// Which of the load's operations.
+    pub operation: usize,
+    /// How many responses are due: more than one for pipelined requests, never 0.
+    pub responses: u32,
+    /// Whether the responses have no bodies.
+    pub is_head: bool,
+}
+
+/// Header fields of an HTTP/2 request, pseudo-headers first, names in lower case.
+pub type HeaderList = Vec<(String, String)>;
+
+/// What one HTTP/2 request has beyond the header list of its operation.
+#[derive(Debug, Clone, Copy)]
+pub struct Stream<'a> {
+    /// Which of the load's operations.
+    pub operation: usize,
+    /// Its path, where the operation's header list has none.
+    pub path: Option<&'a [u8]>,
+    /// One header field of its own.
+    pub field: Option<(&'a [u8], &'a [u8])>,
+    /// Its body; empty for none.
+    pub body: &'a [u8],
+}
+
+/// What a response was found to be.
+pub enum Judged {
+    /// It is what was expected.
+    Success,
+    /// It is not.
+    Failure(Failure),
+    /// It says where to go, and is to be followed.
+    Redirect,
+}
+
+/// Where one worker's requests come from, and where its responses go.
+pub trait Source: Send {
+    /// Whether [`Self::answered`] wants to be told.
+    const TIMED: bool = false;
+
+    /// The names of its operations; tables have one row each.
+    fn operations(&self) -> Vec<String>;
+
+    /// Appends the next HTTP/1.1 request of `client`, which is connected to `node`, or several at once.
+    fn request(
+        &mut self,
+        client: u32,
+        node: usize,
+        ticket: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Batch, NotIssued>;
+
+    /// The header list of each operation over HTTP/2, for connections to `node`; `None` for one that is
+    /// never asked there.
+    fn header_lists(&self, node: usize) -> Vec<Option<HeaderList>> {
+        let _ = node;
+        Vec::new()
+    }
+
+    /// Makes the next HTTP/2 request of a client that is connected to `node`; only called where there are
+    /// [header lists](Self::header_lists).
+    fn stream(&mut self, node: usize, ticket: u64) -> Result<Stream<'_>, NotIssued> {
+        let _ = (node, ticket);
+        Err(NotIssued::Abort)
+    }
+
+    /// Judges an answer.
+    fn judge(&mut self, operation: usize, status: u16, body: &[u8]) -> Result<(), Failure>;
+
+    /// Judges a whole HTTP/1.1 response, for a source that looks at more than status and body.
+    #[inline]
+    fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
+        match self.judge(operation, response.status, response.body) {
+            Ok(()) => Judged::Success,
+            Err(failure) => Judged::Failure(failure),
+        }
+    }
+
+    /// Appends the request that follows a redirect; only called where [`Self::response`] finds one.
+    /// Returns whether it is a HEAD request; an error says why the redirect cannot be followed.
+    fn follow(
+        &mut self,
+        operation: usize,
+        response: &Response<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, String> {
+        let _ = (operation, response, out);
+        Err("redirects are not followed".into())
+    }
+
+    /// Which operation `ticket` would have been at `node`; `None`: there is nothing more to do.
+    fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
+        let _ = (node, ticket);
+        Some(0)
+    }
+
+    /// How long `client` of a closed load waits before its next request.
+    fn pause(&mut self, client: u32, now: Instant) -> Duration {
+        let _ = (client, now);
+        Duration::ZERO
+    }
+
+    /// The load begins: requests are due from `start` on.
+    fn begin(&mut self, start: Instant) {
+        let _ = start;
+    }
+
+    /// A request of `operation` was answered, at these moments.
+    fn answered(&mut self, operation: usize, moments: &Moments) {
+        let _ = (operation, moments);
+    }
+
+    /// The worker has ended.
+    fn ended(&mut self) {}
+}

@@ -1,0 +1,106 @@
+//! A server that speaks HTTP/2 without TLS: as much of it as answers each request with `hello`.
+//!
+//! It shares no code with what is tested: it decodes no header, since every request gets the same.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a client sends first (RFC 9113 section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Types of frames (section 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+/// Flags of theirs.
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// A running server. Its threads end with the test.
+pub(crate) struct Http2 {
+    pub(crate) address: SocketAddr,
+    connections: Arc<AtomicU64>,
+    requests: Arc<AtomicU64>,
+}
+
+impl Http2 {
+    /// Starts one that waits for so many requests on a connection before it answers them.
+    pub(crate) fn answering_together(together: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port is to be had");
+        let address = listener.local_addr().expect("it is bound");
+        let (connections, requests) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (opened, seen) = (connections.clone(), requests.clone());
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let (opened, seen) = (opened.clone(), seen.clone());
+                std::thread::spawn(move || serve(socket, together, &opened, &seen));
+            }
+        });
+        Self { address, connections, requests }
+    }
+
+    /// How many connections spoke HTTP/2 so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many requests it has read so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend_from_slice(&[kind, flags]);
+    frame.extend_from_slice(&stream.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+fn serve(
+    mut socket: TcpStream,
+    together: usize,
+    opened: &AtomicU64,
+    seen: &AtomicU64,
+) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut preface = [0; PREFACE.len()];
+    socket.read_exact(&mut preface)?;
+    if preface != PREFACE {
+        return Ok(());
+    }
+    opened.fetch_add(1, Ordering::SeqCst);
+    socket.write_all(&frame(SETTINGS, 0, 0, &[]))?;
+    let mut waiting = Vec::new();
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        let mut payload = vec![0; length as usize];
+        socket.read_exact(&mut payload)?;
+        let (kind, flags) = (head[3], head[4]);
+        match kind {
+            SETTINGS if flags & ACK == 0 => socket.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
+            PING if flags & ACK == 0 => socket.write_all(&frame(PING, ACK, 0, &payload))?,
+            HEADERS | DATA if flags & END_STREAM > 0 => {
+                seen.fetch_add(1, Ordering::SeqCst);
+                waiting.push(stream);
+            }
+            _ => {}
+        }
+        if waiting.len() == together {
+            let mut out = Vec::new();
+            for stream in waiting.drain(..) {
+                // `:status: 200` is entry 8 of HPACK's static table.
+                out.extend(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+                out.extend(frame(DATA, END_STREAM, stream, b"hello"));
+            }
+            socket.write_all(&out)?;
+        }
+    }
+}
