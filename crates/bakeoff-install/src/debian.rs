@@ -79,8 +79,13 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
         unpack.arg("-x").arg(&deb).arg(job.tree);
         job.call("dpkg -x", Duration::from_secs(120)).run(&mut unpack, job.watcher)?;
     }
-    let files = asked.files.iter().map(|file| resolved(job.tree, &in_series(file, series)));
-    let files = files.collect::<Result<_, _>>()?;
+    let unpacked = |file: &&str| {
+        let file = in_series(file, series);
+        let target = resolved(job.tree, &file)?;
+        // A program may do what it is called: Debian's `redis-server` is a link to `redis-check-rdb`.
+        Ok(if job.executable.is_some() { PathBuf::from(file) } else { target })
+    };
+    let files = asked.files.iter().map(unpacked).collect::<Result<_, RungError>>()?;
     let libraries = match asked.libraries {
         Libraries::Named => Vec::new(),
         Libraries::Unpacked => libraries::unpacked(job.tree)?,

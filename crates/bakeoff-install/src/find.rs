@@ -4,6 +4,7 @@
 //! wrong one is told from the one that was asked for.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -71,8 +72,8 @@ pub(super) fn describe_on(
     let found = Search::new(host, recipe, wanted, cache)
         .and_then(|search| search.find(own_program, Look::Glance));
     let (reason, remedy) = match found {
-        Ok(Some(found)) => return Availability::Found(found),
-        Ok(None) => ("it is neither on PATH nor in bakeoff's cache".to_owned(), install),
+        Ok(Finding::Found(found)) => return Availability::Found(found),
+        Ok(Finding::Refused(refused)) => (missing(&refused), install),
         Err(error @ InstallError::Java { .. }) => (first_line(&error), JAVA_REMEDY.to_owned()),
         Err(error @ InstallError::Node { .. }) => (first_line(&error), NODE_REMEDY.to_owned()),
         Err(error @ InstallError::OwnProgram { .. }) => {
@@ -81,6 +82,14 @@ pub(super) fn describe_on(
         Err(error) => (first_line(&error), install),
     };
     Availability::Missing { reason, rungs: rungs(host, recipe, wanted), remedy }
+}
+
+/// Says why a program counts as missing.
+fn missing(refused: &[Refused]) -> String {
+    match refused {
+        [] => "it is neither on PATH nor in bakeoff's cache".to_owned(),
+        refused => refused.iter().map(Refused::to_string).collect::<Vec<_>>().join("; "),
+    }
 }
 
 fn first_line(error: &InstallError) -> String {
@@ -176,6 +185,48 @@ pub(super) struct Said {
     pub(super) date: Option<String>,
 }
 
+/// What a search came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// The program is there.
+    Found(Installed),
+    /// It is not; what was there and would not do is listed.
+    Refused(Vec<Refused>),
+}
+
+/// A program that was there and would not do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// Where it was.
+    pub(super) place: Place,
+    /// Why, ready to stand after its place: `names no version when asked for it`.
+    pub(super) reason: String,
+}
+
+/// Where a program was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On `PATH`.
+    OnPath(PathBuf),
+    /// In the cache, in this version.
+    InCache(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::OnPath(path) => write!(f, "`{}` on PATH", path.display()),
+            Place::InCache(version) => write!(f, "`{version}` in the cache"),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.place, self.reason)
+    }
+}
+
 /// One search for one program on one machine.
 pub(super) struct Search<'a> {
     pub(super) host: &'a Host,
@@ -230,16 +281,28 @@ impl<'a> Search<'a> {
         &self,
         own_program: Option<&Path>,
         look: Look,
-    ) -> Result<Option<Installed>, InstallError> {
+    ) -> Result<Finding, InstallError> {
         if let Some(path) = own_program {
             let refuse = |reason| InstallError::OwnProgram {
                 system: self.recipe.system.to_owned(),
                 path: path.to_owned(),
                 reason,
             };
-            return self.own(path).map(Some).map_err(refuse);
+            return self.own(path).map(Finding::Found).map_err(refuse);
         }
-        Ok(self.on_path().or_else(|| self.in_cache(look).0))
+        let mut refused = Vec::new();
+        if let Some(path) = self.candidate_on_path() {
+            match self.on_path(&path) {
+                Ok(found) => return Ok(Finding::Found(found)),
+                Err(reason) => refused.push(Refused { place: Place::OnPath(path), reason }),
+            }
+        }
+        let (found, broken) = self.in_cache(look);
+        refused.extend(broken.into_iter().map(|(entry, reason)| Refused {
+            place: Place::InCache(entry.manifest.version),
+            reason: format!("is not what was fetched: {reason}"),
+        }));
+        Ok(found.map_or(Finding::Refused(refused), Finding::Found))
     }
 
     fn own(&self, path: &Path) -> Result<Installed, String> {
@@ -260,31 +323,45 @@ impl<'a> Search<'a> {
                 vec![path.canonicalize().map_err(|e| format!("cannot be found: {e}"))?]
             }
         };
-        let said = self.said_by(&files, &[])?;
+        self.proven(&files, format!("program given: {}", path.display()))
+    }
+
+    /// Returns the program that `PATH` has under the recipe's name.
+    fn candidate_on_path(&self) -> Option<PathBuf> {
+        match self.recipe.shape {
+            Shape::Binary { executable, .. }
+            | Shape::Accompanied { executable, .. }
+            | Shape::Go { executable, .. }
+            | Shape::Node { executable, .. } => {
+                tool::on_path(executable, self.host.path.as_deref())
+            }
+            Shape::Java { .. } => None,
+        }
+    }
+
+    /// Takes a program of `PATH`, or says why it will not do.
+    fn on_path(&self, path: &Path) -> Result<Installed, String> {
+        let path = match self.recipe.shape {
+            // A link on PATH leads to the script in its package.
+            Shape::Node { .. } => {
+                path.canonicalize().map_err(|e| format!("cannot be found: {e}"))?
+            }
+            _ => path.to_owned(),
+        };
+        let source = format!("found on PATH: {}", path.display());
+        self.proven(&[path], source)
+    }
+
+    /// Takes these files once they have said that they are the version asked for.
+    fn proven(&self, files: &[PathBuf], source: String) -> Result<Installed, String> {
+        let said = self.said_by(files, &[])?;
         if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&said.version)) {
             return Err(format!(
                 "says that it is version `{}`, and `{wanted}` was asked for",
                 said.version
             ));
         }
-        self.of_files(&files, said, format!("program given: {}", path.display()))
-    }
-
-    fn on_path(&self) -> Option<Installed> {
-        let on_path = |name| tool::on_path(name, self.host.path.as_deref());
-        let files = match self.recipe.shape {
-            Shape::Binary { executable, .. }
-            | Shape::Accompanied { executable, .. }
-            | Shape::Go { executable, .. } => [on_path(executable)?],
-            Shape::Node { executable, .. } => [on_path(executable)?.canonicalize().ok()?],
-            Shape::Java { .. } => return None,
-        };
-        let said = self.said_by(&files, &[]).ok()?;
-        if self.wanted.is_some_and(|wanted| !wanted.matches(&said.version)) {
-            return None;
-        }
-        let source = format!("found on PATH: {}", files[0].display());
-        self.of_files(&files, said, source).ok()
+        self.of_files(files, said, source)
     }
 
     /// The best cached program, and those found broken on the way to it.

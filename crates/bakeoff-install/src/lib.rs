@@ -235,9 +235,10 @@ fn install_on(
     watcher: &mut Watcher<'_>,
 ) -> Result<Installed, InstallError> {
     let search = find::Search::new(host, recipe, wanted, cache)?;
-    if let Some(found) = search.find(own_program, cache::Look::Hash)? {
-        return Ok(found);
-    }
+    let refused = match search.find(own_program, cache::Look::Hash)? {
+        find::Finding::Found(found) => return Ok(found),
+        find::Finding::Refused(refused) => refused,
+    };
     let locked = cache.lock(recipe.system, watcher)?;
     // Whoever held the lock may have fetched just this.
     let (found, broken) = search.in_cache(cache::Look::Hash);
@@ -252,6 +253,12 @@ fn install_on(
         return Ok(found);
     }
     let mut rungs = Vec::new();
+    // What was broken in the cache has been told of and removed.
+    let on_path = |one: &find::Refused| matches!(one.place, find::Place::OnPath(_));
+    for find::Refused { place, reason } in refused.into_iter().filter(on_path) {
+        watcher.say(&format!("{}: {place} {reason}", recipe.system));
+        rungs.push((place.to_string(), RungError::PassedOver(format!("it {reason}"))));
+    }
     for source in recipe.sources {
         match climb(&search, source, &locked, cache, watcher)? {
             Ok(installed) => return Ok(installed),

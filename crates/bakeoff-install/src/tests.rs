@@ -4,7 +4,7 @@ mod registries;
 
 use std::sync::Mutex;
 
-use super::find::{Search, describe_on};
+use super::find::{Finding, Search, describe_on};
 use super::testing::{Answer, Site, etcd_saying, machine, script, sha256, tar_gz};
 use super::*;
 use crate::testing::recipes::{consul, etcd, gcs_emulator, openbao, zookeeper};
@@ -65,19 +65,22 @@ impl World {
 
     fn find(&self, wanted: Option<&str>) -> Option<Installed> {
         let wanted = wanted.map(|wanted| wanted.parse().unwrap());
-        Search::new(&self.host, &RECIPE, wanted.as_ref(), &self.cache)
-            .unwrap()
-            .find(None, cache::Look::Hash)
-            .unwrap()
+        found(Search::new(&self.host, &RECIPE, wanted.as_ref(), &self.cache).unwrap())
     }
 
     fn find_of(&self, recipe: &Recipe) -> Option<Installed> {
-        let search = Search::new(&self.host, recipe, None, &self.cache).unwrap();
-        search.find(None, cache::Look::Hash).unwrap()
+        found(Search::new(&self.host, recipe, None, &self.cache).unwrap())
     }
 
     fn told(&self) -> String {
         self.told.lock().unwrap().join("\n")
+    }
+}
+
+fn found(search: Search<'_>) -> Option<Installed> {
+    match search.find(None, cache::Look::Hash).unwrap() {
+        Finding::Found(found) => Some(found),
+        Finding::Refused(_) => None,
     }
 }
 
@@ -315,6 +318,25 @@ fn a_program_on_path_is_used_unless_another_version_was_asked_for() {
 }
 
 #[test]
+fn a_program_that_was_refused_is_told_of_with_the_reason() {
+    let world = World::new(None);
+    let silent = script(&world.bin(), "etcd", "#!/bin/sh\necho a store\n");
+    let at = silent.display();
+    let described = describe_on(&world.host, &RECIPE, None, None, &world.cache);
+    let Availability::Missing { reason, .. } = described else { panic!("{described:?}") };
+    assert_eq!(reason, format!("`{at}` on PATH names no version when asked for it"));
+    let error = world.install(&RECIPE, None, None).unwrap_err().to_string();
+    let refused = format!("`{at}` on PATH: passed over: it names no version when asked for it");
+    assert!(error.contains(&refused), "{error}");
+    assert!(world.told().contains("on PATH names no version"), "{}", world.told());
+    script(&world.bin(), "etcd", &etcd_saying("3.5.1"));
+    let wanted = "3.6".parse().unwrap();
+    let described = describe_on(&world.host, &RECIPE, Some(&wanted), None, &world.cache);
+    let Availability::Missing { reason, .. } = described else { panic!("{described:?}") };
+    assert!(reason.ends_with("says that it is version `3.5.1`, and `3.6` was asked for"), "{reason}");
+}
+
+#[test]
 fn a_go_program_without_a_number_of_its_own_is_believed_by_its_build_information() {
     let world = World::new(None);
     let go = r#"#!/bin/sh
@@ -460,6 +482,37 @@ fn a_debian_server_comes_in_the_series_that_is_there_and_is_started_with_its_lib
     script(&world.bin(), "apt-cache", "#!/bin/sh\n");
     let error = world.install(&SERVER, Some("16"), None).unwrap_err().to_string();
     assert!(error.contains("Debian package server: passed over: this machine's package sources have no `server-17|15`"), "{error}");
+}
+
+/// One program under two names, as Debian has Redis: what it does depends on how it is called.
+const LINKING_DPKG: &str = r#"#!/bin/sh
+mkdir -p $3/usr/bin
+printf '#!/bin/sh\n[ ${0##*/} = store ] && echo store v=15.2 sha=0 || echo no such file: --version\n' > $3/usr/bin/check
+chmod +x $3/usr/bin/check; ln -s check $3/usr/bin/store
+"#;
+
+#[test]
+fn a_debian_program_that_is_a_link_is_started_by_the_name_of_the_link() {
+    const STORE: Recipe = Recipe {
+        system: "store",
+        shape: Shape::Binary { executable: "store-of-no-path", version_args: &["--version"] },
+        sources: &[Source::Debian {
+            packages: &["server-15"],
+            files: &["usr/bin/store"],
+            series: &[],
+            libraries: Libraries::Named,
+        }],
+    };
+    let world = World::new(None);
+    let tools = std::env::var("PATH").unwrap();
+    for (name, text) in [("apt-cache", APT_CACHE), ("apt-get", APT_GET), ("dpkg", LINKING_DPKG)] {
+        script(&world.bin(), name, &text.replacen('\n', &format!("\nPATH={tools}\n"), 1));
+    }
+    let fetched = world.install(&STORE, None, None).unwrap();
+    assert_eq!(fetched.version, "15.2");
+    assert_eq!(binary(&fetched).file_name().unwrap(), "store");
+    assert_eq!(fetched.sha256, sha256(&fs::read(binary(&fetched)).unwrap()));
+    assert_eq!(world.install(&STORE, None, None).unwrap(), fetched, "it was not found again");
 }
 
 #[test]

@@ -91,8 +91,9 @@ impl VersionRequest {
 
 /// The first version in what a program printed: `etcd Version: 3.4.23` says `3.4.23`.
 pub(super) fn said_version(text: &str) -> Option<String> {
-    let words =
-        text.split(|c: char| c.is_whitespace() || matches!(c, '"' | ',' | '(' | ')' | ':' | '/'));
+    let between =
+        |c: char| c.is_whitespace() || matches!(c, '"' | ',' | '(' | ')' | ':' | '/' | '=');
+    let words = text.split(between);
     for word in words {
         let bare = word.strip_prefix('v').unwrap_or(word).trim_end_matches(['.', ';']);
         let mut parts = bare.split(['.', '-', '+', '~', '_']);
@@ -218,6 +219,8 @@ mod tests {
             ("Vault v1.21.0 (818ca8b3), built 2025-10-21T14:00:00Z\n", Some("1.21.0")),
             ("Tarantool 2.6.0-0-g47aa4e01e\nTarget: Linux-x86_64\n", Some("2.6.0")),
             ("Tarantool 2.6.0-14-g47aa4e01e\n", Some("2.6.0-14-g47aa4e01e")),
+            ("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64\n", Some("7.0.15")),
+            ("nats-server: v2.9.10\n", Some("2.9.10")),
             ("x 2.6.0-0-git\n", Some("2.6.0-0-git")),
             ("no number", None),
             ("Git SHA: 12ab", None),
