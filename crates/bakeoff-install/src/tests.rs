@@ -333,7 +333,10 @@ fn a_program_that_was_refused_is_told_of_with_the_reason() {
     let wanted = "3.6".parse().unwrap();
     let described = describe_on(&world.host, &RECIPE, Some(&wanted), None, &world.cache);
     let Availability::Missing { reason, .. } = described else { panic!("{described:?}") };
-    assert!(reason.ends_with("says that it is version `3.5.1`, and `3.6` was asked for"), "{reason}");
+    assert!(
+        reason.ends_with("says that it is version `3.5.1`, and `3.6` was asked for"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -219,7 +219,10 @@ mod tests {
             ("Vault v1.21.0 (818ca8b3), built 2025-10-21T14:00:00Z\n", Some("1.21.0")),
             ("Tarantool 2.6.0-0-g47aa4e01e\nTarget: Linux-x86_64\n", Some("2.6.0")),
             ("Tarantool 2.6.0-14-g47aa4e01e\n", Some("2.6.0-14-g47aa4e01e")),
-            ("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64\n", Some("7.0.15")),
+            (
+                "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64\n",
+                Some("7.0.15"),
+            ),
             ("nats-server: v2.9.10\n", Some("2.9.10")),
             ("x 2.6.0-0-git\n", Some("2.6.0-0-git")),
             ("no number", None),

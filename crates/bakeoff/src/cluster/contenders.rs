@@ -109,7 +109,7 @@ fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
         name: asked.name.clone(),
         kind: asked.kind.clone(),
         nodes: asked.nodes,
-        authentication: system.authentication().map(str::to_owned),
+        authentication: system.declares().clients.authentication.map(str::to_owned),
         ..SystemRecord::default()
     }
 }
@@ -145,7 +145,7 @@ fn ingredient<'a>(
     stop: &AtomicBool,
 ) -> Result<Ingredient<'a>, Failure> {
     let system = kind_of(asked);
-    let program = match (system.recipe(), &asked.process) {
+    let program = match (system.declares().origin.recipe(), &asked.process) {
         (None, None) => None,
         (None, Some(process)) => {
             let wanted = version_request(asked.version.as_deref())?;

@@ -22,6 +22,7 @@ use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process,
 
 use self::topology::Member;
 use crate::failure::Failure;
+use crate::systems::declaration::Declaration;
 use crate::systems::exchange;
 use crate::systems::{Access, ClusterStatus, ConfigSnapshot, Memory, NotReady, System};
 
@@ -80,8 +81,11 @@ pub(crate) fn start(
     let mut behind = Vec::new();
     for member in members {
         let Member { of, description, nodes } = member;
-        if of.stands.is_none() && !behind.is_empty() {
-            of.system.prepare_parts(of.asked, &neighbours).map_err(|why| {
+        let Declaration { ready_within, hooks, .. } = of.system.declares();
+        let prepare_parts =
+            hooks.prepare_parts.filter(|_| of.stands.is_none() && !behind.is_empty());
+        if let Some(prepare_parts) = prepare_parts {
+            prepare_parts(of.asked, &neighbours).map_err(|why| {
                 Failure::Machine(format!(
                     "the parts of `{}` could not be prepared: {why}",
                     of.asked.name
@@ -91,7 +95,7 @@ pub(crate) fn start(
         let host = Host::new(trial_dir)?;
         let mut launched = Launched {
             name: of.asked.name.clone(),
-            within: of.system.ready_within(),
+            within: ready_within,
             system: of.system,
             processes: Vec::new(),
             nodes,
@@ -140,7 +144,11 @@ pub(crate) fn attach(
 ) -> Result<Launched, Failure> {
     let config = match &asked.tls {
         _ if !asked.endpoints.iter().any(|endpoint| endpoint.tls) => None,
-        tls => Some(tls::client_config(tls.as_ref(), tls::Trust::Nobody, system.alpn())?),
+        tls => Some(tls::client_config(
+            tls.as_ref(),
+            tls::Trust::Nobody,
+            system.declares().clients.alpn,
+        )?),
     };
     let memory = Memory::default();
     let nodes = asked.endpoints.iter().map(|endpoint| {
@@ -384,7 +392,7 @@ impl Ready {
 
     /// The same servers, for another trial.
     pub(crate) fn again(self, stop: &AtomicBool) -> Result<Self, Failure> {
-        let within = self.system.ready_within();
+        let within = self.system.declares().ready_within;
         self.each_again(within, stop, &|_| Ok(()))
     }
 

@@ -13,6 +13,7 @@ use crate::cluster::contenders::version_request;
 use crate::commands::run::load_study;
 use crate::failure::Failure;
 use crate::messages::Messages;
+use crate::systems::declaration::Origin;
 use crate::systems::{self, System};
 
 /// Lists the studies that ship, or prints the file of one.
@@ -54,9 +55,19 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "  {name:13} {value}");
     };
-    match system.recipe().map(|recipe| install::describe(recipe, None, None, cache)) {
-        None if matches!(kind.name, "http" | "process") => row("from", system.origin()),
-        None => row("version", &format!("{}, part of bakeoff", env!("CARGO_PKG_VERSION"))),
+    let had = match system.declares().origin {
+        Origin::Recipe(recipe) => Some(install::describe(recipe, None, None, cache)),
+        Origin::Study(words) => {
+            row("from", words);
+            None
+        }
+        Origin::Bakeoff => {
+            row("version", &format!("{}, part of bakeoff", env!("CARGO_PKG_VERSION")));
+            None
+        }
+    };
+    match had {
+        None => {}
         Some(Availability::Found(found)) => {
             row("version", &found.version);
             row("from", &found.source);
@@ -134,7 +145,7 @@ pub(crate) fn install(
             Some((name, version)) => (name, Some(version)),
             None => (text.as_str(), None),
         };
-        let recipe = match systems::by_kind(name).map(System::recipe) {
+        let recipe = match systems::by_kind(name).map(|system| system.declares().origin.recipe()) {
             Some(Some(recipe)) => recipe,
             Some(None) => {
                 messages.output(&format!("{name} is part of bakeoff"));
@@ -201,7 +212,9 @@ fn missing(study: &Study, cache: &Cache) -> Result<Vec<(String, String, String)>
             }
             continue;
         }
-        let Some(recipe) = systems::by_kind(&system.kind).and_then(System::recipe) else {
+        let Some(recipe) =
+            systems::by_kind(&system.kind).and_then(|kind| kind.declares().origin.recipe())
+        else {
             continue;
         };
         let own = system.program.as_deref().map(Path::new);

@@ -229,7 +229,7 @@ fn build(
     let mut build = Build { options, ..Build::default() };
     let Some(asked) = asked else { return Ok(build) };
     let (own, process) = match kind.and_then(systems::by_kind) {
-        Some(system) => (system.recipe().is_some(), system.kind().is_process),
+        Some(system) => (system.declares().origin.recipe().is_some(), system.kind().is_process),
         None => (true, false),
     };
     if !own && !process {

@@ -35,7 +35,7 @@ fn what_stands_in_front_can_ask_who_serves() {
     for system in registry() {
         let kind = system.kind();
         let fronted = kind.roles.iter().any(|role| role.kinds.contains(&"haproxy"));
-        assert_eq!(fronted, system.health().is_some(), "`{}`", kind.name);
+        assert_eq!(fronted, system.declares().health.is_some(), "`{}`", kind.name);
     }
 }
 

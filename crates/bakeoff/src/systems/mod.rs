@@ -1,42 +1,65 @@
 //! What is known about each system, one folder each, and the registry that makes them exist.
 //!
-//! A folder says how its system is had, configured, asked for its leader, spoken to, and what it
-//! promises. It starts nothing and measures nothing: a host runs what [`System::describe`] yields,
+//! A folder declares what its system is, promises and needs ([`declaration::Declaration`]), and says how it is
+//! configured, asked for its leader and spoken to. It starts nothing and measures nothing: a host runs what [`System::describe`] yields,
 //! the engine drives the sessions. The command line, the tables of the docs and the tests derive
 //! from [`registry`].
 
-pub(crate) mod access_gateway;
-pub(crate) mod application;
-pub(crate) mod canary;
 #[cfg(test)]
 mod consistency;
-pub(crate) mod consul;
+pub(crate) mod declaration;
 mod distant;
 #[cfg(test)]
 mod documented;
-pub(crate) mod dynamodb_emulator;
-pub(crate) mod envoy;
-pub(crate) mod etcd;
 pub(crate) mod exchange;
-pub(crate) mod gcs_emulator;
-pub(crate) mod haproxy;
-pub(crate) mod http;
 mod http_requests;
 mod http_session;
-pub(crate) mod ingress_gateway;
-pub(crate) mod istio;
 mod mesh;
-pub(crate) mod nginx;
-pub(crate) mod openbao;
-pub(crate) mod postgresql;
-pub(crate) mod process;
 #[cfg(test)]
 mod table;
-pub(crate) mod tarantool;
 #[cfg(test)]
 mod testing;
-pub(crate) mod vault;
+
+// The registry: a line a system, in the order of tables. `build.rs` makes the list of them, which is all
+// that there is to do. An empty line between two keeps `cargo fmt` from sorting them.
+
+pub(crate) mod etcd;
+
 pub(crate) mod zookeeper;
+
+pub(crate) mod consul;
+
+pub(crate) mod vault;
+
+pub(crate) mod openbao;
+
+pub(crate) mod canary;
+
+pub(crate) mod postgresql;
+
+pub(crate) mod gcs_emulator;
+
+pub(crate) mod dynamodb_emulator;
+
+pub(crate) mod haproxy;
+
+pub(crate) mod http;
+
+pub(crate) mod tarantool;
+
+pub(crate) mod ingress_gateway;
+
+pub(crate) mod envoy;
+
+pub(crate) mod istio;
+
+pub(crate) mod application;
+
+pub(crate) mod process;
+
+pub(crate) mod nginx;
+
+pub(crate) mod access_gateway;
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -44,13 +67,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use bakeoff_core::check::Audit;
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Encryption, Freshness, Promises, Setting};
+use bakeoff_core::record::{Acknowledged, Encryption, Setting};
 use bakeoff_core::schedule::Share;
-use bakeoff_core::study::{self, Kind, Operation, OptionForm, ReadConsistency, Workload};
+use bakeoff_core::study::{self, Kind, Operation, OptionForm, Workload};
 use bakeoff_core::units::{self, ByteCount};
 use bakeoff_engine::together::Together;
 use bakeoff_engine::transport::{Target, TlsTarget};
@@ -58,31 +79,14 @@ use bakeoff_engine::works::keyed::{Keyed, KvSession, KvWork, Reading, Source};
 use bakeoff_engine::{self as engine, Connections, Drive, EngineError, Live};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
-use bakeoff_install::{Installed, Recipe};
+use bakeoff_install::Installed;
+
+use self::declaration::Declaration;
 
 /// All systems, in the order of tables.
 pub(crate) fn registry() -> &'static [&'static dyn System] {
-    &[
-        &etcd::Etcd,
-        &zookeeper::ZooKeeper,
-        &consul::Consul,
-        &vault::VAULT,
-        &openbao::OPENBAO,
-        &canary::Canary,
-        &postgresql::PostgreSql,
-        &gcs_emulator::GcsEmulator,
-        &dynamodb_emulator::DynamoDbEmulator,
-        &haproxy::HaProxy,
-        &http::Http,
-        &tarantool::Tarantool,
-        &ingress_gateway::IngressGateway,
-        &envoy::Envoy,
-        &istio::Istio,
-        &application::Application,
-        &process::Process,
-        &nginx::Nginx,
-        &access_gateway::AccessGateway,
-    ]
+    // `&[etcd::SYSTEM, …]`, of the lines above.
+    include!(concat!(env!("OUT_DIR"), "/registry.rs"))
 }
 
 /// The system of a kind.
@@ -95,76 +99,19 @@ pub(crate) fn kinds() -> Vec<Kind> {
     registry().iter().map(|system| system.kind()).collect()
 }
 
-/// A kind of system.
+/// What every kind of system has to do. What only some do is a function in their declaration.
 pub(crate) trait System: fmt::Debug + Sync {
-    /// Its name and what it can do.
-    fn kind(&self) -> Kind;
-
-    /// How its program can be had; `None` when it is part of bakeoff.
-    fn recipe(&self) -> Option<&'static Recipe>;
-
-    /// Where what has no recipe comes from, in words.
-    fn origin(&self) -> &'static str {
-        "it is part of bakeoff"
-    }
-
-    /// What it promises under these options; a part's promises are its system's affair.
-    fn promises(&self, asked: &study::System) -> Promises {
-        let _ = asked;
-        Promises::default()
-    }
-
-    /// Whether its clients speak HTTP/1.1, so that other tools for HTTP can load it.
-    fn speaks_http(&self) -> bool {
-        self.kind().takes_requests()
-    }
-
-    /// How its clients say who they are; not at all by default.
-    fn authentication(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// The protocols to offer when its nodes are spoken to over TLS (RFC 7301); none by default.
-    fn alpn(&self) -> &'static [&'static [u8]] {
-        &[]
-    }
-
-    /// What reads that are asked for like this return.
-    fn freshness(&self, asked: &study::System, reads: ReadConsistency) -> Freshness {
-        let _ = (asked, reads);
-        Freshness::NodeAsked
-    }
-
-    /// Whether reads of this kind may return something older than was acknowledged.
-    fn may_be_old(&self, asked: &study::System, reads: ReadConsistency) -> bool {
-        self.freshness(asked, reads) == Freshness::NodeAsked
-    }
+    /// Says what it is, what it promises, and how its program can be had.
+    fn declares(&self) -> Declaration;
 
     /// The nodes to run, each with a port named `client`, and the settings that depart from the
     /// system's own defaults.
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError>;
 
-    /// Makes what the nodes need of the parts behind them, which are ready: a bucket, tables.
-    fn prepare_parts(&self, asked: &study::System, behind: &[Neighbour]) -> Result<(), String> {
-        let _ = (asked, behind);
-        Ok(())
-    }
-
     /// Looks whether the cluster has a leader that can serve; an error tells what was seen instead,
     /// and whether waiting may help. Asked again and again until it can, so what opens a system (to
     /// initialise it, to unseal it) is done here too.
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady>;
-
-    /// How long its nodes may take to be ready, once they are started: to elect a leader, mostly.
-    fn ready_within(&self) -> Duration {
-        Duration::from_secs(60)
-    }
-
-    /// Where a load balancer asks whether a node may be sent requests; `None` for a system that
-    /// none can stand in front of.
-    fn health(&self) -> Option<Health> {
-        None
-    }
 
     /// Makes what a workload needs before its first operation, which may go to any of the nodes.
     /// `first` is the node that leads, where one does.
@@ -176,19 +123,10 @@ pub(crate) trait System: fmt::Debug + Sync {
         keyed: &Keyed,
     ) -> Result<(), String> {
         let _ = (nodes, keyed);
-        match self.kind().takes_requests() {
+        match self.declares().kind.takes_requests() {
             true => http_requests::prepare(first, workload, None),
             false => Ok(()),
         }
-    }
-
-    /// Waits until what was acknowledged is on all nodes, for a system that hands it on after it has
-    /// acknowledged it and has no leader to ask; an error tells which nodes lack it, or hold
-    /// something else for good. Called once all keys are written, and before what was acknowledged is
-    /// read back.
-    fn settle(&self, nodes: &[Access]) -> Result<(), String> {
-        let _ = nodes;
-        Ok(())
     }
 
     /// Removes every key that begins with `bakeoff/`, and what [`Self::prepare`] made.
@@ -197,39 +135,14 @@ pub(crate) trait System: fmt::Debug + Sync {
         Ok(())
     }
 
-    /// Counts what is held against each other once a load is over, before it begins: what was let through,
-    /// and what was granted. What it returns counts again and says what it found; `None` for a system
-    /// that has nothing to count.
-    fn account(&self, nodes: &[Access]) -> Option<Box<dyn FnOnce() -> Audit>> {
-        let _ = nodes;
-        None
-    }
-
-    /// What a node has been told by another server since it runs, and is in force; `None` where nobody
-    /// tells it anything. It has to be the same after a load as before.
-    fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, String>> {
-        let _ = node;
-        None
-    }
-
     /// Drives a load over sessions of this system.
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-        let kind = self.kind();
+        let kind = self.declares().kind;
         if kind.takes_requests() {
             return http_requests::drive(load);
         }
         unreachable!("a study was read in which `{}` is more than a part", kind.name)
     }
-}
-
-/// Where a load balancer asks a node over HTTP whether it may be sent requests; the answer is yes
-/// when it is 200.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Health {
-    /// What answers 200 on the node that leads only.
-    pub(crate) leader: &'static str,
-    /// What answers 200 on every node that can serve.
-    pub(crate) any: &'static str,
 }
 
 /// What a system is asked to describe.
@@ -302,14 +215,6 @@ fn synced_by(asked: &study::System) -> &'static str {
     } else {
         "after a majority has synced it to disk"
     }
-}
-
-/// What reads return, for every way in which they can be asked for.
-pub(crate) fn freshness(
-    system: &dyn System,
-    asked: &study::System,
-) -> BTreeMap<ReadConsistency, Freshness> {
-    system.kind().reads.iter().map(|&reads| (reads, system.freshness(asked, reads))).collect()
 }
 
 /// A study was read in which a system is asked for what it cannot do: a bug.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use bakeoff_core::study::{Kind, KindOption, OptionForm};
 
+use super::declaration::Origin;
 use super::{System, registry};
 
 const BEGIN: &str = "<!-- systems: begin -->";
@@ -95,7 +96,11 @@ fn options(what: &str, options: &[KindOption], text: &mut String) {
 }
 
 fn sources(system: &dyn System) -> String {
-    let Some(recipe) = system.recipe() else { return system.origin().to_owned() };
+    let recipe = match system.declares().origin {
+        Origin::Recipe(recipe) => recipe,
+        Origin::Bakeoff => return "it is part of bakeoff".to_owned(),
+        Origin::Study(words) => return words.to_owned(),
+    };
     let titles: Vec<String> = recipe.sources.iter().map(|source| source.title()).collect();
     format!("a path in the study, `PATH`, then: {}", titles.join("; "))
 }

@@ -26,7 +26,7 @@ pub(crate) fn asked(kind: &str, nodes: u32, options: &[(&str, &str)]) -> study::
 /// that do not have it on `PATH`.
 #[allow(clippy::disallowed_macros, reason = "a skipped test must not pass in silence")]
 pub(crate) fn program(system: &dyn System, elsewhere: &[&str]) -> Option<Installed> {
-    let recipe = system.recipe().expect("it is a program");
+    let recipe = system.declares().origin.recipe().expect("it is a program");
     let own = elsewhere.iter().map(PathBuf::from).find(|path| path.is_file());
     let cache = Cache::from_environment().expect("there is a cache");
     let never = AtomicBool::new(false);

@@ -323,7 +323,7 @@ impl TrialRunner<'_, '_> {
             self.record.filled = fill(self.context, self.contender, &cluster, &keyed, workload)?;
         }
 
-        let account = system.account(&cluster.nodes);
+        let account = system.declares().hooks.account.and_then(|account| account(&cluster.nodes));
         let told = cluster.config_snapshot();
         let affinity = self.set_affinity(&cluster);
         *self.marks = logs::Marks::begin(cluster.processes());

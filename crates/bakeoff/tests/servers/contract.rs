@@ -1,7 +1,7 @@
 //! The contract of every system: started, loaded, read back, crashed, read back, stopped, gone.
 //!
-//! The cases are held against the folders below `src/systems/`, so that a new system without one
-//! fails by name. Programs are had by `bakeoff install`, the code that users run. What cannot be had
+//! The cases are those of `contract.json` in each folder below `src/systems/`, so that a new system without
+//! one fails by name. Programs are had by `bakeoff install`, the code that users run. What cannot be had
 //! is reported as ignored, with the reason, and counted on the last line; in CI that is a failure
 //! unless the machine lacks what the program needs.
 //!
@@ -19,157 +19,37 @@ use base64::engine::general_purpose::STANDARD;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::support::case::{Case, Part, cached, case, part, with};
+use crate::support::case::{Also, Asked, Case, Contract, cached, case, contracts, with};
 use crate::support::certificates::Certificates;
 use crate::support::skip::Skipped;
 use crate::support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
-const ETCD_3_4: Case = Case { needs: &["dpkg-deb"], ..case("etcd", "3.4", 3) };
-const ETCD_3_6: Case = Case { needs: &["go"], ..case("etcd", "3.6", 3) };
-const ETCD_ALONE: Case = Case { nodes: 1, ..ETCD_3_6 };
-const ZOOKEEPER: Case =
-    // Without Maven there is only the official archive, which a closed network does not reach.
-    Case {
-        more: ", options: {heap: 192MiB}",
-        needs: &["java", "mvn"],
-        ..case("zookeeper", "3.9", 3)
-    };
-const ZOOKEEPER_ALONE: Case = Case { nodes: 1, ..ZOOKEEPER };
-/// As Debian has it.
-const ZOOKEEPER_3_8: Case =
-    Case { version: "3.8", needs: &["java", "apt-get", "dpkg-deb"], ..ZOOKEEPER };
-/// Its default Raft timing, five times this, is for slow machines and takes as much longer to elect.
-const CONSUL: Case =
-    Case { more: ", options: {raft-multiplier: 1}", needs: &["go"], ..case("consul", "1.20.1", 3) };
-const CONSUL_ALONE: Case = Case { nodes: 1, ..CONSUL };
-const CANARY: Case = case("canary", "", 1);
-const CANARIES: Case = Case { nodes: 3, ..CANARY };
-
-const VAULT: Case = Case { needs: &["go"], ..case("vault", "1.21", 1) };
-const VAULT_RAFT: Case = Case { what: "by Raft", more: ", options: {raft-multiplier: 1}", ..VAULT };
-/// A node that joins by Raft has no vote for its first ten seconds, so this is the only such case.
-const VAULT_RAFT_TLS_LEADER: Case = Case {
-    what: "by Raft over TLS, whose leader a balancer finds",
-    nodes: 3,
-    more: ", options: {raft-multiplier: 1, tls: on}",
-    parts: &[Part { more: ", options: {to: leader}", ..BALANCER }],
-    ..VAULT
-};
-/// A balancer that opens no TLS may look at requests.
-const VAULT_CONSUL_ALL: Case = Case {
-    what: "on Consul, with a balancer that sends to all",
-    nodes: 2,
-    parts: &[
-        Part {
-            more: ", options: {raft-multiplier: 1}",
-            needs: &["go"],
-            ..part("storage", "consul")
-        },
-        Part { more: ", options: {to: all, mode: http}", ..BALANCER },
-    ],
-    ..VAULT
-};
-const VAULT_POSTGRESQL: Case = Case { what: "on PostgreSQL", parts: &[POSTGRESQL], ..VAULT };
-const VAULT_POSTGRESQL_STANDBY: Case = Case {
-    what: "on PostgreSQL with a standby",
-    parts: &[Part { more: ", nodes: 2", processes: 2, ..POSTGRESQL }],
-    ..VAULT
-};
-/// With a latency, whose relay is a process too.
-const VAULT_GCS: Case = Case {
-    what: "on emulated Google Cloud Storage",
-    parts: &[Part {
-        more: ", options: {latency: 1ms}",
-        processes: 2,
-        needs: &["go"],
-        ..part("storage", "gcs-emulator")
-    }],
-    ..VAULT
-};
-const VAULT_DYNAMODB: Case = Case {
-    what: "on emulated DynamoDB",
-    parts: &[Part { needs: &["npm"], ..part("storage", "dynamodb-emulator") }],
-    ..VAULT
-};
-const VAULT_FILE: Case = Case { what: "on files", more: ", options: {storage: file}", ..VAULT };
-
-/// No registry has it: only a machine's own is tested.
-const OPENBAO: Case = Case { needs: &["bao"], ..case("openbao", "", 1) };
-const OPENBAO_RAFT: Case =
-    Case { what: "by Raft", more: ", options: {raft-multiplier: 1}", ..OPENBAO };
-const OPENBAO_POSTGRESQL: Case = Case {
-    what: "on PostgreSQL over TLS, with a balancer",
-    nodes: 2,
-    more: ", options: {tls: on}",
-    parts: &[POSTGRESQL, BALANCER],
-    ..OPENBAO
-};
-
-const TARANTOOL: Case = Case { needs: DEBIAN, ..case("tarantool", "", 1) };
-const TARANTOOL_MASTERS: Case = Case { what: "master-master", nodes: 2, ..TARANTOOL };
-
-const BALANCER: Part = Part { needs: DEBIAN, ..part("balancer", "haproxy") };
-const POSTGRESQL: Part = Part { needs: DEBIAN, ..part("storage", "postgresql") };
-const DEBIAN: &[&str] = &["apt-get", "dpkg-deb"];
-
-/// Every system, with one node and with several where it has them.
-const CONTRACT: &[Case] = &[
-    CANARY,
-    CANARIES,
-    ETCD_3_4,
-    ETCD_3_6,
-    ETCD_ALONE,
-    ZOOKEEPER,
-    ZOOKEEPER_ALONE,
-    ZOOKEEPER_3_8,
-    CONSUL,
-    CONSUL_ALONE,
-    VAULT_RAFT,
-    VAULT_RAFT_TLS_LEADER,
-    VAULT_CONSUL_ALL,
-    VAULT_POSTGRESQL,
-    VAULT_POSTGRESQL_STANDBY,
-    VAULT_GCS,
-    VAULT_DYNAMODB,
-    VAULT_FILE,
-    OPENBAO_RAFT,
-    OPENBAO_POSTGRESQL,
-    TARANTOOL,
-    TARANTOOL_MASTERS,
-];
-
-/// What is only ever a part of other systems: started, killed and restarted by the tests of its
-/// own folder.
-const PARTS: [&str; 4] = ["postgresql", "haproxy", "gcs-emulator", "dynamodb-emulator"];
-
-/// What has no keys: its tests are in files of their own (`access_gateway`, `ingress`, `services`).
-const WITHOUT_KEYS: [&str; 8] = [
-    "access-gateway",
-    "application",
-    "envoy",
-    "http",
-    "ingress-gateway",
-    "istio",
-    "nginx",
-    "process",
-];
+/// What tests of a load, of somebody else's servers and of TLS are done with.
+const ETCD_ALONE: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     let mut tests = vec![Trial::test("every_system_has_a_contract_case", || {
         every_system_has_a_contract_case();
         Ok(())
     })];
-    for &case in CONTRACT {
-        let kept = "a_system_keeps_its_contract_and_leaves_nothing_running";
-        tests.push(with(kept, case, skipped, keeps_its_contract));
-    }
-    for case in [ETCD_3_6, ZOOKEEPER, CONSUL] {
-        let name = "reads_are_as_fresh_as_asked_for_from_leader_and_followers";
-        tests.push(with(name, case, skipped, reads_are_as_fresh_as_asked_for));
-    }
-    for case in [TARANTOOL, TARANTOOL_MASTERS] {
-        let name = "sessions_are_let_pass_or_refused_and_keys_are_inserted";
-        tests.push(with(name, case, skipped, checks_and_inserts));
+    for Contract { cases, .. } in contracts() {
+        for Asked { case, also } in cases {
+            let kept = "a_system_keeps_its_contract_and_leaves_nothing_running";
+            tests.push(with(kept, case, skipped, keeps_its_contract));
+            for more in also {
+                let (name, test): (_, fn(&Case)) = match more {
+                    Also::FreshReads => (
+                        "reads_are_as_fresh_as_asked_for_from_leader_and_followers",
+                        reads_are_as_fresh_as_asked_for,
+                    ),
+                    Also::SessionsAndInserts => (
+                        "sessions_are_let_pass_or_refused_and_keys_are_inserted",
+                        checks_and_inserts,
+                    ),
+                };
+                tests.push(with(name, case, skipped, test));
+            }
+        }
     }
     type Test = fn(&Case);
     let more: [(&str, Test); 5] = [
@@ -186,27 +66,24 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
 }
 
 fn every_system_has_a_contract_case() {
-    let cases = CONTRACT.iter().map(|case| case.kind);
-    let covered: BTreeSet<&str> = cases.chain(PARTS).chain(WITHOUT_KEYS).collect();
-    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/systems");
-    for folder in crate::support::folders(&folders) {
-        let name = folder.file_name().unwrap().to_str().unwrap().replace('_', "-");
-        assert!(
-            covered.contains(name.as_str()),
-            "`src/systems/{name}` has no contract case in this file"
-        );
-    }
-    let listed = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let contracts = contracts();
+    let covered: BTreeSet<&str> = contracts.iter().map(|contract| contract.kind).collect();
+    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
     let listed: BTreeSet<&str> =
-        listed.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
+        systems.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
     assert_eq!(listed, covered, "`bakeoff systems` lists what the contract covers");
-    let many = |kind: &str| CONTRACT.iter().any(|case| case.kind == kind && case.nodes > 1);
-    let systems = Ran::of(bakeoff().arg("systems")).stdout;
-    for block in systems.split("\n\n") {
-        let kind = block.lines().next().unwrap_or_default();
+    for Contract { kind, cases, elsewhere } in &contracts {
+        match (cases.as_slice(), elsewhere) {
+            ([], None) => panic!("`contract.json` of `{kind}` has neither cases nor `elsewhere`"),
+            ([], Some(_)) => continue,
+            (_, Some(_)) => panic!("`contract.json` of `{kind}` has both cases and `elsewhere`"),
+            (_, None) => {}
+        }
+        let block =
+            systems.split("\n\n").find(|block| block.lines().next() == Some(*kind)).unwrap();
         let alone = block.lines().any(|line| line.split_whitespace().eq(["nodes", "1"]));
-        let alone = alone || PARTS.contains(&kind) || WITHOUT_KEYS.contains(&kind);
-        assert!(alone || many(kind), "`{kind}` can have several nodes, and no case has");
+        let many = cases.iter().any(|asked| asked.case.nodes > 1);
+        assert!(alone || many, "`{kind}` can have several nodes, and no case has");
     }
 }
 
@@ -241,10 +118,10 @@ fn all_is_well(run: &Run, operations: f64) {
 fn keeps_its_contract(case: &Case) {
     // What stands on others takes longer for each.
     let operations = if case.parts.is_empty() { 1200 } else { 400 };
-    let reads = if case.has_one_kind_of_read() { ", reads: default" } else { "" };
+    let comma = if case.reads.is_empty() { "" } else { ", reads: " };
+    let reads = format!("{comma}{}", case.reads);
     // Masters each keep a write of their own where two are made at once, so each key gets one.
-    let (keys, order) =
-        if case.has_masters() { (operations, ", order: unique") } else { (120, "") };
+    let (keys, order) = if case.masters { (operations, ", order: unique") } else { (120, "") };
     let run = run(
         &case.in_study(),
         &[&format!(
@@ -263,7 +140,7 @@ fn keeps_its_contract(case: &Case) {
         let found = array(&trial["audits"]).iter().find(|audit| audit["when"] == when).unwrap();
         assert!(found["read"].as_u64().unwrap() > 100, "{found}");
     }
-    if case.has_masters() {
+    if case.masters {
         assert!(trial["leader"].is_null(), "{trial}");
     } else {
         let leader = text(&trial["leader"]);

@@ -22,8 +22,8 @@ const POSTGRESQL: Part = Part { needs: &["apt-get", "dpkg-deb"], ..part("databas
 const WITH_DATABASE: Case = Case { what: "with a database", parts: &[POSTGRESQL], ..VAULT };
 const ON_POSTGRESQL: Case =
     Case { what: "on PostgreSQL", parts: &[Part { role: "storage", ..POSTGRESQL }], ..VAULT };
-const THREE: Case = Case { nodes: 3, more: ", options: {raft-multiplier: 1}", ..VAULT };
-const IN_MEMORY: Case = Case { more: ", options: {storage: inmem}", ..VAULT };
+const THREE: Case = Case { nodes: 3, more: "options: {raft-multiplier: 1}", ..VAULT };
+const IN_MEMORY: Case = Case { more: "options: {storage: inmem}", ..VAULT };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn(&Case);

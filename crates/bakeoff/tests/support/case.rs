@@ -2,9 +2,10 @@
 //!
 //! Not here: how a test is skipped (`skip`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libtest_mimic::Trial;
+use serde::Deserialize;
 
 use super::skip::{Lacking, Skipped};
 use super::{Ran, bakeoff, has};
@@ -16,8 +17,13 @@ pub(crate) struct Case {
     /// The version asked for; empty for any, and for what is part of bakeoff.
     pub(crate) version: &'static str,
     pub(crate) nodes: u32,
-    /// What a study says of it besides.
+    /// What a study says of it besides: `options: {heap: 192MiB}`.
     pub(crate) more: &'static str,
+    /// How its reads are asked for, where that is not for a study to say; empty otherwise.
+    pub(crate) reads: &'static str,
+    /// Whether all of its nodes are masters, and none leads: of two writes of a key at two nodes at
+    /// once each may keep another one.
+    pub(crate) masters: bool,
     /// What else it is made of.
     pub(crate) parts: &'static [Part],
     /// What tells it from others of its kind, for the test's name.
@@ -38,8 +44,141 @@ pub(crate) struct Part {
     pub(crate) needs: &'static [&'static str],
 }
 
+/// What `contract.json` of a system's folder says.
+pub(crate) struct Contract {
+    pub(crate) kind: &'static str,
+    pub(crate) cases: Vec<Asked>,
+    /// Why it has no cases, and where it is tested.
+    pub(crate) elsewhere: Option<String>,
+}
+
+/// A case, and which tests it is put to besides those of every system.
+pub(crate) struct Asked {
+    pub(crate) case: Case,
+    pub(crate) also: Vec<Also>,
+}
+
+/// A test that only some systems are put to.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Also {
+    /// Reads of the leader and of followers are as fresh as they are asked to be.
+    FreshReads,
+    /// Access is checked and refused, keys are written once, and the server is greeted.
+    SessionsAndInserts,
+}
+
+/// A contract as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    cases: Vec<WrittenCase>,
+    elsewhere: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCase {
+    /// For whoever reads the file.
+    #[serde(default, rename = "note")]
+    _note: String,
+    #[serde(default)]
+    version: String,
+    nodes: u32,
+    #[serde(default)]
+    more: String,
+    #[serde(default)]
+    reads: String,
+    #[serde(default)]
+    masters: bool,
+    #[serde(default)]
+    parts: Vec<WrittenPart>,
+    #[serde(default)]
+    what: String,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    also: Vec<Also>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPart {
+    role: String,
+    kind: String,
+    #[serde(default)]
+    more: String,
+    #[serde(default = "one")]
+    processes: usize,
+    #[serde(default)]
+    needs: Vec<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Cases live as long as the tests do.
+fn kept(text: String) -> &'static str {
+    text.leak()
+}
+
+fn all_kept(texts: Vec<String>) -> &'static [&'static str] {
+    texts.into_iter().map(kept).collect::<Vec<_>>().leak()
+}
+
+/// The contracts of all systems; one that is absent or cannot be read is named.
+pub(crate) fn contracts() -> Vec<Contract> {
+    let systems = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/systems");
+    super::folders(&systems).iter().map(|folder| contract(folder)).collect()
+}
+
+fn contract(folder: &Path) -> Contract {
+    let kind = folder.file_name().unwrap().to_str().unwrap().replace('_', "-");
+    let path = folder.join("contract.json");
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("`{kind}` has no `{}`: {error}", path.display()));
+    let written: Written =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{}`: {error}", path.display()));
+    let kind = kept(kind);
+    let part = |part: WrittenPart| Part {
+        role: kept(part.role),
+        kind: kept(part.kind),
+        more: kept(part.more),
+        processes: part.processes,
+        needs: all_kept(part.needs),
+    };
+    let asked = |case: WrittenCase| Asked {
+        case: Case {
+            kind,
+            version: kept(case.version),
+            nodes: case.nodes,
+            more: kept(case.more),
+            reads: kept(case.reads),
+            masters: case.masters,
+            parts: case.parts.into_iter().map(part).collect::<Vec<_>>().leak(),
+            what: kept(case.what),
+            needs: all_kept(case.needs),
+        },
+        also: case.also,
+    };
+    let cases = written.cases.into_iter().map(asked).collect();
+    Contract { kind, cases, elsewhere: written.elsewhere }
+}
+
 pub(crate) const fn case(kind: &'static str, version: &'static str, nodes: u32) -> Case {
-    Case { kind, version, nodes, more: "", parts: &[], what: "", needs: &[] }
+    Case {
+        kind,
+        version,
+        nodes,
+        more: "",
+        reads: "",
+        masters: false,
+        parts: &[],
+        what: "",
+        needs: &[],
+    }
 }
 
 pub(crate) const fn part(role: &'static str, kind: &'static str) -> Part {
@@ -63,17 +202,6 @@ impl Case {
         format!("{}{}", self.kind, if emulated { "-emulated" } else { "" })
     }
 
-    /// Whether how fresh its reads are is not for a study to say.
-    pub(crate) fn has_one_kind_of_read(&self) -> bool {
-        matches!(self.kind, "vault" | "openbao" | "tarantool")
-    }
-
-    /// Whether all of its nodes are masters, and none leads: of two writes of a key at two nodes at
-    /// once each may keep another one.
-    pub(crate) fn has_masters(&self) -> bool {
-        self.kind == "tarantool" && self.nodes > 1
-    }
-
     /// `etcd: {kind: etcd, version: "3.6", nodes: 3}`
     pub(crate) fn in_study(&self) -> String {
         let Self { kind, version, nodes, more, parts, .. } = self;
@@ -81,11 +209,13 @@ impl Case {
             if version.is_empty() { String::new() } else { format!(", version: \"{version}\"") };
         let parts = parts.iter().map(|part| {
             let Part { role, kind, more, .. } = part;
-            format!("{role}: {{kind: {kind}{more}}}")
+            let comma = if more.is_empty() { "" } else { ", " };
+            format!("{role}: {{kind: {kind}{comma}{more}}}")
         });
         let parts = parts.collect::<Vec<_>>().join(", ");
         let parts = if parts.is_empty() { parts } else { format!(", parts: {{{parts}}}") };
-        format!("{}: {{kind: {kind}{version}, nodes: {nodes}{more}{parts}}}", self.called())
+        let comma = if more.is_empty() { "" } else { ", " };
+        format!("{}: {{kind: {kind}{version}, nodes: {nodes}{comma}{more}{parts}}}", self.called())
     }
 
     /// Has its programs fetched; an error says why one cannot be had.

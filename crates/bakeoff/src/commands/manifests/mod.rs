@@ -21,7 +21,8 @@ use crate::commands::run::{StudyText, study_text};
 use crate::failure::Failure;
 use crate::messages::Messages;
 use crate::systems;
-use resources::{Contender, Plane};
+use crate::systems::declaration::Plane;
+use resources::Contender;
 
 /// A file to write.
 struct Written {

@@ -1,6 +1,7 @@
 //! What to do with the files, in the order in which it has to be done.
 
-use super::resources::{Contender, Plane};
+use super::resources::Contender;
+use crate::systems::declaration::Plane;
 
 /// The text that stands beside them.
 pub(super) fn text(contenders: &[Contender<'_>], study: &str) -> String {

@@ -5,6 +5,9 @@
 use bakeoff_core::study::{Limits, System};
 use serde_json::{Value, json};
 
+use crate::systems;
+use crate::systems::declaration::{Does, InKubernetes, Plane};
+
 /// Where everything listens inside the cluster.
 const PORT: u16 = 8080;
 /// The first of the node ports, one a system; from Kubernetes' own range.
@@ -18,11 +21,9 @@ const IMAGE: &str = "hashicorp/http-echo:1.0";
 /// The bytes in an answer where a study says nothing, as kind `application` has it.
 const SIZE: usize = 255;
 
-/// Whose mesh a system is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plane {
-    Consul,
-    Istio,
+/// What a kind is in a cluster; `None` where no manifests are written for it.
+fn in_kubernetes(system: &System) -> Option<InKubernetes> {
+    systems::by_kind(&system.kind)?.declares().in_kubernetes
 }
 
 /// A system of the study.
@@ -42,18 +43,16 @@ impl<'a> Contender<'a> {
     /// The system with this number; `None` when it is none of a kind that can be had.
     pub(super) fn of(system: &'a System, number: u16) -> Option<Self> {
         let part = |role: &str| system.parts.get(role);
-        let (application, plane) = match system.kind.as_str() {
-            "application" => (system, None),
-            "ingress-gateway" => {
-                let plane = match part("control-plane")?.kind.as_str() {
-                    "consul" => Plane::Consul,
-                    "istio" => Plane::Istio,
-                    _ => return None,
-                };
+        let does = |system: &System| in_kubernetes(system).map(|one| one.does);
+        let (application, plane) = match does(system)? {
+            Does::Answers => (system, None),
+            Does::PassesOn => {
+                let Does::Controls(plane) = does(part("control-plane")?)? else { return None };
                 // What others would be in a container, nobody knows here.
-                (part("application").filter(|part| part.kind == "application")?, Some(plane))
+                let answers = |part: &&System| does(part) == Some(Does::Answers);
+                (part("application").filter(answers)?, Some(plane))
             }
-            _ => return None,
+            Does::Controls(_) => return None,
         };
         let size = application.options.get("size").and_then(|size| size.parse().ok());
         Some(Self {
@@ -166,14 +165,12 @@ fn unlimited() -> Value {
 pub(super) fn left_out(system: &System) -> Option<(&str, &str)> {
     for part in std::iter::once(system).chain(system.parts.values()) {
         let kind = part.kind.as_str();
+        let carries = in_kubernetes(part).map_or(&[][..], |one| one.carries);
         for (name, value) in &part.options {
-            let carried = matches!(
-                (kind, name.as_str(), value.as_str()),
-                ("application", "size", _)
-                    | ("consul", "raft-multiplier", _)
-                    | ("ingress-gateway", "mtls", "on")
-            );
-            if !carried {
+            let is_carried = |&(option, only): &(&str, Option<&str>)| {
+                option == name && only.is_none_or(|only| only == value)
+            };
+            if !carries.iter().any(is_carried) {
                 return Some((kind, name));
             }
         }

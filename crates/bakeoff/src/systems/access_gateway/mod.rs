@@ -24,8 +24,8 @@ use bakeoff_core::units::parse_duration;
 use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
-use bakeoff_install::Recipe;
 
+use super::declaration::{Clients, Declaration, Guarantees, Hooks, Origin};
 use super::http_requests::OwnField;
 use super::nginx::config::{Plan, quoted};
 use super::nginx::status::Status;
@@ -36,6 +36,9 @@ use super::{
 };
 use account::Witnesses;
 use lua::{Connector, Server};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &AccessGateway;
 
 /// NGINX, Lua and a Tarantool that knows the rights.
 #[derive(Debug)]
@@ -101,39 +104,27 @@ const UPSTREAM_KEEPALIVE: u32 = 128;
 const TRY: &str = "/connector";
 
 impl System for AccessGateway {
-    fn kind(&self) -> Kind {
-        Kind {
-            operations: &[Operation::Request, Operation::Denied],
-            options: OPTIONS,
-            roles: ROLES,
-            sound,
-            lacks: |system, operation| {
-                let unchecked = operation == Operation::Denied && !asks(system);
-                unchecked.then(|| "a gate with `connector: none` lets everybody pass".to_owned())
-            },
-            ..Kind::new("access-gateway")
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            clients: Clients { authentication: Some("a session's cookie"), ..Clients::default() },
+            hooks: Hooks { account: Some(account), ..Hooks::default() },
+            ..Declaration::new(
+                Kind {
+                    operations: &[Operation::Request, Operation::Denied],
+                    options: OPTIONS,
+                    roles: ROLES,
+                    sound,
+                    lacks: |system, operation| {
+                        let unchecked = operation == Operation::Denied && !asks(system);
+                        unchecked
+                            .then(|| "a gate with `connector: none` lets everybody pass".to_owned())
+                    },
+                    ..Kind::new("access-gateway")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        let acknowledged = match asks(asked) {
-            true => "what Tarantool granted passes; a refusal is 403, no answer 500 or 503",
-            false => "whoever asks passes: nothing is checked",
-        };
-        Promises {
-            replication: "none: it has no data".into(),
-            acknowledged: acknowledged.into(),
-            reads: "what the protected resource answers".into(),
-            ..Promises::default()
-        }
-    }
-
-    fn authentication(&self) -> Option<&'static str> {
-        Some("a session's cookie")
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -245,11 +236,26 @@ impl System for AccessGateway {
         }
         http_requests::prepare(first, workload, Some(COOKIE))
     }
+}
 
-    fn account(&self, nodes: &[Access]) -> Option<Box<dyn FnOnce() -> Audit>> {
-        let witnesses = nodes.first()?.memory.get::<Witnesses>()?;
-        Some(witnesses.account())
+/// Says what it promises under these options.
+fn promises(asked: &study::System) -> Promises {
+    let acknowledged = match asks(asked) {
+        true => "what Tarantool granted passes; a refusal is 403, no answer 500 or 503",
+        false => "whoever asks passes: nothing is checked",
+    };
+    Promises {
+        replication: "none: it has no data".into(),
+        acknowledged: acknowledged.into(),
+        reads: "what the protected resource answers".into(),
+        ..Promises::default()
     }
+}
+
+/// Holds what was let through against what was granted.
+fn account(nodes: &[Access]) -> Option<Box<dyn FnOnce() -> Audit>> {
+    let witnesses = nodes.first()?.memory.get::<Witnesses>()?;
+    Some(witnesses.account())
 }
 
 /// The cookie of a request.

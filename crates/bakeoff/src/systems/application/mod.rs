@@ -9,12 +9,15 @@ use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
-use bakeoff_install::Recipe;
 
+use super::declaration::{Declaration, Does, Guarantees, InKubernetes, Origin};
 use super::http_session::ask;
 use super::{ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, setting};
 use crate::canary::COMMAND;
 use crate::canary::delay;
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Application;
 
 /// bakeoff's own test application.
 #[derive(Debug)]
@@ -37,20 +40,18 @@ const OPTIONS: &[KindOption] = &[
 ];
 
 impl System for Application {
-    fn kind(&self) -> Kind {
-        Kind { operations: &[Operation::Request], options: OPTIONS, ..Kind::new("application") }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        None
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        Promises {
-            replication: "none: it has no data".into(),
-            acknowledged: "nothing is written".into(),
-            reads: "the same text, always".into(),
-            ..Promises::default()
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            in_kubernetes: Some(InKubernetes { does: Does::Answers, carries: &[("size", None)] }),
+            ..Declaration::new(
+                Kind {
+                    operations: &[Operation::Request],
+                    options: OPTIONS,
+                    ..Kind::new("application")
+                },
+                Origin::Bakeoff,
+            )
         }
     }
 
@@ -90,5 +91,15 @@ impl System for Application {
             (200, _) => Ok(ClusterStatus::default()),
             (status, said) => Err(format!("GET /health answered {status}: {}", said.trim()).into()),
         }
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    Promises {
+        replication: "none: it has no data".into(),
+        acknowledged: "nothing is written".into(),
+        reads: "the same text, always".into(),
+        ..Promises::default()
     }
 }

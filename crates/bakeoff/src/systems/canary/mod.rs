@@ -13,11 +13,14 @@ use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Answer, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
-use bakeoff_install::Recipe;
 
+use super::declaration::{Clients, Declaration, Guarantees, Origin};
 use super::http_session::{HttpSession, Mapping, ask};
 use super::{ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, setting};
 use crate::canary::COMMAND;
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Canary;
 
 /// bakeoff's own key-value server.
 #[derive(Debug)]
@@ -73,50 +76,22 @@ const OPTIONS: &[KindOption] = &[
 ];
 
 impl System for Canary {
-    fn kind(&self) -> Kind {
-        Kind {
-            operations: Operation::KEY_VALUE,
-            reads: ReadConsistency::ALL,
-            options: OPTIONS,
-            nodes_max: 5,
-            value_size_max: 1 << 20,
-            in_flight_max: 1, // HTTP/1.1
-            ..Kind::new("canary")
-        }
-    }
-
-    fn speaks_http(&self) -> bool {
-        true
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        None
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        let (acknowledged, acknowledged_in) = match super::option(asked, "sync") {
-            Some("none") => (
-                "once the kernel has it: a crash of the program loses nothing, a power cut may",
-                Acknowledged::PageCache,
-            ),
-            _ => ("after it is synced to disk", Acknowledged::Disk),
-        };
-        Promises {
-            replication: match asked.nodes {
-                0 | 1 => "none: one node".into(),
-                _ => "none: the first node has the data, the others pass requests on to it".into(),
-            },
-            acknowledged: acknowledged.into(),
-            reads: "linearizable; `stale` ones are not promised to be".into(),
-            acknowledged_in: Some(acknowledged_in),
-            freshness: super::freshness(self, asked),
-        }
-    }
-
-    fn freshness(&self, _: &study::System, reads: ReadConsistency) -> Freshness {
-        match reads {
-            ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
-            ReadConsistency::Stale => Freshness::NodeAsked,
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, freshness },
+            clients: Clients { http: true, ..Clients::default() },
+            ..Declaration::new(
+                Kind {
+                    operations: Operation::KEY_VALUE,
+                    reads: ReadConsistency::ALL,
+                    options: OPTIONS,
+                    nodes_max: 5,
+                    value_size_max: 1 << 20,
+                    in_flight_max: 1, // HTTP/1.1
+                    ..Kind::new("canary")
+                },
+                Origin::Bakeoff,
+            )
         }
     }
 
@@ -193,6 +168,35 @@ impl System for Canary {
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| HttpSession::new(node, Paths))
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(asked: &study::System) -> Promises {
+    let (acknowledged, acknowledged_in) = match super::option(asked, "sync") {
+        Some("none") => (
+            "once the kernel has it: a crash of the program loses nothing, a power cut may",
+            Acknowledged::PageCache,
+        ),
+        _ => ("after it is synced to disk", Acknowledged::Disk),
+    };
+    Promises {
+        replication: match asked.nodes {
+            0 | 1 => "none: one node".into(),
+            _ => "none: the first node has the data, the others pass requests on to it".into(),
+        },
+        acknowledged: acknowledged.into(),
+        reads: "linearizable; `stale` ones are not promised to be".into(),
+        acknowledged_in: Some(acknowledged_in),
+        ..Promises::default()
+    }
+}
+
+/// Says what reads return.
+fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
+    match reads {
+        ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
+        ReadConsistency::Stale => Freshness::NodeAsked,
     }
 }
 

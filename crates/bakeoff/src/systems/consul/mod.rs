@@ -17,15 +17,18 @@ use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Answer, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
-use bakeoff_install::Recipe;
 use rustix::process::{Resource, getrlimit};
 
+use super::declaration::{Clients, Declaration, Does, Guarantees, InKubernetes, Origin, Plane};
 use super::http_session::{HttpSession, Mapping, ask};
 use super::mesh::CONTROL_PLANE;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
     majority_disks, setting, synced_by,
 };
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Consul;
 
 /// HashiCorp Consul's key-value store.
 #[derive(Debug)]
@@ -38,49 +41,27 @@ const OPTIONS: &[KindOption] = &[KindOption {
 }];
 
 impl System for Consul {
-    fn kind(&self) -> Kind {
-        Kind {
-            operations: Operation::KEY_VALUE,
-            reads: ReadConsistency::ALL,
-            options: OPTIONS,
-            nodes_max: 9,
-            value_size_max: 512 << 10, // kv_max_value_size
-            in_flight_max: 1,          // HTTP/1.1
-            kill: Kill::UnderLoad,
-            ..Kind::new("consul")
-        }
-    }
-
-    fn speaks_http(&self) -> bool {
-        true
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        Promises {
-            replication: "Raft: every server holds all data; a majority must live".into(),
-            acknowledged: synced_by(asked).into(),
-            reads:
-                "by default from the leader, old only if it was just deposed; linearizable reads \
-                    (`consistent`) ask a majority first; `stale` ones answer from the node asked"
-                    .into(),
-            acknowledged_in: Some(majority_disks(asked)),
-            freshness: super::freshness(self, asked),
-        }
-    }
-
-    fn alpn(&self) -> &'static [&'static [u8]] {
-        &[b"http/1.1"]
-    }
-
-    fn freshness(&self, _: &study::System, reads: ReadConsistency) -> Freshness {
-        match reads {
-            ReadConsistency::Linearizable => Freshness::Linearizable,
-            ReadConsistency::Default => Freshness::Leader,
-            ReadConsistency::Stale => Freshness::NodeAsked,
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, freshness },
+            clients: Clients { http: true, alpn: &[b"http/1.1"], ..Clients::default() },
+            in_kubernetes: Some(InKubernetes {
+                does: Does::Controls(Plane::Consul),
+                carries: &[("raft-multiplier", None)],
+            }),
+            ..Declaration::new(
+                Kind {
+                    operations: Operation::KEY_VALUE,
+                    reads: ReadConsistency::ALL,
+                    options: OPTIONS,
+                    nodes_max: 9,
+                    value_size_max: 512 << 10, // kv_max_value_size
+                    in_flight_max: 1,          // HTTP/1.1
+                    kill: Kill::UnderLoad,
+                    ..Kind::new("consul")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
     }
 
@@ -202,6 +183,28 @@ impl System for Consul {
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| HttpSession::new(node, KvApi))
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(asked: &study::System) -> Promises {
+    Promises {
+        replication: "Raft: every server holds all data; a majority must live".into(),
+        acknowledged: synced_by(asked).into(),
+        reads: "by default from the leader, old only if it was just deposed; linearizable reads \
+                (`consistent`) ask a majority first; `stale` ones answer from the node asked"
+            .into(),
+        acknowledged_in: Some(majority_disks(asked)),
+        ..Promises::default()
+    }
+}
+
+/// Says what reads return.
+fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
+    match reads {
+        ReadConsistency::Linearizable => Freshness::Linearizable,
+        ReadConsistency::Default => Freshness::Leader,
+        ReadConsistency::Stale => Freshness::NodeAsked,
     }
 }
 

@@ -15,11 +15,14 @@ use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
-use bakeoff_install::Recipe;
 use serde_json::json;
 
+use super::declaration::{Declaration, Guarantees, Origin};
 use super::http_session::{Question, ask, question};
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System, distant, setting};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &DynamoDbEmulator;
 
 /// The emulator as a part.
 #[derive(Debug)]
@@ -56,20 +59,18 @@ const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 \
     Credential=emulated/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
 
 impl System for DynamoDbEmulator {
-    fn kind(&self) -> Kind {
-        Kind {
-            options: distant::OPTIONS,
-            emulates: Some("DynamoDB"),
-            ..Kind::new("dynamodb-emulator")
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ..Declaration::new(
+                Kind {
+                    options: distant::OPTIONS,
+                    emulates: Some("DynamoDB"),
+                    ..Kind::new("dynamodb-emulator")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        distant::promises("what was written last, however they are asked for")
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -107,4 +108,9 @@ impl System for DynamoDbEmulator {
             }
         }
     }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    distant::promises("what was written last, however they are asked for")
 }

@@ -9,17 +9,18 @@ pub(super) mod admin;
 pub(super) mod proxy;
 pub(crate) mod recipe;
 
-use std::time::Duration;
-
 use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
-use bakeoff_install::Recipe;
 
+use super::declaration::{Declaration, Guarantees, Hooks, Origin};
 use super::mesh::{Mesh, Place};
-use super::{Access, Asked, ClusterStatus, ConfigSnapshot, Description, NotReady, System};
+use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 use proxy::Plain;
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Envoy;
 
 /// Envoy as a part.
 #[derive(Debug)]
@@ -36,30 +37,22 @@ pub(super) const THREADS: KindOption = KindOption {
 struct Refuses(bool);
 
 impl System for Envoy {
-    fn kind(&self) -> Kind {
-        Kind { options: &[THREADS], ..Kind::new("envoy") }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        passes_on()
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ready_within: proxy::READY_WITHIN,
+            hooks: Hooks { config_snapshot: Some(admin::config_snapshot), ..Hooks::default() },
+            ..Declaration::new(
+                Kind { options: &[THREADS], ..Kind::new("envoy") },
+                Origin::Recipe(&recipe::RECIPE),
+            )
+        }
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let described = proxy::describe(asked, Place::Sidecar, ports)?;
         described.memory.keep(Refuses(Mesh::beside(asked)?.mutual_tls));
         Ok(described)
-    }
-
-    fn ready_within(&self) -> Duration {
-        proxy::READY_WITHIN
-    }
-
-    fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, String>> {
-        admin::config_snapshot(node)
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
@@ -85,6 +78,11 @@ impl System for Envoy {
             }),
         }
     }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    passes_on()
 }
 
 /// What every proxy promises.

@@ -16,16 +16,19 @@ use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, R
 use bakeoff_engine::EngineError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
-use bakeoff_install::Recipe;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
+use super::declaration::{Clients, Declaration, Guarantees, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, majority_disks,
     plain_value, setting, synced_by,
 };
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Etcd;
 
 /// etcd, v3 API.
 #[derive(Debug)]
@@ -56,43 +59,23 @@ fn flag(option: &str) -> &str {
 }
 
 impl System for Etcd {
-    fn kind(&self) -> Kind {
-        Kind {
-            operations: Operation::KEY_VALUE,
-            reads: ReadConsistency::ALL,
-            options: OPTIONS,
-            nodes_max: 9,
-            value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)
-            in_flight_max: 100,        // streams of one connection, far below etcd's own limit
-            kill: Kill::UnderLoad,
-            ..Kind::new("etcd")
-        }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        Promises {
-            replication: "Raft: every node holds all data; a majority must live".into(),
-            acknowledged: synced_by(asked).into(),
-            reads:
-                "linearizable by default; `stale` (serializable) reads answer from the node asked"
-                    .into(),
-            acknowledged_in: Some(majority_disks(asked)),
-            freshness: super::freshness(self, asked),
-        }
-    }
-
-    fn alpn(&self) -> &'static [&'static [u8]] {
-        &[b"h2"]
-    }
-
-    fn freshness(&self, _: &study::System, reads: ReadConsistency) -> Freshness {
-        match reads {
-            ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
-            ReadConsistency::Stale => Freshness::NodeAsked,
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, freshness },
+            clients: Clients { alpn: &[b"h2"], ..Clients::default() },
+            ..Declaration::new(
+                Kind {
+                    operations: Operation::KEY_VALUE,
+                    reads: ReadConsistency::ALL,
+                    options: OPTIONS,
+                    nodes_max: 9,
+                    value_size_max: 1_500_000, // etcd refuses requests over 1.5 MiB (--max-request-bytes)
+                    in_flight_max: 100, // streams of one connection, far below etcd's own limit
+                    kill: Kill::UnderLoad,
+                    ..Kind::new("etcd")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
     }
 
@@ -173,6 +156,26 @@ impl System for Etcd {
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         let in_flight = load.drive.in_flight;
         load.over(move |node| EtcdSession::new(node, in_flight))
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(asked: &study::System) -> Promises {
+    Promises {
+        replication: "Raft: every node holds all data; a majority must live".into(),
+        acknowledged: synced_by(asked).into(),
+        reads: "linearizable by default; `stale` (serializable) reads answer from the node asked"
+            .into(),
+        acknowledged_in: Some(majority_disks(asked)),
+        ..Promises::default()
+    }
+}
+
+/// Says what reads return.
+fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
+    match reads {
+        ReadConsistency::Linearizable | ReadConsistency::Default => Freshness::Linearizable,
+        ReadConsistency::Stale => Freshness::NodeAsked,
     }
 }
 

@@ -15,10 +15,13 @@ use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
-use bakeoff_install::Recipe;
 
+use super::declaration::{Declaration, Guarantees, Origin};
 use super::http_session::{Question, ask, question};
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System, distant, setting};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &GcsEmulator;
 
 /// The emulator as a part.
 #[derive(Debug)]
@@ -38,20 +41,18 @@ pub(crate) fn make_bucket(entrance: &Access, name: &str) -> Result<(), String> {
 }
 
 impl System for GcsEmulator {
-    fn kind(&self) -> Kind {
-        Kind {
-            options: distant::OPTIONS,
-            emulates: Some("Google Cloud Storage"),
-            ..Kind::new("gcs-emulator")
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ..Declaration::new(
+                Kind {
+                    options: distant::OPTIONS,
+                    emulates: Some("Google Cloud Storage"),
+                    ..Kind::new("gcs-emulator")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        distant::promises("what was written last")
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -110,4 +111,9 @@ impl System for GcsEmulator {
             }
         }
     }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    distant::promises("what was written last")
 }

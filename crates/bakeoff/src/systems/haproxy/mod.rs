@@ -21,13 +21,16 @@ use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_engine::transport::Target;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
-use bakeoff_install::Recipe;
 use rustix::process::{Resource, getrlimit};
 
+use super::declaration::{Declaration, Guarantees, Origin};
 use super::http_session::ask;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, WHOLE, setting,
 };
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &HaProxy;
 
 /// HAProxy as a part.
 #[derive(Debug)]
@@ -72,24 +75,13 @@ struct Front {
 }
 
 impl System for HaProxy {
-    fn kind(&self) -> Kind {
-        Kind { options: OPTIONS, ..Kind::new("haproxy") }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        let reads = match super::option(asked, "to") {
-            Some("leader") => "what the leader answers",
-            _ => "what the node answers whose turn it is",
-        };
-        Promises {
-            replication: "none: it has no data".into(),
-            acknowledged: "when the node behind it does".into(),
-            reads: reads.into(),
-            ..Promises::default()
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ..Declaration::new(
+                Kind { options: OPTIONS, ..Kind::new("haproxy") },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
     }
 
@@ -99,7 +91,7 @@ impl System for HaProxy {
         let unsound =
             |problem: &str| HostError::Spec { node: name.clone(), problem: problem.into() };
         let fronted = asked.neighbour(WHOLE).ok_or_else(|| unsound("nothing stands behind it"))?;
-        let health = fronted.system.health();
+        let health = fronted.system.declares().health;
         let health =
             health.ok_or_else(|| unsound("the system behind it does not say which nodes serve"))?;
         let tls = fronted.nodes.iter().any(|node| node.target.tls.is_some());
@@ -165,6 +157,20 @@ impl System for HaProxy {
             return Err(format!("`{}` is to send to {what}, and sees up: {up}", node.name).into());
         }
         Ok(ClusterStatus::default())
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(asked: &study::System) -> Promises {
+    let reads = match super::option(asked, "to") {
+        Some("leader") => "what the leader answers",
+        _ => "what the node answers whose turn it is",
+    };
+    Promises {
+        replication: "none: it has no data".into(),
+        acknowledged: "when the node behind it does".into(),
+        reads: reads.into(),
+        ..Promises::default()
     }
 }
 

@@ -10,20 +10,20 @@ use bakeoff_clock as clock;
 use bakeoff_host::{Host, Process};
 
 use super::*;
+use crate::systems::Neighbour;
+use crate::systems::declaration::Health;
 use crate::systems::testing::{asked, program};
-use crate::systems::{Health, Neighbour};
 
 /// A system whose nodes answer at `/leader` and `/any`.
 #[derive(Debug)]
 struct Small;
 
 impl System for Small {
-    fn kind(&self) -> Kind {
-        Kind::new("small")
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        None
+    fn declares(&self) -> Declaration {
+        Declaration {
+            health: Some(Health { leader: "/leader", any: "/any" }),
+            ..Declaration::new(Kind::new("small"), Origin::Bakeoff)
+        }
     }
 
     fn describe(&self, _: &Asked<'_>, _: &mut Allocator) -> Result<Description, HostError> {
@@ -32,10 +32,6 @@ impl System for Small {
 
     fn probe(&self, _: &[Access]) -> Result<ClusterStatus, NotReady> {
         Ok(ClusterStatus::default())
-    }
-
-    fn health(&self) -> Option<Health> {
-        Some(Health { leader: "/leader", any: "/any" })
     }
 }
 

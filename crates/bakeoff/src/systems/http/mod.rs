@@ -9,30 +9,31 @@ use bakeoff_core::record::Promises;
 use bakeoff_core::study::{self, Kind, Operation};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
-use bakeoff_install::Recipe;
 
+use super::declaration::{Declaration, Guarantees, Origin};
 use super::exchange;
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Http;
 
 /// A service of somebody else's.
 #[derive(Debug)]
 pub(crate) struct Http;
 
 impl System for Http {
-    fn kind(&self) -> Kind {
-        Kind { operations: &[Operation::Request, Operation::Denied], sound, ..Kind::new("http") }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        None
-    }
-
-    fn origin(&self) -> &'static str {
-        "it runs already, at the study's `endpoints`"
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        unknown_promises()
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ..Declaration::new(
+                Kind {
+                    operations: &[Operation::Request, Operation::Denied],
+                    sound,
+                    ..Kind::new("http")
+                },
+                Origin::Study("it runs already, at the study's `endpoints`"),
+            )
+        }
     }
 
     fn describe(&self, asked: &Asked<'_>, _: &mut Allocator) -> Result<Description, HostError> {
@@ -49,6 +50,11 @@ impl System for Http {
         }
         Ok(ClusterStatus::default())
     }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    unknown_promises()
 }
 
 /// What is known of a service that is not ours: what the workload says of its answers.

@@ -13,21 +13,21 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
 use bakeoff_core::record::{Encryption, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
-use bakeoff_install::Recipe;
 
+use super::declaration::{Declaration, Does, Guarantees, Hooks, InKubernetes, Origin};
 use super::envoy::{self, admin, proxy};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
 use super::{
-    Access, Asked, ClusterStatus, ConfigSnapshot, Description, NotReady, System, http_status_text,
-    option, setting,
+    Access, Asked, ClusterStatus, Description, NotReady, System, http_status_text, option, setting,
 };
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &IngressGateway;
 
 /// A mesh's gateway.
 #[derive(Debug)]
@@ -72,22 +72,26 @@ const UNTRUSTED: &[&str] = &[
 ];
 
 impl System for IngressGateway {
-    fn kind(&self) -> Kind {
-        Kind {
-            operations: &[Operation::Request],
-            options: OPTIONS,
-            roles: ROLES,
-            sound,
-            ..Kind::new("ingress-gateway")
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ready_within: proxy::READY_WITHIN,
+            hooks: Hooks { config_snapshot: Some(admin::config_snapshot), ..Hooks::default() },
+            in_kubernetes: Some(InKubernetes {
+                does: Does::PassesOn,
+                carries: &[("mtls", Some("on"))],
+            }),
+            ..Declaration::new(
+                Kind {
+                    operations: &[Operation::Request],
+                    options: OPTIONS,
+                    roles: ROLES,
+                    sound,
+                    ..Kind::new("ingress-gateway")
+                },
+                Origin::Recipe(&envoy::recipe::RECIPE),
+            )
         }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&envoy::recipe::RECIPE)
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        envoy::passes_on()
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -105,14 +109,6 @@ impl System for IngressGateway {
         };
         described.settings.push(setting("mutual TLS to the sidecar", value, reason));
         Ok(described)
-    }
-
-    fn ready_within(&self) -> Duration {
-        proxy::READY_WITHIN
-    }
-
-    fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, String>> {
-        admin::config_snapshot(node)
     }
 
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
@@ -138,6 +134,11 @@ impl System for IngressGateway {
             }
         }
     }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    envoy::passes_on()
 }
 
 /// What form does not show: that it has all its parts, and that TLS can be switched off.

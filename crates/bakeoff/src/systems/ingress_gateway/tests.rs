@@ -40,7 +40,7 @@ fn ingredients(system: &study::System) -> Option<Vec<Ingredient<'_>>> {
         ROLES.iter().map(|role| (role.name, Some(Stands::Behind), &system.parts[role.name]));
     for (role, stands, asked) in roles.chain([(WHOLE, None, system)]) {
         let kind = by_kind(&asked.kind).unwrap();
-        let program = match kind.recipe() {
+        let program = match kind.declares().origin.recipe() {
             None => None,
             Some(_) => Some(program(kind, &[])?),
         };

@@ -18,13 +18,16 @@ use bakeoff_core::study::{self, Kind};
 use bakeoff_engine::tls::Authority;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
-use bakeoff_install::Recipe;
 use serde_json::json;
 
+use super::declaration::{Declaration, Does, Guarantees, InKubernetes, Origin, Plane};
 use super::http_session::ask;
 use super::mesh::{self, At, Mesh, Proxy, Upstream};
 use super::{Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
 use agent::Agent;
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Istio;
 
 /// Istio's control plane.
 #[derive(Debug)]
@@ -53,20 +56,11 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 ];
 
 impl System for Istio {
-    fn kind(&self) -> Kind {
-        Kind::new("istio")
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        Promises {
-            replication: "none: its configuration is in files".into(),
-            acknowledged: "nothing is written".into(),
-            reads: "what the files say".into(),
-            ..Promises::default()
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            in_kubernetes: Some(InKubernetes { does: Does::Controls(Plane::Istio), carries: &[] }),
+            ..Declaration::new(Kind::new("istio"), Origin::Recipe(&recipe::RECIPE))
         }
     }
 
@@ -181,6 +175,16 @@ impl System for Istio {
                 Err(format!("`{}` answered {status}: {}", node.name, said.trim()).into())
             }
         }
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    Promises {
+        replication: "none: its configuration is in files".into(),
+        acknowledged: "nothing is written".into(),
+        reads: "what the files say".into(),
+        ..Promises::default()
     }
 }
 

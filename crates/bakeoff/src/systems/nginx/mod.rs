@@ -15,14 +15,17 @@ use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 use bakeoff_core::units::ByteCount;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile};
-use bakeoff_install::Recipe;
 
+use super::declaration::{Declaration, Guarantees, Origin};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, http_session, option,
     plain_value, setting,
 };
 use config::Plan;
 use status::Status;
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Nginx;
 
 /// NGINX with a fixed answer.
 #[derive(Debug)]
@@ -51,20 +54,18 @@ const GIF: u64 = 43;
 const BODY_SIZE_MAX: u64 = 1 << 20;
 
 impl System for Nginx {
-    fn kind(&self) -> Kind {
-        Kind { operations: &[Operation::Request], options: OPTIONS, sound, ..Kind::new("nginx") }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        Promises {
-            replication: "none: its answer never changes".into(),
-            acknowledged: "with the status that the workload expects".into(),
-            reads: "the same bytes for every path".into(),
-            ..Promises::default()
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ..Declaration::new(
+                Kind {
+                    operations: &[Operation::Request],
+                    options: OPTIONS,
+                    sound,
+                    ..Kind::new("nginx")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
     }
 
@@ -115,6 +116,16 @@ impl System for Nginx {
             }
         }
         Ok(ClusterStatus::default())
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    Promises {
+        replication: "none: its answer never changes".into(),
+        acknowledged: "with the status that the workload expects".into(),
+        reads: "the same bytes for every path".into(),
+        ..Promises::default()
     }
 }
 

@@ -11,20 +11,37 @@ pub(crate) mod recipe;
 use bakeoff_core::record::Freshness;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Stands};
 
-use super::option;
+use super::declaration::{Declaration, Guarantees, Hooks};
 use super::vault::{self, Product, STANDBY_READS, SecretStore, config};
+use super::{System, option};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &OPENBAO;
 
 /// OpenBao.
-pub(crate) const OPENBAO: SecretStore = SecretStore {
+const OPENBAO: SecretStore = SecretStore {
     product: Product::OpenBao,
-    recipe: &recipe::RECIPE,
-    kind: || Kind {
-        options: OPTIONS,
-        roles: ROLES,
-        sound: |system| config::sound(Product::OpenBao, system),
-        ..vault::kind("openbao")
+    declaration: || Declaration {
+        guarantees: Guarantees {
+            promises: |asked| vault::promises(asked, freshness(asked)),
+            freshness: |asked, _| freshness(asked),
+        },
+        hooks: Hooks {
+            prepare_parts: Some(|asked, behind| {
+                config::prepare_parts(Product::OpenBao, asked, behind)
+            }),
+            ..Hooks::default()
+        },
+        ..vault::declaration(
+            Kind {
+                options: OPTIONS,
+                roles: ROLES,
+                sound: |system| config::sound(Product::OpenBao, system),
+                ..vault::kind("openbao")
+            },
+            &recipe::RECIPE,
+        )
     },
-    freshness,
 };
 
 const OPTIONS: &[KindOption] = &[

@@ -23,17 +23,21 @@ use bakeoff_core::record::{Acknowledged, Promises};
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
-use bakeoff_install::{Installed, Recipe};
+use bakeoff_install::Installed;
 use rand::RngExt as _;
 use rand::distr::Alphanumeric;
 use rustix::process::Signal;
 
+use super::declaration::{Declaration, Guarantees, Origin};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, plain_value,
     setting,
 };
 pub(crate) use sql::execute;
 pub(crate) use vault_tables::VAULT_TABLES;
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &PostgreSql;
 
 /// PostgreSQL as a part.
 #[derive(Debug)]
@@ -92,31 +96,13 @@ fn waits_for(asked: &study::System) -> u32 {
 }
 
 impl System for PostgreSql {
-    fn kind(&self) -> Kind {
-        Kind { options: OPTIONS, nodes_max: 5, ..Kind::new("postgresql") }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        let replication = match (asked.nodes, waits_for(asked)) {
-            (0 | 1, _) => "none: one node has the data",
-            (_, 0) => "asynchronous: standbys follow the primary; none takes its place by itself",
-            _ => "synchronous: standbys follow the primary; none takes its place by itself",
-        };
-        let (acknowledged, acknowledged_in) = match (asked.nodes, waits_for(asked)) {
-            (0 | 1, _) => ("after it is synced to disk", Acknowledged::Disk),
-            (_, 0) => ("after the primary has synced it to disk", Acknowledged::Disk),
-            _ => ("after a majority has synced it to disk", Acknowledged::MajorityDisks),
-        };
-        Promises {
-            replication: replication.into(),
-            acknowledged: acknowledged.into(),
-            reads: "from the primary: what was committed before".into(),
-            acknowledged_in: Some(acknowledged_in),
-            ..Promises::default()
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ..Declaration::new(
+                Kind { options: OPTIONS, nodes_max: 5, ..Kind::new("postgresql") },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
     }
 
@@ -198,6 +184,27 @@ impl System for PostgreSql {
             }
         }
         Ok(ClusterStatus { leader: Some(0), version })
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(asked: &study::System) -> Promises {
+    let replication = match (asked.nodes, waits_for(asked)) {
+        (0 | 1, _) => "none: one node has the data",
+        (_, 0) => "asynchronous: standbys follow the primary; none takes its place by itself",
+        _ => "synchronous: standbys follow the primary; none takes its place by itself",
+    };
+    let (acknowledged, acknowledged_in) = match (asked.nodes, waits_for(asked)) {
+        (0 | 1, _) => ("after it is synced to disk", Acknowledged::Disk),
+        (_, 0) => ("after the primary has synced it to disk", Acknowledged::Disk),
+        _ => ("after a majority has synced it to disk", Acknowledged::MajorityDisks),
+    };
+    Promises {
+        replication: replication.into(),
+        acknowledged: acknowledged.into(),
+        reads: "from the primary: what was committed before".into(),
+        acknowledged_in: Some(acknowledged_in),
+        ..Promises::default()
     }
 }
 

@@ -18,8 +18,9 @@ use bakeoff_core::record::{Promises, Setting};
 use bakeoff_core::study::{self, Kind, Operation, Role, Stands};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
-use bakeoff_install::{Installed, Recipe};
+use bakeoff_install::Installed;
 
+use super::declaration::{Declaration, Guarantees, Origin};
 use super::exchange;
 use super::http::unknown_promises;
 use super::http_session::ask;
@@ -27,6 +28,9 @@ use super::http_status_text;
 use super::{ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
 use crate::environment;
 use words::{CLIENT, Meaning, Mistake, Place, written};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Process;
 
 /// A command.
 #[derive(Debug)]
@@ -40,27 +44,21 @@ const ROLES: &[Role] = &[Role {
 }];
 
 impl System for Process {
-    fn kind(&self) -> Kind {
-        Kind {
-            operations: &[Operation::Request, Operation::Denied],
-            roles: ROLES,
-            sound,
-            nodes_max: 9,
-            is_process: true,
-            ..Kind::new("process")
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, ..Guarantees::default() },
+            ..Declaration::new(
+                Kind {
+                    operations: &[Operation::Request, Operation::Denied],
+                    roles: ROLES,
+                    sound,
+                    nodes_max: 9,
+                    is_process: true,
+                    ..Kind::new("process")
+                },
+                Origin::Study("the study's `command`: a path, or a name on `PATH`"),
+            )
         }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        None
-    }
-
-    fn origin(&self) -> &'static str {
-        "the study's `command`: a path, or a name on `PATH`"
-    }
-
-    fn promises(&self, _: &study::System) -> Promises {
-        unknown_promises()
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
@@ -93,6 +91,11 @@ impl System for Process {
         }
         Ok(ClusterStatus::default())
     }
+}
+
+/// Says what it promises under these options.
+fn promises(_: &study::System) -> Promises {
+    unknown_promises()
 }
 
 /// The path that answers with a success once a node can serve; without one, a connection is enough.

@@ -34,10 +34,10 @@ use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
-use bakeoff_install::Recipe;
 
 use self::ask::{Probed, call};
 use self::session::TarantoolSession;
+use super::declaration::{Clients, Declaration, Guarantees, Hooks, Origin};
 use super::exchange::PATIENCE;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
@@ -46,6 +46,9 @@ use super::{
 #[cfg_attr(not(test), allow(unused_imports, reason = "what stands before it asks"))]
 pub(crate) use rights::{Counts, granted};
 pub(crate) use rights::{fill_sessions, session_name, stranger_name};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Tarantool;
 
 /// Tarantool.
 #[derive(Debug)]
@@ -86,78 +89,36 @@ const NODE: &str = include_str!("node.lua");
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 impl System for Tarantool {
-    fn kind(&self) -> Kind {
-        Kind {
-            operations: &[
-                Operation::Put,
-                Operation::Get,
-                Operation::Delete,
-                Operation::List,
-                Operation::Insert,
-                Operation::Ping,
-                Operation::CheckAccess,
-                Operation::Denied,
-            ],
-            reads: &[ReadConsistency::Default],
-            options: OPTIONS,
-            sound,
-            nodes_max: 3,
-            value_size_max: 1_000_000, // memtx_max_tuple_size is 1 MiB and holds the key too
-            in_flight_max: 1000,
-            ..Kind::new("tarantool")
-        }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        let alone = asked.nodes <= 1;
-        let (acknowledged, acknowledged_in) = match super::option(asked, WAL_MODE) {
-            Some("none") => {
-                ("once it is in memory (`wal_mode` none): nothing is kept", Acknowledged::Memory)
-            }
-            Some("fsync") if alone => ("after it is synced to disk", Acknowledged::Disk),
-            Some("fsync") => ("after the node asked has synced it to disk", Acknowledged::Disk),
-            _ if alone => (
-                "once the kernel has it (`wal_mode` write): a crash of the program loses nothing, \
-                 a power cut may",
-                Acknowledged::PageCache,
-            ),
-            _ => (
-                "once the kernel of the node asked has it (`wal_mode` write), before any other node",
-                Acknowledged::PageCache,
-            ),
-        };
-        let (replication, reads) = match alone {
-            true => (
-                "none: one node has the data, in memory",
-                "from memory: the newest write, though it may not be logged yet",
-            ),
-            false => (
-                "asynchronous, master-master: each node is written to and hands that on to all \
-                 others; nothing resolves conflicts",
-                "from the memory of the node asked, which may be old",
-            ),
-        };
-        Promises {
-            replication: replication.into(),
-            acknowledged: acknowledged.into(),
-            reads: reads.into(),
-            acknowledged_in: Some(acknowledged_in),
-            freshness: super::freshness(self, asked),
-        }
-    }
-
-    fn authentication(&self) -> Option<&'static str> {
-        Some("user and password (chap-sha1), once a connection")
-    }
-
-    fn freshness(&self, asked: &study::System, _: ReadConsistency) -> Freshness {
-        match asked.nodes {
-            0 | 1 => Freshness::Linearizable,
-            _ => Freshness::NodeAsked,
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, freshness },
+            clients: Clients {
+                authentication: Some("user and password (chap-sha1), once a connection"),
+                ..Clients::default()
+            },
+            hooks: Hooks { settle: Some(settle), ..Hooks::default() },
+            ..Declaration::new(
+                Kind {
+                    operations: &[
+                        Operation::Put,
+                        Operation::Get,
+                        Operation::Delete,
+                        Operation::List,
+                        Operation::Insert,
+                        Operation::Ping,
+                        Operation::CheckAccess,
+                        Operation::Denied,
+                    ],
+                    reads: &[ReadConsistency::Default],
+                    options: OPTIONS,
+                    sound,
+                    nodes_max: 3,
+                    value_size_max: 1_000_000, // memtx_max_tuple_size is 1 MiB and holds the key too
+                    in_flight_max: 1000,
+                    ..Kind::new("tarantool")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
     }
 
@@ -224,29 +185,6 @@ impl System for Tarantool {
         Ok(ClusterStatus { leader, version })
     }
 
-    fn settle(&self, nodes: &[Access]) -> Result<(), String> {
-        if nodes.len() < 2 {
-            return Ok(());
-        }
-        let deadline = clock::now() + SETTLED_WITHIN;
-        loop {
-            // One that is busy with others' writes may not answer for a while.
-            let came = nodes.iter().map(|node| Ok(ask::probe(node)?.came));
-            let seen = match came.collect::<Result<Vec<_>, String>>() {
-                Ok(came) if came.iter().all(|one| *one == came[0]) => return ask::alike(nodes),
-                Ok(_) => {
-                    let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-                    format!("{} do not have each other's writes", names.join(" and "))
-                }
-                Err(why) => why,
-            };
-            if clock::now() > deadline {
-                return Err(format!("after {SETTLED_WITHIN:?} {seen}"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
     fn prepare(
         &self,
         _: &Access,
@@ -266,6 +204,77 @@ impl System for Tarantool {
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(TarantoolSession::new)
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(asked: &study::System) -> Promises {
+    let alone = asked.nodes <= 1;
+    let (acknowledged, acknowledged_in) = match super::option(asked, WAL_MODE) {
+        Some("none") => {
+            ("once it is in memory (`wal_mode` none): nothing is kept", Acknowledged::Memory)
+        }
+        Some("fsync") if alone => ("after it is synced to disk", Acknowledged::Disk),
+        Some("fsync") => ("after the node asked has synced it to disk", Acknowledged::Disk),
+        _ if alone => (
+            "once the kernel has it (`wal_mode` write): a crash of the program loses nothing, \
+             a power cut may",
+            Acknowledged::PageCache,
+        ),
+        _ => (
+            "once the kernel of the node asked has it (`wal_mode` write), before any other node",
+            Acknowledged::PageCache,
+        ),
+    };
+    let (replication, reads) = match alone {
+        true => (
+            "none: one node has the data, in memory",
+            "from memory: the newest write, though it may not be logged yet",
+        ),
+        false => (
+            "asynchronous, master-master: each node is written to and hands that on to all \
+             others; nothing resolves conflicts",
+            "from the memory of the node asked, which may be old",
+        ),
+    };
+    Promises {
+        replication: replication.into(),
+        acknowledged: acknowledged.into(),
+        reads: reads.into(),
+        acknowledged_in: Some(acknowledged_in),
+        ..Promises::default()
+    }
+}
+
+/// Says what reads return.
+fn freshness(asked: &study::System, _: ReadConsistency) -> Freshness {
+    match asked.nodes {
+        0 | 1 => Freshness::Linearizable,
+        _ => Freshness::NodeAsked,
+    }
+}
+
+/// Waits until all nodes have what each of them acknowledged.
+fn settle(nodes: &[Access]) -> Result<(), String> {
+    if nodes.len() < 2 {
+        return Ok(());
+    }
+    let deadline = clock::now() + SETTLED_WITHIN;
+    loop {
+        // One that is busy with others' writes may not answer for a while.
+        let came = nodes.iter().map(|node| Ok(ask::probe(node)?.came));
+        let seen = match came.collect::<Result<Vec<_>, String>>() {
+            Ok(came) if came.iter().all(|one| *one == came[0]) => return ask::alike(nodes),
+            Ok(_) => {
+                let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+                format!("{} do not have each other's writes", names.join(" and "))
+            }
+            Err(why) => why,
+        };
+        if clock::now() > deadline {
+            return Err(format!("after {SETTLED_WITHIN:?} {seen}"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

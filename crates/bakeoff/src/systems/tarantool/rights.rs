@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use bakeoff_wire::msgpack::Value;
 
-use super::Tarantool;
 use super::ask::{call, calls};
+use crate::systems::Access;
 use crate::systems::exchange::PATIENCE;
-use crate::systems::{Access, System as _};
 
 /// How many sessions are made by one call, which is one transaction.
 const BATCH: u64 = 1000;
@@ -94,7 +93,7 @@ pub(crate) fn fill_sessions(nodes: &[Access], count: u64) -> Result<(), String> 
     });
     let batches: Vec<[Value<'_>; 3]> = batches.collect();
     calls(first, MADE_WITHIN, "bakeoff.make_sessions", &batches, |_| Some(()))?;
-    Tarantool.settle(nodes)
+    super::settle(nodes)
 }
 
 #[cfg(test)]

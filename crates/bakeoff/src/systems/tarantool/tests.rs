@@ -94,7 +94,7 @@ fn masters_have_what_any_of_them_was_told_and_count_together() {
     let many = [Value::Unsigned(0), Value::Unsigned(150_000), Value::Text(b"/")];
     let patience = Duration::from_secs(30);
     call(&nodes[1], patience, "bakeoff.make_sessions", &many, |_| Some(())).unwrap();
-    Tarantool.settle(&nodes).unwrap();
+    settle(&nodes).unwrap();
     assert!(may(&nodes[2], "session-149999", "/"));
     let backwards: Vec<Access> = nodes.iter().rev().cloned().collect();
     fill_sessions(&backwards, 200).unwrap();
@@ -115,7 +115,7 @@ fn masters_have_what_any_of_them_was_told_and_count_together() {
             });
         }
     });
-    let differ = Tarantool.settle(&nodes).unwrap_err();
+    let differ = settle(&nodes).unwrap_err();
     assert!(differ.starts_with("`tarantool-1` and `tarantool-"), "{differ}");
     assert!(differ.contains(" have each other's writes and differ for good"), "{differ}");
     fill_sessions(&nodes, 200).unwrap();
@@ -198,7 +198,7 @@ fn what_cannot_be_is_said_when_the_study_is_read() {
 fn a_promise_follows_from_the_log() {
     let promises = |nodes, mode: Option<&'static str>| {
         let options: Vec<_> = mode.map(|mode| (WAL_MODE, mode)).into_iter().collect();
-        Tarantool.promises(&asked("tarantool", nodes, &options))
+        SYSTEM.promises(&asked("tarantool", nodes, &options))
     };
     let kept = |nodes, mode| promises(nodes, mode).acknowledged_in;
     assert_eq!(kept(1, Some("none")), Some(Acknowledged::Memory));

@@ -26,31 +26,43 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
-use super::{
-    Access, Asked, ClusterStatus, Description, Health, KvLoad, Neighbour, NotReady, System, option,
-};
+use super::declaration::{Clients, Declaration, Guarantees, Health, Hooks, Origin};
+use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, option};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &VAULT;
 
 /// HashiCorp Vault.
-pub(crate) const VAULT: SecretStore = SecretStore {
+const VAULT: SecretStore = SecretStore {
     product: Product::Vault,
-    recipe: &recipe::RECIPE,
-    kind: || Kind {
-        options: OPTIONS,
-        roles: ROLES,
-        sound: |system| config::sound(Product::Vault, system),
-        ..kind("vault")
+    declaration: || Declaration {
+        guarantees: Guarantees {
+            promises: |asked| promises(asked, Freshness::Leader),
+            freshness: |_, _| Freshness::Leader,
+        },
+        hooks: Hooks {
+            prepare_parts: Some(|asked, behind| {
+                config::prepare_parts(Product::Vault, asked, behind)
+            }),
+            ..Hooks::default()
+        },
+        ..declaration(
+            Kind {
+                options: OPTIONS,
+                roles: ROLES,
+                sound: |system| config::sound(Product::Vault, system),
+                ..kind("vault")
+            },
+            &recipe::RECIPE,
+        )
     },
-    freshness: |_| Freshness::Leader,
 };
 
 /// One of the two products, as a system.
 #[derive(Debug)]
 pub(crate) struct SecretStore {
     pub(super) product: Product,
-    pub(super) recipe: &'static Recipe,
-    pub(super) kind: fn() -> Kind,
-    /// What reads of a cluster return.
-    pub(super) freshness: fn(&study::System) -> Freshness,
+    pub(super) declaration: fn() -> Declaration,
 }
 
 /// Which of the two products it is.
@@ -145,6 +157,25 @@ pub(super) const BALANCER: Role = Role {
     meaning: "the load balancer that clients connect to",
 };
 
+/// What clients offer when they speak TLS.
+const ALPN: &[&[u8]] = &[b"http/1.1"];
+
+/// What both declare.
+pub(super) fn declaration(kind: Kind, recipe: &'static Recipe) -> Declaration {
+    // As the makers of both document it for load balancers: 200 from the node that is active;
+    // from any that is unsealed with `standbyok`.
+    let any = "/v1/sys/health?standbyok=true&perfstandbyok=true";
+    Declaration {
+        clients: Clients {
+            http: true,
+            authentication: Some("a token with each request"),
+            alpn: ALPN,
+        },
+        health: Some(Health { leader: "/v1/sys/health", any }),
+        ..Declaration::new(kind, Origin::Recipe(recipe))
+    }
+}
+
 /// What both can do.
 pub(super) const fn kind(name: &'static str) -> Kind {
     Kind {
@@ -159,58 +190,16 @@ pub(super) const fn kind(name: &'static str) -> Kind {
 }
 
 impl System for SecretStore {
-    fn kind(&self) -> Kind {
-        (self.kind)()
-    }
-
-    fn speaks_http(&self) -> bool {
-        true
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(self.recipe)
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        let reads = match (self.freshness)(asked) {
-            Freshness::NodeAsked => {
-                "from the server asked: standbys answer from what they have got so far"
-            }
-            _ => "from the active server, to which the others pass requests on",
-        };
-        let freshness = super::freshness(self, asked);
-        Promises { reads: reads.into(), freshness, ..promises(asked) }
-    }
-
-    fn freshness(&self, asked: &study::System, _: ReadConsistency) -> Freshness {
-        (self.freshness)(asked)
-    }
-
-    fn authentication(&self) -> Option<&'static str> {
-        Some("a token with each request")
-    }
-
-    fn alpn(&self) -> &'static [&'static [u8]] {
-        ALPN
+    fn declares(&self) -> Declaration {
+        (self.declaration)()
     }
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         config::describe(self.product, asked, ports)
     }
 
-    fn prepare_parts(&self, asked: &study::System, behind: &[Neighbour]) -> Result<(), String> {
-        config::prepare_parts(self.product, asked, behind)
-    }
-
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         open::probe(nodes)
-    }
-
-    fn health(&self) -> Option<Health> {
-        // As the makers of both document it for load balancers: 200 from the node that is active;
-        // from any that is unsealed with `standbyok`.
-        let any = "/v1/sys/health?standbyok=true&perfstandbyok=true";
-        Some(Health { leader: "/v1/sys/health", any })
     }
 
     fn prepare(
@@ -232,11 +221,14 @@ impl System for SecretStore {
     }
 }
 
-/// What clients offer when they speak TLS.
-const ALPN: &[&[u8]] = &[b"http/1.1"];
-
-/// What the storage makes of a write.
-fn promises(asked: &study::System) -> Promises {
+/// What the storage makes of a write, and where reads are answered.
+pub(super) fn promises(asked: &study::System, freshness: Freshness) -> Promises {
+    let reads = match freshness {
+        Freshness::NodeAsked => {
+            "from the server asked: standbys answer from what they have got so far"
+        }
+        _ => "from the active server, to which the others pass requests on",
+    };
     let part = asked.parts.get("storage");
     let (replication, acknowledged, acknowledged_in) = match config::storage_of(asked) {
         "raft" => (
@@ -273,7 +265,8 @@ fn promises(asked: &study::System) -> Promises {
             }
         }
     };
-    Promises { replication, acknowledged, acknowledged_in, ..Promises::default() }
+    let reads = reads.into();
+    Promises { replication, acknowledged, acknowledged_in, reads, ..Promises::default() }
 }
 
 /// An option that is on or off.

@@ -19,16 +19,20 @@ use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
-use bakeoff_install::{Program, Recipe};
+use bakeoff_install::Program;
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request, Session};
 
 use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
+use super::declaration::{Declaration, Guarantees, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, majority_disks,
     plain_value, setting, synced_by,
 };
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &ZooKeeper;
 
 /// Apache ZooKeeper.
 #[derive(Debug)]
@@ -52,52 +56,23 @@ const OPTIONS: &[KindOption] = &[
 ];
 
 impl System for ZooKeeper {
-    fn kind(&self) -> Kind {
-        Kind {
-            operations: Operation::KEY_VALUE,
-            reads: ReadConsistency::ALL,
-            options: OPTIONS,
-            nodes_max: 9,
-            value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
-            in_flight_max: 100,
-            connection_each: false, // its clients have sessions, which a quorum writes down
-            kill: Kill::UnderLoad,
-            ..Kind::new("zookeeper")
-        }
-    }
-
-    fn recipe(&self) -> Option<&'static Recipe> {
-        Some(&recipe::RECIPE)
-    }
-
-    fn promises(&self, asked: &study::System) -> Promises {
-        // Without `forceSync` its log is still written out before it answers, and not synced.
-        let (acknowledged, acknowledged_in) = match (super::option(asked, "sync"), asked.nodes) {
-            (Some("none"), 1) => {
-                ("once the kernel has it (`forceSync=no`)", Acknowledged::PageCache)
-            }
-            (Some("none"), _) => (
-                "once the kernels of a majority have it (`forceSync=no`)",
-                Acknowledged::MajorityPageCaches,
-            ),
-            _ => (synced_by(asked), majority_disks(asked)),
-        };
-        Promises {
-            replication: "Zab: every node holds all data in memory; a majority must live".into(),
-            acknowledged: acknowledged.into(),
-            reads:
-                "by default from the node asked, in order but perhaps old; linearizable reads send \
-                    a `sync` first"
-                    .into(),
-            acknowledged_in: Some(acknowledged_in),
-            freshness: super::freshness(self, asked),
-        }
-    }
-
-    fn freshness(&self, _: &study::System, reads: ReadConsistency) -> Freshness {
-        match reads {
-            ReadConsistency::Linearizable => Freshness::Linearizable,
-            ReadConsistency::Default | ReadConsistency::Stale => Freshness::NodeAsked,
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, freshness },
+            ..Declaration::new(
+                Kind {
+                    operations: Operation::KEY_VALUE,
+                    reads: ReadConsistency::ALL,
+                    options: OPTIONS,
+                    nodes_max: 9,
+                    value_size_max: 1_000_000, // jute.maxbuffer is 1 MiB and holds the path too
+                    in_flight_max: 100,
+                    connection_each: false, // its clients have sessions, which a quorum writes down
+                    kill: Kill::UnderLoad,
+                    ..Kind::new("zookeeper")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
         }
     }
 
@@ -249,6 +224,36 @@ impl System for ZooKeeper {
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|_| ZooKeeperSession::new())
+    }
+}
+
+/// Says what it promises under these options.
+fn promises(asked: &study::System) -> Promises {
+    // Without `forceSync` its log is still written out before it answers, and not synced.
+    let (acknowledged, acknowledged_in) = match (super::option(asked, "sync"), asked.nodes) {
+        (Some("none"), 1) => ("once the kernel has it (`forceSync=no`)", Acknowledged::PageCache),
+        (Some("none"), _) => (
+            "once the kernels of a majority have it (`forceSync=no`)",
+            Acknowledged::MajorityPageCaches,
+        ),
+        _ => (synced_by(asked), majority_disks(asked)),
+    };
+    Promises {
+        replication: "Zab: every node holds all data in memory; a majority must live".into(),
+        acknowledged: acknowledged.into(),
+        reads: "by default from the node asked, in order but perhaps old; linearizable reads send \
+                a `sync` first"
+            .into(),
+        acknowledged_in: Some(acknowledged_in),
+        ..Promises::default()
+    }
+}
+
+/// Says what reads return.
+fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
+    match reads {
+        ReadConsistency::Linearizable => Freshness::Linearizable,
+        ReadConsistency::Default | ReadConsistency::Stale => Freshness::NodeAsked,
     }
 }
 

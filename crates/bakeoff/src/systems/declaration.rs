@@ -1,0 +1,210 @@
+//! What a kind of system declares of itself, as data.
+//!
+//! Whoever wants to know something of a kind asks here and never for its name: studies are checked
+//! against it, tables and the command line are written from it, and what only some kinds can do is a
+//! function in it that the others lack.
+//!
+//! Not here: what every kind has to do ([`System`]), the list of kinds (`registry`).
+
+use std::fmt;
+use std::time::Duration;
+
+use bakeoff_core::check::Audit;
+use bakeoff_core::record::{Freshness, Promises};
+use bakeoff_core::study::{self, Kind, ReadConsistency};
+use bakeoff_install::Recipe;
+
+use super::{Access, ConfigSnapshot, Neighbour, System};
+
+/// What a kind declares of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Declaration {
+    /// Its name and what a study may ask of it.
+    pub(crate) kind: Kind,
+    /// Where its program comes from.
+    pub(crate) origin: Origin,
+    /// What it promises.
+    pub(crate) guarantees: Guarantees,
+    /// How its clients speak to it.
+    pub(crate) clients: Clients,
+    /// How long its nodes may take to be ready, once they are started: to elect a leader, mostly.
+    pub(crate) ready_within: Duration,
+    /// Where a load balancer asks whether a node may be sent requests; `None` for a system that none
+    /// can stand in front of.
+    pub(crate) health: Option<Health>,
+    /// What it does beyond what every system does.
+    pub(crate) hooks: Hooks,
+    /// What it is in a Kubernetes cluster; `None` where no manifests are written for it.
+    pub(crate) in_kubernetes: Option<InKubernetes>,
+}
+
+impl Declaration {
+    /// Declares a kind of which nothing is known but what a study may ask of it and where it comes from.
+    pub(crate) fn new(kind: Kind, origin: Origin) -> Self {
+        Self {
+            kind,
+            origin,
+            guarantees: Guarantees::default(),
+            clients: Clients::default(),
+            ready_within: Duration::from_secs(60),
+            health: None,
+            hooks: Hooks::default(),
+            in_kubernetes: None,
+        }
+    }
+}
+
+/// Where the program of a kind comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin {
+    /// It is found or fetched by a recipe.
+    Recipe(&'static Recipe),
+    /// It is part of bakeoff.
+    Bakeoff,
+    /// The study says where it is; in words.
+    Study(&'static str),
+}
+
+impl Origin {
+    /// Returns how its program can be had, where that is by a recipe.
+    pub(crate) fn recipe(self) -> Option<&'static Recipe> {
+        match self {
+            Self::Recipe(recipe) => Some(recipe),
+            Self::Bakeoff | Self::Study(_) => None,
+        }
+    }
+}
+
+/// What a system promises under its options.
+#[derive(Clone, Copy)]
+pub(crate) struct Guarantees {
+    /// Says it in words, and where an acknowledged write is. What reads return is taken from
+    /// `freshness`. A part's promises are its system's affair.
+    pub(crate) promises: fn(&study::System) -> Promises,
+    /// Says what reads that are asked for like this return.
+    pub(crate) freshness: fn(&study::System, ReadConsistency) -> Freshness,
+}
+
+impl Default for Guarantees {
+    fn default() -> Self {
+        Self { promises: |_| Promises::default(), freshness: |_, _| Freshness::NodeAsked }
+    }
+}
+
+impl fmt::Debug for Guarantees {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Guarantees")
+    }
+}
+
+/// How clients speak to a system.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Clients {
+    /// Whether they speak HTTP/1.1, so that other tools for HTTP can load it. What takes a workload's
+    /// requests does in any case.
+    pub(crate) http: bool,
+    /// How they say who they are; not at all by default.
+    pub(crate) authentication: Option<&'static str>,
+    /// The protocols to offer over TLS (RFC 7301); none by default.
+    pub(crate) alpn: &'static [&'static [u8]],
+}
+
+/// Where a load balancer asks a node over HTTP whether it may be sent requests; the answer is yes
+/// when it is 200.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Health {
+    /// What answers 200 on the node that leads only.
+    pub(crate) leader: &'static str,
+    /// What answers 200 on every node that can serve.
+    pub(crate) any: &'static str,
+}
+
+/// What only some kinds do; each is `None` for those that do not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Hooks {
+    /// Makes what the nodes need of the parts behind them, which are ready: a bucket, tables.
+    pub(crate) prepare_parts: Option<fn(&study::System, &[Neighbour]) -> Result<(), String>>,
+    /// Waits until what was acknowledged is on all nodes, for a system that hands it on after it has
+    /// acknowledged it and has no leader to ask; an error tells which nodes lack it, or hold
+    /// something else for good. Called once all keys are written, and before what was acknowledged is
+    /// read back.
+    pub(crate) settle: Option<fn(&[Access]) -> Result<(), String>>,
+    /// Counts what is held against each other once a load is over, before it begins: what was let
+    /// through, and what was granted. What it returns counts again and says what it found.
+    pub(crate) account: Option<fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>>,
+    /// Returns what a node has been told by another server since it runs, and is in force; `None` where
+    /// nobody tells it anything. It has to be the same after a load as before.
+    pub(crate) config_snapshot: Option<fn(&Access) -> Option<Result<ConfigSnapshot, String>>>,
+}
+
+/// What a kind is in the manifests for a Kubernetes cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InKubernetes {
+    /// What it does there.
+    pub(crate) does: Does,
+    /// The options that the manifests carry out, each with the one value that they can have; any value
+    /// where that is `None`.
+    pub(crate) carries: &'static [(&'static str, Option<&'static str>)],
+}
+
+/// What a kind does in a Kubernetes cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Does {
+    /// It answers requests.
+    Answers,
+    /// It passes requests on to what answers.
+    PassesOn,
+    /// It tells gateways and sidecars what to do.
+    Controls(Plane),
+}
+
+/// Whose mesh it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plane {
+    /// Consul's.
+    Consul,
+    /// Istio's.
+    Istio,
+}
+
+/// What follows from a declaration.
+impl dyn System + '_ {
+    /// Returns its name and what a study may ask of it.
+    pub(crate) fn kind(&self) -> Kind {
+        self.declares().kind
+    }
+
+    /// Returns what it promises under these options.
+    pub(crate) fn promises(&self, asked: &study::System) -> Promises {
+        let Declaration { kind, guarantees, .. } = self.declares();
+        let freshness = |&reads: &ReadConsistency| (reads, (guarantees.freshness)(asked, reads));
+        let freshness = kind.reads.iter().map(freshness).collect();
+        Promises { freshness, ..(guarantees.promises)(asked) }
+    }
+
+    /// Says what reads that are asked for like this return.
+    pub(crate) fn freshness(&self, asked: &study::System, reads: ReadConsistency) -> Freshness {
+        (self.declares().guarantees.freshness)(asked, reads)
+    }
+
+    /// Whether reads of this kind may return something older than was acknowledged.
+    pub(crate) fn may_be_old(&self, asked: &study::System, reads: ReadConsistency) -> bool {
+        self.freshness(asked, reads) == Freshness::NodeAsked
+    }
+
+    /// Whether its clients speak HTTP/1.1, so that other tools for HTTP can load it.
+    pub(crate) fn speaks_http(&self) -> bool {
+        let Declaration { kind, clients, .. } = self.declares();
+        clients.http || kind.takes_requests()
+    }
+
+    /// Waits until what was acknowledged is on all nodes.
+    pub(crate) fn settle(&self, nodes: &[Access]) -> Result<(), String> {
+        self.declares().hooks.settle.map_or(Ok(()), |settle| settle(nodes))
+    }
+
+    /// Returns what a node has been told by another server.
+    pub(crate) fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, String>> {
+        self.declares().hooks.config_snapshot.and_then(|snapshot| snapshot(node))
+    }
+}
