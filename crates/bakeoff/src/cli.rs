@@ -119,6 +119,13 @@ pub(crate) struct RunArgs {
     /// How often each combination is run, in place of the study's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) trials: Option<u32>,
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
+}
+
+/// How a run is done, whatever it is for.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunOptions {
     /// What the order, the keys and the arrivals follow from [default: a fresh one, printed]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -132,6 +139,13 @@ pub(crate) struct RunArgs {
     /// BAKEOFF_SHARED_MACHINE=1
     #[arg(long)]
     pub(crate) shared_machine: bool,
+    #[command(flatten)]
+    pub(crate) ports: PortOptions,
+}
+
+/// Where servers listen.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PortOptions {
     /// Use ports from here on [default: free ones below the ephemeral range]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
     pub(crate) base_port: Option<u16>,
@@ -155,9 +169,8 @@ pub(crate) struct StartArgs {
     /// Print one line of JSON on standard output, once it is ready
     #[arg(long)]
     pub(crate) json: bool,
-    /// Use ports from here on [default: free ones below the ephemeral range]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
-    pub(crate) base_port: Option<u16>,
+    #[command(flatten)]
+    pub(crate) ports: PortOptions,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -289,22 +302,8 @@ pub(crate) struct GateArgs {
     /// Multiply all counts of operations and keys, evenly
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
-    /// What the order, the keys and the arrivals follow from [default: a fresh one, printed]
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
-    /// Threads of the load generator [default: one a core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) threads: Option<u32>,
-    /// Where runs are kept
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    pub(crate) out: PathBuf,
-    /// Use ports from here on [default: free ones below the ephemeral range]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..))]
-    pub(crate) base_port: Option<u16>,
-    /// Others work on this machine: do not check for neighbours, and say so in the report; so does
-    /// BAKEOFF_SHARED_MACHINE=1
-    #[arg(long)]
-    pub(crate) shared_machine: bool,
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
     /// Go on with a gate that was interrupted or killed, and judge it; one that is complete is judged again
     #[arg(long, value_name = "RUN")]
     #[arg(conflicts_with_all = [

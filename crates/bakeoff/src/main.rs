@@ -7,6 +7,7 @@ mod cli;
 mod cluster;
 mod commands;
 mod environment;
+mod event;
 mod failure;
 mod messages;
 mod progress;
@@ -57,13 +58,13 @@ fn obey(
         Command::Run(args) => return commands::run::run(args, messages, interrupted),
         Command::Load(args) => return commands::load::run(args, messages, interrupted),
         Command::Start(args) => return commands::start::run(args, messages, interrupted),
-        Command::Report(args) => commands::report::report(args, messages)?,
-        Command::History(args) => commands::history::history(args, messages)?,
+        Command::Report(args) => commands::report::report(args)?,
+        Command::History(args) => commands::history::history(args)?,
         Command::Gate(args) => return commands::gate::run(args, messages, interrupted),
-        Command::Compare(args) => return commands::compare::run(args, messages),
-        Command::Studies { name } => commands::catalogue::studies(name.as_deref(), messages)?,
-        Command::Systems => commands::catalogue::systems(messages)?,
-        Command::Manifests(args) => commands::manifests::write(args, messages)?,
+        Command::Compare(args) => return commands::compare::run(args),
+        Command::Studies { name } => commands::catalogue::studies(name.as_deref())?,
+        Command::Systems => commands::catalogue::systems()?,
+        Command::Manifests(args) => commands::manifests::write(args)?,
         Command::Install { systems } => {
             commands::catalogue::install(systems, messages, interrupted)?
         }
@@ -72,11 +73,11 @@ fn obey(
         Command::VaultBenchmark { args } => {
             return Ok(bakeoff_compat::vault_benchmark::run(args, messages, interrupted)?);
         }
-        Command::Doctor { studies } => return commands::catalogue::doctor(studies, messages),
+        Command::Doctor { studies } => return commands::catalogue::doctor(studies),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "bakeoff", &mut script);
-            messages.output(&String::from_utf8_lossy(&script));
+            messages::output(&String::from_utf8_lossy(&script));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -5,6 +5,8 @@
 //! plain lines without escape codes, one when something begins or ends. Output that nobody reads
 //! any more (`| head`) is no error.
 
+mod sentences;
+
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +15,14 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_compat::Console;
 use bakeoff_core::plan::Trial;
-use bakeoff_core::ranked::Place;
-use bakeoff_core::record::{Outcome, TrialRecord};
-use bakeoff_core::search::Found;
-use bakeoff_core::units::{count_text, rate_text};
+use bakeoff_core::record::TrialRecord;
+use bakeoff_core::units::count_text;
 use bakeoff_engine::Live;
 use bakeoff_report::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use self::sentences::left_text;
+use crate::event::{Event, Reporter, TrialStarted};
 
 /// Seconds of load between two lines of progress where there is no terminal.
 const PLAIN_LINE_EVERY: u32 = 10;
@@ -51,16 +54,6 @@ impl Outlook {
     }
 }
 
-/// `1 min 25 s`, in steps that an estimate can bear.
-pub(crate) fn left_text(left: Duration) -> String {
-    match left.as_secs() {
-        seconds if seconds < 60 => format!("{seconds} s"),
-        seconds if seconds < 600 => format!("{} min {} s", seconds / 60, seconds % 60 / 5 * 5),
-        seconds if seconds < 7200 => format!("{} min", seconds / 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 impl Messages {
     /// Progress on standard error, live if that is a terminal.
     pub(crate) fn new() -> Self {
@@ -89,34 +82,29 @@ impl Messages {
 
     /// Prints what was asked for.
     pub(crate) fn output(&self, text: &str) {
-        let mut out = io::stdout().lock();
-        let newline = if text.ends_with('\n') { "" } else { "\n" };
-        write!(out, "{text}{newline}").and_then(|()| out.flush()).ok();
+        output(text);
     }
 
-    /// Something was begun or done that is worth a line.
+    /// Prints a line of its own.
     pub(crate) fn step(&mut self, line: &str) {
         self.line(line);
     }
 
-    /// A trial begins, one of so many; this one and those after it may take `left`, and `found` is
-    /// what those before it showed.
-    pub(crate) fn trial_begins(
-        &mut self,
-        trial: &Trial,
-        of: usize,
-        left: Duration,
-        found: Option<String>,
-    ) {
-        let Trial { number, system, workload, load, .. } = trial;
+    fn trial_started(&mut self, started: &TrialStarted<'_>) {
+        let TrialStarted { trial, trials, left, found, .. } = *started;
+        if let Some(found) = found.filter(|_| started.begins_round && self.bar.is_none()) {
+            self.line(&format!("      {found}"));
+        }
+        let found = found.map(str::to_owned);
         self.look_out(Some(Outlook { ends: clock::now() + left, found }));
-        self.prefix = format!("[{}/{of}] {system} · {workload} · {load}", number + 1);
+        let Trial { number, system, workload, load, .. } = trial;
+        self.prefix = format!("[{}/{trials}] {system} · {workload} · {load}", number + 1);
         match &self.bar {
             Some(bar) => {
                 bar.enable_steady_tick(Duration::from_millis(120));
                 bar.set_message(self.prefix.clone());
             }
-            None => self.line(&self.prefix.clone()),
+            None => self.line(&self.prefix),
         }
     }
 
@@ -124,32 +112,15 @@ impl Messages {
         *self.outlook.lock().unwrap_or_else(PoisonError::into_inner) = outlook;
     }
 
-    /// What a trial does now.
-    pub(crate) fn phase(&mut self, what: &str) {
+    fn phase_started(&self, name: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(format!("{}: {what}", self.prefix));
+            bar.set_message(format!("{}: {name}", self.prefix));
         }
     }
 
-    /// A trial's clients work.
-    pub(crate) fn loading(&mut self, clients: u32, live: Option<&Live>) {
-        let clients_text =
-            if clients == 1 { "1 client".into() } else { format!("{clients} clients") };
-        let said = live.map(|live| {
-            // A second of a slow load has too few operations for a p99.
-            let latency = match live.p99 {
-                Place::TooFew { .. } => format!(", p50 {}", live.p50.text()),
-                // Of writes and reads that are driven apart.
-                Place::Nothing => String::new(),
-                p99 => format!(", p99 {}", p99.text()),
-            };
-            let errors = match live.errors {
-                0 => String::new(),
-                errors => format!(", {} errors/s", count_text(errors)),
-            };
-            format!(", {} s: {}/s{latency}{errors}", live.second + 1, count_text(live.verified))
-        });
-        let said = format!("{clients_text}{}", said.unwrap_or_default());
+    /// Shows that a trial's clients work, and how they did in the last second.
+    fn loading(&self, clients: u32, live: Option<&Live>) {
+        let said = sentences::loading(clients, live);
         match &self.bar {
             Some(bar) => bar.set_message(format!("{}: {said}", self.prefix)),
             // Long stages show that they live, and how they go, without filling a log.
@@ -160,14 +131,8 @@ impl Messages {
         }
     }
 
-    /// A trial has ended; those after it may take `left`.
-    pub(crate) fn trial_ended(&mut self, record: &TrialRecord, left: Duration) {
-        let invalid = record.invalid_because();
-        let said = match (&record.outcome, invalid.first()) {
-            (Outcome::Interrupted, _) => "interrupted".to_owned(),
-            (_, Some(why)) => format!("not valid: {}", short(why)),
-            (Outcome::Completed | Outcome::Failed(_), None) => figures(record),
-        };
+    fn trial_finished(&self, record: &TrialRecord, left: Duration) {
+        let said = sentences::trial_finished(record);
         let line = match &self.bar {
             Some(_) => format!("{}: {said}", self.prefix),
             None if left.is_zero() => format!("      {said}"),
@@ -227,8 +192,7 @@ impl Messages {
 
     /// Something went wrong that does not end the run.
     pub(crate) fn complain(&mut self, what: &str) {
-        let mark = if what.starts_with("error: ") { "" } else { "warning: " };
-        self.line(&format!("{mark}{what}"));
+        self.line(&warning(what));
     }
 
     /// Ends the live line.
@@ -247,6 +211,58 @@ impl Messages {
     }
 }
 
+impl Reporter for Messages {
+    fn report(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Installing { line } => self.line(line),
+            Event::SystemAsked { system, endpoints } => {
+                self.line(&format!("{system}: asking {endpoints}"));
+            }
+            Event::SystemStarting { system } => self.line(&format!("{system}: starting")),
+            Event::Exposed { warning } => self.complain(warning),
+            Event::LimitsMissing { why } => self.complain(&format!("limits: {why}")),
+            Event::BaselineStarted => {
+                self.line("measuring what disk and loopback of this machine can do at best");
+            }
+            Event::BaselineFailed { failure } => {
+                self.complain(&format!("the machine's floor was not measured: {failure}"));
+            }
+            Event::GateStarted(started) => self.line(&sentences::gate_started(started)),
+            Event::GateExtended(extended) => {
+                self.finish();
+                self.line(&sentences::gate_extended(extended));
+            }
+            Event::RunStarted { study, seed, trials, folder } => {
+                self.line(&sentences::run_started(study, *seed, *trials, folder));
+            }
+            Event::RunResumed(resumed) => self.line(&sentences::run_resumed(resumed)),
+            Event::NothingMissing { folder } => {
+                self.line(&format!("nothing is missing of {}", folder.display()));
+            }
+            Event::RecordTorn { file } => self.complain(&format!(
+                "`{}`: its last line is torn and is cut off; that trial is run again",
+                file.display()
+            )),
+            Event::TrialStarted(started) => self.trial_started(started),
+            Event::PhaseStarted { name } => self.phase_started(name),
+            Event::LoadStarted { clients } => self.loading(*clients, None),
+            Event::Observed { clients, live } => self.loading(*clients, Some(live)),
+            Event::RateTried { tried } => self.line(&format!("      {}", tried.text())),
+            Event::TrialFailed { text } => self.complain(text),
+            Event::TrialFinished { record, left } => self.trial_finished(record, *left),
+            Event::RunFinished { complete, resume, folder } => {
+                self.finish();
+                if !complete {
+                    self.line(&format!(
+                        "hint: `bakeoff {resume} --resume {}` goes on with what is missing",
+                        folder.display()
+                    ));
+                }
+            }
+        }
+    }
+}
+
 impl Console for Messages {
     fn output(&self, text: &str) {
         Messages::output(self, text);
@@ -261,6 +277,23 @@ impl Console for Messages {
     }
 }
 
+/// Prints what was asked for, to standard output.
+pub(crate) fn output(text: &str) {
+    let mut out = io::stdout().lock();
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    write!(out, "{text}{newline}").and_then(|()| out.flush()).ok();
+}
+
+/// Tells, where nothing is under way, of something that went wrong and does not end the command.
+pub(crate) fn warn(what: &str) {
+    writeln!(io::stderr(), "{}", warning(what)).ok();
+}
+
+fn warning(what: &str) -> String {
+    let mark = if what.starts_with("error: ") { "" } else { "warning: " };
+    format!("{mark}{what}")
+}
+
 /// What bakeoff says last when it could not do what was asked.
 pub(crate) fn failure(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
@@ -272,29 +305,4 @@ pub(crate) fn style() -> Style {
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let width = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
     Style { width: width.filter(|&columns| terminal && columns > 0), colour }
-}
-
-fn figures(record: &TrialRecord) -> String {
-    let Some(measurement) = record.measurement() else { return "nothing was measured".to_owned() };
-    let rate = measurement.throughput().map_or(0, |rate| rate.round() as u64);
-    let p99 = measurement.total().responses().percentile(0.99).text();
-    let errors = match measurement.error_count() {
-        0 => "no errors".to_owned(),
-        errors => format!("{} errors", count_text(errors)),
-    };
-    let found = match record.found {
-        Some(Found::Rate(rate)) => format!("the highest rate is {}: ", rate_text(rate)),
-        Some(Found::NoLimit(rate)) => format!("the highest rate is beyond {}: ", rate_text(rate)),
-        Some(Found::Nothing(rate)) => {
-            return format!("no rate kept the objective, down to {}", rate_text(rate));
-        }
-        Some(Found::Unsteady(_) | Found::OutOfTime(_)) | None => String::new(),
-    };
-    format!("{found}{}/s, p99 {p99}, {errors}", count_text(rate))
-}
-
-fn short(text: &str) -> String {
-    let mut characters = text.chars();
-    let start: String = characters.by_ref().take(160).collect();
-    if characters.next().is_some() { format!("{start}…") } else { start }
 }

@@ -10,8 +10,8 @@ use bakeoff_install::{self as install, Cache, Installed, VersionRequest};
 
 use crate::cluster;
 use crate::cluster::topology::{self, Ingredient, Member, compose};
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::messages::Messages;
 use crate::systems::{self, System, WHOLE, exchange};
 
 /// A system of the study with all that is needed to run it.
@@ -30,27 +30,27 @@ pub(crate) struct Contender<'a> {
 pub(crate) fn gather<'a>(
     study: &'a Study,
     run_dir: &Path,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     stop: &AtomicBool,
 ) -> Result<Vec<Contender<'a>>, Failure> {
-    study.systems.iter().map(|asked| contender(asked, run_dir, messages, stop)).collect()
+    study.systems.iter().map(|asked| contender(asked, run_dir, reporter, stop)).collect()
 }
 
 fn contender<'a>(
     asked: &'a study::System,
     run_dir: &Path,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     stop: &AtomicBool,
 ) -> Result<Contender<'a>, Failure> {
     let system = kind_of(asked);
     if !asked.is_started() {
-        return running(asked, system, messages, stop);
+        return running(asked, system, reporter, stop);
     }
-    let mut ingredients = vec![ingredient(WHOLE, None, asked, messages, stop)?];
+    let mut ingredients = vec![ingredient(WHOLE, None, asked, reporter, stop)?];
     // In the order in which the kind names its roles: a later one may need an earlier.
     for role in system.kind().roles {
         if let Some(part) = asked.parts.get(role.name) {
-            ingredients.push(ingredient(role.name, Some(role.stands), part, messages, stop)?);
+            ingredients.push(ingredient(role.name, Some(role.stands), part, reporter, stop)?);
         }
     }
     ingredients.sort_by_key(|one| topology::order(one.stands));
@@ -81,13 +81,13 @@ fn contender<'a>(
 fn running<'a>(
     asked: &'a study::System,
     system: &'static dyn System,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     stop: &AtomicBool,
 ) -> Result<Contender<'a>, Failure> {
     let endpoints: Vec<String> =
         asked.endpoints.iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
     let endpoints = endpoints.join(", ");
-    messages.step(&format!("{}: asking {endpoints}", asked.name));
+    reporter.report(&Event::SystemAsked { system: &asked.name, endpoints: &endpoints });
     let cluster = cluster::attach(system, asked)?.ready(stop)?;
     let version = cluster.view.version.clone();
     let record = SystemRecord {
@@ -141,7 +141,7 @@ fn ingredient<'a>(
     role: &'a str,
     stands: Option<Stands>,
     asked: &'a study::System,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     stop: &AtomicBool,
 ) -> Result<Ingredient<'a>, Failure> {
     let system = kind_of(asked);
@@ -155,7 +155,7 @@ fn ingredient<'a>(
             let wanted = version_request(asked.version.as_deref())?;
             let own = asked.program.as_deref().map(Path::new);
             let cache = Cache::from_environment()?;
-            let progress = &mut |line: &str| messages.step(line);
+            let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
             Some(install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?)
         }
     };

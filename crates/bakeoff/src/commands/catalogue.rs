@@ -11,13 +11,14 @@ use bakeoff_install::{self as install, Availability, Cache, Program};
 
 use crate::cluster::contenders::version_request;
 use crate::commands::run::load_study;
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::messages::Messages;
+use crate::messages;
 use crate::systems::declaration::Origin;
 use crate::systems::{self, System};
 
 /// Lists the studies that ship, or prints the file of one.
-pub(crate) fn studies(name: Option<&str>, messages: &Messages) -> Result<(), Failure> {
+pub(crate) fn studies(name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else {
         let mut text = String::new();
         let longest = shipped::shipped().iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -27,11 +28,11 @@ pub(crate) fn studies(name: Option<&str>, messages: &Messages) -> Result<(), Fai
             let _ = writeln!(text, "{name:longest$}  {} ({})", study.title, systems.join(", "));
         }
         text.push_str("\n`bakeoff run NAME` runs one, `bakeoff studies NAME` prints its file");
-        messages.output(&text);
+        messages::output(&text);
         return Ok(());
     };
     match shipped::shipped().iter().find(|(known, _)| *known == name) {
-        Some((_, text)) => messages.output(text),
+        Some((_, text)) => messages::output(text),
         None => {
             let hint = "`bakeoff studies` lists those that ship";
             return Err(Failure::input(format!("no study `{name}` ships with bakeoff"), hint));
@@ -41,11 +42,11 @@ pub(crate) fn studies(name: Option<&str>, messages: &Messages) -> Result<(), Fai
 }
 
 /// Lists the systems.
-pub(crate) fn systems(messages: &Messages) -> Result<(), Failure> {
+pub(crate) fn systems() -> Result<(), Failure> {
     let cache = Cache::from_environment()?;
     let texts: Vec<String> =
         systems::registry().iter().map(|system| describe(*system, &cache)).collect();
-    messages.output(&texts.join("\n"));
+    messages::output(&texts.join("\n"));
     Ok(())
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn plain(kind: &str) -> study::System {
 /// Fetches programs.
 pub(crate) fn install(
     asked: &[String],
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
     let cache = Cache::from_environment()?;
@@ -148,7 +149,7 @@ pub(crate) fn install(
         let recipe = match systems::by_kind(name).map(|system| system.declares().origin.recipe()) {
             Some(Some(recipe)) => recipe,
             Some(None) => {
-                messages.output(&format!("{name} is part of bakeoff"));
+                messages::output(&format!("{name} is part of bakeoff"));
                 continue;
             }
             None => {
@@ -158,9 +159,9 @@ pub(crate) fn install(
             }
         };
         let wanted = version_request(version)?;
-        let progress = &mut |line: &str| messages.step(line);
+        let progress = &mut |line: &str| reporter.report(&Event::Installing { line });
         let found = install::install(recipe, wanted.as_ref(), None, &cache, progress, stop)?;
-        messages.output(&format!(
+        messages::output(&format!(
             "{name} {}, {}\nSHA-256 {}",
             found.version, found.source, found.sha256
         ));
@@ -169,7 +170,7 @@ pub(crate) fn install(
 }
 
 /// Says what is missing for which study.
-pub(crate) fn doctor(asked: &[String], messages: &Messages) -> Result<ExitCode, Failure> {
+pub(crate) fn doctor(asked: &[String]) -> Result<ExitCode, Failure> {
     let cache = Cache::from_environment()?;
     let names: Vec<&str> = match asked {
         [] => shipped::shipped().iter().map(|(name, _)| *name).collect(),
@@ -195,7 +196,7 @@ pub(crate) fn doctor(asked: &[String], messages: &Messages) -> Result<ExitCode, 
     } else {
         text.push_str("\n`bakeoff run` fetches by itself what bakeoff can fetch.");
     }
-    messages.output(&text);
+    messages::output(&text);
     Ok(if remedies.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 

@@ -13,7 +13,7 @@ use crate::cli::{CompareArgs, CompareFormat};
 use crate::commands::history;
 use crate::commands::run_folder;
 use crate::failure::Failure;
-use crate::messages::{self, Messages};
+use crate::messages;
 
 /// A condition is proven.
 pub(crate) const PROVEN: u8 = 6;
@@ -23,11 +23,11 @@ pub(crate) const CANNOT_TELL: u8 = 7;
 const KNOWN_MAX: usize = 50;
 
 /// Reads both runs, prints what changed, and answers the conditions by the exit code.
-pub(crate) fn run(args: &CompareArgs, messages: &mut Messages) -> Result<ExitCode, Failure> {
-    let mut read = |run: &Path| {
+pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let read = |run: &Path| {
         let (record, complaints) = run_folder::read(run)?;
         for complaint in complaints {
-            messages.complain(&format!("{}: {complaint}", run.display()));
+            messages::warn(&format!("{}: {complaint}", run.display()));
         }
         Ok::<_, Failure>(record)
     };
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &CompareArgs, messages: &mut Messages) -> Result<ExitCod
             .check_names(&compared)
             .map_err(|misread| Failure::Input(format!("--fail-if: {misread}"), None))?;
     }
-    messages.output(&match if args.json { CompareFormat::Json } else { args.format } {
+    messages::output(&match if args.json { CompareFormat::Json } else { args.format } {
         CompareFormat::Json => format!("{:#}", compare::json(&compared)),
         CompareFormat::Markdown => compare::markdown(&compared),
         CompareFormat::Terminal => compare::terminal(&compared, &messages::style()),

@@ -20,39 +20,29 @@ use bakeoff_core::plan;
 use bakeoff_core::record::{self, Line, RunExtended, SystemRecord};
 use bakeoff_core::stats::gate::{self as rounds, Shortfall};
 use bakeoff_core::study::{Build, Study};
-use bakeoff_core::units::{parse_share, share_text};
+use bakeoff_core::units::parse_share;
 use bakeoff_report::compare::{self, Compared, Passed};
 use sha2::{Digest as _, Sha256};
 
-use crate::cli::{CompareFormat, GateArgs, RunArgs};
+use crate::cli::{CompareFormat, GateArgs};
 use crate::cluster::contenders::{Contender, version_request};
 use crate::commands::compare::{CANNOT_TELL, PROVEN};
 use crate::commands::report::Rendering;
-use crate::commands::run::{self, load_study};
+use crate::commands::run::{self, Runner, load_study};
 use crate::commands::run_folder;
+use crate::event::{Event, GateExtended, GateStarted, Reporter};
 use crate::failure::{Failure, NOT_VALID};
-use crate::messages::{self, Messages, left_text};
+use crate::messages;
 use crate::progress::Progress;
 use crate::systems;
 
 /// Runs both builds in turn, or goes on with such a run, and prints whether the new one may be merged.
 pub(crate) fn run(
     args: &GateArgs,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
-    let run_args = RunArgs {
-        study: None,
-        resume: args.resume.clone(),
-        json: false,
-        scale: None,
-        trials: None,
-        seed: args.seed,
-        threads: args.threads,
-        out: args.out.clone(),
-        base_port: args.base_port,
-        shared_machine: args.shared_machine,
-    };
+    let mut runner = Runner { options: &args.options, reporter, interrupted };
     let began = clock::now();
     let (mut folder, mut complete) = match (&args.resume, &args.study) {
         (Some(run), _) => {
@@ -63,33 +53,28 @@ pub(crate) fn run(
                     format!("`bakeoff run --resume {}` goes on with it", run.display()),
                 ));
             }
-            run::go_on(run, &run_args, messages, interrupted)?
+            runner.go_on(run)?
         }
         (None, Some(study)) => {
             let (study, gate) = asked(study, args)?;
-            let (seed, order) = run::order(&study, args.seed);
-            messages.step(&opening(&study, &gate, &order));
-            let run_args = RunArgs { seed: Some(seed), ..run_args.clone() };
-            run::begin(study, Some(gate), &run_args, messages, interrupted)?
+            let (seed, order) = run::order(&study, args.options.seed);
+            let (trials, takes) = (order.len(), Progress::new(&study, &[]).left(&order));
+            let started = GateStarted { study: &study, gate: &gate, trials, takes };
+            runner.reporter.report(&Event::GateStarted(started));
+            runner.begin(study, seed, order, Some(gate))?
         }
         (None, None) => unreachable!("clap asks for one of them"),
     };
     while complete && let Some(more) = more_trials(&folder.path)? {
-        messages.finish();
-        messages.step(&more.announcement(began.elapsed()));
+        runner.reporter.report(&more.event(began.elapsed()));
         folder.push(&Line::Extended(more.line))?;
         let path = folder.path.clone();
         drop(folder); // its record is locked while it is open
-        (folder, complete) = run::go_on(&path, &run_args, messages, interrupted)?;
+        (folder, complete) = runner.go_on(&path)?;
     }
-    messages.finish();
-    if !complete {
-        messages.step(&format!(
-            "hint: `bakeoff gate --resume {}` goes on with what is missing",
-            folder.path.display()
-        ));
-    }
-    conclude(&folder.path, args, messages)
+    let (resume, path) = ("gate", &*folder.path);
+    reporter.report(&Event::RunFinished { complete, resume, folder: path });
+    conclude(path, args)
 }
 
 /// Trials that a gate needs besides those that it has.
@@ -100,17 +85,12 @@ struct MoreTrials {
 }
 
 impl MoreTrials {
-    /// `elapsed`: what the trials before took.
-    fn announcement(&self, elapsed: Duration) -> String {
+    /// Returns what is told of them; `elapsed` is what the trials before took.
+    fn event(&self, elapsed: Duration) -> Event<'_> {
         let RunExtended { trials, before, .. } = self.line;
-        let time = elapsed.mul_f64(f64::from(trials - before) / f64::from(before));
-        format!(
-            "figures scatter by {} from trial to trial: to find a loss of {}, {trials} trials of each build \
-             are run, not {before}, which takes about {} more",
-            share_text((self.shortfall.scatter * 1000.0).round() / 1000.0),
-            share_text(self.gate.detect),
-            left_text(time),
-        )
+        let takes = elapsed.mul_f64(f64::from(trials - before) / f64::from(before));
+        let (gate, shortfall) = (&self.gate, &self.shortfall);
+        Event::GateExtended(GateExtended { gate, shortfall, before, trials, takes })
     }
 }
 
@@ -182,40 +162,6 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     let fail_if = args.fail_if.iter().map(ToString::to_string).collect();
     let trials_max = args.trials.is_none().then_some(trials_max);
     Ok((study, record::Gate { system, fail_if, detect, trials_max }))
-}
-
-/// `etcd of kv-stores, base against new`, how many trials there are and may be, and how long they take.
-fn opening(study: &Study, gate: &record::Gate, order: &[plan::Trial]) -> String {
-    let time = Progress::new(study, &[]).left(order);
-    let mut text = format!(
-        "{}\n  {} trials of base and of new in turn, {} in all, which take about {}: a loss of {} is \
-         found in nineteen of twenty merges where figures scatter by {} from trial to trial, and a \
-         merge that changes nothing is stopped at most once in a thousand",
-        study.title,
-        study.trials,
-        order.len(),
-        left_text(time),
-        share_text(gate.detect),
-        scatter_text(gate.detect, study),
-    );
-    if let Some(most) = gate.trials_max.filter(|&most| most > study.trials) {
-        let longest = time.mul_f64(f64::from(most) / f64::from(study.trials));
-        text += &format!(
-            "\n  if they scatter more, it goes on until that is true: up to {most} trials of each, about {} \
-             in all",
-            left_text(longest)
-        );
-    }
-    text
-}
-
-/// How much figures may scatter for these trials to be enough, in percent.
-fn scatter_text(detect: f64, study: &Study) -> String {
-    let places: usize = study.workloads.iter().map(|one| one.loads.len()).sum();
-    let enough =
-        |tenths: &u32| rounds::rounds(detect, f64::from(*tenths) / 1000.0, places) <= study.trials;
-    let most = (1..1000).take_while(enough).last().unwrap_or(0);
-    if most == 0 { "less than 0.1 %".to_owned() } else { share_text(f64::from(most) / 1000.0) }
 }
 
 /// What a build has of its own, by its flags.
@@ -336,7 +282,7 @@ pub(crate) fn refuse_same_program(contenders: &[Contender<'_>]) -> Result<(), Fa
 }
 
 /// Renders the run, says what came of the gate, and answers by the exit code.
-fn conclude(folder: &Path, args: &GateArgs, messages: &Messages) -> Result<ExitCode, Failure> {
+fn conclude(folder: &Path, args: &GateArgs) -> Result<ExitCode, Failure> {
     let folder: PathBuf = match folder.is_dir() {
         true => folder.to_owned(),
         false => folder.parent().map_or_else(PathBuf::new, Path::to_path_buf),
@@ -346,7 +292,7 @@ fn conclude(folder: &Path, args: &GateArgs, messages: &Messages) -> Result<ExitC
     let record = rendering.record();
     let compared = Compared::gate(record).map_err(|why| Failure::Input(why, None))?;
     let format = if args.json { CompareFormat::Json } else { args.format };
-    messages.output(&match format {
+    messages::output(&match format {
         CompareFormat::Json => {
             let mut json = compare::json(&compared);
             json["run"] = folder.display().to_string().into();

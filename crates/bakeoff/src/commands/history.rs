@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::HistoryArgs;
 use crate::commands::run_folder::{self, RECORD, is_held};
 use crate::failure::Failure;
-use crate::messages::Messages;
+use crate::messages;
 
 /// A run in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,23 +36,23 @@ struct Run {
 }
 
 /// Lists the runs in a folder.
-pub(crate) fn history(args: &HistoryArgs, messages: &mut Messages) -> Result<(), Failure> {
+pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
     let mut runs = Vec::new();
     for path in folders(&args.out)? {
         match read(&path) {
             Ok(run) => runs.push(run),
-            Err(why) => messages.complain(&format!("`{}`: {why}", path.display())),
+            Err(why) => messages::warn(&format!("`{}`: {why}", path.display())),
         }
     }
     runs.sort_by(|a, b| (&b.started, &b.run).cmp(&(&a.started, &a.run)));
     if args.json {
         let json = serde_json::to_string_pretty(&runs).expect("paths and texts can be written");
-        messages.output(&json);
+        messages::output(&json);
     } else if runs.is_empty() {
-        messages.output(&format!("no runs in {}", args.out.display()));
+        messages::output(&format!("no runs in {}", args.out.display()));
     } else {
         let texts: Vec<String> = runs.iter().map(text).collect();
-        messages.output(&texts.join("\n\n"));
+        messages::output(&texts.join("\n\n"));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use bakeoff_report::{self as report, Report, Style};
 use crate::cli::{Format, ReportArgs};
 use crate::commands::run_folder;
 use crate::failure::Failure;
-use crate::messages::{self, Messages};
+use crate::messages;
 
 /// The page that is written where no other file is asked for.
 const PAGE: &str = "report.html";
@@ -68,14 +68,14 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 /// Renders a run again from its record alone.
 ///
 /// Without a form: the terminal's on standard output, and the page beside the record.
-pub(crate) fn report(args: &ReportArgs, messages: &mut Messages) -> Result<(), Failure> {
+pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
     let (record, complaints) = run_folder::read(&args.run)?;
     for complaint in complaints {
-        messages.complain(&format!("{}: {complaint}", args.run.display()));
+        messages::warn(&format!("{}: {complaint}", args.run.display()));
     }
     let rendering = Rendering::new(record);
     if args.method {
-        messages.output(&report::demands(&rendering.report, &messages::style()));
+        messages::output(&report::demands(&rendering.report, &messages::style()));
         return Ok(());
     }
     let asked = if args.json { Some(Format::Json) } else { args.format };
@@ -85,16 +85,16 @@ pub(crate) fn report(args: &ReportArgs, messages: &mut Messages) -> Result<(), F
             None => format_of(file)?,
         };
         write(file, &rendering.text(format, &PLAIN))?;
-        messages.output(&format!("Report: {}", file.display()));
+        messages::output(&format!("Report: {}", file.display()));
         return Ok(());
     }
     let shown = asked.unwrap_or(Format::Terminal);
-    messages.output(&rendering.text(shown, &messages::style()));
+    messages::output(&rendering.text(shown, &messages::style()));
     if asked.is_none() {
         let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
         let page = folder.unwrap_or(Path::new("")).join(PAGE);
         write(&page, &rendering.text(Format::Html, &PLAIN))?;
-        messages.output(&format!("\nReport: {}", page.display()));
+        messages::output(&format!("\nReport: {}", page.display()));
     }
     Ok(())
 }

@@ -8,157 +8,257 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bakeoff_clock as clock;
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
-    Environment, FORMAT, Floor, Gate, Line, RunEnd, RunHeader, RunResumed, SystemRecord,
-    TrialRecord,
+    Environment, FORMAT, Gate, Line, RunEnd, RunHeader, RunResumed, SystemRecord, TrialRecord,
 };
 use bakeoff_core::study::{self, Study, shipped};
-use bakeoff_core::units::{count_text, trials_text};
 use bakeoff_host::ports::Allocator;
 
-use crate::cli::{Format, RunArgs};
+use crate::cli::{Format, RunArgs, RunOptions};
 use crate::cluster::contenders::{self, Contender};
 use crate::cluster::topology::compose;
 use crate::commands::gate;
 use crate::commands::report::Rendering;
 use crate::commands::run_folder::{self, RunFolder};
 use crate::environment;
+use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::failure::{Failure, NOT_VALID};
-use crate::messages::{self, Messages};
+use crate::messages;
 use crate::progress::Progress;
 use crate::systems;
-use crate::trial::baseline;
+use crate::trial::baseline::{self, Generator};
 use crate::trial::{self, TrialContext};
 
 /// Runs a study, or goes on with a run, and prints what came of it.
 pub(crate) fn run(
     args: &RunArgs,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
+    let mut runner = Runner { options: &args.options, reporter, interrupted };
     let (folder, complete) = match (&args.resume, &args.study) {
-        (Some(run), _) => go_on(run, args, messages, interrupted)?,
-        (None, Some(study)) => begin(study_for(study, args)?, None, args, messages, interrupted)?,
+        (Some(run), _) => runner.go_on(run)?,
+        (None, Some(study)) => {
+            let study = study_for(study, args)?;
+            let (seed, order) = order(&study, args.options.seed);
+            runner.begin(study, seed, order, None)?
+        }
         (None, None) => unreachable!("clap asks for one of them"),
     };
-    messages.finish();
-    if !complete {
-        messages.step(&format!(
-            "hint: `bakeoff run --resume {}` goes on with what is missing",
-            folder.path.display()
-        ));
-    }
-    conclude(&folder, args.json, messages)
+    reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
+    conclude(&folder, args.json)
 }
 
-/// A run of its own, of a gate where `gate` is asked. Yields its folder and whether it came to its end.
-pub(crate) fn begin(
-    study: Study,
-    gate: Option<Gate>,
-    args: &RunArgs,
-    messages: &mut Messages,
-    interrupted: &AtomicBool,
-) -> Result<(RunFolder, bool), Failure> {
-    let (seed, order) = order(&study, args.seed);
-    let open_files = bakeoff_engine::open_files::raise_for(clients_max(&study))?;
-
-    let mut folder = RunFolder::create(&args.out, &study.name)?;
-    let contenders = contenders::gather(&study, &folder.path, messages, interrupted)?;
-    if gate.is_some() {
-        gate::refuse_same_program(&contenders)?;
-    }
-    let threads = args.threads.unwrap_or_else(bakeoff_engine::open_files::cpus).max(1);
-    check_ports(args.base_port, &order, &contenders, &folder.path)?;
-    let mut environment =
-        environment::describe(&folder.path, threads, open_files, study.starts_any())?;
-    check_space(&study, environment.disk_free_bytes)?;
-    environment.shared_machine = args.shared_machine || environment::is_machine_shared();
-    environment.floor =
-        baseline::measure(&study, &folder.path, threads, open_files, messages, interrupted)?;
-    let header = RunHeader {
-        format: FORMAT,
-        bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
-        started: bakeoff_clock::wall::utc_now(),
-        study: study.clone(),
-        seed,
-        order: order.clone(),
-        environment: environment.clone(),
-        systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
-        gate,
-    };
-    folder.push(&Line::Run(header))?;
-    messages.step(&opening(&study, seed, &order, &folder.path));
-    let progress = Progress::new(&study, &[]);
-    let shared_machine = environment.shared_machine;
-    let contenders = &contenders[..];
-    let floor = environment.floor.as_ref();
-    let session =
-        Session { study: &study, contenders, threads, args, interrupted, shared_machine, floor };
-    let complete = session.run(&order, order.len(), progress, &mut folder, messages)?;
-    Ok((folder, complete))
-}
-
-/// The seed of a run, a fresh one where none is given, and the order that follows from it.
+/// Returns the seed of a run, a fresh one where none is given, and the order that follows from it.
 pub(crate) fn order(study: &Study, seed: Option<u64>) -> (u64, Vec<Trial>) {
     let seed = seed.unwrap_or_else(|| rand::random::<u64>() >> 32); // short enough to retype
     (seed, plan(study, seed))
 }
 
-/// The trials that a run still lacks, on the same machine with the same programs.
-pub(crate) fn go_on(
-    run: &Path,
-    args: &RunArgs,
-    messages: &mut Messages,
-    interrupted: &AtomicBool,
-) -> Result<(RunFolder, bool), Failure> {
-    let (mut folder, record) = RunFolder::open(run, messages)?;
-    let missing = record.missing();
-    if missing.is_empty() {
-        messages.step(&format!("nothing is missing of {}", folder.path.display()));
-        return Ok((folder, true));
-    }
-    let header = &record.header;
-    let study = &header.study;
-    let open_files = bakeoff_engine::open_files::raise_for(clients_max(study))?;
-    let contenders = contenders::gather(study, &folder.path, messages, interrupted)?;
-    let threads = header.environment.generator_threads;
-    let here = environment::describe(&folder.path, threads, open_files, study.starts_any())?;
-    let found: Vec<&SystemRecord> = contenders.iter().map(|contender| &contender.record).collect();
-    let changes = changes(header, &here, &found);
-    if !changes.is_empty() {
-        return Err(Failure::input(
-            format!(
-                "trials that were run here would not belong to `{}`: {}",
-                folder.path.display(),
-                changes.join("; ")
-            ),
-            "run the study anew",
-        ));
-    }
-    check_ports(args.base_port, &missing, &contenders, &folder.path)?;
-    check_space(study, here.disk_free_bytes)?;
-    folder.push(&Line::Resumed(RunResumed {
-        resumed: bakeoff_clock::wall::utc_now(),
-        bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
-    }))?;
-    messages.step(&format!(
-        "{}: going on with {} of {}, seed {}, in {}",
-        study.title,
-        count_text(missing.len() as u64),
-        trials_text(header.order.len()),
-        header.seed,
-        folder.path.display()
-    ));
-    let progress = Progress::new(study, &record.trials);
-    // What a run began as it stays, so that all of its trials say the same.
-    let shared_machine = header.environment.shared_machine;
-    let contenders = &contenders[..];
-    let floor = header.environment.floor.as_ref();
-    let session = Session { study, contenders, threads, args, interrupted, shared_machine, floor };
-    let complete = session.run(&missing, header.order.len(), progress, &mut folder, messages)?;
-    Ok((folder, complete))
+/// Runs trials, from the first or those that are missing.
+pub(crate) struct Runner<'a> {
+    pub(crate) options: &'a RunOptions,
+    pub(crate) reporter: &'a mut dyn Reporter,
+    pub(crate) interrupted: &'a AtomicBool,
 }
 
-/// What differs from the machine and the programs that a run began with, in words.
+/// The trials that are to be run now, and what they share.
+struct Remaining<'a> {
+    study: &'a Study,
+    contenders: &'a [Contender<'a>],
+    /// As the run began, so that all of its trials say the same.
+    environment: &'a Environment,
+    trials: &'a [Trial],
+    /// How many trials the whole run has.
+    of: usize,
+}
+
+impl Runner<'_> {
+    /// Runs all trials of a study, for a gate where one is asked. Returns the run's folder, and whether it
+    /// came to its end.
+    pub(crate) fn begin(
+        &mut self,
+        study: Study,
+        seed: u64,
+        order: Vec<Trial>,
+        gate: Option<Gate>,
+    ) -> Result<(RunFolder, bool), Failure> {
+        let mut folder = RunFolder::create(&self.options.out, &study.name)?;
+        let threads = self.options.threads.unwrap_or_else(bakeoff_engine::open_files::cpus).max(1);
+        let open_files = bakeoff_engine::open_files::raise_for(clients_max(&study))?;
+        let contenders = self.contenders(&study, &folder, &order)?;
+        if gate.is_some() {
+            gate::refuse_same_program(&contenders)?;
+        }
+        let mut environment = describe(&study, &folder, threads, open_files)?;
+        environment.shared_machine =
+            self.options.shared_machine || environment::is_machine_shared();
+        let generator = Generator { threads, open_files };
+        let floor =
+            baseline::measure(&study, &folder.path, generator, self.reporter, self.interrupted)?;
+        environment.floor = floor;
+        let header = RunHeader {
+            format: FORMAT,
+            bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
+            started: bakeoff_clock::wall::utc_now(),
+            study: study.clone(),
+            seed,
+            order: order.clone(),
+            environment: environment.clone(),
+            systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
+            gate,
+        };
+        folder.push(&Line::Run(header))?;
+        let (trials, path) = (order.len(), &*folder.path);
+        self.reporter.report(&Event::RunStarted { study: &study, seed, trials, folder: path });
+        let remaining = Remaining {
+            study: &study,
+            contenders: &contenders,
+            environment: &environment,
+            trials: &order,
+            of: trials,
+        };
+        let complete = self.trials(&remaining, Progress::new(&study, &[]), &mut folder)?;
+        Ok((folder, complete))
+    }
+
+    /// Runs the trials that a run still lacks, on the same machine with the same programs.
+    pub(crate) fn go_on(&mut self, run: &Path) -> Result<(RunFolder, bool), Failure> {
+        let (mut folder, record) = RunFolder::open(run, self.reporter)?;
+        let missing = record.missing();
+        if missing.is_empty() {
+            self.reporter.report(&Event::NothingMissing { folder: &folder.path });
+            return Ok((folder, true));
+        }
+        let header = &record.header;
+        let study = &header.study;
+        let threads = header.environment.generator_threads;
+        let open_files = bakeoff_engine::open_files::raise_for(clients_max(study))?;
+        let contenders = self.contenders(study, &folder, &missing)?;
+        let here = describe(study, &folder, threads, open_files)?;
+        refuse_changes(header, &here, &contenders, &folder)?;
+        folder.push(&Line::Resumed(RunResumed {
+            resumed: bakeoff_clock::wall::utc_now(),
+            bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
+        }))?;
+        self.reporter.report(&Event::RunResumed(Resumed {
+            title: &study.title,
+            missing: missing.len(),
+            trials: header.order.len(),
+            seed: header.seed,
+            folder: &folder.path,
+        }));
+        let remaining = Remaining {
+            study,
+            contenders: &contenders,
+            environment: &header.environment,
+            trials: &missing,
+            of: header.order.len(),
+        };
+        let progress = Progress::new(study, &record.trials);
+        let complete = self.trials(&remaining, progress, &mut folder)?;
+        Ok((folder, complete))
+    }
+
+    /// Finds the programs of all systems, and the ports of these trials.
+    fn contenders<'a>(
+        &mut self,
+        study: &'a Study,
+        folder: &RunFolder,
+        trials: &[Trial],
+    ) -> Result<Vec<Contender<'a>>, Failure> {
+        let contenders = contenders::gather(study, &folder.path, self.reporter, self.interrupted)?;
+        check_ports(self.options.ports.base_port, trials, &contenders, &folder.path)?;
+        Ok(contenders)
+    }
+
+    /// Runs trials one after the other. Returns whether all of them were run.
+    fn trials(
+        &mut self,
+        remaining: &Remaining<'_>,
+        mut progress: Progress<'_>,
+        folder: &mut RunFolder,
+    ) -> Result<bool, Failure> {
+        let interrupted = || self.interrupted.load(Ordering::Relaxed);
+        let Remaining { study, environment, trials, of, .. } = *remaining;
+        // Servers start in folders of their own, where a relative path would mean something else.
+        let run_dir = std::path::absolute(&folder.path)
+            .map_err(|error| Failure::file("use", &folder.path, &error))?;
+        let mut context = TrialContext {
+            study,
+            threads: environment.generator_threads,
+            run_dir: &run_dir,
+            ports: Allocator::new(self.options.ports.base_port),
+            interrupted: self.interrupted,
+            shared_machine: environment.shared_machine,
+            kept: BTreeMap::new(),
+        };
+        for (place, trial) in trials.iter().enumerate() {
+            if interrupted() {
+                break;
+            }
+            let began = clock::now();
+            let begins_round = place > 0 && trials[place - 1].round < trial.round;
+            self.reporter.report(&Event::TrialStarted(TrialStarted {
+                trial,
+                trials: of,
+                begins_round,
+                left: progress.left(&trials[place..]),
+                found: progress.found(trial).as_deref(),
+            }));
+            let contender = contender_of(remaining.contenders, trial);
+            let floor_appends = match begins_round {
+                true => baseline::again(&run_dir, environment.floor.as_ref(), self.interrupted),
+                false => Vec::new(),
+            };
+            let record = trial::run(&mut context, contender, trial, self.reporter);
+            let record = TrialRecord { floor_appends, ..record };
+            progress.ended(&record, began.elapsed());
+            let left = progress.left(&trials[place + 1..]);
+            self.reporter.report(&Event::TrialFinished { record: &record, left });
+            folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing
+        }
+        context.end();
+        let complete = !interrupted();
+        folder.push(&Line::End(RunEnd { ended: bakeoff_clock::wall::utc_now(), complete }))?;
+        Ok(complete)
+    }
+}
+
+/// Describes this machine, and refuses one without room for the servers' data.
+fn describe(
+    study: &Study,
+    folder: &RunFolder,
+    threads: u32,
+    open_files: u64,
+) -> Result<Environment, Failure> {
+    let here = environment::describe(&folder.path, threads, open_files, study.starts_any())?;
+    check_space(study, here.disk_free_bytes)?;
+    Ok(here)
+}
+
+/// Refuses a machine or programs that are not those that a run began with.
+fn refuse_changes(
+    header: &RunHeader,
+    here: &Environment,
+    contenders: &[Contender<'_>],
+    folder: &RunFolder,
+) -> Result<(), Failure> {
+    let found: Vec<&SystemRecord> = contenders.iter().map(|contender| &contender.record).collect();
+    let changes = changes(header, here, &found);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::input(
+        format!(
+            "trials that were run here would not belong to `{}`: {}",
+            folder.path.display(),
+            changes.join("; ")
+        ),
+        "run the study anew",
+    ))
+}
+
+/// Returns what differs from the machine and the programs that a run began with, in words.
 fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> Vec<String> {
     let mut changes = Vec::new();
     let mut differs = |what: &str, then: &str, now: &str| {
@@ -183,79 +283,14 @@ fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> V
     changes
 }
 
-/// One sitting of a run.
-struct Session<'a> {
-    study: &'a Study,
-    contenders: &'a [Contender<'a>],
-    threads: u32,
-    args: &'a RunArgs,
-    interrupted: &'a AtomicBool,
-    shared_machine: bool,
-    /// As measured before the first trial.
-    floor: Option<&'a Floor>,
-}
-
-impl Session<'_> {
-    /// Runs trials one after the other; `of` is how many the whole run has. Yields whether it came
-    /// to its end.
-    fn run(
-        &self,
-        trials: &[Trial],
-        of: usize,
-        mut progress: Progress<'_>,
-        folder: &mut RunFolder,
-        messages: &mut Messages,
-    ) -> Result<bool, Failure> {
-        let interrupted = || self.interrupted.load(Ordering::Relaxed);
-        // Servers start in folders of their own, where a relative path would mean something else.
-        let run_dir = std::path::absolute(&folder.path)
-            .map_err(|error| Failure::file("use", &folder.path, &error))?;
-        let mut context = TrialContext {
-            study: self.study,
-            threads: self.threads,
-            run_dir: &run_dir,
-            ports: Allocator::new(self.args.base_port),
-            interrupted: self.interrupted,
-            shared_machine: self.shared_machine,
-            kept: BTreeMap::new(),
-        };
-        for (place, trial) in trials.iter().enumerate() {
-            if interrupted() {
-                break;
-            }
-            let began = clock::now();
-            let found = progress.found(trial);
-            if place > 0 && trials[place - 1].round < trial.round && !messages.is_live() {
-                found.iter().for_each(|found| messages.step(&format!("      {found}")));
-            }
-            messages.trial_begins(trial, of, progress.left(&trials[place..]), found);
-            let contender = contender_of(self.contenders, trial);
-            let again = place > 0 && trials[place - 1].round < trial.round;
-            let floor_appends = match again {
-                true => baseline::again(&run_dir, self.floor, self.interrupted),
-                false => Vec::new(),
-            };
-            let record = trial::run(&mut context, contender, trial, messages);
-            let record = TrialRecord { floor_appends, ..record };
-            progress.ended(&record, began.elapsed());
-            messages.trial_ended(&record, progress.left(&trials[place + 1..]));
-            folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing
-        }
-        context.end();
-        let complete = !interrupted();
-        folder.push(&Line::End(RunEnd { ended: bakeoff_clock::wall::utc_now(), complete }))?;
-        Ok(complete)
-    }
-}
-
 /// Renders the run from its record alone, and says where it is.
-fn conclude(folder: &RunFolder, json: bool, messages: &Messages) -> Result<ExitCode, Failure> {
+fn conclude(folder: &RunFolder, json: bool) -> Result<ExitCode, Failure> {
     let rendering = Rendering::new(run_folder::read(&folder.path)?.0);
     let page = rendering.write_all(&folder.path)?;
     let form = if json { Format::Json } else { Format::Terminal };
-    messages.output(&rendering.text(form, &messages::style()));
+    messages::output(&rendering.text(form, &messages::style()));
     if !json {
-        messages.output(&format!("\nReport: {}\nRun: {}", page.display(), folder.path.display()));
+        messages::output(&format!("\nReport: {}\nRun: {}", page.display(), folder.path.display()));
     }
     let record = rendering.record();
     let any_invalid = record.trials.iter().any(|trial| !trial.invalid_because().is_empty());
@@ -269,20 +304,6 @@ fn conclude(folder: &RunFolder, json: bool, messages: &Messages) -> Result<ExitC
 fn contender_of<'a, 'b>(contenders: &'a [Contender<'b>], trial: &Trial) -> &'a Contender<'b> {
     let found = contenders.iter().find(|contender| contender.asked.name == trial.system);
     found.expect("a plan names the systems of its study")
-}
-
-fn opening(study: &Study, seed: u64, order: &[Trial], folder: &Path) -> String {
-    let scale = if study.scale == 1.0 {
-        String::new()
-    } else {
-        format!(" (scaled to {} of the study's counts)", study.scale)
-    };
-    format!(
-        "{}{scale}: {}, seed {seed}, in {}",
-        study.title,
-        trials_text(order.len()),
-        folder.display()
-    )
 }
 
 /// The study as asked for: read, and changed by flags.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use bakeoff_core::record::{self, Complaint, Line, Record};
 use rustix::fs::FlockOperation;
 
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::messages::Messages;
 use bakeoff_clock::wall::utc_folder;
 
 /// The record's name in a run's folder.
@@ -48,7 +48,7 @@ impl RunFolder {
     }
 
     /// Opens a run to go on with it: what a crash left torn at its end is cut off.
-    pub(crate) fn open(run: &Path, messages: &mut Messages) -> Result<(Self, Record), Failure> {
+    pub(crate) fn open(run: &Path, reporter: &mut dyn Reporter) -> Result<(Self, Record), Failure> {
         let file = if run.is_dir() { run.join(RECORD) } else { run.to_owned() };
         let path = file.parent().unwrap_or(run).to_owned();
         let failed =
@@ -64,10 +64,7 @@ impl RunFolder {
             return Err(Failure::input(format!("`{}`: {complaint}", file.display()), RUN_HINT));
         }
         if torn {
-            messages.complain(&format!(
-                "`{}`: its last line is torn and is cut off; that trial is run again",
-                file.display()
-            ));
+            reporter.report(&Event::RecordTorn { file: &file });
             record_file
                 .set_len(whole as u64)
                 .map_err(|error| Failure::file("cut the torn line off", &file, &error))?;

@@ -26,8 +26,9 @@ use crate::cluster::contenders::{self, Contender};
 use crate::cluster::topology::compose;
 use crate::cluster::{self, Ready};
 use crate::commands::run::load_study;
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::messages::Messages;
+use crate::messages;
 use crate::systems::Access;
 
 /// How often it is looked whether it is to end.
@@ -38,7 +39,7 @@ const SEED: u64 = 1;
 /// Starts a system, says where it is, and waits.
 pub(crate) fn run(
     args: &StartArgs,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let mut study = load_study(&args.study)?;
@@ -48,7 +49,7 @@ pub(crate) fn run(
         .prefix("bakeoff-start-")
         .tempdir()
         .map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
-    match serve(&study, dir.path(), args, messages, interrupted) {
+    match serve(&study, dir.path(), args, reporter, interrupted) {
         Err(failure) if !failure.is_interruption() => {
             // Its message names logs.
             let _ = dir.keep();
@@ -109,20 +110,22 @@ fn serve(
     study: &Study,
     dir: &Path,
     args: &StartArgs,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let workload = workload(study, &study.systems[0], args.workload.as_deref())?;
-    let contenders = contenders::gather(study, dir, messages, interrupted)?;
+    let contenders = contenders::gather(study, dir, reporter, interrupted)?;
     let contender = contenders.first().expect("the study was cut down to one system");
-    let mut ports = Allocator::new(args.base_port);
+    let mut ports = Allocator::new(args.ports.base_port);
     let members = compose(&contender.ingredients, &dir.join("nodes"), SEED, &mut ports)?;
-    messages.step(&format!("{}: starting", contender.asked.name));
+    reporter.report(&Event::SystemStarting { system: &contender.asked.name });
     let cluster = cluster::start(members, dir, interrupted, |_| {})?;
-    cluster.exposed().iter().for_each(|exposed| messages.complain(exposed));
+    for warning in &cluster.exposed() {
+        reporter.report(&Event::Exposed { warning });
+    }
     for limits in cluster.limits() {
         if let LimitsApplied::NotApplied { why } | LimitsApplied::Differs { why } = limits {
-            messages.complain(&format!("limits: {why}"));
+            reporter.report(&Event::LimitsMissing { why: &why });
         }
     }
     if let Some(workload) = workload {
@@ -135,9 +138,8 @@ fn serve(
     }
     let mut told = told(contender, &cluster, dir)?;
     told["workload"] = json!(workload.map(|workload| &workload.name));
-    messages.output(&if args.json { told.to_string() } else { text(&told, args.time) });
+    messages::output(&if args.json { told.to_string() } else { text(&told, args.time) });
     let ended = wait(&cluster, args.time, interrupted);
-    messages.finish();
     cluster.stop();
     ended.map(|()| ExitCode::SUCCESS)
 }

@@ -24,8 +24,8 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk};
 
 use crate::canary;
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::messages::Messages;
 use bakeoff_engine::open_files::OTHER_FILES;
 
 /// The most numbers of clients that are measured.
@@ -42,27 +42,34 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
+/// What the load generator may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Generator {
+    pub(crate) threads: u32,
+    pub(crate) open_files: u64,
+}
+
 /// Measures for a study whose servers' data will be below `dir`. `None` when it could not be
 /// measured, which was said.
 pub(crate) fn measure(
     study: &Study,
     dir: &Path,
-    threads: u32,
-    open_files: u64,
-    messages: &mut Messages,
+    generator: Generator,
+    reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
 ) -> Result<Option<Floor>, Failure> {
+    let Generator { threads, open_files } = generator;
     let most = u32::try_from(open_files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX);
     let clients = points(study, most.min(CLIENTS_MAX));
     let own = dir.join("floor");
-    messages.step("measuring what disk and loopback of this machine can do at best");
+    reporter.report(&Event::BaselineStarted);
     let measured = floor(study, &own, &clients, threads, interrupted);
     std::fs::remove_dir_all(&own).ok();
     match measured {
         _ if interrupted.load(Ordering::Relaxed) => Err(Failure::Interrupted),
         Ok(floor) => Ok(Some(floor)),
         Err(failure) => {
-            messages.complain(&format!("the machine's floor was not measured: {failure}"));
+            reporter.report(&Event::BaselineFailed { failure: &failure });
             Ok(None)
         }
     }

@@ -39,8 +39,8 @@ use self::split::Split;
 use crate::cluster::contenders::Contender;
 use crate::cluster::topology::compose;
 use crate::cluster::{self, Ready};
+use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::messages::Messages;
 use crate::systems::{ConfigSnapshot, KvLoad};
 
 const FILL_CLIENTS_MAX: u32 = 64;
@@ -103,7 +103,7 @@ pub(crate) fn run(
     context: &mut TrialContext<'_>,
     contender: &Contender<'_>,
     trial: &Trial,
-    messages: &mut Messages,
+    reporter: &mut dyn Reporter,
 ) -> TrialRecord {
     let mut record = TrialRecord {
         trial: trial.clone(),
@@ -141,7 +141,7 @@ pub(crate) fn run(
         began,
         sampler: &mut sampler,
         marks: &mut marks,
-        messages,
+        reporter,
     }
     .run();
     let observed = sampler.stop();
@@ -177,7 +177,7 @@ pub(crate) fn run(
         Ok(()) => {}
         Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,
         Err(Ended::Failed(failed)) => {
-            messages.complain(&failed.text);
+            reporter.report(&Event::TrialFailed { text: &failed.text });
             record.outcome = Outcome::Failed(failed.headline);
         }
     }
@@ -236,13 +236,13 @@ struct TrialRunner<'a, 'b> {
     sampler: &'a mut Sampler,
     /// Where the load is in the nodes' logs.
     marks: &'a mut logs::Marks,
-    messages: &'a mut Messages,
+    reporter: &'a mut dyn Reporter,
 }
 
 impl TrialRunner<'_, '_> {
     /// The trial does something else from here on.
     fn phase(&mut self, name: &str) {
-        self.messages.phase(name);
+        self.reporter.report(&Event::PhaseStarted { name });
         self.sampler.phase(name);
     }
 
@@ -269,7 +269,9 @@ impl TrialRunner<'_, '_> {
         self.record.leader = cluster.leader();
         self.record.checks.extend(limits_check(&cluster));
         if self.trial.round == 0 {
-            cluster.exposed().iter().for_each(|exposed| self.messages.complain(exposed));
+            for warning in &cluster.exposed() {
+                self.reporter.report(&Event::Exposed { warning });
+            }
         }
 
         if asked.is_started() {
@@ -423,7 +425,7 @@ impl TrialRunner<'_, '_> {
             let over = is_over(&stage);
             if !over {
                 search.take(&tried);
-                self.messages.step(&format!("      {}", tried.text()));
+                self.reporter.report(&Event::RateTried { tried: &tried });
             }
             stage.tried = Some(tried);
             self.record.stages.push(stage);
@@ -487,9 +489,9 @@ impl TrialRunner<'_, '_> {
         };
         let clients = stage.clients;
         let began = self.began.elapsed().as_secs_f64();
-        self.messages.loading(clients, None);
-        let messages = &mut *self.messages;
-        let progress = &mut |live: &Live| messages.loading(clients, Some(live));
+        self.reporter.report(&Event::LoadStarted { clients });
+        let reporter = &mut *self.reporter;
+        let progress = &mut |live: &Live| reporter.report(&Event::Observed { clients, live });
         let interrupted = self.context.interrupted;
         let (mut measurement, next_ticket) = match nodes {
             Routes::Split { writes, reads } => {

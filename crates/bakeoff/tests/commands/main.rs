@@ -18,6 +18,7 @@ mod gate;
 mod hey;
 mod hostile_http;
 mod load;
+mod narration;
 mod nothing_left_running;
 mod observed;
 mod outputs;

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::cli::ManifestsArgs;
 use crate::commands::run::{StudyText, study_text};
 use crate::failure::Failure;
-use crate::messages::Messages;
+use crate::messages;
 use crate::systems;
 use crate::systems::declaration::Plane;
 use resources::Contender;
@@ -31,7 +31,7 @@ struct Written {
 }
 
 /// Writes the files.
-pub(crate) fn write(args: &ManifestsArgs, messages: &mut Messages) -> Result<(), Failure> {
+pub(crate) fn write(args: &ManifestsArgs) -> Result<(), Failure> {
     let StudyText { name, file, text } = study_text(&args.study)?;
     let study = study::parse(&name, &file, &text, &systems::kinds())?;
     let files = files(&study, &name, &text, &args.node)?;
@@ -50,7 +50,7 @@ pub(crate) fn write(args: &ManifestsArgs, messages: &mut Messages) -> Result<(),
     }
     let names: Vec<String> =
         files.iter().map(|file| out.join(file.name).display().to_string()).collect();
-    messages.output(&format!("{}\n\n{} says how to use them", names.join("\n"), names[0]));
+    messages::output(&format!("{}\n\n{} says how to use them", names.join("\n"), names[0]));
     Ok(())
 }
 

@@ -1,0 +1,147 @@
+//! What a run prints while it goes on: plain lines where nobody watches, one changing line on a terminal.
+//!
+//! Figures differ from run to run and are left out of what is compared.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::Stdio;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::Value;
+
+use crate::support::{Bench, Ran, bakeoff};
+
+const STUDY: &str = "\
+title: Two of one kind
+systems:
+  first: {kind: canary}
+  second: {kind: canary}
+workloads:
+  write: {mix: {put: 1}, keys: {count: 50, size: 64, order: uniform}, values: {size: 64}, fill: true}
+loads:
+  brief: {clients: 2, stop: {after: 1s}}
+  twice: {clients: [1, 2], stop: {operations: 200}}
+trials: 2
+";
+
+/// A text without what differs from run to run: numbers, units of times, folders.
+fn masked(text: &str) -> String {
+    let mut masked = String::new();
+    for word in text.split_inclusive([' ', '\n']) {
+        let (body, end) = word.split_at(word.trim_end_matches([' ', '\n']).len());
+        let digits = body.contains(|character: char| character.is_ascii_digit());
+        match body {
+            body if body.starts_with('/') => masked.push_str("PATH"),
+            "s" | "ms" | "µs" | "ns" => masked.push_str("UNIT"),
+            "s," | "ms," | "µs," | "ns," => masked.push_str("UNIT,"),
+            body if digits && !body.starts_with(['[', 'p']) => {
+                let end = body.len() - body.trim_end_matches([',', ')']).len();
+                let stem =
+                    if body.trim_end_matches([',', ')']).ends_with("/s") { "N/s" } else { "N" };
+                let open = if body.starts_with('(') { "(" } else { "" };
+                masked.push_str(&format!("{open}{stem}{}", &body[body.len() - end..]));
+            }
+            body => masked.push_str(body),
+        }
+        masked.push_str(end);
+    }
+    masked
+}
+
+const OPENING: &str = "\
+measuring what disk and loopback of this machine can do at best
+Two of one kind: N trials, seed N, in PATH
+";
+
+/// Trials in their order as plain lines, where the second round tells what the first one found.
+#[track_caller]
+fn holds_plain_lines(stderr: &str) {
+    let text = masked(stderr);
+    assert!(text.starts_with(OPENING), "{text}");
+    let lines: Vec<&str> = text.lines().skip(2).collect();
+    let begins = |line: &&&str| line.starts_with('[');
+    assert_eq!(lines.iter().filter(begins).count(), 8, "{text}");
+    assert!(
+        lines[0].starts_with("[1/8] ") && lines[0].ends_with(" · write · brief")
+            || lines[0].ends_with(" · write · twice"),
+        "{text}"
+    );
+    let is_end = |line: &&&str| line.starts_with("      ") && !line.contains(" so far: ");
+    let ended: Vec<&&str> = lines.iter().filter(is_end).collect();
+    assert_eq!(ended.len(), 8, "{text}");
+    for line in &ended {
+        // A busy machine may leave too few operations for a p99, or a trial that is not valid.
+        let figures = line.starts_with("      N/s, p99 ") && line.contains(", no errors");
+        assert!(figures || line.starts_with("      not valid: "), "{text}");
+    }
+    assert!(ended[..7].iter().all(|line| line.contains(" (about N ")), "{text}");
+    assert!(!ended[7].contains("(about"), "{text}");
+    // Between two rounds, before the second one's first trial.
+    let found = lines.iter().position(|line| line.contains(" so far: ")).expect(&text);
+    assert!(lines[found].starts_with("      write/"), "{text}");
+    assert!(lines[found].contains("N/s (N trial)"), "{text}");
+    assert!(lines[found + 1].starts_with("[5/8] "), "{text}");
+    assert_eq!(lines.len(), 17, "{text}");
+}
+
+#[test]
+fn run_without_a_terminal_prints_plain_lines() {
+    let bench = Bench::new(STUDY);
+    let ran = Ran::of(&mut bench.command());
+    holds_plain_lines(&ran.stderr);
+    assert!(ran.stdout.contains("\nReport: ") && ran.stdout.contains("\nRun: "), "{}", ran.stdout);
+    // A run that lacks nothing says so and is rendered again.
+    let again = Ran::of(bakeoff().args(["run", "--resume"]).arg(&bench.runs()[0]));
+    assert_eq!(masked(&again.stderr), "nothing is missing of PATH\n");
+    assert_eq!(again.stdout, ran.stdout);
+}
+
+#[test]
+fn json_run_prints_the_same_lines() {
+    let bench = Bench::new(STUDY);
+    let ran = Ran::of(bench.command().arg("--json"));
+    holds_plain_lines(&ran.stderr);
+    serde_json::from_str::<Value>(&ran.stdout).expect("standard output is one document");
+}
+
+#[test]
+fn run_on_a_terminal_shows_one_line_that_changes() {
+    let bench = Bench::new(STUDY);
+    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+    grantpt(&main).and_then(|()| unlockpt(&main)).expect("a pseudo-terminal");
+    let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&main, size).expect("a terminal has a size");
+    let name = ptsname(&main, Vec::new()).expect("a pseudo-terminal has a name");
+    let side = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let mut command = bench.command();
+    command.env("TERM", "xterm-256color").stdout(Stdio::null()).stderr(side);
+    let mut process = command.spawn().unwrap();
+    drop(command); // and the terminal's side with it, so that reading ends when the process does
+    let mut shown = Vec::new();
+    // A terminal that nobody holds any more answers with an error.
+    File::from(main).read_to_end(&mut shown).ok();
+    process.wait().unwrap();
+    let shown = String::from_utf8_lossy(&shown);
+    let mut rest = &*shown;
+    for part in [
+        "measuring what disk",
+        "Two of one kind: 8 trials, seed 7, in ",
+        "[1/8] ",
+        "about ",
+        " left · nothing found yet",
+        "[2/8] ",
+        "[5/8] ",
+        " so far: first ",
+        "[8/8] ",
+    ] {
+        let at = rest.find(part).unwrap_or_else(|| panic!("`{part}` is not next in:\n{rest:?}"));
+        rest = &rest[at + part.len()..];
+    }
+    for part in
+        ["· brief: starting", ": filling", ": 2 clients", ": reading back", ", no errors\r\n"]
+    {
+        assert!(shown.contains(part), "`{part}` is not in:\n{shown:?}");
+    }
+    assert!(!shown.contains("      write/"), "the second line tells it:\n{shown:?}");
+}
