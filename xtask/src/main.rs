@@ -1,4 +1,4 @@
-//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | calibrate | peers`.
+//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | calibrate | picture | peers`.
 //!
 //! Not here: what continuous integration runs (`.ci/run`, which `ci` calls).
 
@@ -8,6 +8,7 @@
 
 mod calibrate;
 mod peers;
+mod picture;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ cargo xtask CHORE
   calibrate [--rounds N] [--repetitions N] [--program BAKEOFF] [--record FILE]
                     real trials of the canary: how often a server is declared different from itself,
                     and how often one that is a tenth slower is found; `--record`: of a run made before
+  picture RUN       take the README's pictures of this run's report anew, light and dark
   peers kv [--operations N] [--rounds N] [--dry]
                     etcd's own benchmark tool against bakeoff, side by side; writes
                     `docs/performance.md` unless `--dry`; fails when a bound is missed
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy_up(),
         ["bless"] => bless(),
         ["calibrate", options @ ..] => calibrate::calibrate(options),
+        ["picture", run] => picture::take(run),
         ["peers", "kv", options @ ..] => peers::kv::compare(options),
         ["peers", "http", options @ ..] => peers::http::compare(options),
         ["peers", "vault", options @ ..] => peers::vault::compare(options),

@@ -81,6 +81,13 @@ impl Chromium {
         command
     }
 
+    /// Returns the browser's program without pipes, for one picture.
+    pub(crate) fn plain(&self, home: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        self.prepare(&mut command, home);
+        command
+    }
+
     fn prepare(&self, command: &mut Command, home: &Path) {
         if let Some(tree) = &self.tree {
             let libraries = std::env::join_paths(library_folders(tree));

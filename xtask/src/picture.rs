@@ -1,0 +1,56 @@
+//! Takes the pictures of the README: the first screen of a run's report, in light and in dark.
+//!
+//! The report is a page that works offline, so a headless Chromium opens the file. Not here: what the page
+//! shows (`bakeoff_report`).
+
+#[path = "../../crates/bakeoff/tests/support/chromium.rs"]
+#[allow(dead_code, reason = "the tests drive the browser, and here it only looks")]
+mod chromium;
+#[path = "../../crates/bakeoff/tests/support/debian.rs"]
+mod debian;
+
+use std::path::Path;
+use std::time::Duration;
+
+use self::chromium::Chromium;
+use self::debian::{Missing, finish};
+use super::Failure;
+
+/// Width and height in CSS pixels.
+const WINDOW: (u32, u32) = (1160, 760);
+/// How long the browser may take for a picture.
+const TAKEN: Duration = Duration::from_secs(60);
+/// The files below `docs/images`, each with Chromium's number for the colour scheme (`PreferredColorScheme`).
+const PICTURES: [(&str, u8); 2] = [("report-dark.png", 0), ("report-light.png", 1)];
+
+/// Writes the pictures of the report in the folder `run` to `docs/images`.
+///
+/// # Errors
+/// When there is no report, no browser can be had, or a picture is not taken.
+pub(crate) fn take(run: &str) -> Result<(), Failure> {
+    let page = Path::new(run).join("report.html");
+    let page = page.canonicalize().map_err(|error| {
+        format!("no report at {}: {error}\nhint: `bakeoff report RUN` writes it", page.display())
+    })?;
+    let browser = Chromium::find().map_err(|missing| match missing {
+        Missing::Unable(why) | Missing::Failed(why) => why,
+    })?;
+    let images = super::root().join("docs/images");
+    std::fs::create_dir_all(&images).map_err(|error| format!("{}: {error}", images.display()))?;
+    let home = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    for (name, scheme) in PICTURES {
+        let picture = images.join(name);
+        let mut command = browser.plain(home.path());
+        command.args(["--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"]);
+        command.arg(format!("--user-data-dir={}", home.path().join(name).display()));
+        command.arg(format!("--blink-settings=preferredColorScheme={scheme}"));
+        command.arg(format!("--window-size={},{}", WINDOW.0, WINDOW.1));
+        command.arg(format!("--screenshot={}", picture.display()));
+        finish("chromium", command.arg(format!("file://{}", page.display())), TAKEN)?;
+        if !picture.is_file() {
+            return Err(format!("chromium wrote no {}", picture.display()));
+        }
+        println!("{}", picture.display());
+    }
+    Ok(())
+}
