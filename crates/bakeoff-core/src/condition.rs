@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_pointed_at() {
+    fn points_at_the_wrong_word() {
         let check = |text, expected: &str| check(text, &some(), expected);
         check(
             "p99 > 20",
@@ -601,7 +601,7 @@ mod tests {
         }
 
         #[test]
-        fn what_looks_like_a_condition_never_panics(
+        fn condition_like_text_never_panics(
             text in "(response |service |slip )?(p[0-9.]{0,8}|max|mean|errors|rate) ?[<>=!]{0,3} ?[0-9.]{0,6} ?(ms|s|%|/s|µs|h)?"
         ) {
             if let Ok(condition) = text.parse::<Condition>() {

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_shared_by_the_mix_to_the_last() {
+    fn counts_are_shared_by_the_mix_to_the_last() {
         let mix = [
             (Operation::Put, 8),
             (Operation::Delete, 2),

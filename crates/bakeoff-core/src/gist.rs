@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_like_a_secret_is_hidden() {
+    fn hides_fields_named_like_secrets() {
         hides("login with password=hunter2, again", "login with password=[hidden], again");
         hides("X-Vault-Token: abc def", "X-Vault-Token: [hidden] def");
         hides(r#"{"client_token":"abc","n":1}"#, r#"{"client_token":"[hidden]","n":1}"#);

@@ -238,7 +238,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_histogram_is_an_error(text in "[A-Za-z0-9+/]{0,200}") {
+        fn refuses_text_that_is_no_histogram(text in "[A-Za-z0-9+/]{0,200}") {
             prop_assert!(Latencies::decode(&text, 0).is_err());
         }
     }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_comes_back_in_rising_order() {
+    fn recorded_values_come_back_in_rising_order() {
         let latencies = of(&[3_000_000, 1000, 1000]);
         let steps: Vec<(Duration, u64)> = latencies.recorded().collect();
         let counts: Vec<u64> = steps.iter().map(|&(_, count)| count).collect();

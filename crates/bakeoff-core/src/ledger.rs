@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn where_ages_are_not_measured_nobody_is_asked_for_the_time() {
+    fn clock_is_not_read_where_staleness_is_not_measured() {
         let mut history = KeyHistory::default();
         let sequence = history.begin(Write::Put);
         history.end(sequence, Outcome::Acknowledged, || unreachable!("no age is measured"));

@@ -819,7 +819,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_side_by_side_adds_up_over_the_same_window() {
+    fn parallel_measurements_add_up_over_the_same_window() {
         let side = |name: &str, node: &str, milliseconds: u64, silences: &[(f64, f64)]| {
             let mut figures = OperationFigures { verified: 10, ..OperationFigures::default() };
             figures.verified_in_window = 10;

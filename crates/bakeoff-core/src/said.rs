@@ -439,7 +439,7 @@ mod tests {
         }
 
         #[test]
-        fn what_looks_like_a_log_can_be_taken(
+        fn log_like_text_never_panics(
             line in "([0-9]{1,4}[-/: ]){0,4}(\\[?(error|WARN|fatal)\\]?|level=|\\{\"level\":|E>|E1122|\u{1b}\\[3).{0,60}",
         ) {
             let mut tally = Tally::default();

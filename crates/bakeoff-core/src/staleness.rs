@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_after_the_read_began_is_not_counted() {
+    fn writes_acknowledged_after_the_read_began_do_not_count() {
         assert_eq!(
             one_by_one(5, 8).lag(Ended::Exactly(1), ms(33), 3),
             Lag { age: Age::Exactly(ms(13)), behind: 2 }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlapped_is_superseded_by_what_began_after_its_end() {
+    fn overlapping_writes_are_superseded_by_later_ones() {
         let mut superseded = Superseded::new(2);
         superseded.acknowledge(1, 3, ms(10)); // 2 and 3 were under way
         superseded.acknowledge(2, 3, ms(20));

@@ -59,7 +59,7 @@ fn run_one(
     }
 }
 
-/// How it ended; `None` when it had not by the deadline. Neither it nor what it started is left.
+/// Returns how it ended; `None` when it had not by the deadline. Neither it nor what it started is left.
 fn wait(mut child: Child, deadline: Instant) -> Option<Exit> {
     let exit = loop {
         let exit = peek(&child);

@@ -1,4 +1,4 @@
-//! Which processes are a node, and what they have used, from `/proc`.
+//! Finds the processes of each node in `/proc`, and sums up what they use.
 //!
 //! A node is its server process and all that descends from it or is in its group. Counters go on
 //! over restarts: what a process had used when it was last seen is kept when it is gone.
@@ -42,11 +42,11 @@ pub(super) struct Family {
     kinship: Kinship,
     members: HashMap<i32, Member>,
     joined: u64,
-    /// What members that are gone had used, as far as no member waited for them.
+    /// The usage of members that are gone and were waited for by no other member.
     gone: Used,
     gone_io: Option<Io>,
     threads_gone: OfThread,
-    /// What was told last: a counter never goes back.
+    /// The values reported last: a counter never goes back.
     told: Used,
     told_io: Option<Io>,
 }
@@ -64,7 +64,7 @@ struct Member {
     waited: Used,
     /// The same when it was first seen: of children that were never seen.
     waited_before: Option<Used>,
-    /// What children that were seen had used when they were seen last.
+    /// The usage of known children when they were seen last.
     left: Used,
     io: Option<Io>,
     left_io: Option<Io>,
@@ -105,12 +105,12 @@ impl Member {
         self.io = procfs::io(stat.pid).or(self.io);
     }
 
-    /// What children used that it waited for since it was first seen.
+    /// Returns the usage of children that it waited for since it was first seen.
     fn waited_since(&self) -> Used {
         self.waited.less(&self.waited_before.unwrap_or_default())
     }
 
-    /// What it and its children that are gone have used.
+    /// Returns its own usage and that of its children that are gone.
     fn used(&self) -> Used {
         let children = self.waited_since().most(&self.left);
         self.own.and(&self.waited_before.unwrap_or_default()).and(&children)
@@ -200,7 +200,7 @@ impl Family {
         }
     }
 
-    /// What all have used so far, those that are gone among them.
+    /// Returns the usage of all members so far, those that are gone among them.
     fn used(&mut self) -> (Used, Option<Io>) {
         let (mut total, mut io) = (self.gone, self.gone_io);
         for member in self.members.values() {
@@ -227,7 +227,7 @@ impl Family {
         living.map(of_member).sum()
     }
 
-    /// How many processes joined it since it was first looked at.
+    /// Returns how many processes joined it since it was first looked at.
     pub(super) fn joined(&self) -> u64 {
         self.joined
     }
@@ -238,7 +238,7 @@ impl Family {
         self.used().0.ticks() as f64 / procfs::ticks_per_second()
     }
 
-    /// What it has used so far and what it holds now. `thoroughly`: what costs a system call for
+    /// Samples its usage so far and its resources now. `thoroughly`: what costs a system call for
     /// each thread is read too, and is not among the columns otherwise.
     pub(super) fn look(&mut self, thoroughly: bool) -> Vec<(Column, f64)> {
         let mut of_threads = OfThread::default();
@@ -308,17 +308,17 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// Whether a leader has come or gone since the last census.
+    /// Returns whether a leader has come or gone since the last census.
     pub(super) fn is_outdated(&self, leaders: &[i32]) -> bool {
         self.leaders != leaders
     }
 
-    /// Whether a process belonged to a family when the last census was taken.
+    /// Returns whether a process belonged to a family when the last census was taken.
     pub(super) fn is_ours(&self, pid: i32) -> bool {
         self.owners.get(&pid).is_some_and(Option::is_some)
     }
 
-    /// How many processes were found so far that are nobody's.
+    /// Returns how many processes were found so far that are nobody's.
     pub(super) fn strangers(&self) -> u64 {
         self.strangers
     }

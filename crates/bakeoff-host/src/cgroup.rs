@@ -10,7 +10,7 @@
 //! internal processes"; the root may). Where bakeoff's own group is such a one, as it nearly always
 //! is, nodes are put beside it, below its parent.
 //!
-//! What a bakeoff that was killed left behind is removed when the next one needs groups.
+//! Groups that a killed bakeoff left behind are removed when the next one needs groups.
 //!
 //! Not here: how a process enters its group (`shim`), when figures are read (`observe`).
 
@@ -79,7 +79,7 @@ pub(crate) struct Cgroups {
     mounts: String,
 }
 
-/// Where a node's figures are.
+/// The cgroup of a node, from which its figures come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     cpu: Option<(Version, PathBuf)>,
@@ -93,7 +93,7 @@ const PERIOD_MAX_US: u64 = 1_000_000;
 /// The least that the kernel takes.
 const QUOTA_MIN_US: u64 = 1_000;
 
-/// What stopped a limit.
+/// The reason why a limit was not applied.
 enum Refused {
     /// It could not be set.
     No(String),
@@ -284,7 +284,7 @@ impl Group {
         (all > 0.0).then(|| held / all)
     }
 
-    /// Whether a process of it was killed for want of memory.
+    /// Returns whether a process of it was killed for want of memory.
     pub(super) fn killed_for_memory(&self) -> bool {
         let Some((version, dir)) = &self.memory else { return false };
         let file = match version {

@@ -1,4 +1,4 @@
-//! What the disk under a directory is, and how long it takes to be sure of a write.
+//! Describes the disk under a directory and times durable appends to it.
 //!
 //! The time of a durable append bounds every store that syncs before it acknowledges, so the
 //! record keeps it beside the results: of one append, and of as many as clients may have under way,
@@ -22,7 +22,7 @@ use super::HostError;
 pub struct Disk {
     /// `ext4`, `tmpfs`; `unknown` when the kernel does not say.
     pub filesystem: String,
-    /// What we may still write.
+    /// Free space for us, in bytes.
     pub free_bytes: u64,
     /// The time of one durable append.
     pub append: AppendLatency,
@@ -31,7 +31,7 @@ pub struct Disk {
 /// The time to append 1 KiB and `fdatasync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AppendLatency {
-    /// How many were timed.
+    /// The number of timed appends.
     pub count: usize,
     /// Half of them took no longer.
     pub median: Duration,
@@ -158,7 +158,7 @@ fn time_commits(
     }
 }
 
-/// How long it takes until this block at this place is durable.
+/// Returns how long it takes until this block at this place is durable.
 fn time_append(file: &File, block: &[u8], place: u64) -> std::io::Result<Duration> {
     let start = clock::now();
     file.write_all_at(block, place)?;

@@ -12,7 +12,7 @@ use super::{machine, procfs};
 /// A stretch of time that began.
 pub struct Stretch {
     began: Instant,
-    /// What the hypervisor had given to others by then, in seconds of all CPUs.
+    /// The time stolen by the hypervisor until then, in seconds of all CPUs.
     stolen: Option<f64>,
 }
 
@@ -22,7 +22,7 @@ impl Stretch {
         Self { began: clock::now(), stolen: stolen() }
     }
 
-    /// What disturbed the machine until now; empty where nothing is known to have.
+    /// Returns the disturbances of the machine until now.
     pub fn disturbed_by(&self) -> Vec<String> {
         let seconds = (clock::now() - self.began).as_secs_f64();
         let grown = stolen().zip(self.stolen).map(|(after, before)| after - before);

@@ -56,7 +56,7 @@ pub enum HostError {
         node: String,
         /// How long bakeoff had been waiting for it.
         after: Duration,
-        /// How it ended.
+        /// Its end.
         exit: Exit,
         /// What its limits have to do with it, in words; `None` when nothing.
         limits: Option<String>,

@@ -64,11 +64,11 @@ pub struct NodeSpec {
     pub files: Vec<NodeFile>,
     /// The node's own directory, made by the host; the process starts in it.
     pub dir: PathBuf,
-    /// What it listens on, by purpose: `("client", 17001)`.
+    /// Its listening ports by purpose: `("client", 17001)`.
     pub ports: Vec<(String, u16)>,
-    /// What it may use.
+    /// Its resource limits.
     pub limits: Option<Limits>,
-    /// What to run to its end before the first start, one after the other; not at a restart.
+    /// Commands that run to their end before the first start, one after the other; not at a restart.
     pub before: Vec<Before>,
     /// Whether it refuses to run as root: then it and what runs before it are somebody else, to
     /// whom the files of this run's user belong (`unprivileged`).
@@ -92,16 +92,16 @@ pub struct Before {
     pub args: Vec<OsString>,
     /// How long it may take, all tries together.
     pub within: Duration,
-    /// What a failure means.
+    /// The consequence of a failure.
     pub failure: OnFailure,
 }
 
-/// What it means that a command before a node failed.
+/// The consequence of a failed command before a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
     /// The node cannot be started.
     GiveUp,
-    /// What it waits for is not there yet: it is run again until it succeeds.
+    /// Its prerequisite is not there yet: it is run again until it succeeds.
     #[cfg_attr(not(test), allow(dead_code, reason = "no system needs it yet"))]
     TryAgain,
 }
@@ -137,13 +137,13 @@ impl NodeSpec {
 pub struct NodeFile {
     /// Relative to the node's directory; directories on the way are made.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its content.
     pub contents: Vec<u8>,
-    /// Who may read it.
+    /// Its permissions.
     pub mode: FileMode,
 }
 
-/// Who may read a file.
+/// The permissions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileMode {
     /// Its owner only (0600): keys, tokens, passwords.

@@ -14,7 +14,7 @@ use super::procfs;
 /// `TCP_LISTEN` as the files have it.
 const LISTEN: &str = "0A";
 
-/// Where the members of a process group and their descendants listen, each address once. An IPv4
+/// Returns where the members of a process group and their descendants listen, each address once. An IPv4
 /// address within IPv6 is told as what it is.
 pub(super) fn of(group: i32) -> Vec<SocketAddr> {
     let family = procfs::family(group);

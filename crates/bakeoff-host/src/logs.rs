@@ -29,7 +29,7 @@ pub fn of_a_full_disk(logs: &Path) -> Option<String> {
     full.into_iter().next()
 }
 
-/// Whether a line has these words, in whatever case; `words` are in lower case.
+/// Returns whether a line has these words, in whatever case; `words` are in lower case.
 fn says(path: &Path, words: &str) -> bool {
     let Ok(mut file) = std::fs::File::open(path) else { return false };
     let size = file.metadata().map_or(0, |metadata| metadata.len());
@@ -122,7 +122,7 @@ impl Mark {
     }
 }
 
-/// How long a regular file is. Others (a pipe, a terminal) are never opened.
+/// Returns how long a regular file is. Others (a pipe, a terminal) are never opened.
 fn length(file: &Path) -> Option<u64> {
     file.metadata().ok().filter(|file| file.is_file()).map(|file| file.len())
 }

@@ -1,4 +1,4 @@
-//! What the machine as a whole does, and the disk that holds the servers' data.
+//! Samples the machine as a whole, and the disk that holds the servers' data.
 //!
 //! Not here: single processes (`census`), the checks that are made of it (core's `check`).
 
@@ -31,7 +31,7 @@ impl Machine {
         Self { data: data.to_owned(), device, running: Running::find() }
     }
 
-    /// What its running time is known by.
+    /// Returns the source of its running time.
     pub(super) fn busy_by(&self) -> BusyBy {
         self.running.name()
     }

@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn what_single_looks_do_not_see_is_filled_in() {
+    fn samples_without_a_column_are_filled_in() {
         let mut series = Series::default();
         let looks = [
             (0.0, Some(10.0), Some(5.0)),
@@ -784,7 +784,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dear_waits_for_its_share() {
+    fn expensive_samples_wait_for_their_share() {
         let now = clock::now();
         let mut pace = Pace::new(THOROUGH);
         assert!(pace.is_due(now));

@@ -80,7 +80,7 @@ fn try_bind(port: u16) -> io::Result<()> {
     Ok(())
 }
 
-/// Where to look, given the text of `ip_local_port_range`, two numbers.
+/// Returns where to look, given the text of `ip_local_port_range`, two numbers.
 fn outside_ephemeral(text: &str) -> RangeInclusive<u16> {
     let mut bounds = text.split_whitespace().map(str::parse::<u16>);
     let (low, high) = match (bounds.next(), bounds.next()) {

@@ -50,7 +50,7 @@ enum State {
 /// From which share of its time on it is worth a word that its CPU limit held a process back.
 const THROTTLED_MATTERS: f64 = 0.5;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// By itself, with this code.
@@ -59,10 +59,10 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// What came of asking a process to end.
+/// The result of stopping a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// How it ended.
+    /// Its end.
     pub exit: Exit,
     /// Whether it had to be killed, for it did not end within the grace.
     pub forced: bool,
@@ -94,7 +94,7 @@ impl Process {
         &self.spec.name
     }
 
-    /// What has to run before it.
+    /// Returns the commands that run before it.
     pub(super) fn before(&self) -> &[Before] {
         &self.spec.before
     }
@@ -154,7 +154,7 @@ impl Process {
         Arc::clone(&self.pid)
     }
 
-    /// What became of the limits that were asked for.
+    /// Returns whether and how the requested limits were applied.
     pub fn limits(&self) -> LimitsApplied {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
     }
@@ -164,7 +164,7 @@ impl Process {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
-    /// What its limits have done to it since it was started, in words; `None` when that was
+    /// Describes the effect of its limits since it was started; `None` when that was
     /// nothing that matters.
     pub(super) fn held_by_limits(&self) -> Option<String> {
         let (group, limits) = (self.group()?, self.spec.limits.as_ref()?);
@@ -181,12 +181,12 @@ impl Process {
         (share >= THROTTLED_MATTERS).then(held)
     }
 
-    /// Whether the server itself still runs.
+    /// Returns whether the server itself still runs.
     pub fn is_alive(&self) -> bool {
         self.exit().is_none()
     }
 
-    /// How it ended; `None` while it runs.
+    /// Returns how it ended; `None` while it runs.
     pub fn exit(&self) -> Option<Exit> {
         match &*self.state() {
             State::Started(child) => peek(child),
@@ -237,7 +237,7 @@ impl Process {
         self.spawn()
     }
 
-    /// Where its output goes.
+    /// Returns where its output goes.
     #[cfg(test)]
     pub fn log_path(&self) -> &Path {
         &self.log
@@ -368,7 +368,7 @@ pub fn terminate_all(processes: &[Process], grace: Duration) -> Vec<Stopped> {
     processes.iter().map(|process| process.finish_by(deadline)).collect()
 }
 
-/// How a child ended, without reaping it.
+/// Returns how a child ended, without reaping it.
 pub(super) fn peek(child: &Child) -> Option<Exit> {
     let pid = Pid::from_raw(child.id() as i32)?;
     let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

@@ -67,7 +67,7 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// Whether it still runs: neither a zombie nor dead.
+    /// Returns whether it still runs: neither a zombie nor dead.
     pub(super) fn lives(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
@@ -195,7 +195,7 @@ pub(super) fn threads(pid: i32) -> HashMap<i32, OfThread> {
     threads.filter_map(|entry| of_thread(entry.ok()?)).collect()
 }
 
-/// How many file descriptors a process has open.
+/// Returns how many file descriptors a process has open.
 pub(super) fn open_files(pid: i32) -> Option<u64> {
     let path = format!("/proc/{pid}/fd");
     // Since Linux 6.2 the directory's size is their number.

@@ -12,7 +12,7 @@ use bakeoff_clock as clock;
 use super::error::LogTail;
 use super::{HostError, Process};
 
-/// What one look at a cluster found.
+/// The outcome of one probe of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
     /// It can be loaded.

@@ -1,4 +1,4 @@
-//! How long the machine's CPUs have run anything, from the most exact source that there is.
+//! Reads the running time of the machine's CPUs from the most exact source that there is.
 //!
 //! `/proc/stat` counts ticks: whoever runs when a tick comes is taken to have run since the last one.
 //! Work that begins and ends between two ticks, as that of a server under a moderate load does, is
@@ -35,7 +35,7 @@ impl Running {
         sources.find(|source| source.seconds().is_some()).unwrap_or(Self::Ticks)
     }
 
-    /// What the record calls it.
+    /// Returns its name in records.
     pub(super) fn name(&self) -> BusyBy {
         match self {
             Self::Cgroup(_) => BusyBy::Cgroup,
@@ -57,7 +57,7 @@ impl Running {
     }
 }
 
-/// Where v1 hierarchies are mounted that account for CPU time; `proc_pid_mountinfo(5)`.
+/// Returns where v1 hierarchies are mounted that account for CPU time; `proc_pid_mountinfo(5)`.
 fn accounts(mounts: &str) -> impl Iterator<Item = PathBuf> {
     mounts.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_uses_is_in_the_machines_running_time() {
+    fn own_cpu_time_is_in_the_machines_running_time() {
         let source = Running::find();
         let Some(before) = source.seconds() else { return };
         let cpu = bakeoff_clock::process_cpu();

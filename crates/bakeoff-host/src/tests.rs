@@ -209,7 +209,7 @@ fn children_die_with_their_node_even_in_a_session_of_their_own() {
 }
 
 #[test]
-fn what_a_dead_node_left_running_is_cleared_away() {
+fn processes_of_a_dead_node_are_cleared_away() {
     let dir = TempDir::new().unwrap();
     let process = launch(sh(&dir, "sleep 60 & echo $!; exit 1")).unwrap();
     let ids = printed_ids(&process, 1);
@@ -339,7 +339,7 @@ fn before(script: &str) -> Before {
 }
 
 #[test]
-fn what_comes_before_a_node_runs_once_in_order_and_as_the_node_would() {
+fn commands_before_a_node_run_once_in_order_and_as_the_node() {
     let dir = TempDir::new().unwrap();
     let mut spec = sh(&dir, "cat made; exec sleep 60");
     spec.env = vec![("OWN".into(), "yes".into())];
@@ -439,7 +439,7 @@ fn a_node_that_refuses_to_be_root_is_signalled_killed_and_restarted_like_any() {
 }
 
 #[test]
-fn what_comes_before_a_node_is_in_its_limits() {
+fn commands_before_a_node_are_in_its_limits() {
     struct Into(PathBuf);
     impl Confine for Into {
         fn confine(&self, _: &NodeSpec) -> Confinement {
@@ -473,7 +473,7 @@ fn a_node_is_asked_to_end_by_the_signal_that_it_wants() {
 }
 
 #[test]
-fn what_a_node_complains_of_in_further_files_is_found_where_its_description_says() {
+fn complaints_in_further_log_files_are_found() {
     let dir = TempDir::new().unwrap();
     let script = "echo '[error] before'; while [ ! -e loaded ]; do sleep 0.01; done; \
                   echo '[error] on its output'; mkdir -p logs; \

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 const BECOME_NOBODY: &[&str] =
     &["unshare", "--user", "--map-user=65534", "--map-group=65534", "--"];
 
-/// What to put before a program and its arguments: nothing for one that may be root, or where we
+/// Returns the words before a program and its arguments: none for one that may be root, or where we
 /// are not. The error says why it cannot be done, and what may help.
 pub(super) fn prefix(never_root: bool) -> Result<&'static [&'static str], String> {
     if !never_root || !rustix::process::geteuid().is_root() {

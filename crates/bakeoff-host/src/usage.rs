@@ -1,4 +1,4 @@
-//! What a node used between two times, summed up from what was sampled.
+//! Sums up a node's samples between two times.
 //!
 //! Not here: sampling (`observe`).
 

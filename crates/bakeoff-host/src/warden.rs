@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::procfs::{self, Stat};
 
 pub(super) const COMMAND: &str = "__warden";
-/// What it writes once nothing but its pipe ends it.
+/// The line that it writes once nothing but its pipe ends it.
 pub(super) const READY: &str = "ready\n";
 /// Name of the environment variable that marks what bakeoff started.
 pub(super) const MARK: &str = "BAKEOFF_STARTED_BY";
@@ -79,7 +79,7 @@ fn left_running(watched: &std::collections::BTreeMap<i32, u64>, marked: &[u8]) -
     .collect()
 }
 
-/// Whether a process is in a watched group, and the group is still the one that was meant.
+/// Returns whether a process is in a watched group, and the group is still the one that was meant.
 fn in_a_group(stat: &Stat, watched: &std::collections::BTreeMap<i32, u64>) -> bool {
     let Some(&start) = watched.get(&stat.group) else { return false };
     match procfs::stat(stat.group) {

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-/// What the peer did wrong, in words; the connection cannot be used any more.
+/// A breach of the protocol by the peer, in words; the connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtocolError {
     /// Lower case, no full stop, ready to stand after a colon.

@@ -70,7 +70,7 @@ impl CallId {
     }
 }
 
-/// How a call failed.
+/// The failure of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status<'a> {
     /// One of [`code`], never [`code::OK`].
@@ -136,17 +136,17 @@ impl Client {
         MethodId(self.connection.prepare(&headers))
     }
 
-    /// How many more calls can be made now.
+    /// Returns how many more calls can be made now.
     pub fn capacity(&self) -> usize {
         self.connection.capacity()
     }
 
-    /// How many calls are in flight.
+    /// Returns how many calls are in flight.
     pub fn in_flight(&self) -> usize {
         self.connection.in_flight()
     }
 
-    /// How many different values [`CallId::slot`] has.
+    /// Returns how many different values [`CallId::slot`] has.
     pub fn slots(&self) -> usize {
         self.connection.slots()
     }
@@ -180,7 +180,7 @@ impl Client {
         self.connection.ping(out);
     }
 
-    /// How many answers to [`Client::ping`] have come.
+    /// Returns how many answers to [`Client::ping`] have come.
     pub fn pings_answered(&self) -> u64 {
         self.connection.pings_answered()
     }

@@ -18,7 +18,7 @@ use crate::hpack_tables::{CODES, EMITS, FAILS, MAY_END, STATIC, STEPS};
 /// The dynamic table's size until a peer says otherwise, in bytes (RFC 9113 section 6.5.2).
 pub const DEFAULT_TABLE_SIZE: usize = 4096;
 
-/// What an entry costs beyond its name and value, in bytes (RFC 7541 section 4.1).
+/// The cost of an entry beyond its name and value, in bytes (RFC 7541 section 4.1).
 const ENTRY_OVERHEAD: usize = 32;
 
 /// Decoded header fields, in order, in one reusable buffer.
@@ -97,12 +97,12 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// How many fields there are.
+    /// Returns how many fields there are.
     pub fn len(&self) -> usize {
         self.block.fields.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.block.fields.is_empty()
     }
@@ -112,7 +112,7 @@ impl<'a> Headers<'a> {
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
-    /// What we allow the peer's encoder to use; it may choose less.
+    /// The table size that we allow the peer's encoder; it may choose less.
     allowed: usize,
     list_limit: usize,
 }
@@ -355,7 +355,7 @@ pub struct Encoder {
     entries: Vec<(Vec<u8>, Vec<u8>)>,
     size: usize,
     limit: usize,
-    /// What we would use at most, whatever the peer allows.
+    /// The largest table size that we use, whatever the peer allows.
     wanted: usize,
     /// The next block must announce that the table was emptied and has a new limit.
     resized: bool,

@@ -124,7 +124,7 @@ const CODE_TABLE: [(u32, u8); 256] = [
 /// The end-of-string symbol, 30 one-bits; it may only appear as padding of at most 7 bits.
 const END_OF_STRING: (u32, u8) = (0x3fff_ffff, 30);
 
-/// What four more bits lead to.
+/// The step that four more bits lead to.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     /// The state afterwards.

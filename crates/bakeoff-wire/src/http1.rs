@@ -22,7 +22,7 @@ const MAX_FIELDS: usize = 96;
 /// Buffers above this many bytes are given back after the response.
 const KEPT_BUFFER: usize = 1 << 20;
 
-/// What is taken from the peer at most.
+/// Limits on the peer's heads and bodies.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of status line and header fields; also of trailers and of chunk extensions.
@@ -42,7 +42,7 @@ impl Default for Limits {
 pub struct Request<'a> {
     /// The method, in capitals.
     pub method: &'a str,
-    /// What the request line says after the method, as a rule a path.
+    /// The request target (RFC 9112 section 3.2), as a rule a path.
     pub target: &'a str,
     /// The fields, `host` among them.
     pub headers: &'a [(&'a str, &'a str)],
@@ -124,7 +124,7 @@ enum Phase {
     Failed,
 }
 
-/// Where in a chunked body we are (RFC 9112 section 7.1).
+/// The place in a chunked body (RFC 9112 section 7.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chunk {
     /// In the size, after so many digits.
@@ -159,7 +159,7 @@ enum Chunk {
 
 const CHUNK_START: Chunk = Chunk::Size { digits: 0, size: 0 };
 
-/// What a head says that matters here.
+/// The fields of a head that matter here.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     status: u16,
@@ -191,12 +191,12 @@ impl Connection {
         }
     }
 
-    /// Whether a request can be sent now.
+    /// Returns whether a request can be sent now.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Idle
     }
 
-    /// Whether the connection can no longer be used, now or after waiting.
+    /// Returns whether the connection can no longer be used, now or after waiting.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over | Phase::Failed)
     }
@@ -587,7 +587,7 @@ impl Connection {
     }
 }
 
-/// What `parse` finds: the head's length, and what it says or why that makes no sense.
+/// The head's length, and the head or why it makes no sense.
 type Parsed = (usize, Result<Head, String>);
 
 /// Reads a whole head at the beginning of `input`.
@@ -612,7 +612,7 @@ fn parse(input: &[u8], is_head: bool) -> Result<Parsed, String> {
     Ok((length, head))
 }
 
-/// Where the body ends (RFC 9112 section 6.3), and whether the connection goes on (section 9.3).
+/// Returns where the body ends (RFC 9112 section 6.3), and whether the connection goes on (section 9.3).
 fn read_head(
     status: u16,
     is_1_1: bool,
@@ -681,7 +681,7 @@ fn content_length(value: &[u8]) -> Result<usize, String> {
     Ok(length)
 }
 
-/// Where the empty line that ends a head ends, if `head` has it; the first `seen` bytes were
+/// Returns where the empty line that ends a head ends, if `head` has it; the first `seen` bytes were
 /// searched before.
 fn end_of_head(head: &[u8], seen: usize) -> Option<usize> {
     let mut at = seen.saturating_sub(2);

@@ -66,14 +66,14 @@ const LEAST_FRAME_SIZE: u32 = 16_384;
 /// Streams assumed to be allowed until the peer's SETTINGS are there (section 6.5.2 asks
 /// servers not to allow fewer).
 const STREAMS_BEFORE_SETTINGS: u32 = 100;
-/// What a client sends first (section 3.4).
+/// The client's connection preface (section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Debug data of a GOAWAY that is kept, in bytes.
 const DEBUG_KEPT: usize = 256;
 /// Buffers above this many bytes are given back when their stream ends.
 const KEPT_BUFFER: usize = 64 * 1024;
 
-/// What this side allows its peer and itself.
+/// The limits that this side sets for its peer and itself.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Streams open at once at most, from 1 to 65,536, whatever the peer allows. Memory is
@@ -119,7 +119,7 @@ impl StreamId {
     }
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The response is complete.
@@ -132,7 +132,7 @@ pub enum Event<'a> {
     },
     /// The response was malformed or above a limit; the stream was reset, others go on.
     Malformed {
-        /// What was wrong with it.
+        /// The reason.
         what: &'static str,
     },
 }
@@ -157,7 +157,7 @@ pub struct GoAway {
     pub last_stream: u32,
     /// Why; see [`code`].
     pub code: u32,
-    /// What the peer added in words, cut to 256 bytes.
+    /// The peer's debug data, cut to 256 bytes.
     pub debug: Vec<u8>,
 }
 
@@ -333,7 +333,7 @@ impl Connection {
         HeadersId(self.prepared.len() as u32 - 1)
     }
 
-    /// How many more requests can be sent now.
+    /// Returns how many more requests can be sent now.
     pub fn capacity(&self) -> usize {
         if self.going_away.is_some() || self.failed {
             return 0;
@@ -345,12 +345,12 @@ impl Connection {
         allowed.saturating_sub(self.active).min(numbers) as usize
     }
 
-    /// How many streams are open.
+    /// Returns how many streams are open.
     pub fn in_flight(&self) -> usize {
         self.active as usize
     }
 
-    /// How many different values [`StreamId::slot`] has.
+    /// Returns how many different values [`StreamId::slot`] has.
     pub fn slots(&self) -> usize {
         self.streams.len()
     }
@@ -458,7 +458,7 @@ impl Connection {
         out.extend_from_slice(b"bake-off");
     }
 
-    /// How many answers to [`Connection::ping`] have come.
+    /// Returns how many answers to [`Connection::ping`] have come.
     pub fn pings_answered(&self) -> u64 {
         self.pings_answered
     }
@@ -535,7 +535,7 @@ impl Connection {
         }
     }
 
-    /// Where an open stream stands.
+    /// Returns where an open stream stands.
     fn place(&self, id: u32) -> Option<usize> {
         let at = (id >> 1) as usize & (self.streams.len() - 1);
         (id != 0 && self.streams[at].id == id).then_some(at)
@@ -1015,7 +1015,7 @@ impl<'a> Frame<'a> {
         Ok(u32::from_be_bytes(bytes))
     }
 
-    /// Where the payload without padding lies in the input (section 6.1).
+    /// Returns where the payload without padding lies in the input (section 6.1).
     fn unpadded(&self) -> Result<(usize, usize), ProtocolError> {
         let end = self.start + self.payload.len();
         if self.flags & PADDED == 0 {

@@ -72,7 +72,7 @@ impl Default for Limits {
     }
 }
 
-/// What to ask of Tarantool. Spaces and indexes go by their numbers; keys and tuples are lists of
+/// A request to Tarantool. Spaces and indexes go by their numbers; keys and tuples are lists of
 /// values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Request<'a> {
@@ -82,14 +82,14 @@ pub enum Request<'a> {
     Call {
         /// Its name.
         function: &'a str,
-        /// What it is given.
+        /// Its arguments.
         arguments: &'a [Value<'a>],
     },
     /// Has Lua executed; answered by what it returns.
     Eval {
         /// The Lua.
         expression: &'a str,
-        /// What its `...` is.
+        /// The values of its `...`.
         arguments: &'a [Value<'a>],
     },
     /// Asks for tuples; answered by them.
@@ -175,12 +175,12 @@ impl SyncId {
     }
 }
 
-/// What a server said.
+/// A message of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event<'a> {
     /// It let us in: requests can be sent.
     Ready {
-        /// What it says of its version: `2.6.0`.
+        /// Its version: `2.6.0`.
         version: &'a str,
     },
     /// It did not let us in. The connection is over.
@@ -189,7 +189,7 @@ pub enum Event<'a> {
     Answer {
         /// Which request.
         sync: SyncId,
-        /// What it said: a list of tuples, or of what a function returned.
+        /// Its answer: a list of tuples, or of a function's results.
         result: Result<Array<'a>, ServerError>,
     },
 }
@@ -197,7 +197,7 @@ pub enum Event<'a> {
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub code: ErrorCode,
     /// In the server's words.
     pub message: String,
@@ -259,7 +259,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Who asks.
+/// The user of a session.
 #[derive(Clone)]
 struct User {
     name: String,
@@ -272,7 +272,7 @@ pub struct Session {
     user: Option<User>,
     state: State,
     version: String,
-    /// What has each place: requests in flight, and places that are free.
+    /// The content of each place: requests in flight, and places that are free.
     places: Vec<Place>,
     /// The places that are free.
     free: Vec<usize>,
@@ -330,7 +330,7 @@ impl Session {
         }
     }
 
-    /// How many more requests can be sent now; 0 until [`Event::Ready`].
+    /// Returns how many more requests can be sent now; 0 until [`Event::Ready`].
     pub fn capacity(&self) -> usize {
         match self.state {
             State::Ready => self.limits.max_in_flight.saturating_sub(self.in_flight()),
@@ -338,7 +338,7 @@ impl Session {
         }
     }
 
-    /// How many requests are in flight, those given up and not yet answered among them.
+    /// Returns how many requests are in flight, those given up and not yet answered among them.
     pub fn in_flight(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -472,7 +472,7 @@ impl Session {
         Ok(())
     }
 
-    /// How long the first packet is, its length among it; `None` when it cannot be told yet.
+    /// Returns how long the first packet is, its length among it; `None` when it cannot be told yet.
     fn wanted(&self, input: &[u8]) -> Result<Option<usize>, String> {
         if self.state == State::Waiting {
             return Ok(Some(GREETING_SIZE));
@@ -589,7 +589,7 @@ impl Session {
     }
 }
 
-/// What shows that a password is known, without showing the password: `chap-sha1`.
+/// Proves knowledge of a password without showing it: `chap-sha1`.
 fn proof(password: &str, salt: &[u8; SALT_SIZE]) -> [u8; SALT_SIZE] {
     let once = Sha1::digest(password);
     let twice = Sha1::digest(once);
@@ -633,7 +633,7 @@ fn put_list(key: u64, values: &[Value<'_>], out: &mut Vec<u8>) {
     values.iter().for_each(|value| msgpack::put(value, out));
 }
 
-/// What a map has under a key of the protocol.
+/// Returns the value under a key of the protocol.
 fn entry<'a>(map: &Map<'a>, key: u64) -> Option<Value<'a>> {
     map.clone().find_map(|(name, value)| (name == Value::Unsigned(key)).then_some(value))
 }

@@ -38,7 +38,7 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// What a text or bytes hold.
+    /// Returns the content of a text or bytes.
     pub fn bytes(&self) -> Option<&'a [u8]> {
         match *self {
             Self::Text(bytes) | Self::Bytes(bytes) => Some(bytes),
@@ -144,7 +144,7 @@ pub fn read(input: &[u8]) -> Result<(Value<'_>, &[u8]), Malformed> {
     })
 }
 
-/// What a value begins with: all of it, unless it holds others.
+/// The beginning of a value: all of it, unless it holds others.
 enum Head<'a> {
     Value(Value<'a>),
     Array(u32),
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_said_to_be_none() {
+    fn refuses_bytes_that_are_no_value() {
         check("", Err(Malformed::Truncated));
         check("c1", Err(Malformed::Reserved));
         check("92 01", Err(Malformed::Truncated));
@@ -568,7 +568,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(value in owned()) {
+        fn written_values_are_read_again(value in owned()) {
             let mut out = Vec::new();
             written(&value, &mut out);
             let (seen, rest) = read(&out).unwrap();

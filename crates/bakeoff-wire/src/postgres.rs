@@ -47,7 +47,7 @@ enum State {
     Broken,
 }
 
-/// What the server said.
+/// A message of the server.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The session has begun, or a question is answered: another may be asked.
@@ -84,7 +84,7 @@ impl<'a> Iterator for Row<'a> {
     }
 }
 
-/// What a server says went wrong.
+/// An error that the server reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
     /// Its five characters (`28P01`: wrong password).
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_place_or_cannot_be_read_ends_the_session() {
+    fn unexpected_or_unreadable_message_ends_the_session() {
         let breaks = |bytes: &[u8], why: &str| {
             let mut session = admitted();
             session.query("SELECT 1", &mut Vec::new());

@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_has_the_length_foretold(
+        fn written_messages_are_read_and_have_the_length_foretold(
             field in 1u32..1 << 29, value in 1u64.., bytes: Vec<u8>,
         ) {
             let mut out = Vec::new();

@@ -22,7 +22,7 @@ pub(crate) struct Scram {
     first_bare: String,
     nonce: String,
     password: String,
-    /// What the server must answer last.
+    /// The signature that the server must answer last.
     expected: Option<Hash>,
 }
 
@@ -63,7 +63,7 @@ impl Scram {
         Ok(format!("{bare},p={}", STANDARD.encode(proof)))
     }
 
-    /// Whether `server-final-message` proves that the server knows the password.
+    /// Returns whether `server-final-message` proves that the server knows the password.
     pub(crate) fn verify(&self, server_final: &str) -> Result<(), ProtocolError> {
         let shown = server_final.strip_prefix("v=").and_then(|v| STANDARD.decode(v).ok());
         match (&self.expected, shown) {

@@ -41,7 +41,7 @@ const OPEN_ACL: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
 pub struct Resumption {
     /// The session's number.
     pub session_id: i64,
-    /// What proves that it is ours.
+    /// The proof that it is ours.
     pub password: [u8; PASSWORD],
     /// The last change seen: a server that has not seen it refuses the session.
     pub last_zxid: i64,
@@ -63,7 +63,7 @@ impl Default for Limits {
     }
 }
 
-/// What to ask of ZooKeeper. Paths are absolute. A version is the one the node must have, for
+/// A request to ZooKeeper. Paths are absolute. A version is the one the node must have, for
 /// which `None` means any. A path or data of 2 GiB or more is answered by nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
@@ -118,7 +118,7 @@ pub enum Request<'a> {
     Close,
 }
 
-/// How a node lives (`CreateMode`).
+/// The lifetime of a node (`CreateMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateMode {
     /// Until deleted.
@@ -142,7 +142,7 @@ impl Xid {
     }
 }
 
-/// What a server said.
+/// A message of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The session exists and requests can be sent.
@@ -160,7 +160,7 @@ pub enum Event<'a> {
         xid: Xid,
         /// The server's last change when it answered, or of the change made.
         zxid: i64,
-        /// What it said.
+        /// Its answer.
         result: Result<Reply<'a>, ErrorCode>,
     },
     /// The answer to a ping.
@@ -174,13 +174,13 @@ pub enum Reply<'a> {
     Created(&'a str),
     /// The node is deleted.
     Deleted,
-    /// What is known of the node.
+    /// The node's metadata.
     Stat(Stat),
     /// The node's content.
     Data {
         /// The content.
         data: &'a [u8],
-        /// What is known of the node.
+        /// The node's metadata.
         stat: Stat,
     },
     /// The names of children, without the path, in no order.
@@ -191,7 +191,7 @@ pub enum Reply<'a> {
     Closed,
 }
 
-/// What is known of a node (`org.apache.zookeeper.data.Stat`).
+/// The metadata of a node (`org.apache.zookeeper.data.Stat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stat {
     /// The change that created it.
@@ -397,7 +397,7 @@ impl Session {
         });
     }
 
-    /// How many more requests can be sent now; 0 until connected.
+    /// Returns how many more requests can be sent now; 0 until connected.
     pub fn capacity(&self) -> usize {
         match self.state {
             State::Connected => self.limits.max_in_flight.saturating_sub(self.in_flight.len()),
@@ -405,12 +405,12 @@ impl Session {
         }
     }
 
-    /// How many requests are in flight.
+    /// Returns how many requests are in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// What is needed to go on with this session on another connection, once connected.
+    /// Returns what resumes this session on another connection, once connected.
     pub fn resumption(&self) -> Option<Resumption> {
         self.resumption.map(|resumption| Resumption { last_zxid: self.last_zxid, ..resumption })
     }

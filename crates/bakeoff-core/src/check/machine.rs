@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_of_the_trial_used_was_a_neighbours() {
+    fn cpu_time_of_nobody_in_the_trial_is_a_neighbours() {
         let of = |busy, node, ours, kernel, by| {
             let observed = ten_seconds(busy, node, ours, kernel, by);
             neighbours(&observed, &[(2.0, 8.0)], 2, NEIGHBOURS_MAX)

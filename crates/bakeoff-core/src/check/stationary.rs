@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_level_is_not_accused() {
+    fn level_figures_pass() {
         assert_eq!(course(&[100.0; 5]), Course::Level);
         assert_eq!(course(&[100.0, 90.0, 110.0, 95.0, 105.0, 100.0]), Course::Level);
         assert_eq!(course(&[0.0; 8]), Course::Level);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_much_is_accused() {
+    fn large_trend_fails() {
         let check = |seconds, change: fn(f64) -> f64, at_least: f64| {
             let share = accused(seconds, 0.05, change);
             assert!(share > at_least, "{seconds}: {share}");

@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_kept_in_records_by_name() {
+    fn found_rates_are_kept_in_records_by_name() {
         let check = |found: Found, text: &str| {
             assert_eq!(serde_json::to_string(&found).unwrap(), text);
             assert_eq!(serde_json::from_str::<Found>(text).unwrap(), found);
@@ -488,7 +488,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_is_kept_and_within_five_percent(first in 1.0f64..1e5, limit in 1.0f64..1e6) {
+        fn found_rate_is_kept_and_within_five_percent(first in 1.0f64..1e5, limit in 1.0f64..1e6) {
             let (found, tries) = search(first, up_to(limit));
             let Found::Rate(rate) = found else { panic!("{found:?}") };
             prop_assert!(rate <= limit && rate * 1.06 > limit, "{} of {}", rate, limit);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_to_hold_is_kept() {
+    fn keeps_objectives_known_to_hold() {
         check(&second(1000, 5000), &["p99 < 20ms", "mean <= 10ms"], &[], false);
         check(&second(1000, 30_000), &["p99 < 20ms"], &["p99 is 30.0 ms"], false);
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_sent_is_late_and_no_failure() {
+    fn dropped_operations_are_late_and_no_failures() {
         let with_unsent = |count: u64| {
             let mut late = second(1000 - count, 5000);
             let figures = late.operations.get_mut("request").unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_generator_was_in_the_way_of_says_nothing() {
+    fn tries_limited_by_the_generator_say_nothing() {
         let mut busy = second(1000, 5000);
         busy.generator_busiest = 0.97;
         let tried = Tried::judged(1000.0, true, &busy, &["p99 < 20ms".parse().unwrap()]);

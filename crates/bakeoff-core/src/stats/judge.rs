@@ -439,7 +439,7 @@ mod tests {
         [(110.0, 100.0), (99.0, 90.0), (133.0, 120.0), (66.0, 60.5), (221.0, 200.0)];
 
     #[test]
-    fn what_changes_from_round_to_round_cancels() {
+    fn drift_between_rounds_cancels() {
         let answer = only(by_round(&DRIFTING));
         assert_eq!(answer.finding, Finding::Higher);
         assert_eq!(answer.ratio, 1.1, "110 by 100, the medians");
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_runs_lie_apart_counts_for_both_of_two() {
+    fn variance_between_runs_counts_for_both_runs() {
         // Means of logarithms 0.1 apart each: a variance of 0.025 of five, none within.
         let run = |place: i32| vec![(0.1 * f64::from(place)).exp(); 3];
         let runs: Vec<Vec<f64>> = (-2..=2).map(run).collect();
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn what_histograms_cannot_tell_apart_is_no_difference() {
+    fn values_in_one_histogram_bucket_do_not_differ() {
         let same = |ratio: f64| only(by_round(&[(ratio, 1.0); 5])).finding;
         assert!(matches!(same(1.001), Finding::NoneShown { .. }));
         assert_eq!(same(1.01), Finding::Higher);

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_have_been_seen_is_rounded_up() {
+    fn minimum_detectable_effect_is_rounded_up() {
         let check = |ratio, expected: &str| {
             let text = would_have_seen_text(ratio);
             assert!(text.starts_with(expected), "{text}");

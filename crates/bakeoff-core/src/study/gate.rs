@@ -192,7 +192,7 @@ clusters: kept
     }
 
     #[test]
-    fn what_is_no_gate_is_refused() {
+    fn refuses_studies_that_are_no_gate() {
         let same = "name another one with `--base` or `--new`, or an option with `--new-option`";
         let what = "base and new are the same program with the same options";
         refused("one", [Build::default(), Build::default()], [what, same]);

@@ -1,4 +1,4 @@
-//! Where the groups of nodes can be made: which hierarchy has a controller, and where in it we are.
+//! Finds the place for the groups of nodes: the hierarchy with a controller, and our place in it.
 //!
 //! Not here: limits (`cgroup`).
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Tree;
 
-/// What limits are applied by.
+/// The controller that applies limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Controller {
     Cpu,
@@ -106,7 +106,7 @@ pub(super) fn find(
     Err(reasons.join("; "))
 }
 
-/// Whether groups below this one could have processes and controllers.
+/// Returns whether groups below this one could have processes and controllers.
 fn may_divide(tree: &dyn Tree, group: &Path) -> Result<(), String> {
     // The root alone has no type, and may have both.
     let is_root = tree.read(&group.join("cgroup.type")).is_err();

@@ -14,7 +14,7 @@ use super::super::tests::sh;
 use super::super::{Host, Process, usage};
 use super::*;
 
-/// What `cgroups(7)` says a kernel does, as far as limits are concerned.
+/// A kernel's limits as `cgroups(7)` describes them.
 #[derive(Default)]
 struct Kernel {
     groups: Mutex<BTreeMap<PathBuf, Fake>>,
@@ -263,7 +263,7 @@ fn in_v1_each_controller_has_its_own_hierarchy() {
 }
 
 #[test]
-fn what_stops_limits_is_told_and_nothing_is_left() {
+fn failed_limits_are_reported_and_leave_nothing() {
     let v2: &[(&str, Version, &[&str])] = &[("/cg", Version::Two, &["memory"])];
     let both = node("n-1", Some(0.5), Some(1 << 20));
     let check = |kernel, own: &str, mounts: &str, spec: &NodeSpec, expected: &str| {
@@ -347,7 +347,7 @@ fn groups_go_with_their_nodes_and_those_of_a_dead_bakeoff_at_the_next_start() {
 }
 
 #[test]
-fn what_limits_have_done_to_a_group_is_read_in_both_versions() {
+fn throttling_is_read_in_both_cgroup_versions() {
     let dir = TempDir::new().unwrap();
     let of = |version, stat: &str, memory: (&str, &str)| {
         std::fs::write(dir.path().join("cpu.stat"), stat).unwrap();

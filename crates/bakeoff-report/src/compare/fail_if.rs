@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_pointed_at() {
+    fn points_at_the_wrong_word() {
         misread("throughput", "`throughput`: a condition compares a change with a limit");
         misread("throughput < 5", "`5` is no change; a change is a part");
         misread("throughput <", "no limit stands behind");

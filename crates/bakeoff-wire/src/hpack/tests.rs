@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_encoder_writes_the_decoder_reads(
+    fn decoder_reads_the_encoders_output(
         blocks in proptest::collection::vec(
             proptest::collection::vec(("[a-d]{1,2}", "[a-c]{0,30}", any::<bool>()), 0..6), 0..20),
         sizes in proptest::collection::vec(0usize..300, 20),

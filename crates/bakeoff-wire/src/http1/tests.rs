@@ -10,7 +10,7 @@ fn describe(response: &Response<'_>) -> String {
     format!("{} `{body}`{}", response.status, if response.keep_alive { "" } else { " close" })
 }
 
-/// What comes of an answer in pieces of `size` bytes, after which the peer closes.
+/// Feeds an answer in pieces of `size` bytes and closes; returns the responses and the outcome.
 fn outcome(is_head: bool, answer: &[u8], size: usize) -> (Vec<String>, Result<(), String>) {
     let mut connection = Connection::new(LIMITS);
     let mut out = Vec::new();
@@ -154,7 +154,7 @@ fn a_dubious_length_is_refused() {
 }
 
 #[test]
-fn what_is_not_http_is_refused() {
+fn refuses_bytes_that_are_not_http() {
     check("SSH-2.0-OpenSSH\r\n", Err("what came is not HTTP/1"));
     check("\r\nHTTP/1.1 200 OK\r\n\r\n", Err("what came is not HTTP/1"));
     check("HTTP/2 200\r\n\r\n", Err("what came is not HTTP/1"));
@@ -292,7 +292,7 @@ proptest! {
     }
 }
 
-/// What a connection says of `answers` to `count` requests sent as one, in pieces of `size`.
+/// Sends `count` requests as one and feeds `answers` in pieces of `size`; returns the responses.
 fn pipelined(count: u32, answers: &[u8], size: usize) -> (Vec<String>, Result<bool, String>) {
     let mut connection = Connection::new(LIMITS);
     connection.expect(false, count).unwrap();
@@ -320,7 +320,7 @@ fn a_batch_is_over_with_its_last_response() {
 }
 
 #[test]
-fn what_is_due_after_a_close_never_comes() {
+fn answers_due_after_a_close_never_come() {
     let all =
         "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n";
     let (seen, result) = pipelined(2, all.as_bytes(), all.len());

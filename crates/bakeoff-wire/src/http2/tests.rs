@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What a server would send.
+/// The server's side of a connection.
 #[derive(Default)]
 struct Peer {
     bytes: Vec<u8>,
@@ -416,7 +416,7 @@ fn a_body_waits_for_both_windows() {
 }
 
 #[test]
-fn what_the_connection_window_holds_back_goes_in_order() {
+fn requests_held_back_by_the_window_go_in_order() {
     let mut connection = Connection::new(Settings::default());
     let mut out = Vec::new();
     receive(&mut connection, &Peer::new(&[(4, 1 << 20)]).bytes, &mut out).unwrap();

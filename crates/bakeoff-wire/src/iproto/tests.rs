@@ -90,7 +90,7 @@ fn a_password_is_proved_with_the_salt_of_the_greeting_and_never_sent() {
 }
 
 #[test]
-fn who_is_refused_can_ask_nothing() {
+fn refused_user_can_ask_nothing() {
     let mut session = Session::new("bench", "crayon");
     receive(&mut session, &greeting()).unwrap();
     let answers = packets(&[&format!("82 00 cd 802f {FIRST} 81 31 a2 6e6f")]);
@@ -100,7 +100,7 @@ fn who_is_refused_can_ask_nothing() {
 }
 
 #[test]
-fn what_is_no_greeting_is_an_error() {
+fn refuses_bytes_that_are_no_greeting() {
     let greets = |greeting: &[u8], user: Option<(&str, &str)>, expected: &str| {
         let mut session = Session::with_limits(user, Limits::default());
         let error = receive(&mut session, greeting).unwrap_err();
@@ -175,7 +175,7 @@ fn answers_come_in_any_order_and_the_schema_is_not_looked_at() {
 }
 
 #[test]
-fn what_a_server_sends_before_its_answer_is_passed_over() {
+fn skips_packets_before_the_answer() {
     let pushed = format!("82 00 cc 80 {FIRST} 81 30 91 01");
     check(&[&pushed, &pushed, &format!("82 00 00 {FIRST} 80")], Ok(&["4294967296 []"]));
 }
@@ -236,7 +236,7 @@ fn an_error_is_told_with_its_code_and_not_without_end() {
 }
 
 #[test]
-fn what_was_given_up_keeps_its_place_until_it_is_answered() {
+fn abandoned_request_keeps_its_place_until_answered() {
     let limits = Limits { max_in_flight: 2, ..Limits::default() };
     let mut session = Session::with_limits(None, limits);
     receive(&mut session, &greeting()).unwrap();

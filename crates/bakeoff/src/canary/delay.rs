@@ -39,7 +39,7 @@ pub(crate) fn program() -> PathBuf {
     folder.expect("a test runner lies in `deps`").join("bakeoff")
 }
 
-/// How much is read at once.
+/// Bytes read at once.
 const PIECE: usize = 16 << 10;
 /// How many pieces of one connection are held back at most: 2 MiB.
 const PIECES_MAX: usize = 128;
@@ -175,7 +175,7 @@ mod tests {
         client
     }
 
-    /// How long it takes until what was sent is back.
+    /// Returns how long it takes until what was sent is back.
     fn ask(client: &mut TcpStream, what: &[u8]) -> Duration {
         let began = clock::now();
         client.write_all(what).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_bounded() {
+    fn delayed_bytes_are_bounded() {
         // It never reads, and keeps the connection.
         let mut client = connect(before(|connection| {
             std::thread::sleep(Duration::from_secs(20));

@@ -1,4 +1,4 @@
-//! Which requests are answered wrongly, and how.
+//! Chooses the requests that are answered wrongly, and how.
 //!
 //! One number is drawn for each request and compared with the shares laid end to end, so that each
 //! fault hits exactly its share of the requests that it can hit, and none hides another. The same
@@ -13,10 +13,10 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// What to do wrong. Shares are from 0 to 1; the default is to be honest.
+/// The faults to make. Shares are from 0 to 1; the default is to be honest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Faults {
-    /// Where the draws start.
+    /// The seed of the draws.
     pub(crate) seed: u64,
     /// Of writes: acknowledged, neither logged nor applied.
     pub(crate) lose: f64,
@@ -36,7 +36,7 @@ pub(crate) struct Faults {
     pub(crate) refuse: f64,
     /// Of all: 500, nothing done.
     pub(crate) error: f64,
-    /// How long such an answer waits.
+    /// The delay of such an answer.
     pub(crate) error_after: Duration,
     /// Of those that are answered so: which share it writes an error about into its log.
     pub(crate) complain: f64,
@@ -59,7 +59,7 @@ pub(crate) struct Faults {
     pub(crate) die_after: Option<Duration>,
 }
 
-/// What happens to one request.
+/// The fate of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Honest,
@@ -73,14 +73,14 @@ pub(super) enum Fate {
     Garbage,
 }
 
-/// What a request does, as far as faults go.
+/// The kind of a request, as far as faults go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
     Write,
 }
 
-/// How often each fault happened.
+/// Counts of each fault.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Tally {
     pub(super) lost: u64,
@@ -95,7 +95,7 @@ pub(super) struct Tally {
     pub(super) garbage: u64,
     pub(super) delayed: u64,
     pub(super) stalls: u64,
-    /// How long they truly took.
+    /// Their true duration.
     pub(super) stalled_ns: u64,
 }
 
@@ -140,7 +140,7 @@ impl Faults {
 }
 
 impl Faults {
-    /// How long a delayed answer waits, so long after the first request.
+    /// Returns how long a delayed answer waits, so long after the first request.
     pub(super) fn delay_after(&self, since: Duration) -> Duration {
         if self.warm_up.is_zero() {
             return self.delay;

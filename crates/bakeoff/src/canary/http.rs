@@ -13,7 +13,7 @@ const HEADERS_MAX: usize = 64;
 /// Bytes of a body; more is 413.
 pub(super) const BODY_MAX: usize = 16 << 20;
 
-/// What the bytes so far amount to.
+/// The result of parsing the bytes so far.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed<'a> {
     /// Not a whole head yet.
@@ -58,7 +58,7 @@ pub(super) enum Status {
 /// The query by which a further node asks the first for what was there a while ago.
 pub(super) const OLD: &str = "old";
 
-/// What tells a client to send its body.
+/// The answer that tells a client to send its body.
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Reads a head from the beginning of `bytes`.
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_gets_the_status_that_says_so() {
+    fn malformed_request_gets_a_4xx_status() {
         let bad = |text: &str, status| assert_eq!(parse(text.as_bytes()), Parsed::Bad(status));
         let with = |header: &str| format!("PUT /kv/a HTTP/1.1\r\n{header}\r\n\r\n");
         bad("\0\0\0\0", Status::BadRequest);

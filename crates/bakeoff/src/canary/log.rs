@@ -25,7 +25,7 @@ pub(super) enum Entry<'a> {
     Delete { key: &'a [u8] },
 }
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Replayed {
     pub(super) records: u64,

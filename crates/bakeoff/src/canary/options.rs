@@ -12,22 +12,22 @@ use bakeoff_core::units;
 use super::Faults;
 use super::truth::{Order, Shape, Truth};
 
-/// What a canary is told at its start.
+/// The options of a canary.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
     /// A loopback address; port 0 lets the kernel choose.
     pub(crate) listen: SocketAddr,
     /// The node that has the store, when it is another.
     pub(crate) first: Option<SocketAddr>,
-    /// Where its log is kept; a further node has none.
+    /// The folder of its log; a further node has none.
     pub(crate) data: PathBuf,
-    /// When a write is on disk.
+    /// The moment at which a write is on disk.
     pub(crate) durability: Durability,
-    /// What it does wrong.
+    /// Its faults.
     pub(crate) faults: Faults,
-    /// What `/truth` does, if there is one.
+    /// The distribution of `/truth`, if there is one.
     pub(crate) truth: Option<Truth>,
-    /// How many bytes it answers whatever else is asked for with, if it does.
+    /// The size of its answer to any other request, in bytes, if it gives one.
     pub(crate) answer: Option<usize>,
 }
 
@@ -37,7 +37,7 @@ const ANSWER_MAX: usize = 1 << 20;
 /// Short enough to cost little, long enough for most machines to wake up in.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// When a write is on disk.
+/// The moment at which a write is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// Before it is acknowledged; writes that arrive together share one sync.

@@ -40,7 +40,7 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct Canary {
     poll: Poll,
     timer: Timer,
-    /// What the timer was last set to.
+    /// The time that the timer was last set to.
     timer_at: Option<Instant>,
     listener: TcpListener,
     waker: Arc<Waker>,
@@ -49,7 +49,7 @@ pub(crate) struct Canary {
     connections: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     next_generation: u64,
-    /// When to look at a connection again though nothing arrives on it.
+    /// The times at which a connection is served though nothing arrives on it.
     timers: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     /// Connections to work on in this round.
     round: Vec<usize>,
@@ -96,11 +96,11 @@ struct Delayed {
     due: Instant,
     bytes: Vec<u8>,
     after: After,
-    /// When its time is to be told.
+    /// The request whose time is to be reported.
     asked: Option<Asked>,
 }
 
-/// What happens to a connection once its output is out.
+/// The fate of a connection once its output is out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Keep,
@@ -230,7 +230,7 @@ impl Canary {
         }
     }
 
-    /// Whether the next moment is so near that sleeping would miss it; otherwise sets the timer.
+    /// Returns whether the next moment is so near that sleeping would miss it; otherwise sets the timer.
     /// `epoll_wait` itself counts in milliseconds.
     fn is_near(&mut self, next: Option<Instant>) -> io::Result<bool> {
         let Some(next) = next else { return Ok(false) };
@@ -377,7 +377,7 @@ impl Canary {
 }
 
 impl Connection {
-    /// Whether this round may read or answer more.
+    /// Returns whether this round may read or answer more.
     fn may_work(&self) -> bool {
         let lingers = matches!(self.after, After::Lingering(_));
         (self.after == After::Keep || lingers)

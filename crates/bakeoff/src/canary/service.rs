@@ -1,4 +1,4 @@
-//! What the canary answers: a request to bytes, through the store and the faults; no sockets.
+//! Answers requests: bytes to bytes, through the store and the faults; no sockets.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::store::{Logged, Store};
 use super::truth::{self, Asked, Teller, Told};
 use super::{Options, say};
 
-/// What is to be done with the answer that was appended.
+/// The fate of the appended answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Send it.
@@ -31,21 +31,21 @@ pub(super) struct Service {
     faults: Faults,
     dice: Dice,
     teller: Option<Teller>,
-    /// What whatever else is asked for is answered with.
+    /// The answer to any other request.
     fixed: Option<Vec<u8>>,
-    /// How long before something is due not to sleep any more.
+    /// The time before a due moment that is waited without sleep.
     spin: Duration,
     counters: Counters,
     /// Until then everything but the counters is 503.
     ready_at: Option<Instant>,
-    /// When the first request for a key came.
+    /// The time of the first request for a key.
     first_asked: Option<Instant>,
     names: Vec<u8>,
-    /// When the log was last written; only where writes may wait.
+    /// The time of the last write of the log; only where writes may wait.
     committed_at: Instant,
 }
 
-/// What `GET /stats` answers.
+/// The answer to `GET /stats`.
 #[derive(Debug, Default, Serialize)]
 struct Counters {
     connections: u64,

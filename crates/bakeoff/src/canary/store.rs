@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_a_while_ago_is_the_value_before_the_first_write_since() {
+    fn stale_value_is_the_one_before_the_first_write_since() {
         let dir = tempfile::tempdir().unwrap();
         let lag = Duration::from_millis(50);
         let (mut store, _) = Store::open(dir.path(), Durability::PageCache, false, lag).unwrap();

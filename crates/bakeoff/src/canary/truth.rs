@@ -234,7 +234,7 @@ impl Teller {
         }
     }
 
-    /// How long the next answer is to be held back.
+    /// Returns how long the next answer is to be held back.
     pub(super) fn delay(&mut self) -> Duration {
         let at = match self.truth.order {
             Order::Random => self.random.random::<f64>(),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_distribution_is_refused_with_the_reason() {
+    fn refuses_a_malformed_distribution_with_the_reason() {
         let fails = |text: &str, said: &str| {
             let error = Shape::parse(text).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_told_with_its_lateness() {
+    fn times_given_are_reported_with_their_lateness() {
         let mut teller = teller("constant:5ms", Order::Cycle);
         let at = bakeoff_clock::now();
         let due = at + teller.delay();

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_says_is_not_said_twice() {
+    fn users_headers_are_not_sent_twice() {
         let mut request = Request::get(Url::parse("http://a:1/b").unwrap());
         let agent = USER_AGENT;
         assert_eq!(

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_loaded_is_refused_with_the_reason() {
+    fn refuses_unloadable_plans_with_the_reason() {
         check("", Err("it has no host"));
         check("http://:80/", Err("it has no host"));
         check("ftp://a/", Err("`ftp` is not a scheme that can be loaded: http, https"));

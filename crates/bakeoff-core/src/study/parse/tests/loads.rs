@@ -217,7 +217,7 @@ error: `count` must be from 1 to 1000000000000, not `0`
 }
 
 #[test]
-fn what_takes_too_long_is_a_mistake() {
+fn overlong_load_is_reported() {
     check(
         &[("after: 1s", "after: 25h")],
         r"

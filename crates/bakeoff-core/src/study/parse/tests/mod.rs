@@ -81,7 +81,7 @@ fn every_shipped_study_is_sound() {
 }
 
 #[test]
-fn what_is_left_out_has_the_documented_default() {
+fn omitted_fields_have_the_documented_defaults() {
     let spelled_out = "\
 title: t
 systems: {one: {kind: canary, nodes: 1}}

@@ -69,7 +69,7 @@ fn a_system_on_an_emulator_says_so_in_its_name() {
 }
 
 #[test]
-fn what_a_kind_needs_to_be_sound_is_asked_when_it_is_read() {
+fn kinds_own_rules_are_checked_when_a_study_is_read() {
     refused("options: {storage: consul}", PUTS, &["it has no storage to stand on", "add `parts:"]);
     assert!(vault("options: {storage: consul}, parts: {storage: {kind: consul}}", PUTS).is_ok());
 }

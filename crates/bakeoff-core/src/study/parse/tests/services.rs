@@ -114,7 +114,7 @@ fn http2_lets_a_client_have_several_requests_under_way() {
 }
 
 #[test]
-fn what_is_no_request_is_a_mistake() {
+fn malformed_request_is_reported() {
     let check = |request: &str, said: &str| {
         let pages = format!("mix: {{request: 1}}, request: {{{request}}}");
         refused(WEB, &pages, STEADY, &[said]);

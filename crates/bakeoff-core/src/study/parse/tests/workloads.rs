@@ -90,7 +90,7 @@ hint: kind `zookeeper` can `put`, `get` and `delete`
 }
 
 #[test]
-fn what_a_system_lacks_is_told_beside_other_mistakes() {
+fn missing_operations_are_reported_beside_other_errors() {
     check(
         &[
             ("{put: 1}", "{list: 1}"),
