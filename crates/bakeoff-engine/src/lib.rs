@@ -44,7 +44,7 @@ use moments::Moments;
 use together::Together;
 use transport::Target;
 use work::Work;
-use worker::{Lane, Part, Shared, Worker};
+use worker::{Lane, Outlet, Part, Shared, Worker};
 
 /// How long after the last client has connected the load begins.
 const START_DELAY: Duration = Duration::from_millis(5);
@@ -238,8 +238,7 @@ pub fn drive_together<W: Work>(
                 part(drive, &dealt, share),
                 open_lanes(drive, dealt, &mut counts),
                 &shared,
-                to_collector.clone(),
-                recycled,
+                Outlet { to_collector: to_collector.clone(), recycled },
             )?;
             let to_collector = to_collector.clone();
             let work_on = move || work_on(worker, &to_collector, &started);

@@ -5,32 +5,36 @@
 //! session. Where a moment matters the clock is read there and the reading handed on.
 //!
 //! Not here: connections that come and go (`connecting`), what is due at each node in an open load
-//! (`lanes`), how late the loop itself is (`lateness`), adding up what workers measured (`collector`), what an operation is (`work`).
+//! (`lanes`),
+//! when the next operation is due and whether there is one (`pacing`), how late the loop itself is
+//! (`lateness`), counting what came of operations (`recorder`), adding up what workers measured
+//! (`collector`), what an operation is (`work`).
 
 mod connecting;
 mod lanes;
 mod lateness;
+mod pacing;
+mod recorder;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use bakeoff_core::ledger::Outcome;
-use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
-use bakeoff_core::staleness::Seen;
+use bakeoff_core::measurement::ErrorKind;
 use mio::{Events, Poll, Token};
 
 use super::client::{Client, Connection, Flight, Slot};
-use super::collector::{Message, Slice};
-use super::timer::Timer;
+use super::collector::Slice;
 use super::transport::Target;
-use super::work::{Done, Failure, Moments, NotIssued, Session as _, Success, Tag, Work};
+use super::work::{Done, Failure, Moments, NotIssued, Session as _, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, told_apart};
 pub(super) use lanes::Lane;
 use lateness::Attention;
+use pacing::Pacing;
+pub(super) use recorder::Outlet;
+use recorder::{Failed, Recorder};
 
 /// How often timeouts and reconnections are looked after.
 const SCAN_EVERY: Duration = Duration::from_millis(10);
@@ -70,40 +74,41 @@ pub(super) struct Part {
     pub(super) budget: Option<u64>,
 }
 
+/// One thread's clients, and the loop that serves them.
 pub(super) struct Worker<'a, W: Work> {
     work: W,
     part: Part,
     shared: &'a Shared<'a>,
     poll: Poll,
-    timer: Timer,
     clients: Vec<Client<W>>,
-    /// What is due at each node; empty for a closed load.
-    lanes: Vec<Lane>,
-    /// Clients of a closed load that rest, and until when.
-    resting: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// What the timer was last set for.
-    timer_set_for: Option<Instant>,
-    attention: Attention,
+    pacing: Pacing<'a>,
+    recorder: Recorder<'a>,
     /// Whether the load has begun: clients that connect before that wait for it.
     begun_load: bool,
-    exhausted: bool,
-    spare_ticket: Option<u64>,
-    window: Window,
-    /// When the second that is being recorded ends.
-    second_ends: Instant,
-    /// When an operation last succeeded; at first, when the load began.
-    last_success: Instant,
-    /// The earliest that one was due which has failed since then.
-    failing_since: Option<Instant>,
-    /// Time spent waiting without sleeping.
-    spun: Duration,
-    /// Which share of a CPU was used while the load ran; known once it is over.
-    busy: Option<f64>,
-    slice: Box<Slice>,
-    to_collector: Sender<Message>,
-    recycled: Receiver<Box<Slice>>,
     buffer: Vec<u8>,
     done: Vec<Done>,
+}
+
+/// The CPU time that a worker used while its load ran.
+struct Effort {
+    began: Instant,
+    cpu_before: Duration,
+    /// Time spent waiting without sleeping.
+    spun: Duration,
+    /// The share of a CPU; known once the load is over.
+    busy: Option<f64>,
+}
+
+impl Effort {
+    fn begin() -> Self {
+        let (began, cpu_before) = (clock::now(), clock::thread_cpu());
+        Self { began, cpu_before, spun: Duration::ZERO, busy: None }
+    }
+
+    fn end(&mut self, now: Instant) {
+        let used = clock::thread_cpu().saturating_sub(self.cpu_before).saturating_sub(self.spun);
+        self.busy = Some(used.as_secs_f64() / (now - self.began).as_secs_f64());
+    }
 }
 
 impl<'a, W: Work> Worker<'a, W> {
@@ -112,11 +117,9 @@ impl<'a, W: Work> Worker<'a, W> {
         part: Part,
         lanes: Vec<Lane>,
         shared: &'a Shared<'a>,
-        to_collector: Sender<Message>,
-        recycled: Receiver<Box<Slice>>,
+        outlet: Outlet,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let timer = Timer::new(poll.registry(), TIMER)?;
         let now = clock::now();
         let clients = part
             .clients
@@ -125,29 +128,16 @@ impl<'a, W: Work> Worker<'a, W> {
         let operations = work.operations().len();
         let targets = told_apart(shared.targets).len();
         let aged = if work.judges_age() { aged(shared.targets).len() } else { 0 };
+        let slice = Box::new(Slice::new(part.worker, operations, targets, aged));
         Ok(Self {
             clients: clients.collect(),
-            slice: Box::new(Slice::new(part.worker, operations, targets, aged)),
+            pacing: Pacing::new(&part, lanes, shared, poll.registry(), now)?,
+            recorder: Recorder::new(part.worker, shared.targets, slice, outlet, now),
             work,
             part,
             shared,
             poll,
-            timer,
-            lanes,
-            resting: BinaryHeap::new(),
-            timer_set_for: None,
-            attention: Attention::new(now),
             begun_load: false,
-            exhausted: false,
-            spare_ticket: None,
-            window: Window { start: now, measure: now, end: None },
-            second_ends: now,
-            last_success: now,
-            failing_since: None,
-            spun: Duration::ZERO,
-            busy: None,
-            to_collector,
-            recycled,
             buffer: vec![0; READ_BUFFER_SIZE],
             done: Vec::new(),
         })
@@ -172,7 +162,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 return Err(EngineError::Interrupted);
             }
             if now > give_up_at {
-                let seen = &self.slice.connection_errors.examples;
+                let seen = &self.recorder.slice.connection_errors.examples;
                 let what = seen.first().map_or("no answer", |example| &example.what).to_owned();
                 let address = self.shared.targets[waiting.node].address;
                 return Err(EngineError::Unreachable { address, what });
@@ -186,14 +176,9 @@ impl<'a, W: Work> Worker<'a, W> {
 
     /// Works until the load is over and nothing is under way.
     pub(super) fn run(mut self, window: Window) -> Result<(), EngineError> {
-        // The connections that the load begins with are its own; all else that came before is not.
-        let handshakes = self.slice.handshakes;
-        self.slice.clear();
-        self.slice.handshakes = handshakes;
-        self.window = window;
-        self.second_ends = window.measure + Duration::from_secs(1);
-        self.last_success = window.start;
-        (0..self.lanes.len()).for_each(|lane| self.advance(lane, false));
+        self.recorder.begin(window);
+        (0..self.pacing.lanes.len())
+            .for_each(|lane| self.pacing.advance(lane, false, window.start));
         self.work.begin(window.start, window.measure);
         for index in 0..self.clients.len() {
             let client = &mut self.clients[index];
@@ -205,10 +190,10 @@ impl<'a, W: Work> Worker<'a, W> {
         let wait = window.start.saturating_duration_since(clock::now());
         std::thread::sleep(wait);
         self.begun_load = true;
-        let begun = (clock::now(), clock::thread_cpu());
+        let mut effort = Effort::begin();
         for index in 0..self.clients.len() {
             let now = clock::now();
-            if !self.is_open() {
+            if !self.pacing.is_open() {
                 // A closed client is due when its turn to begin has come.
                 (0..self.part.in_flight as usize).for_each(|tag| self.free(index, tag, now));
             }
@@ -220,17 +205,17 @@ impl<'a, W: Work> Worker<'a, W> {
         let mut now = clock::now();
         let mut scan_at = now + SCAN_EVERY;
         let mut interrupted_at = None;
-        self.attention = Attention::new(now);
+        self.pacing.attention = Attention::new(now);
         loop {
-            let spins = self.set_timer(now)?;
+            let spins = self.pacing.set_timer(now)?;
             let wait = if spins { Duration::ZERO } else { SCAN_EVERY };
             self.poll.poll(&mut events, Some(wait)).or_else(ignore_interrupt)?;
             // A closed load that waits for answers alone has no moment to be late at.
-            if self.is_open() || self.attention.wake_at.is_some() {
+            if self.pacing.is_open() || self.pacing.attention.wake_at.is_some() {
                 let woke = clock::now();
-                self.note_wake(woke);
+                self.pacing.note_wake(woke, &mut self.recorder);
                 if spins && events.is_empty() {
-                    self.spun += woke - now;
+                    effort.spun += woke - now;
                 }
             }
             for event in &events {
@@ -238,28 +223,27 @@ impl<'a, W: Work> Worker<'a, W> {
                     self.on_event(event.token(), event.is_read_closed());
                 }
             }
-            if self.is_open() {
+            if self.pacing.is_open() {
                 self.serve_due();
             } else {
                 self.wake_resting();
             }
             now = clock::now();
-            self.note_end_of_loop(now);
+            self.pacing.note_end_of_loop(now, &mut self.recorder);
             if now < scan_at {
                 continue;
             }
             scan_at = now + SCAN_EVERY;
             self.look_after_connections(now);
             self.look_after_timeouts(now);
-            self.roll_over(now);
+            self.recorder.roll_over(now);
             self.work.tick(now);
-            self.exhausted |= self.shared.aborted.load(Ordering::Relaxed);
-            if self.busy.is_none() && self.is_over(now) {
-                let used = clock::thread_cpu().saturating_sub(begun.1).saturating_sub(self.spun);
-                self.busy = Some(used.as_secs_f64() / (now - begun.0).as_secs_f64());
+            self.pacing.exhausted |= self.shared.aborted.load(Ordering::Relaxed);
+            if effort.busy.is_none() && self.is_over(now) {
+                effort.end(now);
             }
             if self.shared.interrupted.load(Ordering::Relaxed) {
-                self.exhausted = true;
+                self.pacing.exhausted = true;
                 if now > *interrupted_at.get_or_insert(now) + INTERRUPT_GRACE {
                     break;
                 }
@@ -270,29 +254,29 @@ impl<'a, W: Work> Worker<'a, W> {
             now = clock::now();
         }
         let aborted = self.shared.aborted.load(Ordering::Relaxed);
-        self.finish(interrupted_at.is_some() || aborted);
+        self.finish(interrupted_at.is_some() || aborted, effort.busy.unwrap_or_default());
         Ok(())
     }
 
     /// Whether an operation that was due at `due` may still be sent. One of an open load that only
     /// the timer's slack has brought past the end may; one that waited for a free client may not.
     fn may_begin(&self, lane: Option<usize>, due: Instant, now: Instant) -> bool {
-        let only_just_late = lane.is_some_and(|lane| !self.lanes[lane].starved);
+        let only_just_late = lane.is_some_and(|lane| !self.pacing.lanes[lane].starved);
         !self.is_over(now)
-            || (only_just_late && !self.exhausted && self.window.end.is_some_and(|end| due < end))
+            || (only_just_late
+                && !self.pacing.exhausted
+                && self.recorder.window.end.is_some_and(|end| due < end))
     }
 
     fn is_over(&self, now: Instant) -> bool {
-        self.exhausted || self.window.end.is_some_and(|end| now >= end)
+        self.pacing.exhausted || self.recorder.window.end.is_some_and(|end| now >= end)
     }
 
-    fn finish(mut self, interrupted: bool) {
+    fn finish(mut self, interrupted: bool, busy: f64) {
         let now = clock::now();
-        if let (Some(end), false) = (self.window.end, interrupted) {
+        if let (Some(end), false) = (self.recorder.window.end, interrupted) {
             self.count_unsent(end, now);
-            if let Some(since) = self.failing_since {
-                self.end_silence(since, end);
-            }
+            self.recorder.end(end, !self.pacing.exhausted);
         }
         for client in &mut self.clients {
             if let Connection::Up { link, session } = &mut client.connection {
@@ -303,14 +287,13 @@ impl<'a, W: Work> Worker<'a, W> {
                 self.work.give_up(pending, Outcome::Unknown);
             }
             if let Some(lost_at) = client.lost_at {
-                self.slice.disconnected += self.window.overlap(lost_at, now);
+                self.recorder.slice.disconnected += self.recorder.window.overlap(lost_at, now);
             }
         }
-        self.slice.interrupted |= interrupted;
-        self.send_slice();
+        self.recorder.slice.interrupted |= interrupted;
+        self.recorder.send_slice();
         self.work.ended();
-        let busy = self.busy.unwrap_or_default();
-        self.to_collector.send(Message::Ended { worker: self.part.worker, busy }).ok();
+        self.recorder.finish(busy);
     }
 
     fn on_event(&mut self, Token(index): Token, ended: bool) {
@@ -332,7 +315,7 @@ impl<'a, W: Work> Worker<'a, W> {
             && link.wants_flush()
         {
             let flushed = link.flush();
-            self.slice.bytes_sent += std::mem::take(&mut link.handed_on);
+            self.recorder.slice.bytes_sent += std::mem::take(&mut link.handed_on);
             if let Err(error) = flushed {
                 self.lose(index, ErrorKind::Reset, error.to_string());
             }
@@ -353,7 +336,7 @@ impl<'a, W: Work> Worker<'a, W> {
             };
             let read = link.read(&mut self.buffer);
             if let Some(agreed) = link.agreed.take() {
-                self.slice.count_handshake(agreed);
+                self.recorder.slice.count_handshake(agreed);
             }
             let count = match read {
                 Ok(Some(count)) => count,
@@ -365,10 +348,14 @@ impl<'a, W: Work> Worker<'a, W> {
             };
             let now = clock::now();
             if read_at.is_none() {
-                self.attention.note_read(now, self.window.measure, &mut self.slice);
+                self.pacing.attention.note_read(
+                    now,
+                    self.recorder.window.measure,
+                    &mut self.recorder.slice,
+                );
             }
             read_at = Some(now);
-            self.slice.bytes_received += count as u64;
+            self.recorder.slice.bytes_received += count as u64;
             let received = if count == 0 {
                 self.work.receive_end(session, pendings, &mut self.done)
             } else {
@@ -425,14 +412,16 @@ impl<'a, W: Work> Worker<'a, W> {
         match result {
             Ok(success) => {
                 let node = self.clients[index].node;
-                self.count_success(&Flight { operation, due, sent }, now, node, &success);
+                let flight = Flight { operation, due, sent };
+                let begins_more = !self.pacing.exhausted;
+                self.recorder.count_success(&flight, now, node, &success, begins_more);
             }
             Err(Failure { kind, what, seen }) => {
                 let node = self.clients[index].node;
-                if due >= self.window.measure {
-                    self.count_age(node, seen);
+                if due >= self.recorder.window.measure {
+                    self.recorder.count_age(node, seen);
                 }
-                self.count_failure(operation, due, now, node, kind, || what);
+                self.recorder.count_failure(Failed { operation, due, node, kind }, now, || what);
             }
         }
     }
@@ -441,103 +430,14 @@ impl<'a, W: Work> Worker<'a, W> {
     fn free(&mut self, index: usize, tag: usize, now: Instant) {
         let client = &mut self.clients[index];
         let mut since = now;
-        if self.lanes.is_empty() {
+        if self.pacing.lanes.is_empty() {
             let pause = self.work.pause(client.number, now);
             if !pause.is_zero() {
                 since += pause;
-                self.resting.push(Reverse((since, index)));
+                self.pacing.resting.push(Reverse((since, index)));
             }
         }
         client.slots[tag] = Slot::Free { since };
-    }
-
-    /// Counts how old a read was, where that is judged.
-    fn count_age(&mut self, node: usize, seen: Seen) {
-        let place = node.min(self.slice.staleness.len().saturating_sub(1));
-        if let Some(staleness) = self.slice.staleness.get_mut(place) {
-            staleness.count(seen);
-        }
-    }
-
-    fn count_success(&mut self, flight: &Flight, now: Instant, node: usize, success: &Success) {
-        self.roll_over(now);
-        self.end_silence(flight.due, now);
-        let figures = &mut self.slice.operations[flight.operation];
-        figures.verified_in_window += u64::from(self.window.holds(now));
-        if flight.due < self.window.measure {
-            self.slice.warmup_operations += 1;
-            return;
-        }
-        self.slice.last_end = Some(now);
-        self.count_age(node, success.seen);
-        let figures = &mut self.slice.operations[flight.operation];
-        figures.verified += 1;
-        figures.old_reads += u64::from(matches!(success.seen, Seen::Old(_)));
-        let waited = now.saturating_duration_since(flight.due);
-        let served = if flight.due == flight.sent {
-            self.slice.punctual[flight.operation].record(waited);
-            waited
-        } else {
-            let served = now.saturating_duration_since(flight.sent);
-            figures.response.record(waited);
-            figures.service.record(served);
-            served
-        };
-        if let Some(target) = self.slice.targets.get_mut(node) {
-            target.verified += 1;
-            target.service.record(served);
-        }
-    }
-
-    /// An operation that was due at `due` has succeeded, or those that failed are the last: notes how
-    /// long nothing had. Once no more operations are begun, the slowest of the last is no silence.
-    #[inline]
-    fn end_silence(&mut self, due: Instant, now: Instant) {
-        let due = self.failing_since.take().map_or(due, |since| since.min(due));
-        let since = due.max(self.last_success);
-        if now.saturating_duration_since(since) >= SILENCE_MIN && !self.exhausted {
-            self.slice.silences.push((since, now));
-        }
-        self.last_success = now;
-    }
-
-    fn count_failure(
-        &mut self,
-        operation: usize,
-        due: Instant,
-        now: Instant,
-        node: usize,
-        kind: ErrorKind,
-        what: impl FnOnce() -> String,
-    ) {
-        if due < self.window.measure {
-            self.slice.warmup_operations += 1;
-            return;
-        }
-        self.roll_over(now);
-        self.slice.last_end = Some(now);
-        self.failing_since = Some(self.failing_since.map_or(due, |since| since.min(due)));
-        if let Some(target) = self.slice.targets.get_mut(node)
-            && kind != ErrorKind::Unsent
-        {
-            target.errors += 1;
-        }
-        let figures = &mut self.slice.operations[operation];
-        let waited = now.saturating_duration_since(due);
-        match kind {
-            // These ended by waiting: they are as slow as they had waited, and more.
-            ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Unsent => {
-                figures.unanswered.record(waited);
-            }
-            _ => figures.failed.record(waited),
-        }
-        let at_seconds = self.window.seconds_at(now);
-        let address = self.shared.targets[node].address;
-        figures.count_error(kind, || Example {
-            at_seconds,
-            node: address.to_string(),
-            what: what(),
-        });
     }
 
     /// Gives every free slot of a client that is up an operation, as far as any is due.
@@ -547,7 +447,7 @@ impl<'a, W: Work> Worker<'a, W> {
         if !self.begun_load || !(rests || client.is_up()) {
             return;
         }
-        let lane = self.is_open().then_some(client.lane);
+        let lane = self.pacing.is_open().then_some(client.lane);
         let mut now = now;
         for tag in 0..client.slots.len() {
             let since = match self.clients[index].slots[tag] {
@@ -558,7 +458,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 }
                 _ => continue,
             };
-            let due = match lane.map(|lane| &mut self.lanes[lane]) {
+            let due = match lane.map(|lane| &mut self.pacing.lanes[lane]) {
                 None if since <= now => since,
                 None => continue, // it rests
                 Some(lane) => match lane.next_due {
@@ -595,12 +495,12 @@ impl<'a, W: Work> Worker<'a, W> {
         due: Instant,
         now: Instant,
     ) -> bool {
-        let measured = due >= self.window.measure;
+        let measured = due >= self.recorder.window.measure;
         let left = !measured
             || match lane {
-                Some(lane) => self.has_left(lane),
+                Some(lane) => self.pacing.has_left(lane),
                 // A number that was drawn and not used is there still.
-                None => self.spare_ticket.is_some() || self.draw_on_budget(),
+                None => self.pacing.spare_ticket.is_some() || self.pacing.draw_on_budget(),
             };
         if !left {
             return false;
@@ -611,13 +511,13 @@ impl<'a, W: Work> Worker<'a, W> {
             return false;
         }
         if let Some(lane) = lane {
-            if measured && let Some(slip) = self.lanes[lane].slip(due, now) {
-                self.slice.slip.record(slip);
+            if measured && let Some(lag) = self.pacing.lanes[lane].schedule_lag(due, now) {
+                self.recorder.slice.slip.record(lag);
             }
             if measured && self.part.sample_sent > 0 {
                 self.sample_sent(lane, now);
             }
-            self.advance(lane, measured);
+            self.pacing.advance(lane, measured, self.recorder.window.start);
         }
         true
     }
@@ -625,18 +525,18 @@ impl<'a, W: Work> Worker<'a, W> {
     /// Notes when an operation went out. Once one had to wait for a free client, the gaps are the
     /// system's doing, and no more are sampled.
     fn sample_sent(&mut self, lane: usize, now: Instant) {
-        if self.lanes[lane].starved {
+        if self.pacing.lanes[lane].starved {
             self.part.sample_sent = 0;
             return;
         }
-        let since = now.saturating_duration_since(self.window.measure);
-        self.slice.sent.push(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        let since = now.saturating_duration_since(self.recorder.window.measure);
+        self.recorder.slice.sent.push(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
         self.part.sample_sent -= 1;
     }
 
     /// Sends an operation. `false`: none was sent.
     fn send(&mut self, index: usize, tag: Tag, due: Instant, sent: Instant) -> bool {
-        let ticket = self.take_ticket();
+        let ticket = self.pacing.take_ticket();
         let client = &mut self.clients[index];
         let Connection::Up { link, session } = &mut client.connection else { return false };
         match self.work.issue(session, client.number, tag, ticket, &mut link.out) {
@@ -648,17 +548,17 @@ impl<'a, W: Work> Worker<'a, W> {
                 true
             }
             Err(NotIssued::Busy) => {
-                self.spare_ticket = Some(ticket);
+                self.pacing.spare_ticket = Some(ticket);
                 false
             }
             Err(NotIssued::Exhausted) => {
-                self.exhausted = true;
-                self.slice.keys_exhausted = true;
+                self.pacing.exhausted = true;
+                self.recorder.slice.keys_exhausted = true;
                 client.slots[tag as usize] = Slot::Free { since: sent };
                 false
             }
             Err(NotIssued::Abort) => {
-                self.exhausted = true;
+                self.pacing.exhausted = true;
                 self.shared.aborted.store(true, Ordering::Relaxed);
                 client.slots[tag as usize] = Slot::Free { since: sent };
                 false
@@ -666,73 +566,17 @@ impl<'a, W: Work> Worker<'a, W> {
         }
     }
 
-    /// Takes a measured operation from what is left of a closed load. `false`: nothing is.
-    fn draw_on_budget(&mut self) -> bool {
-        let Some(budget) = self.part.budget else { return true };
-        let drawn = self.shared.begun.fetch_add(1, Ordering::Relaxed) < budget;
-        self.exhausted |= !drawn;
-        drawn
-    }
-
-    fn take_ticket(&mut self) -> u64 {
-        let spare = self.spare_ticket.take();
-        spare.unwrap_or_else(|| self.shared.tickets.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// Goes on with clients of a closed load that have rested.
     fn wake_resting(&mut self) {
-        while let Some(&Reverse((until, index))) = self.resting.peek() {
+        while let Some(&Reverse((until, index))) = self.pacing.resting.peek() {
             let now = clock::now();
             if until > now {
                 return;
             }
-            self.resting.pop();
+            self.pacing.resting.pop();
             self.refill(index, now);
             self.flush(index);
         }
-    }
-
-    /// Sets the timer for what is due next. Whether that is so soon that sleeping is not wanted.
-    fn set_timer(&mut self, now: Instant) -> io::Result<bool> {
-        let next_rested = self.resting.peek().map(|Reverse((until, _))| *until);
-        let next_due = self.first_due().map(|(_, due)| due);
-        let Some(due) = next_due.or(next_rested) else {
-            return Ok(false);
-        };
-        // What is past is not waited for any more.
-        self.attention.wake_at = (due > now).then_some(due);
-        let wait = due.saturating_duration_since(now);
-        if wait <= self.part.spin && !self.part.spin.is_zero() {
-            return Ok(true);
-        }
-        // Setting a timer costs more than most of what is done here, so it is done once for each time.
-        if wait < SCAN_EVERY && self.timer_set_for != Some(due) {
-            self.timer.set(wait.saturating_sub(self.part.spin))?;
-            self.timer_set_for = Some(due);
-        }
-        Ok(false)
-    }
-
-    /// Hands the figures of past seconds over when a new one has begun.
-    fn roll_over(&mut self, now: Instant) {
-        if now < self.second_ends {
-            return;
-        }
-        let second = self.window.second_of(now);
-        self.send_slice();
-        self.slice.second = second;
-        self.second_ends = self.window.measure + Duration::from_secs(u64::from(second) + 1);
-    }
-
-    fn send_slice(&mut self) {
-        let (operations, targets) = (self.slice.operations.len(), self.slice.targets.len());
-        let aged = self.slice.staleness.len();
-        let fresh = self
-            .recycled
-            .try_recv()
-            .unwrap_or_else(|_| Box::new(Slice::new(self.part.worker, operations, targets, aged)));
-        let full = std::mem::replace(&mut self.slice, fresh);
-        self.to_collector.send(Message::Slice(full)).ok();
     }
 }
 

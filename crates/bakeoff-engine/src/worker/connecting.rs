@@ -8,11 +8,12 @@ use bakeoff_core::ledger::Outcome;
 use bakeoff_core::measurement::{ErrorKind, Example};
 use mio::{Interest, Token};
 
-use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Slot};
+use super::super::client::{BACKOFF_MAX, BACKOFF_MIN, Connection, Flight, Slot};
 use super::super::transport::Link;
 use super::super::work::{Session as _, Tag, Work};
 use super::super::{Connections, clock};
 use super::Worker;
+use super::recorder::Failed;
 
 impl<W: Work> Worker<'_, W> {
     /// Whether the peer has accepted; says what a new connection says first as soon as it has.
@@ -52,7 +53,7 @@ impl<W: Work> Worker<'_, W> {
         }
         client.backoff = BACKOFF_MIN;
         if let Some(lost_at) = client.lost_at.take() {
-            self.slice.disconnected += self.window.overlap(lost_at, now);
+            self.recorder.slice.disconnected += self.recorder.window.overlap(lost_at, now);
         }
     }
 
@@ -110,7 +111,7 @@ impl<W: Work> Worker<'_, W> {
                     }
                     // A closed client that has no connection has an operation due all the same.
                     Slot::Free { since }
-                        if !self.is_open()
+                        if !self.pacing.is_open()
                             && now > *since + timeout
                             && !self.clients[index].is_up()
                             && !self.is_over(now) =>
@@ -140,11 +141,13 @@ impl<W: Work> Worker<'_, W> {
         };
         let timeout = self.part.timeout;
         let what = || format!("no answer after {timeout:?}");
-        self.count_failure(flight.operation, flight.due, now, node, ErrorKind::Timeout, what);
-        if flight.due >= self.window.measure {
+        let Flight { operation, due, .. } = flight;
+        let failed = Failed { operation, due, node, kind: ErrorKind::Timeout };
+        self.recorder.count_failure(failed, now, what);
+        if flight.due >= self.recorder.window.measure {
             let waited = now.saturating_duration_since(flight.sent);
-            self.slice.operations[flight.operation].unanswered_service.record(waited);
-            if let Some(target) = self.slice.targets.get_mut(node) {
+            self.recorder.slice.operations[flight.operation].unanswered_service.record(waited);
+            if let Some(target) = self.recorder.slice.targets.get_mut(node) {
                 target.service.record(waited);
             }
         }
@@ -157,17 +160,18 @@ impl<W: Work> Worker<'_, W> {
     }
 
     pub(super) fn refuse(&mut self, index: usize, tag: usize, since: Instant, now: Instant) {
-        if since >= self.window.measure && !self.draw_on_budget() {
+        if since >= self.recorder.window.measure && !self.pacing.draw_on_budget() {
             return;
         }
-        let ticket = self.take_ticket();
+        let ticket = self.pacing.take_ticket();
         let client = &mut self.clients[index];
         client.slots[tag] = Slot::Free { since: now };
         let node = client.node;
         if let Some(operation) = self.work.skip(node, ticket) {
             let timeout = self.part.timeout;
             let what = || format!("no connection for {timeout:?}");
-            self.count_failure(operation, since, now, node, ErrorKind::Refused, what);
+            let failed = Failed { operation, due: since, node, kind: ErrorKind::Refused };
+            self.recorder.count_failure(failed, now, what);
         }
     }
 
@@ -203,23 +207,25 @@ impl<W: Work> Worker<'_, W> {
                 Slot::Busy(flight) => {
                     let kind = if kind == ErrorKind::Protocol { kind } else { ErrorKind::Reset };
                     let what = || why.clone();
-                    self.count_failure(flight.operation, flight.due, now, node, kind, what);
+                    let Flight { operation, due, .. } = flight;
+                    self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
                 }
                 Slot::Dialing { due, .. } => {
                     let kind = if kind == ErrorKind::Timeout { kind } else { ErrorKind::Refused };
-                    let ticket = self.take_ticket();
+                    let ticket = self.pacing.take_ticket();
                     if let Some(operation) = self.work.skip(node, ticket) {
-                        self.count_failure(operation, due, now, node, kind, || why.clone());
+                        let failed = Failed { operation, due, node, kind };
+                        self.recorder.count_failure(failed, now, || why.clone());
                     }
                 }
                 Slot::Free { .. } => {}
             }
         }
-        let errors = &mut self.slice.connection_errors;
+        let errors = &mut self.recorder.slice.connection_errors;
         errors.count += 1;
         if errors.examples.len() < bakeoff_core::measurement::EXAMPLES_MAX {
             let node = self.shared.targets[node].address.to_string();
-            let at_seconds = self.window.seconds_at(now);
+            let at_seconds = self.recorder.window.seconds_at(now);
             errors.examples.push(Example { at_seconds, node, what: why });
         }
     }
@@ -234,7 +240,7 @@ impl<W: Work> Worker<'_, W> {
                 if let Connection::Up { mut link, mut session } = connection {
                     session.close(&mut link.out);
                     link.flush().ok(); // a peer that is gone needs no farewell
-                    self.slice.bytes_sent += link.handed_on;
+                    self.recorder.slice.bytes_sent += link.handed_on;
                 }
             }
             Connections::Kept => {

@@ -15,6 +15,8 @@ use super::super::client::Client;
 use super::super::clock;
 use super::super::work::Work;
 use super::Worker;
+use super::pacing::Pacing;
+use super::recorder::Failed;
 
 /// More unsent operations than this are counted by [`UNSENT_PARTS`] of the time they were due in.
 const UNSENT_ONE_BY_ONE: u64 = 100_000;
@@ -66,7 +68,7 @@ impl Lane {
     /// How late an operation went out by the worker's own doing; `None` where it waited for a client
     /// alone. Operations are asked for in the order in which they are due.
     #[inline]
-    pub(super) fn slip(&mut self, due: Instant, now: Instant) -> Option<Duration> {
+    pub(super) fn schedule_lag(&mut self, due: Instant, now: Instant) -> Option<Duration> {
         if !self.starved {
             return Some(now.saturating_duration_since(due));
         }
@@ -90,7 +92,7 @@ impl Lane {
     }
 }
 
-impl<W: Work> Worker<'_, W> {
+impl Pacing<'_> {
     /// Whether the load is open: operations are due whether or not a client is free.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
@@ -99,6 +101,7 @@ impl<W: Work> Worker<'_, W> {
 
     /// The lane whose next operation is due first, and when; of those that somebody may be free for.
     /// A worker has one lane for each node: few.
+    #[inline]
     pub(super) fn first_due(&self) -> Option<(usize, Instant)> {
         let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.starved);
         let dues = waiting.filter_map(|(place, lane)| Some((place, lane.next_due?)));
@@ -106,18 +109,20 @@ impl<W: Work> Worker<'_, W> {
     }
 
     /// The operation that was due next at a lane has begun: goes on to the one after it.
-    pub(super) fn advance(&mut self, lane: usize, measured: bool) {
+    #[inline]
+    pub(super) fn advance(&mut self, lane: usize, measured: bool, start: Instant) {
         let lane = &mut self.lanes[lane];
         if measured && let Some(left) = &mut lane.left {
             *left = left.saturating_sub(1);
         }
-        lane.advance(self.window.start);
+        lane.advance(start);
         if lane.next_due.is_none() {
             self.note_end();
         }
     }
 
     /// Whether a lane has a measured operation left; where not, it is over.
+    #[inline]
     pub(super) fn has_left(&mut self, lane: usize) -> bool {
         let lane = &mut self.lanes[lane];
         if lane.left == Some(0) {
@@ -132,16 +137,18 @@ impl<W: Work> Worker<'_, W> {
     fn note_end(&mut self) {
         self.exhausted |= self.lanes.iter().all(|lane| lane.next_due.is_none());
     }
+}
 
+impl<W: Work> Worker<'_, W> {
     /// Sends what has become due to clients that were waiting for it.
     pub(super) fn serve_due(&mut self) {
         let mut now = clock::now();
-        while let Some((lane, due)) = self.first_due() {
+        while let Some((lane, due)) = self.pacing.first_due() {
             if due > now || !self.may_begin(Some(lane), due, now) {
                 return;
             }
-            let Some(index) = self.lanes[lane].idle.pop_front() else {
-                self.lanes[lane].starved = true;
+            let Some(index) = self.pacing.lanes[lane].idle.pop_front() else {
+                self.pacing.lanes[lane].starved = true;
                 continue;
             };
             self.clients[index].idle = false;
@@ -154,25 +161,28 @@ impl<W: Work> Worker<'_, W> {
     /// What was due for as long as the timeout while no client of its node had a connection has failed.
     pub(super) fn refuse_due(&mut self, now: Instant) {
         let timeout = self.part.timeout;
-        for place in 0..self.lanes.len() {
+        for place in 0..self.pacing.lanes.len() {
             let of_lane = |client: &Client<W>| client.lane == place && client.is_connected();
             if self.clients.iter().any(of_lane) {
                 continue;
             }
-            let node = self.lanes[place].node;
-            while let Some(due) = self.lanes[place].next_due.filter(|due| *due + timeout <= now) {
+            let node = self.pacing.lanes[place].node;
+            while let Some(due) =
+                self.pacing.lanes[place].next_due.filter(|due| *due + timeout <= now)
+            {
                 if self.is_over(now) {
                     return;
                 }
-                let measured = due >= self.window.measure;
-                if measured && !self.has_left(place) {
+                let measured = due >= self.recorder.window.measure;
+                if measured && !self.pacing.has_left(place) {
                     break;
                 }
-                let ticket = self.take_ticket();
+                let ticket = self.pacing.take_ticket();
                 let Some(operation) = self.work.skip(node, ticket) else { return };
                 let what = || format!("no connection for {timeout:?}");
-                self.count_failure(operation, due, now, node, ErrorKind::Refused, what);
-                self.advance(place, measured);
+                let failed = Failed { operation, due, node, kind: ErrorKind::Refused };
+                self.recorder.count_failure(failed, now, what);
+                self.pacing.advance(place, measured, self.recorder.window.start);
             }
         }
     }
@@ -181,36 +191,38 @@ impl<W: Work> Worker<'_, W> {
     /// system can do leaves more of it than can be gone through one by one; then equal parts of the
     /// time that was left stand for the operations that were due in them.
     pub(super) fn count_unsent(&mut self, end: Instant, now: Instant) {
-        for place in 0..self.lanes.len() {
+        for place in 0..self.pacing.lanes.len() {
             self.count_unsent_of(place, end, now);
         }
     }
 
     fn count_unsent_of(&mut self, place: usize, end: Instant, now: Instant) {
-        let node = self.lanes[place].node;
+        let node = self.pacing.lanes[place].node;
         let what = || "no client was free before the load ended".to_owned();
-        let start = self.window.start;
-        while let Some(due) = self.lanes[place].next_due.filter(|&due| due < end) {
+        let start = self.recorder.window.start;
+        let kind = ErrorKind::Unsent;
+        while let Some(due) = self.pacing.lanes[place].next_due.filter(|&due| due < end) {
             let left = end.duration_since(due);
-            let count = self.lanes[place].schedule.due_between(due - start, end - start) as u64;
+            let count =
+                self.pacing.lanes[place].schedule.due_between(due - start, end - start) as u64;
             if count > UNSENT_ONE_BY_ONE {
                 for part in 0..UNSENT_PARTS {
                     let due = due + left.mul_f64((f64::from(part) + 0.5) / f64::from(UNSENT_PARTS));
-                    let ticket = self.take_ticket();
+                    let ticket = self.pacing.take_ticket();
                     let Some(operation) = self.work.skip(node, ticket) else { return };
-                    self.count_failure(operation, due, now, node, ErrorKind::Unsent, what);
+                    self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
                     let rest = u64::from(u64::from(part) < count % u64::from(UNSENT_PARTS));
                     let more = count / u64::from(UNSENT_PARTS) + rest - 1;
-                    let figures = &mut self.slice.operations[operation];
+                    let figures = &mut self.recorder.slice.operations[operation];
                     figures.unanswered.record_many(now.saturating_duration_since(due), more);
                     figures.errors.entry(ErrorKind::Unsent).or_default().count += more;
                 }
                 return;
             }
-            let ticket = self.take_ticket();
+            let ticket = self.pacing.take_ticket();
             let Some(operation) = self.work.skip(node, ticket) else { return };
-            self.count_failure(operation, due, now, node, ErrorKind::Unsent, what);
-            self.lanes[place].advance(start);
+            self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
+            self.pacing.lanes[place].advance(start);
         }
     }
 }

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use bakeoff_core::measurement::STALL_MIN;
 
 use super::super::collector::Slice;
-use super::super::work::Work;
-use super::{SCAN_EVERY, Worker};
+use super::SCAN_EVERY;
+use super::pacing::Pacing;
+use super::recorder::Recorder;
 
 /// So late a wake-up holds operations up that fall due meanwhile.
 const LATE_MIN: Duration = Duration::from_millis(1);
@@ -56,15 +57,16 @@ impl Attention {
     }
 }
 
-impl<W: Work> Worker<'_, W> {
+impl Pacing<'_> {
     /// The worker is awake: notes how late it is at its timer, and what was held up by that.
-    pub(super) fn note_wake(&mut self, now: Instant) {
+    #[inline]
+    pub(super) fn note_wake(&mut self, now: Instant, recorder: &mut Recorder<'_>) {
         let attention = &self.attention;
         if let Some(at) = attention.wake_at
             && now >= at
-            && at >= self.window.measure
+            && at >= recorder.window.measure
         {
-            self.slice.timer_lag.record(now - at);
+            recorder.slice.timer_lag.record(now - at);
         }
         let scan_at = attention.since + SCAN_EVERY + ROUNDING;
         let from = attention.wake_at.map_or(scan_at, |at| at.min(scan_at));
@@ -75,9 +77,9 @@ impl<W: Work> Worker<'_, W> {
 
     /// The loop has come to its end: notes whether it stood still since it last did.
     #[inline]
-    pub(super) fn note_end_of_loop(&mut self, now: Instant) {
+    pub(super) fn note_end_of_loop(&mut self, now: Instant, recorder: &mut Recorder<'_>) {
         if now.saturating_duration_since(self.attention.since) >= STALL_MIN {
-            self.note_stall(now);
+            self.note_stall(now, recorder);
         }
         self.attention.since = now;
         self.attention.batch_began = None;
@@ -85,15 +87,15 @@ impl<W: Work> Worker<'_, W> {
     }
 
     #[cold]
-    fn note_stall(&mut self, now: Instant) {
+    fn note_stall(&self, now: Instant, recorder: &mut Recorder<'_>) {
         let attention = &self.attention;
         let latest = attention.latest();
         // Something to read may have woken it before.
         let from = attention.batch_began.map_or(latest, |began| began.min(latest));
-        let from = from.max(self.window.measure);
-        let to = self.window.end.map_or(now, |end| now.min(end));
+        let from = from.max(recorder.window.measure);
+        let to = recorder.window.end.map_or(now, |end| now.min(end));
         if to.saturating_duration_since(from) >= STALL_MIN {
-            self.slice.stalls.push((from, to));
+            recorder.slice.stalls.push((from, to));
         }
     }
 }

@@ -1,0 +1,215 @@
+//! What a worker records: operations that succeeded and failed, by the second they ended in.
+//!
+//! A worker has a slice of its own and hands it over each second, so nothing is locked. Whatever takes
+//! the time is given the reading of the clock that the loop has.
+//!
+//! Not here: adding slices up (`collector`), how late the worker was (`lateness`).
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use bakeoff_core::measurement::{ErrorKind, Example, SILENCE_MIN};
+use bakeoff_core::staleness::Seen;
+
+use super::super::Window;
+use super::super::client::Flight;
+use super::super::collector::{Message, Slice};
+use super::super::transport::Target;
+use super::super::work::Success;
+
+/// Where a worker's slices go, and where those come back that were read.
+pub(crate) struct Outlet {
+    pub(crate) to_collector: Sender<Message>,
+    pub(crate) recycled: Receiver<Box<Slice>>,
+}
+
+/// An operation that failed.
+#[derive(Clone, Copy)]
+pub(super) struct Failed {
+    pub(super) operation: usize,
+    pub(super) due: Instant,
+    pub(super) node: usize,
+    pub(super) kind: ErrorKind,
+}
+
+/// Records what a worker's clients saw.
+pub(super) struct Recorder<'a> {
+    worker: usize,
+    targets: &'a [Target],
+    pub(super) window: Window,
+    /// When the second that is being recorded ends.
+    second_ends: Instant,
+    /// When an operation last succeeded; at first, when the load began.
+    last_success: Instant,
+    /// The earliest that one was due which has failed since then.
+    failing_since: Option<Instant>,
+    pub(super) slice: Box<Slice>,
+    outlet: Outlet,
+}
+
+impl<'a> Recorder<'a> {
+    /// Records into `slice` from now on; nothing is measured yet.
+    pub(super) fn new(
+        worker: usize,
+        targets: &'a [Target],
+        slice: Box<Slice>,
+        outlet: Outlet,
+        now: Instant,
+    ) -> Self {
+        Self {
+            worker,
+            targets,
+            window: Window { start: now, measure: now, end: None },
+            second_ends: now,
+            last_success: now,
+            failing_since: None,
+            slice,
+            outlet,
+        }
+    }
+
+    /// Begins to measure. The connections that the load begins with are its own; all else that came
+    /// before is not.
+    pub(super) fn begin(&mut self, window: Window) {
+        let handshakes = self.slice.handshakes;
+        self.slice.clear();
+        self.slice.handshakes = handshakes;
+        self.window = window;
+        self.second_ends = window.measure + Duration::from_secs(1);
+        self.last_success = window.start;
+    }
+
+    /// Tells the silence that the load ended in, if it did.
+    pub(super) fn end(&mut self, end: Instant, begins_more: bool) {
+        if let Some(since) = self.failing_since {
+            self.end_silence(since, end, begins_more);
+        }
+    }
+
+    /// Tells that the worker has ended, and which share of a CPU it used.
+    pub(super) fn finish(self, busy: f64) {
+        self.outlet.to_collector.send(Message::Ended { worker: self.worker, busy }).ok();
+    }
+
+    /// Counts how old a read was, where that is judged.
+    #[inline]
+    pub(super) fn count_age(&mut self, node: usize, seen: Seen) {
+        let place = node.min(self.slice.staleness.len().saturating_sub(1));
+        if let Some(staleness) = self.slice.staleness.get_mut(place) {
+            staleness.count(seen);
+        }
+    }
+
+    /// Counts an operation that has succeeded at `now`. `begins_more`: whether the load goes on.
+    #[inline]
+    pub(super) fn count_success(
+        &mut self,
+        flight: &Flight,
+        now: Instant,
+        node: usize,
+        success: &Success,
+        begins_more: bool,
+    ) {
+        self.roll_over(now);
+        self.end_silence(flight.due, now, begins_more);
+        let figures = &mut self.slice.operations[flight.operation];
+        figures.verified_in_window += u64::from(self.window.holds(now));
+        if flight.due < self.window.measure {
+            self.slice.warmup_operations += 1;
+            return;
+        }
+        self.slice.last_end = Some(now);
+        self.count_age(node, success.seen);
+        let figures = &mut self.slice.operations[flight.operation];
+        figures.verified += 1;
+        figures.old_reads += u64::from(matches!(success.seen, Seen::Old(_)));
+        let waited = now.saturating_duration_since(flight.due);
+        let served = if flight.due == flight.sent {
+            self.slice.punctual[flight.operation].record(waited);
+            waited
+        } else {
+            let served = now.saturating_duration_since(flight.sent);
+            figures.response.record(waited);
+            figures.service.record(served);
+            served
+        };
+        if let Some(target) = self.slice.targets.get_mut(node) {
+            target.verified += 1;
+            target.service.record(served);
+        }
+    }
+
+    /// An operation that was due at `due` has succeeded, or those that failed are the last: notes how
+    /// long nothing had. Once no more operations are begun, the slowest of the last is no silence.
+    #[inline]
+    fn end_silence(&mut self, due: Instant, now: Instant, begins_more: bool) {
+        let due = self.failing_since.take().map_or(due, |since| since.min(due));
+        let since = due.max(self.last_success);
+        if now.saturating_duration_since(since) >= SILENCE_MIN && begins_more {
+            self.slice.silences.push((since, now));
+        }
+        self.last_success = now;
+    }
+
+    /// Counts an operation that has failed at `now`, unless it was due before measuring began.
+    pub(super) fn count_failure(
+        &mut self,
+        failed: Failed,
+        now: Instant,
+        what: impl FnOnce() -> String,
+    ) {
+        let Failed { operation, due, node, kind } = failed;
+        if due < self.window.measure {
+            self.slice.warmup_operations += 1;
+            return;
+        }
+        self.roll_over(now);
+        self.slice.last_end = Some(now);
+        self.failing_since = Some(self.failing_since.map_or(due, |since| since.min(due)));
+        if let Some(target) = self.slice.targets.get_mut(node)
+            && kind != ErrorKind::Unsent
+        {
+            target.errors += 1;
+        }
+        let figures = &mut self.slice.operations[operation];
+        let waited = now.saturating_duration_since(due);
+        match kind {
+            // These ended by waiting: they are as slow as they had waited, and more.
+            ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Unsent => {
+                figures.unanswered.record(waited);
+            }
+            _ => figures.failed.record(waited),
+        }
+        let at_seconds = self.window.seconds_at(now);
+        let address = self.targets[node].address;
+        figures.count_error(kind, || Example {
+            at_seconds,
+            node: address.to_string(),
+            what: what(),
+        });
+    }
+
+    /// Hands the figures of past seconds over when a new one has begun.
+    #[inline]
+    pub(super) fn roll_over(&mut self, now: Instant) {
+        if now < self.second_ends {
+            return;
+        }
+        let second = self.window.second_of(now);
+        self.send_slice();
+        self.slice.second = second;
+        self.second_ends = self.window.measure + Duration::from_secs(u64::from(second) + 1);
+    }
+
+    pub(super) fn send_slice(&mut self) {
+        let (operations, targets) = (self.slice.operations.len(), self.slice.targets.len());
+        let aged = self.slice.staleness.len();
+        let fresh = self
+            .outlet
+            .recycled
+            .try_recv()
+            .unwrap_or_else(|_| Box::new(Slice::new(self.worker, operations, targets, aged)));
+        let full = std::mem::replace(&mut self.slice, fresh);
+        self.outlet.to_collector.send(Message::Slice(full)).ok();
+    }
+}
