@@ -129,6 +129,7 @@ mod tests {
 
     use super::*;
     use crate::commands::run::load_study;
+    use crate::trial;
 
     fn record(trial: &Trial, rate: u64) -> TrialRecord {
         let figures = OperationFigures { verified_in_window: rate, ..OperationFigures::default() };
@@ -138,12 +139,6 @@ mod tests {
             ..Measurement::default()
         };
         TrialRecord {
-            trial: trial.clone(),
-            started: String::new(),
-            ready_after: Duration::ZERO,
-            leader: None,
-            targets: Vec::new(),
-            filled: 0,
             stages: vec![StageRecord {
                 clients: 1,
                 began: 0.0,
@@ -151,15 +146,7 @@ mod tests {
                 measurement,
                 tried: None,
             }],
-            usage: Vec::new(),
-            audits: Vec::new(),
-            checks: Vec::new(),
-            outcome: Outcome::Completed,
-            observed: None,
-            said: Vec::new(),
-            generator_cpus: Vec::new(),
-            found: None,
-            floor_appends: Vec::new(),
+            ..trial::begun(trial, String::new())
         }
     }
 

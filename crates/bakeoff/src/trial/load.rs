@@ -1,0 +1,236 @@
+//! The load of a trial: keys before it, then its stages or the tries of a search, on one cluster.
+//!
+//! Not here: where clients connect to (`routes`), writes and reads on nodes of their own (`split`), the
+//! loop itself (`bakeoff_engine`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_core::check::Verdict;
+use bakeoff_core::divide;
+use bakeoff_core::plan;
+use bakeoff_core::record::StageRecord;
+use bakeoff_core::schedule;
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
+use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
+use bakeoff_core::units::count_text;
+use bakeoff_core::workload::mix64;
+use bakeoff_engine::moments::Moments;
+use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
+use bakeoff_engine::{Connections, Drive, Live, Seconds};
+use bakeoff_host::disturbance::Stretch;
+
+use super::routes::Routes;
+use super::split::{self, Split};
+use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
+use crate::cluster::Ready;
+use crate::cluster::contenders::Contender;
+use crate::event::Event;
+use crate::systems::KvLoad;
+
+const FILL_CLIENTS_MAX: u32 = 64;
+const FILL_TIMEOUT: Duration = Duration::from_secs(30);
+/// With fewer operations due in a try, nothing would be known of a percentile.
+const DUE_MIN: f64 = 10.0;
+
+/// Where all stages of a load go, and what is known of their keys.
+#[derive(Clone, Copy)]
+pub(super) struct Driven<'a> {
+    pub(super) nodes: &'a Routes,
+    pub(super) keyed: &'a Arc<Keyed>,
+}
+
+/// Whether no other stage can follow.
+fn is_over(stage: &StageRecord) -> bool {
+    stage.measurement.interrupted || stage.measurement.keys_exhausted
+}
+
+impl TrialRunner<'_, '_> {
+    /// Drives the load, stage by stage, on the same cluster.
+    pub(super) fn stages(&mut self, driven: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
+        let Combination { trial, load, .. } = self.of;
+        let mut first_ticket = 0;
+        let mut stages = Vec::new();
+        for stage in plan::stages(load, &trial.system) {
+            let (stage, next) = self.stage(driven, &stage, load.arrivals, first_ticket)?;
+            first_ticket = next;
+            let over = is_over(&stage);
+            stages.push(stage);
+            if over {
+                break;
+            }
+        }
+        Ok(stages)
+    }
+
+    /// Looks for the highest rate that keeps an objective, one after the other on the same cluster. Each
+    /// try is in the record as it ends; yields what they came to, unless they were broken off.
+    pub(super) fn search(
+        &mut self,
+        driven: &Driven<'_>,
+        find: &Find,
+    ) -> Result<Option<Found>, Ended> {
+        let Combination { trial, load, .. } = self.of;
+        let objective = find.conditions().map_err(|why| Ended::from(why.to_string()))?;
+        let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
+            return Err(Ended::from(
+                "a search begins at a rate and tries each for a time".to_owned(),
+            ));
+        };
+        let clients = load.clients_on(&trial.system).first().copied().unwrap_or(1);
+        let by_chance = matches!(load.arrivals, Arrivals::Poisson { .. });
+        let least = least_rate(&objective, time, by_chance).max(DUE_MIN / time.as_secs_f64());
+        let mut search = Search::new(first).not_below(least);
+        let mut first_ticket = 0;
+        loop {
+            let (rate, confirming) = match search.next() {
+                Next::Done(found) => return Ok(Some(found)),
+                Next::Try(rate) => (rate, false),
+                Next::Confirm(rate) => (rate, true),
+            };
+            let time = if confirming { time * CONFIRM_TIMES } else { time };
+            let stage = plan::Stage { clients, stop: Stop::After(time) };
+            let arrivals = load.arrivals.at(rate);
+            let stretch = Stretch::begin();
+            let (mut stage, next) = self.stage(driven, &stage, arrivals, first_ticket)?;
+            first_ticket = next;
+            let disturbed_by = stretch.disturbed_by().into_iter().chain(self.neighbours_of(&stage));
+            let tried = Tried::judged(rate, confirming, &stage.measurement, &objective)
+                .disturbed_by(disturbed_by);
+            let over = is_over(&stage);
+            if !over {
+                search.take(&tried);
+                self.reporter.report(&Event::RateTried { tried: &tried });
+            }
+            stage.tried = Some(tried);
+            self.record.stages.push(stage);
+            if over {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Tells why a stage that has just ended had too many neighbours; `None` where it had not, or
+    /// where that cannot be told.
+    fn neighbours_of(&self, stage: &StageRecord) -> Option<String> {
+        let window = stage.window(self.of.load.warmup);
+        if window.1 <= window.0 {
+            return None;
+        }
+        let observed = self.sampler.so_far();
+        let context = &self.context;
+        let asked = self.of.contender.asked;
+        match neighbours::check(context.study, context.shared_machine, asked, &observed, &[window])
+        {
+            Verdict::Failed(why) => Some(why),
+            Verdict::Passed | Verdict::NotChecked(_) => None,
+        }
+    }
+
+    /// Drives one stage of a load; yields the number of the next operation too.
+    fn stage(
+        &mut self,
+        driven: &Driven<'_>,
+        stage: &plan::Stage,
+        arrivals: Arrivals,
+        first_ticket: u64,
+    ) -> Result<(StageRecord, u64), Ended> {
+        let Combination { contender, trial, workload, load } = self.of;
+        let Driven { nodes, keyed } = *driven;
+        let system = contender.system;
+        let seed = trial.seed;
+        let reading = Reading {
+            reads: workload.reads,
+            may_be_old: system.may_be_old(&contender.found, workload.reads),
+            lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
+        };
+        let moments = Moments::new(self.sampler.moments());
+        let drive = Drive {
+            clients: stage.clients,
+            in_flight: load.in_flight,
+            connections: match load.keep_alive {
+                true => Connections::Kept,
+                false => Connections::OneEach,
+            },
+            arrivals: schedule::paced(arrivals),
+            spin: Duration::ZERO,
+            warmup: load.warmup,
+            stop: stage.stop,
+            timeout: load.timeout,
+            seconds: Seconds::Kept,
+            threads: self.context.threads,
+            seed: mix64(seed ^ first_ticket),
+            first_ticket,
+            moments: Some(moments.clone()),
+        };
+        let clients = stage.clients;
+        let began = self.began.elapsed().as_secs_f64();
+        self.reporter.report(&Event::LoadStarted { clients });
+        let reporter = &mut *self.reporter;
+        let progress = &mut |live: &Live| reporter.report(&Event::Observed { clients, live });
+        let interrupted = self.context.interrupted;
+        let (mut measurement, next_ticket) = match nodes {
+            Routes::Split { writes, reads } => {
+                let threads = self.context.threads;
+                let halves = divide::halves(workload, stage, arrivals, threads);
+                let halves = halves.expect("only what writes and reads is driven apart");
+                let split = Split { system, keyed, reading, drive: &drive, seed, interrupted };
+                split::drive(&split, &halves, [writes, reads], progress)?
+            }
+            Routes::Same(nodes) => system.drive(KvLoad {
+                nodes,
+                keyed,
+                source: &mut |share| {
+                    let own_seed = mix64(seed ^ mix64(first_ticket ^ u64::from(share.index) << 32));
+                    Source::mix(workload, seed, own_seed)
+                },
+                reading,
+                drive: &drive,
+                together: None,
+                interrupted,
+                progress,
+            })?,
+        };
+        nodes.name(&mut measurement.staleness);
+        let measured_from =
+            moments.begin().map(|begin| begin.saturating_duration_since(self.began).as_secs_f64());
+        Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
+    }
+}
+
+/// Writes every key once. Any failure ends the trial: reads would be judged wrongly.
+pub(super) fn fill(
+    context: &TrialContext<'_>,
+    contender: &Contender<'_>,
+    cluster: &Ready,
+    keyed: &Arc<Keyed>,
+    workload: &Workload,
+) -> Result<u64, Ended> {
+    let count = workload.keys.count;
+    let drive = Drive::once(count, FILL_CLIENTS_MAX, context.threads, FILL_TIMEOUT);
+    let (measurement, _) = contender.system.drive(KvLoad {
+        nodes: &cluster.nodes,
+        keyed,
+        source: &mut |_| Source::Fill,
+        reading: Reading { reads: workload.reads, may_be_old: false, lists_are_complete: false },
+        drive: &drive,
+        together: None,
+        interrupted: context.interrupted,
+        progress: &mut |_| {},
+    })?;
+    if measurement.interrupted {
+        return Err(Ended::Interrupted);
+    }
+    if measurement.verified() < count {
+        let written = count_text(measurement.verified());
+        let first = measurement.error_examples().next();
+        let first = first.map(|(_, example)| format!("{}: {}", example.node, example.what));
+        let first = first.unwrap_or_default();
+        return Err(Ended::from(format!(
+            "only {written} of {} keys could be written before the load: {first}",
+            count_text(count)
+        )));
+    }
+    contender.system.settle(&cluster.nodes).map_err(Ended::from)?;
+    Ok(count)
+}
