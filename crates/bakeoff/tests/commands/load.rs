@@ -1,15 +1,17 @@
 //! `bakeoff load` as users and their scripts meet it, against the canary.
 
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::support::canary::{Canary, alone};
 use crate::support::certificates::Certificates;
-use crate::support::{Ran, array, bakeoff, text};
+use crate::support::{Ran, array, bakeoff, folders, record, text};
 
 fn load(arguments: &[&str]) -> Ran {
     Ran::of(bakeoff().arg("load").args(arguments))
@@ -338,4 +340,79 @@ impl Ran {
         }
         self
     }
+}
+
+/// Loads with `--out`, and yields what was printed, the run's record and its folder.
+#[track_caller]
+fn recorded(out: &TempDir, arguments: &[&str]) -> (Ran, Vec<Value>, PathBuf) {
+    let ran = load(&[arguments, &["--out", out.path().to_str().unwrap()]].concat());
+    let run = folders(out.path()).pop().unwrap_or_else(|| panic!("no run: {ran:?}"));
+    let record = record(&run);
+    assert_eq!(record.last().map(|line| text(&line["line"])), Some("end"), "{ran:?}");
+    (ran, record, run)
+}
+
+#[test]
+fn a_load_leaves_a_run_that_is_reported_compared_and_listed() {
+    let _alone = alone();
+    let canary = Canary::with_value(SLOW);
+    let url = format!("http://ann:hunter2@{}/kv/key?token=hunter2", canary.address);
+    let out = tempfile::tempdir().unwrap();
+    let arguments = [&*url, "-H", "X-Key: hunter2", "-c", "4", "--rate", "200", "--for", "2s"];
+    let (ran, record, run) = recorded(&out, &arguments);
+    let plain = load(&arguments);
+    let first = |ran: &Ran| ran.stdout.lines().take(3).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(first(&ran), first(&plain), "what is printed stays");
+    assert!(ran.stdout.contains(&format!("\nRun: {}\n", run.display())), "{}", ran.stdout);
+    let [header, trial, end] = &record[..] else { panic!("{} lines", record.len()) };
+    assert_eq!((&end["complete"], &header["study"]["name"]), (&json!(true), &json!("load")));
+    assert_eq!(header["study"]["workloads"][0]["request"]["path"], "/kv/key?token=***");
+    let measured = &trial["stages"][0]["measurement"]["operations"]["request"];
+    assert_eq!(measured["verified"], 400, "{trial}");
+    assert!(trial["observed"]["nodes"][0]["name"] == "generator", "{}", trial["observed"]);
+    let checks: Vec<&str> = array(&trial["checks"]).iter().map(|one| text(&one["name"])).collect();
+    for check in ["generator", "schedule", "errors", "stationary", "clock"] {
+        assert!(checks.contains(&check), "{checks:?}");
+    }
+    for file in ["record.jsonl", "report.html", "report.md", "report.csv", "report.json"] {
+        let text = std::fs::read_to_string(run.join(file)).unwrap();
+        assert!(!text.contains("hunter2"), "{file}");
+    }
+    let (_, _, later) = recorded(&out, &arguments);
+    let said = |arguments: &[&str]| Ran::of(bakeoff().args(arguments)).ends_with(0).stdout;
+    let (run, later) = (run.to_str().unwrap(), later.to_str().unwrap());
+    assert!(said(&["report", run]).contains("service"));
+    assert!(said(&["compare", run, later]).contains("service"));
+    let listed = said(&["history", "--out", out.path().to_str().unwrap()]);
+    assert!(listed.contains(run) && listed.contains(later), "{listed}");
+}
+
+#[test]
+fn steps_are_trials_and_a_search_is_one_that_found_a_rate() {
+    let _alone = alone();
+    let canary = Canary::with_value("--delay 50ms");
+    let url = canary.url("/kv/key");
+    let out = tempfile::tempdir().unwrap();
+    let (_, record, _) = recorded(&out, &[&url, "--steps", "50,100", "--for", "1s", "-c", "20"]);
+    let loads: Vec<&str> = record[1..3].iter().map(|one| text(&one["trial"]["load"])).collect();
+    assert_eq!(loads, ["at-50/s", "at-100/s"]);
+    let search = ["--find-max", "--slo", "p90 < 120ms", "--rate", "100", "-c", "10"];
+    let more = ["--for", "1s", "--warmup", "100ms"];
+    let (_, record, _) = recorded(&out, &[&[url.as_str()], &search[..], &more[..]].concat());
+    let trial = &record[1];
+    assert_eq!(record[0]["study"]["loads"][0]["find"]["objective"], json!(["p90 < 120ms"]));
+    assert!(!trial["found"].is_null(), "{}", trial["outcome"]);
+    assert!(array(&trial["stages"]).len() > 3);
+    assert!(
+        array(&trial["stages"]).iter().all(|stage| stage["tried"]["rate"].as_f64() > Some(0.0))
+    );
+}
+
+#[test]
+fn a_load_that_could_not_begin_leaves_no_run() {
+    let out = tempfile::tempdir().unwrap();
+    let out_flag = ["--out", out.path().to_str().unwrap()];
+    load(&[&["http://127.0.0.1:1/"], &out_flag[..]].concat()).ends_with(4);
+    load(&[&["http://127.0.0.1:1/", "--ramp", "1..2"], &out_flag[..]].concat()).ends_with(2);
+    assert!(folders(out.path()).is_empty());
 }

@@ -19,7 +19,8 @@ Examples:
   bakeoff load URL --rate 500 --fail-if 'p99 > 20ms'              a gate for CI
   bakeoff load URL --steps 500,1000,2000 --for 10s                a row for each rate
   bakeoff load URL --find-max --slo 'p99 < 20ms'                  the highest rate that keeps it
-  bakeoff load --targets requests.txt                             a file of requests";
+  bakeoff load --targets requests.txt                             a file of requests
+  bakeoff load URL --rate 500 --out runs                          a page, and a record to compare";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -150,6 +151,10 @@ pub(crate) struct LoadArgs {
     /// End with code 1 if this holds, `p99 > 20ms`; may be given several times
     #[arg(long, value_name = "CONDITION", help_heading = "Result")]
     pub(super) fail_if: Vec<String>,
+    /// Leave a run in a new folder of this one, as `bakeoff run` does: a page, and a record that `report`,
+    /// `compare` and `history` read
+    #[arg(long, value_name = "DIR", conflicts_with = "ramp", help_heading = "Result")]
+    pub(super) out: Option<PathBuf>,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long, help_heading = "Result")]
     pub(super) json: bool,

@@ -18,6 +18,7 @@ use bakeoff_host::disturbance::Stretch;
 
 use super::Loader;
 use super::curve;
+use super::recorded::Recorded;
 use super::result::{Part, Settings};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
@@ -98,6 +99,7 @@ pub(super) fn run(
         Stop::Operations(_) => Search::new(first),
     };
     let mut tries: Vec<Try> = Vec::new();
+    loader.recorded.iter_mut().for_each(Recorded::trial_begins);
     let ended = loop {
         let (rate, confirming) = match search.next() {
             Next::Done(found) => break Ok(Some(found)),
@@ -134,10 +136,15 @@ pub(super) fn run(
     } else {
         curve::text(&result, messages::style())
     });
+    if let Some(recorded) = &mut loader.recorded {
+        let stages = result.tries.iter().map(|one| (&one.part, Some(one.tried())));
+        loader.not_valid.extend(recorded.trial_ends(stages, found, found.is_none())?);
+    }
+    let trial_is_valid = loader.conclude(json, &[])?;
     match (failure, found) {
         (Some(failure), _) => Err(failure),
         (None, None) => Ok(ExitCode::from(Failure::Interrupted.exit_code())),
-        (None, Some(_)) if result.is_answer() => Ok(ExitCode::SUCCESS),
+        (None, Some(_)) if result.is_answer() && trial_is_valid => Ok(ExitCode::SUCCESS),
         (None, Some(_)) => Ok(ExitCode::from(NOT_VALID)),
     }
 }

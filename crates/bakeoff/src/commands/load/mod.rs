@@ -4,6 +4,8 @@
 //! turn, and the result is a value of which the terminal's text and the JSON are functions
 //! (`result`, `text`, `json`).
 //!
+//! With `--out` it is a run as well: each load is a trial, recorded and judged like one (`recorded`).
+//!
 //! Not here: making requests and judging responses (`bakeoff_engine::works::http`), the search for the highest rate
 //! (`find`).
 
@@ -13,12 +15,14 @@ mod curve;
 mod find;
 mod json;
 mod knee;
+mod recorded;
 mod result;
 mod targets;
 #[cfg(test)]
 mod testing;
 mod text;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,11 +31,12 @@ use bakeoff_core::ranked::Place;
 use bakeoff_core::schedule::Pace;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::rate_text;
-use bakeoff_engine::Live;
 use bakeoff_engine::works::http::{Outcome, Ready};
+use bakeoff_engine::{Live, Seconds};
 
 pub(crate) use args::LoadArgs;
 use ask::{Asked, Course};
+use recorded::{Began, Recorded};
 use result::{Gate, LoadResult, Part};
 
 use crate::failure::{Failure, NOT_VALID};
@@ -44,29 +49,35 @@ pub(crate) fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let asked = ask::read(args)?;
-    bakeoff_engine::open_files::raise_for(asked.settings.clients)?;
+    let open_files = bakeoff_engine::open_files::raise_for(asked.settings.clients)?;
     let ready = asked.plan.clone().ready(asked.settings.keep_alive)?;
+    let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files);
+    let recorded = args.out.as_ref().map(begin).transpose()?;
     if !messages.is_live() {
         messages.step(&text::asked_text(&asked.settings));
     }
-    let mut loader = Loader { asked: &asked, ready, messages, interrupted, driven: 0 };
+    let asked = &asked;
+    let not_valid = Vec::new();
+    let mut loader = Loader { asked, ready, messages, interrupted, driven: 0, recorded, not_valid };
     if let Course::FindMax { first, objective } = &asked.course {
         return find::run(&mut loader, *first, objective, args.json);
     }
     let (result, failure) = loader.course()?;
-    messages.finish();
-    messages.output(&if args.json {
+    loader.messages.finish();
+    loader.messages.output(&if args.json {
         format!("{:#}", json::json(&result))
     } else {
         text::text(&result, messages::style())
     });
+    let trials_are_valid = loader.conclude(args.json, &result.reasons())?;
     if let Some(failure) = failure {
         return Err(failure); // after what was measured until then
     }
     if result.whole.measurement.interrupted || interrupted.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(Failure::Interrupted.exit_code()));
     }
-    let passed = result.reasons().is_empty() && !result.gates.iter().any(Gate::failed);
+    let valid = result.reasons().is_empty() && trials_are_valid;
+    let passed = valid && !result.gates.iter().any(Gate::failed);
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
 }
 
@@ -78,6 +89,10 @@ struct Loader<'a> {
     interrupted: &'a AtomicBool,
     /// How many loads were driven.
     driven: u64,
+    /// The run that is left, with `--out`.
+    recorded: Option<Recorded>,
+    /// Why its trials are not valid.
+    not_valid: Vec<String>,
 }
 
 impl Loader<'_> {
@@ -91,7 +106,7 @@ impl Loader<'_> {
             Course::Steps(rates) => {
                 for (number, &rate) in rates.iter().enumerate() {
                     let label = format!("[{}/{}] {}", number + 1, rates.len(), rate_text(rate));
-                    match self.part(Some(Pace::Constant { rate }), Some(rate), &label, 1) {
+                    match self.trial(Some(Pace::Constant { rate }), Some(rate), &label) {
                         Ok(part) => {
                             self.messages.step(&format!("{label}: {}", text::in_short(&part)));
                             steps.push(part);
@@ -115,18 +130,55 @@ impl Loader<'_> {
                 };
                 let (from, to) = (ramp.from, ramp.to);
                 let pace = Pace::Ramp { from, to, over };
-                self.part(Some(pace), Some(f64::midpoint(from, to)), &what, 1)?
+                self.trial(Some(pace), Some(f64::midpoint(from, to)), &what)?
             }
             Course::Rate(rate) => {
-                self.part(Some(Pace::Constant { rate: *rate }), Some(*rate), &what, 1)?
+                self.trial(Some(Pace::Constant { rate: *rate }), Some(*rate), &what)?
             }
-            Course::Closed | Course::FindMax { .. } => self.part(None, None, &what, 1)?,
+            Course::Closed | Course::FindMax { .. } => self.trial(None, None, &what)?,
         };
         let figures = Figures::of(&whole.measurement);
         let gates = self.asked.fail_if.iter().map(|one| Gate::check(one, &figures)).collect();
         let peak_rss_bytes = peak_rss_bytes();
         let result = LoadResult { settings: settings.clone(), whole, steps, gates, peak_rss_bytes };
         Ok((result, failure))
+    }
+
+    /// One load at one pace, which is a trial where it is recorded.
+    fn trial(
+        &mut self,
+        pace: Option<Pace>,
+        rate: Option<f64>,
+        label: &str,
+    ) -> Result<Part, Failure> {
+        self.recorded.iter_mut().for_each(Recorded::trial_begins);
+        let part = self.part(pace, rate, label, 1)?;
+        if let Some(recorded) = &mut self.recorded {
+            let interrupted = part.measurement.interrupted;
+            let stages = std::iter::once((&part, None));
+            self.not_valid.extend(recorded.trial_ends(stages, None, interrupted)?);
+        }
+        Ok(part)
+    }
+
+    /// Ends the run that is left, if one is, and says where it is, and why its trials are not valid as far as
+    /// that was not `told` yet. Returns whether they are.
+    fn conclude(&mut self, json: bool, told: &[String]) -> Result<bool, Failure> {
+        let Some(recorded) = self.recorded.take() else { return Ok(true) };
+        if let Some((page, run)) = recorded.end(self.interrupted.load(Ordering::Relaxed))?
+            && !json
+        {
+            // The same reason is told after its step by the one, after the check's name by the other.
+            let is_new = |why: &&String| {
+                told.iter().all(|told| !why.ends_with(told.rsplit(": ").next().unwrap_or(told)))
+            };
+            let new = self.not_valid.iter().filter(is_new);
+            let mut lines: Vec<String> =
+                new.map(|why| format!("not valid as a trial: {why}")).collect();
+            lines.push(format!("Report: {}\nRun: {}", page.display(), run.display()));
+            self.messages.output(&format!("\n{}", lines.join("\n")));
+        }
+        Ok(self.not_valid.is_empty())
     }
 
     /// One load at one pace, for some times what was asked.
@@ -142,6 +194,11 @@ impl Loader<'_> {
         if let Stop::After(time) = &mut drive.stop {
             *time *= times;
         }
+        let recording = self.recorded.as_ref().and_then(Recorded::part_begins);
+        if let Some((moments, _)) = &recording {
+            drive.seconds = Seconds::Kept;
+            drive.moments = Some(moments.clone());
+        }
         self.messages.load_begins(label);
         let Self { ready, messages, interrupted, .. } = self;
         let mut seconds = Vec::new();
@@ -151,6 +208,10 @@ impl Loader<'_> {
         });
         self.messages.load_ended();
         let Outcome { measurement, answers } = outcome?;
+        let began = match (&self.recorded, &recording) {
+            (Some(recorded), Some((moments, from))) => recorded.began(moments, *from),
+            _ => Began::default(),
+        };
         // The load's end commonly lies in a second in which nothing is measured any more.
         let is_empty = |live: &Live| live.verified + live.errors == 0 && live.p50 == Place::Nothing;
         while seconds.pop_if(|last| is_empty(last)).is_some() {}
@@ -161,6 +222,7 @@ impl Loader<'_> {
             statuses: answers.statuses,
             bytes_received: answers.bytes_received,
             body_bytes: answers.body_bytes,
+            began,
         })
     }
 }

@@ -13,6 +13,8 @@ use bakeoff_core::search;
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::Live;
 
+use super::recorded::Began;
+
 /// What was asked for, as the result repeats it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
@@ -69,6 +71,8 @@ pub(super) struct Part {
     /// All that was received, heads too.
     pub(super) bytes_received: u64,
     pub(super) body_bytes: u64,
+    /// When it began; of interest where it is recorded.
+    pub(super) began: Began,
 }
 
 impl Part {

@@ -12,6 +12,7 @@ use bakeoff_core::search::Found;
 use bakeoff_engine::Live;
 
 use super::find::{SearchResult, Try};
+use super::recorded::Began;
 use super::result::{Gate, Length, LoadResult, Part, RequestShown, Settings};
 
 /// A second's load at a rate, whose responses took from 1 to `slowest_ms` ms.
@@ -59,6 +60,7 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
         statuses: [(200, count)].into(),
         bytes_received: count * 100,
         body_bytes: count * 6,
+        began: Began::default(),
     }
 }
 

@@ -206,7 +206,6 @@ impl Make<'_> {
             headers: &[(TOKEN_HEADER, &self.token)],
             body,
             patience: PATIENCE,
-            ..Question::default()
         };
         question(self.node, &asked)?.success()
     }

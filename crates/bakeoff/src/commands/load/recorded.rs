@@ -1,0 +1,360 @@
+//! A load as a run: with `--out` its trials are recorded, judged and shown as those of a study are.
+//!
+//! A load at one rate is a run of one trial, a search too; each of `--steps` is a trial under a load of its
+//! own. What was asked stands in the record as a study of one system of kind `http`, without anything that
+//! may be secret: no header's value, no body, no password or token of a URL.
+//!
+//! Not here: driving (`mod`), what the terminal shows (`text`), a record on disk (`run_folder`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use bakeoff_clock::wall::{self, utc_now};
+use bakeoff_core::check::{self, CheckName};
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::{
+    Check, FORMAT, Line, Outcome, RunEnd, RunHeader, StageRecord, SystemRecord, TrialRecord,
+};
+use bakeoff_core::search::{Found, Tried};
+use bakeoff_core::study::{
+    Arrivals, Clusters, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation,
+    ReadConsistency, Routing, Stop, Study, System, Targets, Workload,
+};
+use bakeoff_core::units::rate_text;
+use bakeoff_engine::moments::Moments;
+use bakeoff_engine::works::http::Url;
+use bakeoff_host::observe::Sampler;
+use bakeoff_host::{machine, usage};
+
+use super::ask::{Asked, Course};
+use super::result::{Length, Part, RequestShown, Settings};
+use super::text::requests_text;
+use crate::commands::report::Rendering;
+use crate::commands::run_folder::{self, RunFolder};
+use crate::environment;
+use crate::failure::Failure;
+use crate::systems;
+use crate::trial::neighbours;
+
+/// What the run and its study are called.
+const NAME: &str = "load";
+/// The study's names for what was loaded, and with what.
+const SYSTEM: &str = "service";
+const WORKLOAD: &str = "requests";
+/// The phase whose figures a trial is for.
+const PHASE: &str = "load";
+/// The share of failed requests from which on `bakeoff load` calls a result not valid.
+const ERRORS_MAX: f64 = 0.5;
+/// Time between two looks at what the generator and the machine do.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+
+/// A run that a load leaves.
+pub(super) struct Recorded {
+    folder: RunFolder,
+    /// Absolute, since the sampler looks at the disk that it is on.
+    path: PathBuf,
+    header: RunHeader,
+    /// How many trials have ended.
+    ended: usize,
+    under_way: Option<UnderWay>,
+}
+
+/// A trial that goes on.
+struct UnderWay {
+    sampler: Sampler,
+    began: Instant,
+    /// The same by the wall clock, in seconds since 1970.
+    wall: f64,
+    started: String,
+}
+
+/// When a part of a load began, in seconds since its trial did.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Began {
+    /// To connect.
+    pub(super) connecting: f64,
+    /// To be measured.
+    pub(super) measured: Option<f64>,
+}
+
+impl Recorded {
+    /// Makes a run's folder in `out`, and describes what was asked and the machine.
+    pub(super) fn begin(out: &Path, asked: &Asked, open_files: u64) -> Result<Self, Failure> {
+        let folder = RunFolder::create(out, NAME)?;
+        let path = std::path::absolute(&folder.path)
+            .map_err(|error| Failure::file("use", &folder.path, &error))?;
+        let study = study(asked);
+        let settings = &asked.settings;
+        let mut environment = environment::describe(&path, settings.threads, open_files, false)?;
+        environment.shared_machine = environment::is_machine_shared();
+        let system = &study.systems[0];
+        let kind = systems::by_kind(&system.kind).expect("it is in the registry");
+        let endpoint = |one: &Endpoint| format!("{}:{}", one.host, one.port);
+        let endpoints: Vec<String> = system.endpoints.iter().map(endpoint).collect();
+        let record = SystemRecord {
+            name: system.name.clone(),
+            kind: system.kind.clone(),
+            already_running: true,
+            source: Some(endpoints.join(", ")),
+            tls_version: system.endpoints.iter().any(|one| one.tls).then(|| "TLS".to_owned()),
+            nodes: system.nodes,
+            promises: kind.promises(system),
+            ..SystemRecord::default()
+        };
+        let order = (0..).zip(&study.loads).map(|(number, load)| Trial {
+            number,
+            round: 0,
+            system: SYSTEM.to_owned(),
+            workload: WORKLOAD.to_owned(),
+            load: load.name.clone(),
+            seed: settings.seed.wrapping_add(u64::from(number)),
+        });
+        let header = RunHeader {
+            format: FORMAT,
+            bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
+            started: utc_now(),
+            seed: settings.seed,
+            order: order.collect(),
+            environment,
+            systems: vec![record],
+            gate: None,
+            study,
+        };
+        Ok(Self { folder, path, header, ended: 0, under_way: None })
+    }
+
+    /// The next trial begins.
+    pub(super) fn trial_begins(&mut self) {
+        let (began, wall) = (clock::now(), wall::seconds());
+        let mut sampler = Sampler::start(&self.path, SAMPLE_EVERY, began);
+        sampler.phase(PHASE);
+        self.under_way = Some(UnderWay { sampler, began, wall, started: utc_now() });
+    }
+
+    /// Returns whom the engine tells when a part of the trial is measured, and when that part begins.
+    pub(super) fn part_begins(&self) -> Option<(Moments, f64)> {
+        let trial = self.under_way.as_ref()?;
+        Some((Moments::new(trial.sampler.moments()), trial.began.elapsed().as_secs_f64()))
+    }
+
+    /// Returns when a part of the trial began.
+    pub(super) fn began(&self, moments: &Moments, connecting: f64) -> Began {
+        let began = self.under_way.as_ref().map(|trial| trial.began);
+        let measured = moments.begin().zip(began);
+        let since = |(at, began): (Instant, Instant)| at.saturating_duration_since(began);
+        Began { connecting, measured: measured.map(|moments| since(moments).as_secs_f64()) }
+    }
+
+    /// Writes down the trial that has ended: its parts, each with the rate that it tried where one was
+    /// looked for, and what was found. Returns why it is not valid.
+    pub(super) fn trial_ends<'p>(
+        &mut self,
+        parts: impl Iterator<Item = (&'p Part, Option<Tried>)>,
+        found: Option<Found>,
+        interrupted: bool,
+    ) -> Result<Vec<String>, Failure> {
+        let Some(trial) = self.under_way.take() else { return Ok(Vec::new()) };
+        let header = &self.header;
+        let load = &header.study.loads[self.ended];
+        let stages = parts.map(|(part, tried)| stage(part, tried, load));
+        let mut record = TrialRecord {
+            trial: header.order[self.ended].clone(),
+            started: trial.started,
+            ready_after: Duration::ZERO,
+            leader: None,
+            targets: header.systems[0].source.iter().cloned().collect(),
+            filled: 0,
+            stages: stages.collect(),
+            usage: Vec::new(),
+            audits: Vec::new(),
+            checks: Vec::new(),
+            outcome: if interrupted { Outcome::Interrupted } else { Outcome::Completed },
+            observed: None,
+            said: Vec::new(),
+            generator_cpus: Vec::new(),
+            found,
+            floor_appends: Vec::new(),
+        };
+        let observed = trial.sampler.stop();
+        let (lasted, wall) = (trial.began.elapsed(), wall::seconds() - trial.wall);
+        let windows: Vec<(f64, f64)> = record
+            .figured()
+            .iter()
+            .map(|stage| stage.window(load.warmup))
+            .filter(|(from, to)| to > from)
+            .collect();
+        let mut checks = Vec::new();
+        let mut check = |name, verdict| checks.push(Check { name, verdict });
+        if let Some(phase) = observed.phases.iter().find(|phase| phase.name == PHASE) {
+            let load = (phase.from, phase.to);
+            record.usage = usage::of(&observed, &windows, load);
+            let cpus = machine::cpus_online().unwrap_or(0);
+            check(CheckName::Steal, check::machine::steal(&observed.machine, cpus, load.0, load.1));
+            let shared = header.environment.shared_machine;
+            let system = &header.study.systems[0];
+            let verdict = neighbours::check(&header.study, shared, system, &observed, &windows);
+            check(CheckName::Neighbours, verdict);
+        }
+        checks.extend(check::measured(load, &record, Some(&observed)));
+        checks.push(Check { name: CheckName::Clock, verdict: check::machine::clock(wall, lasted) });
+        record.checks = checks;
+        record.observed = Some(observed);
+        let reasons = record.invalid_because();
+        if self.ended == 0 {
+            self.folder.push(&Line::Run(self.header.clone()))?;
+        }
+        self.folder.push(&Line::Trial(record))?;
+        self.ended += 1;
+        Ok(reasons)
+    }
+
+    /// Ends the run and writes its reports; returns where the page and the run are. `None` where nothing
+    /// was measured, which leaves no folder.
+    pub(super) fn end(mut self, interrupted: bool) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
+        if self.ended == 0 {
+            return Ok(None);
+        }
+        let complete = self.ended == self.header.order.len() && !interrupted;
+        self.folder.push(&Line::End(RunEnd { ended: utc_now(), complete }))?;
+        let rendering = Rendering::new(run_folder::read(&self.folder.path)?.0);
+        let page = rendering.write_all(&self.folder.path)?;
+        Ok(Some((page, self.folder.path.clone())))
+    }
+}
+
+/// A part of a load as a stage of a trial.
+fn stage(part: &Part, tried: Option<Tried>, load: &Load) -> StageRecord {
+    let mut measurement = part.measurement.clone();
+    // One request is the operation that the workload has; several keep their own names.
+    if measurement.operations.len() == 1 {
+        let named = |(_, figures)| (Operation::Request.name().to_owned(), figures);
+        measurement.operations = measurement.operations.into_iter().map(named).collect();
+        for second in &mut measurement.seconds {
+            let of = std::mem::take(&mut second.operations).into_values();
+            second.operations = of.map(|one| (Operation::Request.name().to_owned(), one)).collect();
+        }
+    }
+    StageRecord {
+        clients: load.clients[0],
+        began: part.began.connecting,
+        measured_from: part.began.measured,
+        measurement,
+        tried,
+    }
+}
+
+/// What was asked, as a study.
+fn study(asked: &Asked) -> Study {
+    let settings = &asked.settings;
+    let title = requests_text(settings);
+    let several = settings.requests.len() > 1;
+    let all: Vec<&str> = settings.requests.iter().map(|request| &*request.name).collect();
+    let loads = loads(asked);
+    let names = loads.iter().map(|load| load.name.clone()).collect();
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for request in &asked.plan.requests {
+        let Url { tls, host, port, .. } = &request.url;
+        let endpoint = Endpoint { tls: *tls, host: host.clone(), port: *port };
+        if !endpoints.contains(&endpoint) {
+            endpoints.push(endpoint);
+        }
+    }
+    Study {
+        name: NAME.to_owned(),
+        title,
+        description: several.then(|| format!("Requests: {}.", all.join(", "))),
+        systems: vec![System {
+            name: SYSTEM.to_owned(),
+            kind: "http".to_owned(),
+            version: None,
+            program: None,
+            nodes: endpoints.len() as u32,
+            options: BTreeMap::new(),
+            limits: None,
+            endpoints,
+            tls: None,
+            parts: BTreeMap::new(),
+            process: None,
+        }],
+        workloads: vec![Workload {
+            name: WORKLOAD.to_owned(),
+            mix: [(Operation::Request, 1)].into(),
+            keys: Keys { count: 1, size: 64, order: KeyOrder::Same, per_directory: 0 },
+            value_size: 1024,
+            with: BTreeMap::new(),
+            reads: ReadConsistency::Linearizable,
+            request: match &settings.requests[..] {
+                [one] => request(one, settings),
+                _ => HttpRequest { http2: settings.http == 2, ..HttpRequest::default() },
+            },
+            fill: false,
+            loads: names,
+            systems: Vec::new(),
+        }],
+        loads,
+        trials: 1,
+        audit_keys: 0,
+        kill: None,
+        sample_every: SAMPLE_EVERY,
+        clusters: Clusters::Fresh,
+        publication: None,
+        published: Vec::new(),
+        scale: 1.0,
+    }
+}
+
+/// A request without anything that may be secret.
+fn request(shown: &RequestShown, settings: &Settings) -> HttpRequest {
+    let path = Url::parse(&shown.url).map_or_else(|_| "/".to_owned(), |url| url.target);
+    let hidden = |name: &String| (name.clone(), "***".to_owned());
+    HttpRequest {
+        method: shown.method.clone(),
+        path,
+        headers: shown.header_names.iter().map(hidden).collect(),
+        http2: settings.http == 2,
+        ..HttpRequest::default()
+    }
+}
+
+/// What was asked, as the loads of a study: one, or one for each step.
+fn loads(asked: &Asked) -> Vec<Load> {
+    let settings = &asked.settings;
+    let arrivals = |rate: f64| match settings.load {
+        "poisson" => Arrivals::Poisson { rate },
+        _ => Arrivals::Constant { rate },
+    };
+    let load = |name: String, arrivals: Arrivals| Load {
+        name,
+        clients: vec![settings.clients],
+        clients_for: BTreeMap::new(),
+        arrivals,
+        in_flight: settings.in_flight,
+        stop: match settings.length {
+            Length::Time(time) => Stop::After(time),
+            Length::Requests(count) => Stop::Operations(count),
+        },
+        warmup: settings.warmup,
+        timeout: settings.timeout,
+        targets: Routing::Same(Targets::All),
+        keep_alive: settings.keep_alive,
+        tls_resumption: true,
+        errors_max: ERRORS_MAX,
+        find: None,
+    };
+    match &asked.course {
+        Course::Closed => vec![load("closed".to_owned(), Arrivals::Closed)],
+        Course::Rate(rate) => vec![load("open".to_owned(), arrivals(*rate))],
+        Course::Steps(rates) => rates
+            .iter()
+            .map(|&rate| load(format!("at-{}", rate_text(rate)), arrivals(rate)))
+            .collect(),
+        Course::FindMax { first, objective } => {
+            let objective = objective.iter().map(ToString::to_string).collect();
+            let find = Some(Find { objective });
+            vec![Load { find, ..load("search".to_owned(), arrivals(*first)) }]
+        }
+        Course::Ramp(_) => unreachable!("a ramp is refused with `--out`"),
+    }
+}
