@@ -13,6 +13,7 @@
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../../bakeoff-report/tests/reports/building.rs"]
 mod building;
+#[allow(dead_code, reason = "a chore uses the rest")]
 #[path = "support/chromium.rs"]
 mod chromium;
 #[path = "support/debian.rs"]
