@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bakeoff_core::units::parse_duration;
+use bakeoff_core::units::{parse_duration, parse_share};
 use bakeoff_report::compare::FailIf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -280,17 +280,17 @@ pub(crate) struct GateArgs {
     #[arg(long, value_name = "PROGRAM|VERSION")]
     pub(crate) new: Option<String>,
     /// An option that the base has of its own, in place of the study's
-    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::commands::gate::option)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
     pub(crate) base_option: Vec<(String, String)>,
     /// An option that the new one has of its own
-    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::commands::gate::option)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
     pub(crate) new_option: Vec<(String, String)>,
     /// What stops the merge when it is proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
     /// errors, cpu, memory [default: what each load was run for is worse, or errors > +1%]
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<FailIf>,
     /// The loss that must not pass unnoticed: it is found, or nobody can tell [default: 5%]
-    #[arg(long, value_name = "SHARE", value_parser = crate::commands::gate::loss)]
+    #[arg(long, value_name = "SHARE", value_parser = loss)]
     pub(crate) detect: Option<f64>,
     /// Run each build exactly so often [default: as often as finds that loss at the scatter that is seen]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
@@ -332,4 +332,23 @@ pub(crate) enum Format {
     Html,
     /// One row a trial
     Csv,
+}
+
+/// Reads `NAME=VALUE`, of an option.
+fn option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("an option is NAME=VALUE: `delay=2ms`".to_owned()),
+    }
+}
+
+/// Reads `5%`, of a loss.
+fn loss(text: &str) -> Result<f64, String> {
+    match parse_share(text) {
+        Ok(share) if (0.001..=0.9).contains(&share) => Ok(share),
+        Ok(_) => Err("a loss is from 0.1% to 90%".to_owned()),
+        Err(unreadable) => Err(unreadable.to_string()),
+    }
 }

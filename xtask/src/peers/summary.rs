@@ -48,6 +48,11 @@ pub(super) fn replace_section(document: &str, name: &str, section: &str) -> Stri
     }
 }
 
+/// Converts bytes to MiB.
+pub(super) fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

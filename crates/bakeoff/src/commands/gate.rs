@@ -20,7 +20,6 @@ use bakeoff_core::plan;
 use bakeoff_core::record::{self, Line, RunExtended, SystemRecord};
 use bakeoff_core::stats::gate::{self as rounds, Shortfall};
 use bakeoff_core::study::{Build, Study};
-use bakeoff_core::units::parse_share;
 use bakeoff_report::compare::{self, Compared, Passed};
 use sha2::{Digest as _, Sha256};
 
@@ -313,23 +312,4 @@ fn conclude(folder: &Path, args: &GateArgs) -> Result<ExitCode, Failure> {
         Some(Passed::NotValid) => ExitCode::from(NOT_VALID),
         Some(Passed::CannotTell) | None => ExitCode::from(CANNOT_TELL),
     })
-}
-
-/// `NAME=VALUE`, of an option.
-pub(crate) fn option(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
-            Ok((name.to_owned(), value.to_owned()))
-        }
-        _ => Err("an option is NAME=VALUE: `delay=2ms`".to_owned()),
-    }
-}
-
-/// `5%`, of a loss.
-pub(crate) fn loss(text: &str) -> Result<f64, String> {
-    match parse_share(text) {
-        Ok(share) if (0.001..=0.9).contains(&share) => Ok(share),
-        Ok(_) => Err("a loss is from 0.1% to 90%".to_owned()),
-        Err(unreadable) => Err(unreadable.to_string()),
-    }
 }

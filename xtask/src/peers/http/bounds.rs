@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::summary::mib;
 use super::tools::Tool;
 use super::{Case, OPEN_RATE, Results, Run};
 
@@ -133,7 +134,7 @@ fn open(results: &Results) -> [Finding; 2] {
 }
 
 fn memory(results: &Results) -> Finding {
-    let used = results.spread(subject(results), |run| super::document::mib(run.used.rss_bytes_max));
+    let used = results.spread(subject(results), |run| mib(run.used.rss_bytes_max));
     Finding {
         bound: format!("10000: memory below {MIB_MANY_MAX} MiB"),
         seen: used.map_or("no run".into(), |used| format!("{} MiB", used.text(1))),

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::super::summary::{Spread, table};
+use super::super::summary::{Spread, mib, table};
 use super::super::{said, when_and_where};
 use super::bounds::{Finding, subject};
 use super::tools::Tool;
 use super::{Case, Options, Results, Run, Stand};
 use crate::Failure;
-
-pub(super) fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
 
 pub(super) fn section(
     stand: &Stand,

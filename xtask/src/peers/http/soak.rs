@@ -8,8 +8,8 @@
 use std::time::{Duration, Instant};
 
 use super::super::measure;
-use super::super::summary::table;
-use super::document::{machine, mib};
+use super::super::summary::{mib, table};
+use super::document::machine;
 use super::tools::{self, Tool};
 use super::{Case, Stand, honest};
 use crate::Failure;

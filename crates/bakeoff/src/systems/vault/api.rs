@@ -21,7 +21,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::prepare::{
+use super::prepared::{
     APPROLE, DATABASE, DOMAIN, KV, PKI, POLICY, Prepared, ROLE, TRANSIT, USERPASS, user_name,
 };
 use crate::systems::http_session::{HttpSession, Mapping};

@@ -13,6 +13,7 @@ mod api;
 pub(super) mod config;
 mod open;
 mod prepare;
+mod prepared;
 pub(crate) mod recipe;
 
 use bakeoff_core::measurement::Measurement;

@@ -19,24 +19,16 @@ use serde_json::{Value, json};
 
 use super::api::SecretApi;
 use super::open::{TOKEN_HEADER, token};
+use super::prepared::{
+    APPROLE, DATABASE, DOMAIN, KV, PKI, PKI_ROOT, POLICY, PREFIX, Prepared, ROLE, TRANSIT,
+    USERPASS, user_name,
+};
 use crate::systems::Access;
 use crate::systems::http_session::{Question, question, try_mapping};
 use crate::systems::postgresql::Credentials;
 
-/// What every mount and policy of ours begins with.
-const PREFIX: &str = "bakeoff-";
-pub(super) const KV: &str = "bakeoff-kv";
-pub(super) const USERPASS: &str = "bakeoff-userpass";
-pub(super) const APPROLE: &str = "bakeoff-approle";
-pub(super) const TRANSIT: &str = "bakeoff-transit";
-pub(super) const PKI: &str = "bakeoff-pki";
-const PKI_ROOT: &str = "bakeoff-pki-root";
-/// What the API calls an authority that certifies itself.
+/// The API's name of an authority that certifies itself.
 const TOP: &str = "root";
-pub(super) const DATABASE: &str = "bakeoff-database";
-pub(super) const POLICY: &str = "bakeoff-policy";
-/// The role or key of ours at a mount.
-pub(super) const ROLE: &str = "bakeoff";
 
 const fn word(
     name: &'static str,
@@ -80,21 +72,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long nodes may take to hear of what was made.
 const HEARD_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// What the sessions of a load need to know. It has no `Debug`, so that nothing prints it.
-pub(in crate::systems) struct Prepared {
-    pub(super) token: String,
-    /// Whether the key-value engine is the one with versions.
-    pub(super) versioned: bool,
-    /// The password of all users.
-    pub(super) password: String,
-    /// Body of each role's login.
-    pub(super) approles: Vec<String>,
-    /// Body of each text's decryption.
-    pub(super) ciphertexts: Vec<String>,
-    /// Body of a request to certify one's own key; without its end, the name.
-    pub(super) request: String,
-}
 
 /// Makes what the mix needs, with the requests sent to `first`.
 pub(in crate::systems) fn prepare(
@@ -184,11 +161,6 @@ pub(in crate::systems) fn clear(node: &Access) -> Result<(), String> {
 /// What a workload says of its operations, or the default.
 fn with<'a>(workload: &'a Workload, name: &str, default: &'a str) -> &'a str {
     workload.with.get(name).map_or(default, String::as_str)
-}
-
-/// The name of a user.
-pub(super) fn user_name(number: u64) -> String {
-    format!("user-{number}")
 }
 
 /// Asks one node to make things.
@@ -348,8 +320,6 @@ const NO_DATABASE: &str =
 pub(super) struct Database(pub(super) Access);
 
 const TEN_YEARS: &str = "87600h";
-/// The domain of certificates (RFC 6761 keeps `.test` for this).
-pub(super) const DOMAIN: &str = "bakeoff.test";
 
 /// Waits until every node answers the operations of the mix that store nothing.
 fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), String> {
