@@ -36,6 +36,7 @@ pub mod iproto;
 pub mod msgpack;
 pub mod postgres;
 pub mod protobuf;
+pub mod resp;
 mod scram;
 pub mod zookeeper;
 

@@ -204,3 +204,34 @@ pub(crate) fn iproto_asks() -> Vec<iproto::Request<'static>> {
         eval("return string.rep('x', 20000)"),
     ]
 }
+
+/// Commands of Redis, all sent at once.
+pub(crate) const RESP: &[&[&[u8]]] = &[
+    &[b"PING"],
+    &[b"SET", b"bakeoff/a", b"one"],
+    &[b"GET", b"bakeoff/a"],
+    &[b"GET", b"bakeoff/missing"],
+    &[b"SET", b"bakeoff/a", b"two"],
+    &[b"GET", b"bakeoff/a"],
+    &[b"SET", b"bakeoff/large", &[b'x'; 20_000]],
+    &[b"GET", b"bakeoff/large"],
+    &[b"SET", b"bakeoff/binary", b"\r\n$5\r\n\x00\xff"],
+    &[b"GET", b"bakeoff/binary"],
+    &[b"SET", b"bakeoff/empty", b""],
+    &[b"GET", b"bakeoff/empty"],
+    &[b"SCAN", b"0", b"MATCH", b"bakeoff/a*", b"COUNT", b"100"],
+    &[b"MGET", b"bakeoff/a", b"bakeoff/missing"],
+    &[b"DEL", b"bakeoff/a"],
+    &[b"DEL", b"bakeoff/a"],
+    &[b"WAIT", b"0", b"100"],
+    &[b"INCR", b"bakeoff/empty"],
+    &[b"LPUSH", b"bakeoff/list", b"a"],
+    &[b"GET", b"bakeoff/list"],
+    &[b"NOTHING", b"at", b"all"],
+    &[b"SCAN", b"0", b"MATCH", b"nothing*", b"COUNT", b"100"],
+    &[b"LRANGE", b"bakeoff/missing", b"0", b"-1"],
+    &[b"BLPOP", b"bakeoff/missing", b"0.01"],
+    &[b"EVAL", b"return {1,{2,'three',false},{}}", b"0"],
+    &[b"INCRBY", b"bakeoff/number", b"-7"],
+    &[b"QUIT"],
+];

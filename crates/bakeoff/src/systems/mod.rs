@@ -47,6 +47,8 @@ pub(crate) mod http;
 
 pub(crate) mod tarantool;
 
+pub(crate) mod redis;
+
 pub(crate) mod ingress_gateway;
 
 pub(crate) mod envoy;
@@ -278,7 +280,9 @@ impl Description {
                 memory: self.memory.clone(),
             }
         };
-        self.nodes.iter().map(access).collect()
+        // Nodes that no client connects to have no such port.
+        let reached = |spec: &&NodeSpec| spec.ports.iter().any(|(purpose, _)| purpose == "client");
+        self.nodes.iter().filter(reached).map(access).collect()
     }
 }
 

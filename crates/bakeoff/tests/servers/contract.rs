@@ -152,7 +152,7 @@ fn keeps_its_contract(case: &Case) {
     assert_eq!(end["complete"], true);
     assert_eq!(trial["filled"], keys);
     let balanced = case.parts.iter().any(|part| part.role == "balancer");
-    let targets = if balanced { 1 } else { case.nodes as usize };
+    let targets = if balanced { 1 } else { case.targets as usize };
     assert_eq!(array(&trial["targets"]).len(), targets);
     let system = &header["systems"][0];
     assert_eq!(system["nodes"], case.nodes);

@@ -17,6 +17,8 @@ pub(crate) struct Case {
     /// The version asked for; empty for any, and for what is part of bakeoff.
     pub(crate) version: &'static str,
     pub(crate) nodes: u32,
+    /// How many of them clients connect to.
+    pub(crate) targets: u32,
     /// What a study says of it besides: `options: {heap: 192MiB}`.
     pub(crate) more: &'static str,
     /// How its reads are asked for, where that is not for a study to say; empty otherwise.
@@ -86,6 +88,8 @@ struct WrittenCase {
     #[serde(default)]
     version: String,
     nodes: u32,
+    /// All nodes when absent.
+    targets: Option<u32>,
     #[serde(default)]
     more: String,
     #[serde(default)]
@@ -154,6 +158,7 @@ fn contract(folder: &Path) -> Contract {
             kind,
             version: kept(case.version),
             nodes: case.nodes,
+            targets: case.targets.unwrap_or(case.nodes),
             more: kept(case.more),
             reads: kept(case.reads),
             masters: case.masters,
@@ -172,6 +177,7 @@ pub(crate) const fn case(kind: &'static str, version: &'static str, nodes: u32) 
         kind,
         version,
         nodes,
+        targets: nodes,
         more: "",
         reads: "",
         masters: false,

@@ -1,0 +1,44 @@
+//! What a Redis server says to the commands of the transcript, whole and in pieces.
+#![no_main]
+
+#[path = "../../tests/transcripts/asked.rs"]
+#[allow(dead_code)]
+mod asked;
+mod cuts;
+
+use bakeoff_wire::resp::{Reply, Session};
+use libfuzzer_sys::fuzz_target;
+
+/// Goes through all that an array holds: what was found to be whole can be read.
+fn walk(reply: &Reply<'_>) {
+    if let Reply::Array(replies) = reply {
+        assert_eq!(replies.len(), replies.clone().count());
+        replies.clone().for_each(|reply| walk(&reply));
+    }
+}
+
+fn outcome<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
+    let mut session = Session::default();
+    let mut out = Vec::new();
+    for words in asked::RESP {
+        let _ = session.request(words, &mut out);
+    }
+    let mut seen = Vec::new();
+    let mut on = |reply: Reply<'_>| {
+        walk(&reply);
+        seen.push(format!("{reply:?}"));
+    };
+    for piece in pieces {
+        if session.receive(piece, &mut on).is_err() {
+            assert!(session.receive(b"", &mut |_| {}).is_err());
+            return (seen, false);
+        }
+    }
+    (seen, true)
+}
+
+fuzz_target!(|input: &[u8]| {
+    // An array shows the bytes after it too, which are other ones in pieces: only how it ends is compared.
+    let (whole, cut) = (outcome([input].into_iter()), outcome(cuts::cuts(input)));
+    assert_eq!((whole.0.len(), whole.1), (cut.0.len(), cut.1));
+});

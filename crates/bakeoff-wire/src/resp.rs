@@ -1,0 +1,371 @@
+//! A client session with Redis: RESP, version 2.
+//!
+//! Commands are arrays of binary strings, and are answered in the order in which they were sent, so
+//! many can be in flight on one connection. Neither side greets.
+//!
+//! Source: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
+//!
+//! Not here: version 3 and its pushed messages (never asked for with `HELLO`), subscriptions,
+//! authentication, and which command means "put" (`bakeoff::systems::redis`).
+
+use crate::{Busy, ProtocolError};
+
+/// The longest line that is taken: a number, a status or an error.
+const LINE_MAX: usize = 64 << 10;
+/// The deepest that arrays may stand in each other.
+const DEPTH_MAX: usize = 8;
+
+/// The limits of a session.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Commands in flight at once at most.
+    pub max_in_flight: usize,
+    /// The largest reply taken, in bytes. The largest value of a server is 512 MiB by default.
+    pub max_reply: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_in_flight: 10_000, max_reply: 64 << 20 }
+    }
+}
+
+/// What a server answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// A status: `OK`.
+    Status(&'a [u8]),
+    /// An error, its kind first: `WRONGTYPE Operation against …`.
+    Error(&'a [u8]),
+    /// A number.
+    Integer(i64),
+    /// A string of any bytes.
+    Bulk(&'a [u8]),
+    /// Nothing: no such key, or a time that passed.
+    Nil,
+    /// Several replies.
+    Array(Array<'a>),
+}
+
+/// The replies of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Array<'a> {
+    rest: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Iterator for Array<'a> {
+    type Item = Reply<'a>;
+
+    fn next(&mut self) -> Option<Reply<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let (reply, rest) = read(self.rest)?;
+        self.rest = rest;
+        Some(reply)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Array<'_> {}
+
+/// One session on one connection.
+#[derive(Debug)]
+pub struct Session {
+    limits: Limits,
+    in_flight: usize,
+    /// The beginning of a reply whose end has not arrived.
+    partial: Vec<u8>,
+    scan: Scan,
+    failed: bool,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self::with_limits(Limits::default())
+    }
+}
+
+impl Session {
+    /// Makes a session with these limits.
+    pub fn with_limits(limits: Limits) -> Self {
+        let (partial, scan) = (Vec::new(), Scan::default());
+        Self { limits, in_flight: 0, partial, scan, failed: false }
+    }
+
+    /// Returns how many more commands can be sent now.
+    pub fn capacity(&self) -> usize {
+        match self.failed {
+            true => 0,
+            false => self.limits.max_in_flight.saturating_sub(self.in_flight),
+        }
+    }
+
+    /// Writes a command: its name and its arguments.
+    ///
+    /// # Errors
+    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    pub fn request(&mut self, words: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Busy> {
+        if self.capacity() == 0 {
+            return Err(Busy);
+        }
+        self.in_flight += 1;
+        put_number(b'*', words.len(), out);
+        for word in words {
+            put_number(b'$', word.len(), out);
+            out.extend_from_slice(word);
+            out.extend_from_slice(b"\r\n");
+        }
+        Ok(())
+    }
+
+    /// Takes everything received and calls `on` with each answer, in the order of the commands.
+    ///
+    /// # Errors
+    /// When the server breaks the protocol. The connection can then not be used any more, and all
+    /// further calls fail.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        on: &mut impl FnMut(Reply<'_>),
+    ) -> Result<(), ProtocolError> {
+        let result = match self.failed {
+            true => Err("received after an error".to_owned()),
+            false => self.replies(input, on),
+        };
+        self.failed = result.is_err();
+        result.map_err(|what| ProtocolError::new(format!("resp: {what}")))
+    }
+
+    fn replies(&mut self, input: &[u8], on: &mut impl FnMut(Reply<'_>)) -> Result<(), String> {
+        if self.partial.is_empty() {
+            let taken = self.whole_replies(input, on)?;
+            self.partial.extend_from_slice(input.get(taken..).unwrap_or_default());
+            return Ok(());
+        }
+        let mut partial = std::mem::take(&mut self.partial);
+        partial.extend_from_slice(input);
+        let taken = self.whole_replies(&partial, on)?;
+        partial.drain(..taken);
+        if partial.is_empty() && partial.capacity() > 64 << 10 {
+            partial = Vec::new();
+        }
+        self.partial = partial;
+        Ok(())
+    }
+
+    /// Hands out the replies that are whole; returns how many bytes they have.
+    fn whole_replies(
+        &mut self,
+        bytes: &[u8],
+        on: &mut impl FnMut(Reply<'_>),
+    ) -> Result<usize, String> {
+        let mut taken = 0;
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            let Some(length) = self.scan.end(rest, self.limits.max_reply)? else { break };
+            let left = self.in_flight.checked_sub(1);
+            self.in_flight = left.ok_or("a reply, but nothing was asked")?;
+            let whole = rest.get(..length).and_then(read);
+            let (reply, _) = whole.ok_or("a reply that cannot be read")?;
+            on(reply);
+            taken += length;
+        }
+        Ok(taken)
+    }
+}
+
+/// How far a reply has been looked through: what was seen once is not looked at again.
+#[derive(Debug, Default)]
+struct Scan {
+    at: usize,
+    /// How many replies are still to come of each array that is open, the innermost last.
+    open: Vec<usize>,
+}
+
+impl Scan {
+    /// Returns where the reply at the beginning of `bytes` ends, once it is whole.
+    fn end(&mut self, bytes: &[u8], max: usize) -> Result<Option<usize>, String> {
+        loop {
+            let rest = bytes.get(self.at..).unwrap_or_default();
+            let Some((kind, line, length)) = line(rest)? else { return Ok(None) };
+            let mut end = self.at + length;
+            match kind {
+                b'+' | b'-' => {}
+                b':' => _ = number(line)?,
+                b'$' => {
+                    if let Some(size) = size(line)? {
+                        if size > max {
+                            return Err(format!("a string of {size} bytes"));
+                        }
+                        let bulk = rest.get(length..).unwrap_or_default();
+                        let Some(ending) = bulk.get(size..size + 2) else { return Ok(None) };
+                        if ending != b"\r\n" {
+                            return Err("a string without its end".to_owned());
+                        }
+                        end += size + 2;
+                    }
+                }
+                b'*' => {
+                    if let Some(count) = size(line)?.filter(|&count| count > 0) {
+                        // Each has four bytes at the least.
+                        if count > max / 4 || self.open.len() == DEPTH_MAX {
+                            return Err(format!("an array of {count}, {} deep", self.open.len()));
+                        }
+                        self.open.push(count);
+                        self.at = end;
+                        continue;
+                    }
+                }
+                other => return Err(format!("a reply that begins with {other:#04x}")),
+            }
+            if end > max {
+                return Err(format!("a reply of more than {max} bytes"));
+            }
+            self.at = end;
+            while let Some(left) = self.open.last_mut() {
+                *left -= 1;
+                if *left > 0 {
+                    break;
+                }
+                self.open.pop();
+            }
+            if self.open.is_empty() {
+                self.at = 0;
+                return Ok(Some(end));
+            }
+        }
+    }
+}
+
+/// Takes a line apart: its kind, what it says, and its length with its end. `None` while it is not whole.
+fn line(bytes: &[u8]) -> Result<Option<(u8, &[u8], usize)>, String> {
+    let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
+    let head = rest.get(..LINE_MAX.min(rest.len())).unwrap_or_default();
+    match head.iter().position(|&byte| byte == b'\n') {
+        Some(at) => match head.get(..at).and_then(|line| line.strip_suffix(b"\r")) {
+            Some(line) => Ok(Some((kind, line, at + 2))),
+            None => Err("a line that ends in a line feed alone".to_owned()),
+        },
+        None if rest.len() >= LINE_MAX => Err(format!("a line of more than {LINE_MAX} bytes")),
+        None => Ok(None),
+    }
+}
+
+fn number(text: &[u8]) -> Result<i64, String> {
+    let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| format!("`{}` where a number was due", text.escape_ascii()))
+}
+
+/// The length of a string or an array; `None` for -1, which stands for nothing.
+fn size(text: &[u8]) -> Result<Option<usize>, String> {
+    match number(text)? {
+        -1 => Ok(None),
+        size => usize::try_from(size).map(Some).map_err(|_| format!("a length of {size}")),
+    }
+}
+
+/// Reads a reply that [`Scan`] has found to be whole; returns what follows it too.
+fn read(bytes: &[u8]) -> Option<(Reply<'_>, &[u8])> {
+    let (kind, line, length) = line(bytes).ok()??;
+    let rest = bytes.get(length..)?;
+    let reply = match kind {
+        b'+' => Reply::Status(line),
+        b'-' => Reply::Error(line),
+        b':' => Reply::Integer(number(line).ok()?),
+        b'$' => match size(line).ok()? {
+            None => Reply::Nil,
+            Some(size) => return Some((Reply::Bulk(rest.get(..size)?), rest.get(size + 2..)?)),
+        },
+        b'*' => match size(line).ok()? {
+            None => Reply::Nil,
+            Some(left) => {
+                let array = Array { rest, left };
+                let mut after = rest;
+                for _ in 0..left {
+                    (_, after) = read(after)?;
+                }
+                return Some((Reply::Array(array), after));
+            }
+        },
+        _ => return None,
+    };
+    Some((reply, rest))
+}
+
+fn put_number(kind: u8, number: usize, out: &mut Vec<u8>) {
+    out.push(kind);
+    let mut digits = [0; 20];
+    let mut left = number;
+    let mut at = digits.len();
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
+        at -= 1;
+        if left == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(at..).unwrap_or_default());
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All that is said to a session that has asked twice.
+    fn heard(bytes: &[u8]) -> Result<Vec<String>, String> {
+        let mut session = Session::with_limits(Limits { max_in_flight: 2, max_reply: 1000 });
+        let mut out = Vec::new();
+        session.request(&[b"GET", b"a"], &mut out).unwrap();
+        session.request(&[b"GET", b"b"], &mut out).unwrap();
+        assert_eq!(session.request(&[b"PING"], &mut out), Err(Busy));
+        let mut seen = Vec::new();
+        let result = session.receive(bytes, &mut |reply| seen.push(format!("{reply:?}")));
+        if result.is_err() {
+            assert!(session.receive(b"", &mut |_| {}).is_err());
+        }
+        result.map(|()| seen).map_err(|error| error.what)
+    }
+
+    #[test]
+    fn writes_a_command_as_an_array_of_strings() {
+        let mut out = Vec::new();
+        let value = [b'x'; 120];
+        Session::default().request(&[b"SET", b"k", &value], &mut out).unwrap();
+        let expected = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$120\r\n", &value[..], b"\r\n"].concat();
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn refuses_what_is_no_reply() {
+        let cases: [(&[u8], &str); 10] = [
+            (b"+OK\n", "a line that ends in a line feed alone"),
+            (b"!OK\r\n", "a reply that begins with 0x21"),
+            (b":one\r\n", "`one` where a number was due"),
+            (b"$-2\r\n", "a length of -2"),
+            (b"$2000\r\n", "a string of 2000 bytes"),
+            (b"$1\r\nab\r\n", "a string without its end"),
+            (b"*2000000\r\n", "an array of 2000000, 0 deep"),
+            (b"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "an array of 1, 8 deep"),
+            (b"+1\r\n+2\r\n+3\r\n", "a reply, but nothing was asked"),
+            (b"*2\r\n$600\r\n", ""),
+        ];
+        for (bytes, expected) in cases {
+            match heard(bytes) {
+                Err(what) => assert_eq!(what, format!("resp: {expected}")),
+                Ok(_) => assert_eq!(expected, "", "{}", bytes.escape_ascii()),
+            }
+        }
+        assert!(heard(&[&b"+"[..], &[b'x'; LINE_MAX]].concat()).is_err());
+    }
+
+    #[test]
+    fn large_replies_are_refused_though_each_part_is_small() {
+        let part = [&b"$300\r\n"[..], &[b'x'; 300], b"\r\n"].concat();
+        assert!(heard(&[&b"*3\r\n"[..], &part, &part].concat()).is_ok());
+        assert!(heard(&[&b"*4\r\n"[..], &part, &part, &part, &part].concat()).is_err());
+    }
+}

@@ -1,0 +1,320 @@
+//! Runs Redis, a primary and its replicas, and opens sessions to the primary.
+//!
+//! By default Redis acknowledges what is in its memory and writes a snapshot from time to time; we leave
+//! that on, and a study that wants a log says how it is synced (`appendfsync`). Replicas follow the
+//! primary after it has acknowledged, unless the study has writes wait for them (`wait`).
+//!
+//! Clients connect to the primary alone: replicas take no writes, and pass none on. None takes the primary's
+//! place by itself; that would take Sentinel or a cluster.
+//!
+//! Not here: the wire format (`bakeoff_wire::resp`), timing (`engine`).
+
+pub(crate) mod recipe;
+mod session;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
+use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_engine::EngineError;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::resp::{Reply, Session};
+
+use self::session::RedisSession;
+use super::declaration::{Declaration, Guarantees, Origin};
+use super::exchange::{PATIENCE, Receiver, exchange};
+use super::{
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System, option,
+    setting,
+};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Redis;
+
+/// Redis.
+#[derive(Debug)]
+pub(crate) struct Redis;
+
+const APPENDFSYNC: &str = "appendfsync";
+const WAIT: &str = "wait";
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: APPENDFSYNC,
+        form: OptionForm::Word(&["always", "everysec", "no"]),
+        meaning: "keeps a log of writes, synced so often; there is no log when absent",
+    },
+    KindOption {
+        name: WAIT,
+        form: OptionForm::Word(&["none", "majority", "all"]),
+        meaning: "which nodes have to have a write in memory before it is acknowledged (`WAIT`), of more \
+                  than one; the primary alone when absent",
+    },
+];
+
+/// The replicas of a primary that was started here.
+#[derive(Clone, Copy, Default)]
+struct Replicas {
+    count: u32,
+    /// How many have to have a write before it is acknowledged.
+    waited_for: u32,
+}
+
+impl Replicas {
+    fn of(asked: &study::System) -> Self {
+        let count = asked.nodes.saturating_sub(1);
+        let waited_for = match option(asked, WAIT) {
+            Some("all") => count,
+            Some("majority") => asked.nodes / 2, // the primary is of the majority itself
+            _ => 0,
+        };
+        Self { count, waited_for }
+    }
+}
+
+impl System for Redis {
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, freshness: |_, _| Freshness::Linearizable },
+            ..Declaration::new(
+                Kind {
+                    operations: Operation::KEY_VALUE,
+                    reads: &[ReadConsistency::Default],
+                    options: OPTIONS,
+                    sound,
+                    nodes_max: 5,
+                    value_size_max: 32 << 20, // Redis takes 512 MiB; a session of ours 64 MiB
+                    in_flight_max: 1000,      // a pipeline is as long as the client likes
+                    kill: Kill::UnderLoad,
+                    ..Kind::new("redis")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let nodes = asked.node_names().map(|name| Ok((name, ports.take()?)));
+        let nodes = nodes.collect::<Result<Vec<_>, HostError>>()?;
+        let primary = nodes[0].1;
+        let specs = nodes.into_iter().enumerate().map(|(number, (name, port))| {
+            let config = config(asked, port, (number > 0).then_some(primary));
+            NodeSpec {
+                program: (&installed.command()[0]).into(),
+                args: vec!["redis.conf".into()],
+                env: installed.env(),
+                files: vec![NodeFile {
+                    path: "redis.conf".into(),
+                    contents: config.into_bytes(),
+                    mode: FileMode::Readable,
+                }],
+                dir: asked.dir.join(&name),
+                // No client connects to a replica.
+                ports: vec![(if number == 0 { "client" } else { "replica" }.into(), port)],
+                limits: asked.system.limits.clone(),
+                name,
+                ..NodeSpec::default()
+            }
+        });
+        let nodes = specs.collect();
+        let memory = Memory::default();
+        memory.keep(Replicas::of(asked.system));
+        Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
+    }
+
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        let mut version = None;
+        for node in nodes {
+            let info = ask(node, &[b"INFO"])?;
+            let text = String::from_utf8_lossy(info.first().map_or(&[][..], Vec::as_slice));
+            let field = |name: &str| {
+                text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            };
+            let name = &node.name;
+            match (field("role"), field("loading")) {
+                (Some("master"), Some("0")) => {}
+                (Some("master"), _) => return Err(format!("`{name}` loads its data").into()),
+                (Some(_), _) => {
+                    return Err(NotReady::Never {
+                        seen: format!("`{name}` is a replica, which takes no writes"),
+                        hint: "name the primary as the only endpoint".to_owned(),
+                    });
+                }
+                (None, _) => return Err(format!("`{name}` does not say what it is").into()),
+            }
+            let online = text
+                .lines()
+                .filter(|line| line.starts_with("slave") && line.contains("state=online"));
+            let (online, wanted) = (online.count(), node.memory.get::<Replicas>());
+            let wanted = wanted.map_or(0, |replicas| replicas.count as usize);
+            if online < wanted {
+                return Err(format!("{online} of {wanted} replicas follow `{name}`").into());
+            }
+            version = version.or_else(|| field("redis_version").map(str::to_owned));
+        }
+        Ok(ClusterStatus { leader: (nodes.len() == 1).then_some(0), version })
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        let pattern = format!("{KEY_PREFIX}*");
+        let mut cursor = b"0".to_vec();
+        loop {
+            let mut page =
+                ask(node, &[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"])?;
+            if page.is_empty() {
+                return Err(format!("`{}` lists no keys", node.name));
+            }
+            cursor = page.remove(0);
+            if !page.is_empty() {
+                let keys = page.iter().map(Vec::as_slice);
+                ask(node, &std::iter::once(&b"UNLINK"[..]).chain(keys).collect::<Vec<_>>())?;
+            }
+            if cursor == b"0" {
+                return Ok(());
+            }
+        }
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(|node| {
+            let replicas = node.memory.get::<Replicas>();
+            RedisSession::new(&replicas.map_or_else(Replicas::default, |replicas| *replicas))
+        })
+    }
+}
+
+fn sound(system: &study::System) -> Result<(), (String, String)> {
+    let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
+    let set = |name| option(system, name).is_some();
+    if !system.endpoints.is_empty() && (set(APPENDFSYNC) || set(WAIT)) {
+        return wrong(
+            "what runs already is not configured by bakeoff",
+            "leave `options` out, or `endpoints`",
+        );
+    }
+    if system.endpoints.is_empty() && system.nodes == 1 && set(WAIT) {
+        return wrong("there is no replica to wait for", "leave `wait` out, or write `nodes: 3`");
+    }
+    Ok(())
+}
+
+/// Says what it promises under these options.
+///
+/// `everysec` hands the log to the kernel before it answers, but for the time in which the last second's
+/// sync runs: then it answers first, for up to two seconds (`flushAppendOnlyFile` of 7.0). A kill in that
+/// time loses what was acknowledged, so it promises no more than memory.
+fn promises(asked: &study::System) -> Promises {
+    let replicas = Replicas::of(asked);
+    let (primary, place) = match option(asked, APPENDFSYNC) {
+        Some("always") => {
+            ("after the primary has synced it to disk (`appendfsync always`)", Acknowledged::Disk)
+        }
+        Some("everysec") => (
+            "once it is in the primary's memory, and mostly in its kernel: the log is synced each second, \
+             and waits for that (`appendfsync everysec`)",
+            Acknowledged::Memory,
+        ),
+        Some(_) => ("once the primary's kernel has it (`appendfsync no`)", Acknowledged::PageCache),
+        None => (
+            "once it is in the primary's memory: a snapshot is written after 60 s at the earliest",
+            Acknowledged::Memory,
+        ),
+    };
+    let (waits, place) = match (replicas.waited_for, place) {
+        (0, place) => (String::new(), place),
+        (count, Acknowledged::Memory) => {
+            (format!(", and in that of {count} replicas (`WAIT`)"), Acknowledged::MajorityMemory)
+        }
+        (count, place) => (format!(", and {count} replicas have it in memory (`WAIT`)"), place),
+    };
+    let replication = match replicas.count {
+        0 => "none: one node has the data, in memory",
+        _ => {
+            "replicas follow the primary, after it has acknowledged or before (`wait`); none takes its \
+             place by itself"
+        }
+    };
+    Promises {
+        replication: replication.into(),
+        acknowledged: format!("{primary}{waits}"),
+        reads: "from the primary's memory: the newest write".into(),
+        acknowledged_in: Some(place),
+        ..Promises::default()
+    }
+}
+
+/// A node's `redis.conf`. What is not in it is Redis' default.
+fn config(asked: &Asked<'_>, port: u16, primary: Option<u16>) -> String {
+    let mut text = format!("bind 127.0.0.1\nport {port}\n");
+    if let Some(sync) = asked.option(APPENDFSYNC) {
+        text.push_str(&format!("appendonly yes\nappendfsync {sync}\n"));
+    }
+    if asked.system.nodes > 1 {
+        text.push_str("repl-diskless-sync-delay 0\n");
+    }
+    if let Some(primary) = primary {
+        text.push_str(&format!("replicaof 127.0.0.1 {primary}\n"));
+    }
+    text
+}
+
+fn settings(asked: &Asked<'_>) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    if let Some(sync) = asked.option(APPENDFSYNC) {
+        settings.push(setting("appendonly", "yes", ASKED));
+        settings.push(setting("appendfsync", sync, ASKED));
+    }
+    if asked.system.nodes > 1 {
+        settings.push(setting(
+            "repl-diskless-sync-delay",
+            0,
+            "a primary waits 5 s for further replicas by default, before the load begins",
+        ));
+        let waited_for = Replicas::of(asked.system).waited_for;
+        if waited_for > 0 {
+            settings.push(setting("WAIT after each write", waited_for, ASKED));
+        }
+    }
+    settings
+}
+
+/// Asks one thing outside of a load: the strings of the answer, those of arrays in it one after another.
+fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
+    struct Question {
+        session: Session,
+        answer: Option<Result<Vec<Vec<u8>>, String>>,
+    }
+    impl Receiver for Question {
+        fn on_bytes(&mut self, input: &[u8], _: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+            self.session.receive(input, &mut |reply| {
+                let mut strings = Vec::new();
+                self.answer = Some(match reply {
+                    Reply::Error(error) => Err(String::from_utf8_lossy(error).into_owned()),
+                    reply => {
+                        gather(reply, &mut strings);
+                        Ok(strings)
+                    }
+                });
+            })?;
+            Ok(self.answer.is_some())
+        }
+    }
+    let mut question = Question { session: Session::default(), answer: None };
+    let mut out = Vec::new();
+    question.session.request(words, &mut out).map_err(|busy| busy.to_string())?;
+    exchange(node, PATIENCE, out, &mut question)?;
+    let answer = question.answer.unwrap_or_else(|| Err("no answer".to_owned()));
+    answer.map_err(|error| format!("`{}`: {error}", node.name))
+}
+
+fn gather(reply: Reply<'_>, strings: &mut Vec<Vec<u8>>) {
+    match reply {
+        Reply::Bulk(text) | Reply::Status(text) | Reply::Error(text) => strings.push(text.to_vec()),
+        Reply::Array(replies) => replies.for_each(|reply| gather(reply, strings)),
+        Reply::Integer(number) => strings.push(number.to_string().into_bytes()),
+        Reply::Nil => {}
+    }
+}
