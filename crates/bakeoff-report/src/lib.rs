@@ -22,8 +22,9 @@ pub use render::json::{FORMAT, json};
 pub use render::markdown::markdown;
 pub use render::terminal::{demands, terminal};
 
-use bakeoff_core::record::{Floor, Outcome, Record, RunHeader};
-use bakeoff_core::units::trials_text;
+use bakeoff_core::record::{Floor, Record, RunHeader};
+use derive::findings::{self, Finding};
+use derive::leader;
 use document::words;
 use model::comparison::Comparison;
 
@@ -39,7 +40,9 @@ pub struct Report {
     comparisons: Vec<Comparison>,
     sentences: Vec<String>,
     sentence: String,
-    findings: Vec<String>,
+    /// The run in a sentence, where anything was run.
+    summary: Option<String>,
+    findings: Vec<Finding>,
     fairness: fairness::Sheet,
     method: Vec<method::Answer>,
 }
@@ -53,17 +56,27 @@ pub struct Style {
     pub colour: bool,
 }
 
+/// How much of a report a terminal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The first screen: a sentence, a matrix, warnings by cause, what differs besides the product.
+    Glance,
+    /// Everything.
+    Full,
+}
+
 impl Report {
     /// Computes everything. A record without trials yields a report that says so.
     pub fn new(record: &Record) -> Report {
         let comparisons = Comparison::all(record);
         let mut sentences: Vec<String> =
             comparisons.iter().filter_map(Comparison::sentence).collect();
-        let mut findings: Vec<String> = incomplete(record).into_iter().collect();
+        let mut findings: Vec<Finding> = findings::incomplete(record).into_iter().collect();
         let fairness = fairness::sheet(record, &comparisons);
         let method = method::answers(record, &fairness);
-        findings.extend(fairness.findings.iter().cloned());
-        findings.extend(comparisons.iter().flat_map(Comparison::findings));
+        let unequal = fairness.findings.iter().cloned();
+        findings.extend(unequal.map(|text| Finding { cause: findings::Cause::Unequal, text }));
+        findings.extend(comparisons.iter().flat_map(findings::findings));
         sentences.extend(words::together(&comparisons));
         let sentence = words::found(&record.header.study, &sentences).join(" ");
         Report {
@@ -71,6 +84,7 @@ impl Report {
             ended: record.end.as_ref().map(|end| end.ended.clone()),
             complete: record.is_complete(),
             trials_run: record.trials.len(),
+            summary: leader::summary(&comparisons),
             comparisons,
             sentences,
             sentence,
@@ -86,11 +100,16 @@ impl Report {
         &self.sentence
     }
 
+    /// Returns the whole run in one sentence, with the scale, if the study was scaled.
+    pub fn summary(&self) -> String {
+        words::summary(self)
+    }
+
     /// What must be known before any figure is read: an incomplete run, differences between the
     /// contenders that may decide, systems that mostly failed, failed audits, trials that are not
     /// valid. Clauses without full stops; usually none.
-    pub fn findings(&self) -> &[String] {
-        &self.findings
+    pub fn findings(&self) -> Vec<String> {
+        self.findings.iter().map(|finding| finding.text.clone()).collect()
     }
 
     /// What differs between the contenders besides the product.
@@ -115,20 +134,4 @@ impl Report {
         let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;
         self.comparisons.iter().find(here).map_or_else(Vec::new, floor::bounds)
     }
-}
-
-/// What is missing of a run.
-fn incomplete(record: &Record) -> Option<String> {
-    if record.is_complete() {
-        return None;
-    }
-    let (run, all) = (record.trials.len(), trials_text(record.header.order.len()));
-    let were = if run == 1 { "was" } else { "were" };
-    let interrupted = record.trials.iter().any(|trial| trial.outcome == Outcome::Interrupted);
-    let how = match (interrupted, &record.end) {
-        (true, _) => ", the last of them interrupted",
-        (false, Some(_)) => ", then the run was ended",
-        (false, None) => ", and the run was killed or still goes on",
-    };
-    Some(format!("incomplete: {run} of {all} {were} run{how}"))
 }

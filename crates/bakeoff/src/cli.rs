@@ -113,6 +113,9 @@ pub(crate) struct RunArgs {
     /// Print the comparison as JSON on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,
+    /// Show every table, check, setting and note, not the first screen alone
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) all: bool,
     /// Multiply all counts of operations and keys, evenly; said in all that is printed
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
@@ -194,6 +197,9 @@ pub(crate) struct ReportArgs {
     /// Tell which of the field's demands on a measurement the run met, and what says so
     #[arg(long, conflicts_with_all = ["format", "json", "output"])]
     pub(crate) method: bool,
+    /// Show every table, check, setting and note, not the first screen alone
+    #[arg(long, conflicts_with_all = ["json", "method"])]
+    pub(crate) all: bool,
 }
 
 /// `bakeoff manifests`.

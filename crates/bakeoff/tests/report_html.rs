@@ -181,6 +181,9 @@ impl Browser {
     }
 }
 
+/// Opens all sections.
+const UNFOLD: &str = "document.querySelectorAll('.fold').forEach(one => one.open = true)";
+
 fn page(record: &Record) -> String {
     report::html(&Report::new(record), record)
 }
@@ -203,6 +206,15 @@ fn a_large_page_opens_without_a_word_on_the_console() {
         "method", "data",
     ];
     assert_eq!(sections, json!(expected));
+    let open = browser.ask("document.querySelectorAll('details[open]').length");
+    assert_eq!(open, 0, "only the first screen is open");
+    // A link to a section unfolds it.
+    browser.ask("document.querySelector('nav a[href=\"#time\"]').click()");
+    let unfolded = browser.ask(
+        "new Promise(done => setTimeout(() => done(document.querySelector('#time .fold').open), 300))",
+    );
+    assert_eq!(unfolded, true);
+    browser.ask(UNFOLD);
     // Each section has something in it that takes room, each chart a name and a description.
     let heights = browser
         .ask("Math.min(...[...document.querySelectorAll('section')].map(one => one.offsetHeight))");
@@ -240,6 +252,7 @@ fn nothing_but_the_page_itself_may_run_or_be_fetched() {
 fn what_others_wrote_is_read_and_not_obeyed() {
     let mut browser = Browser::start();
     browser.open(&HOSTILE);
+    browser.ask(UNFOLD);
     assert_eq!(browser.troubles(), Vec::<String>::new());
     let title = browser.ask("document.title");
     assert!(title.as_str().is_some_and(|title| title.contains("<script>")), "{title}");
@@ -271,6 +284,12 @@ fn nothing_is_wider_than_a_phone() {
 fn every_control_can_be_reached_and_used_by_keyboard() {
     let mut browser = Browser::start();
     browser.open(&SMALL);
+    // A section is unfolded by keyboard.
+    browser.ask("document.querySelector('#systems summary').focus()");
+    browser.key("Enter", 13);
+    assert_eq!(browser.ask("document.querySelector('#systems .fold').open"), true);
+    browser.open(&SMALL);
+    browser.ask(UNFOLD);
     let mut seen = Vec::new();
     for _ in 0..400 {
         browser.key("Tab", 9);
@@ -352,6 +371,7 @@ fn letters_stand_out_in_light_and_dark() {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         browser.call("Emulation.setEmulatedMedia", features);
         browser.open(&SMALL);
+        browser.ask(UNFOLD);
         assert_eq!(browser.ask(contrast), json!([]), "{scheme}");
         let button = browser.ask("document.getElementById('theme').textContent");
         assert_eq!(button, if scheme == "dark" { "Light" } else { "Dark" });
@@ -366,6 +386,7 @@ fn without_javascript_everything_can_be_read() {
     browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
     browser.open(&SMALL);
     browser.call("Emulation.setScriptExecutionDisabled", json!({"value": false}));
+    browser.ask(UNFOLD); // as a reader does, by the browser's own means
     assert_eq!(browser.ask("document.getElementById('theme').hidden"), true, "no script ran");
     let shown = browser.ask(
         "[...document.querySelectorAll('.picked')].map(one => \
@@ -436,7 +457,7 @@ fn on_paper_all_is_light_and_nothing_is_to_be_pressed() {
     assert_eq!(shown, 0);
     browser.ask(
         "addEventListener('afterprint', () => {}); addEventListener('beforeprint', () => { \
-         window.open_then = document.querySelectorAll('article > details:not([open])').length })",
+         window.open_then = document.querySelectorAll('.fold:not([open]), article > details:not([open])').length })",
     );
     let printed = browser.call("Page.printToPDF", json!({"printBackground": true}));
     let pdf = STANDARD.decode(printed["data"].as_str().unwrap_or_default()).expect("base64");

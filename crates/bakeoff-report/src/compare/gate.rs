@@ -283,6 +283,8 @@ fn differences(record: &Record, comparisons: &[Comparison]) -> Vec<String> {
     if !changed.is_empty() {
         found.push(format!("base and new differ: {}", changed.join(", ")));
     }
-    found.extend(comparisons.iter().flat_map(Comparison::findings));
+    found.extend(
+        comparisons.iter().flat_map(crate::derive::findings::findings).map(|finding| finding.text),
+    );
     found
 }

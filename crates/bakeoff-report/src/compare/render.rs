@@ -7,51 +7,52 @@ use serde_json::{Value, json as value};
 use super::fail_if::signed;
 use super::{Change, Compared, Outcome, Section, scale};
 use crate::Style;
-use crate::document::tables::{Column, Table};
+use crate::document::table::Tone;
+use crate::document::table::{Cell, Column, Table};
+use crate::document::tables;
 use crate::render::json::number;
 use crate::render::markdown as md;
-use crate::render::terminal::{BOLD, DIM, Page, RED};
+use crate::render::terminal::Page;
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
 const FORMAT: u32 = 2;
-const NOTHING: &str = "–";
 
 /// As text for a terminal, ending in a newline.
 pub fn terminal(compared: &Compared, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     for (name, run) in [("base", &compared.base), ("new", &compared.new)] {
-        page.line(Some(DIM), &format!("{name}: {run}"));
+        page.line(Tone::Faint, &format!("{name}: {run}"));
     }
     for difference in &compared.differences {
-        page.item(Some(RED), "! ", difference);
+        page.item(Tone::Alarm, "! ", difference);
     }
     if let Some(told) = compared.told() {
-        page.item(Some(BOLD), "", &told);
+        page.item(Tone::Strong, "", &told);
     }
     if compared.sections.is_empty() {
-        page.line(Some(RED), NOT_COMPARABLE);
+        page.line(Tone::Alarm, NOT_COMPARABLE);
     }
     for section in &compared.sections {
         page.gap();
         page.table(&table(compared, section));
         for line in section.notes(compared) {
-            page.item(Some(DIM), "", &line);
+            page.item(Tone::Faint, "", &line);
         }
     }
     if !compared.outcomes.is_empty() {
         page.gap();
     }
     for (condition, outcome) in &compared.outcomes {
-        let colour = matches!(outcome, Outcome::Proven(_)).then_some(RED).or(Some(BOLD));
+        let colour = if matches!(outcome, Outcome::Proven(_)) { Tone::Alarm } else { Tone::Strong };
         let (found, where_) = words(outcome);
         page.line(colour, &format!("{condition}: {found}"));
         for line in where_ {
-            page.item(None, "  ", line);
+            page.item(Tone::Plain, "  ", line);
         }
     }
     if let Some(verdict) = compared.verdict() {
         page.gap();
-        page.line(Some(BOLD), &format!("{verdict}."));
+        page.line(Tone::Strong, &format!("{verdict}."));
     }
     page.text
 }
@@ -194,13 +195,13 @@ impl Section {
 
 fn table(compared: &Compared, section: &Section) -> Table {
     let sure = compared.confidence_text();
-    let column = |head: &str, cell: &dyn Fn(&Change) -> String| Column {
+    let column = |head: &str, cell: &dyn Fn(&Change) -> Cell| Column {
         head: vec![head.to_owned()],
         cells: section.changes.iter().map(cell).collect(),
     };
-    let text = |of: &Change, figure: Figure| of.quantity.text(figure);
+    let text =
+        |of: &Change, figure: Figure| tables::shown(figure, |figure| of.quantity.text(figure));
     let sign = |of: &Change, change: f64| signed(change, scale(of.quantity));
-    let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     let corrected = match section.family {
         0 => "nothing judged".to_owned(),
         1 => format!("{sure} intervals"),
@@ -218,18 +219,20 @@ fn table(compared: &Compared, section: &Section) -> Table {
             vec![
                 column("base", &|of| text(of, of.base.median)),
                 column("new", &|of| text(of, of.new.median)),
-                column("change", &|of| or_nothing(of.change().map(|change| sign(of, change)))),
+                column("change", &|of| {
+                    Cell::or_missing(of.change().map(|change| sign(of, change)))
+                }),
             ],
             vec![
                 column(&format!("{sure} interval"), &|of| {
                     let between = |(low, high)| format!("{} to {}", sign(of, low), sign(of, high));
-                    or_nothing(of.interval().map(between))
+                    Cell::or_missing(of.interval().map(between))
                 }),
-                column("found", &|of| of.verdict().to_owned()),
-                column("would see", &|of| {
-                    or_nothing(of.would_have_seen().map(|least| sign(of, least)))
+                column("found", &|of| of.verdict().into()),
+                column("min. detectable", &|of| {
+                    Cell::or_missing(of.would_have_seen().map(|least| sign(of, least)))
                 }),
-                column("trials", &|of| format!("{} and {}", of.base.trials, of.new.trials)),
+                column("trials", &|of| format!("{} and {}", of.base.trials, of.new.trials).into()),
             ],
         ],
     }

@@ -255,19 +255,19 @@ impl Judgement {
         }
     }
 
-    /// The ratio, `–` where there is none.
-    pub(crate) fn ratio(&self) -> String {
-        self.answer.map_or_else(|| "–".to_owned(), |answer| ratio_text(answer.ratio))
+    /// Returns the ratio, where there is one.
+    pub(crate) fn ratio(&self) -> Option<String> {
+        self.answer.map(|answer| ratio_text(answer.ratio))
     }
 
-    /// The interval that the verdict is made by.
-    pub(crate) fn interval(&self) -> String {
-        self.answer.map_or_else(|| "–".to_owned(), |answer| interval_text(answer.interval))
+    /// Returns the interval that the verdict is made by.
+    pub(crate) fn interval(&self) -> Option<String> {
+        self.answer.map(|answer| interval_text(answer.interval))
     }
 
-    /// The bootstrap interval of this ratio alone.
-    pub(crate) fn bootstrap(&self) -> String {
-        self.bootstrap.map_or_else(|| "–".to_owned(), interval_text)
+    /// Returns the bootstrap interval of this ratio alone.
+    pub(crate) fn bootstrap(&self) -> Option<String> {
+        self.bootstrap.map(interval_text)
     }
 
     /// The verdict in two words.
@@ -282,11 +282,11 @@ impl Judgement {
         }
     }
 
-    /// The least difference that would have been seen, where none is shown.
-    pub(crate) fn would_have_seen(&self) -> String {
+    /// Returns the minimum detectable effect, where no difference is shown.
+    pub(crate) fn min_detectable(&self) -> Option<String> {
         match self.verdict {
-            JudgedAs::NoneShown { would_have_seen } => least_text(would_have_seen),
-            _ => "–".to_owned(),
+            JudgedAs::NoneShown { would_have_seen } => Some(least_text(would_have_seen)),
+            _ => None,
         }
     }
 
@@ -419,7 +419,7 @@ fn behind(a: &Contender, b: &Contender) -> Option<String> {
 }
 
 /// Which of two figures is better.
-fn better(quantity: Quantity) -> Better {
+pub(crate) fn better(quantity: Quantity) -> Better {
     match quantity {
         Quantity::HighestRate | Quantity::ThroughputMean => Better::More,
         _ => Better::Less,

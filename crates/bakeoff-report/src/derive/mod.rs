@@ -3,8 +3,10 @@
 //! Not here: what was measured (`model`), tables and words of a document (`document`).
 
 pub mod fairness;
+pub(crate) mod findings;
 pub mod floor;
 pub(crate) mod judgement;
+pub(crate) mod leader;
 pub mod method;
 pub(crate) mod nodes;
 pub(crate) mod noticed;

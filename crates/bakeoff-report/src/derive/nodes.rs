@@ -12,7 +12,8 @@ use bakeoff_core::study::System;
 use bakeoff_core::units::{figure_text, trials_text};
 use serde::Serialize;
 
-use crate::document::tables::{Column, NOTHING, Table};
+use crate::document::table::{Cell, Column, Table};
+use crate::document::tables::shown;
 use crate::model::comparison::{Comparison, Contender, TrialFigures};
 use crate::model::figures::{self, GENERATOR, Quantity};
 
@@ -123,15 +124,15 @@ pub(crate) fn table(of: &Comparison) -> Option<Table> {
         .flat_map(|one| names(one).into_iter().map(move |(node, role)| (one, node, role)))
         .collect();
     type Value = fn(&NodeFigures) -> Option<f64>;
-    let quantity = |of: Quantity| move |figure: Figure| of.text(figure);
-    let number = |figure: Figure| figure.value().map_or_else(|| NOTHING.to_owned(), figure_text);
-    let column = |head: &str, value: Value, text: &dyn Fn(Figure) -> String| Column {
+    let quantity = |of: Quantity| move |figure: Figure| shown(figure, |figure| of.text(figure));
+    let number = |figure: Figure| Cell::or_missing(figure.value().map(figure_text));
+    let column = |head: &str, value: Value, text: &dyn Fn(Figure) -> Cell| Column {
         head: head.split('|').map(str::to_owned).collect(),
         cells: rows.iter().map(|(one, node, _)| text(median(one, node, value))).collect(),
     };
     let roles = Column {
         head: vec!["part".to_owned()],
-        cells: rows.iter().map(|(_, _, role)| role.unwrap_or("itself").to_owned()).collect(),
+        cells: rows.iter().map(|(_, _, role)| role.unwrap_or("itself").into()).collect(),
     };
     let mut columns = vec![
         column("CPU|mean", |node| Some(node.cpu_mean_percent), &quantity(Quantity::CpuMeanSum)),
@@ -156,7 +157,7 @@ pub(crate) fn table(of: &Comparison) -> Option<Table> {
     if nodes().any(|node| node.role.is_some()) {
         columns.insert(0, roles);
     }
-    columns.retain(|column| column.cells.iter().any(|cell| cell != NOTHING));
+    columns.retain(|column| column.cells.iter().any(|cell| *cell != Cell::Missing));
     Some(Table {
         title: Some("by node, while the load ran".to_owned()),
         corner: "node".to_owned(),

@@ -205,14 +205,8 @@ impl TwoHumps {
     }
 }
 
-/// What is to be known of a system before its figures are read, as its trials show it.
-pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
-    let found = [stalls(of, place), humps_of(of, place), failures_of(of, place)];
-    found.into_iter().flatten().chain(slow_nodes_of(of, place)).collect()
-}
-
 /// Its longest stall.
-fn stalls(of: &Contender, place: &str) -> Option<String> {
+pub(crate) fn stalls(of: &Contender, place: &str) -> Option<String> {
     let stalls = || of.trials.iter().filter_map(|trial| Some((trial, trial.stall?)));
     let (trial, longest) = stalls().max_by_key(|(_, stall)| stall.length)?;
     let (count, run) = (stalls().count(), trials_text(of.trials.len()));
@@ -224,7 +218,7 @@ fn stalls(of: &Contender, place: &str) -> Option<String> {
 }
 
 /// Two humps in more than half of its trials, as they were in the first.
-fn humps_of(of: &Contender, place: &str) -> Option<String> {
+pub(crate) fn humps_of(of: &Contender, place: &str) -> Option<String> {
     let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.two_humps.as_ref()?)));
     let (trial, first) = with().next()?;
     let (count, run) = (with().count(), of.trials.len());
@@ -242,7 +236,7 @@ fn humps_of(of: &Contender, place: &str) -> Option<String> {
 }
 
 /// Failures that lasted alike in more than half of its trials, as they were in the first.
-fn failures_of(of: &Contender, place: &str) -> Option<String> {
+pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
     let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.lasted?)));
     let (trial, first) = with().next()?;
     let (count, run) = (with().count(), of.trials.len());
@@ -271,7 +265,7 @@ pub(crate) fn said_by(trial: &TrialFigures) -> String {
 }
 
 /// Each of its nodes that was slow in more than half of its trials, as it was in the first.
-fn slow_nodes_of(of: &Contender, place: &str) -> Vec<String> {
+pub(crate) fn slow_nodes_of(of: &Contender, place: &str) -> Vec<String> {
     let mut nodes: BTreeMap<&str, Vec<(u32, &SlowNode)>> = BTreeMap::new();
     for trial in &of.trials {
         for slow in &trial.slow_nodes {

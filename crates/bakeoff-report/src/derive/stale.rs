@@ -12,11 +12,8 @@ use bakeoff_core::staleness::{Age, Staleness};
 use bakeoff_core::units::{count_text, figure_text, latency_text, share_text};
 use serde_json::{Value, json};
 
-use crate::document::tables::{Column, Table};
+use crate::document::table::{Cell, Column, Table};
 use crate::model::comparison::{Comparison, Contender};
-
-/// What stands where there is nothing to show.
-const NOTHING: &str = "–";
 
 /// How old the reads of each node were that was asked for any, over a contender's valid trials.
 pub(crate) fn nodes(of: &Contender) -> Vec<Staleness> {
@@ -46,31 +43,30 @@ fn age(of: &Staleness, quantile: f64) -> Option<Age> {
 }
 
 /// `at least 1.2 ms` where it is only that.
-fn age_text(of: &Staleness, quantile: f64) -> String {
+fn age_text(of: &Staleness, quantile: f64) -> Option<String> {
     match age(of, quantile) {
-        Some(Age::Exactly(age)) => latency_text(age),
-        Some(Age::AtLeast(age)) => format!("at least {}", latency_text(age)),
-        None if of.stale > 0 && of.age(quantile).is_none() => "> 1 h".to_owned(),
-        None => NOTHING.to_owned(),
+        Some(Age::Exactly(age)) => Some(latency_text(age)),
+        Some(Age::AtLeast(age)) => Some(format!("at least {}", latency_text(age))),
+        None if of.stale > 0 && of.age(quantile).is_none() => Some("> 1 h".to_owned()),
+        None => None,
     }
 }
 
 /// The same of versions.
-fn behind_text(of: &Staleness, versions: Option<String>) -> String {
-    match versions {
-        Some(versions) if of.at_least.is_empty() => versions,
-        Some(versions) => format!("at least {versions}"),
-        None => NOTHING.to_owned(),
-    }
+fn behind_text(of: &Staleness, versions: Option<String>) -> Option<String> {
+    versions.map(|versions| match of.at_least.is_empty() {
+        true => versions,
+        false => format!("at least {versions}"),
+    })
 }
 
 /// A column's head and what it says of a node.
-type Shown = (&'static str, fn(&Staleness) -> String);
+type Shown = (&'static str, fn(&Staleness) -> Option<String>);
 
 const COLUMNS: [Shown; 8] = [
-    ("reads", |of| count_text(of.reads)),
-    ("stale", |of| count_text(of.stale)),
-    ("share", |of| of.share().map_or_else(|| NOTHING.to_owned(), share_text)),
+    ("reads", |of| Some(count_text(of.reads))),
+    ("stale", |of| Some(count_text(of.stale))),
+    ("share", |of| of.share().map(share_text)),
     ("age p50", |of| age_text(of, 0.5)),
     ("age p99", |of| age_text(of, 0.99)),
     ("age worst", |of| age_text(of, 1.0)),
@@ -94,7 +90,7 @@ pub(crate) fn table(of: &Comparison) -> Option<Table> {
     }
     let column = |(head, text): &Shown| Column {
         head: vec![(*head).to_owned()],
-        cells: rows.iter().map(text).collect(),
+        cells: rows.iter().map(|row| Cell::or_missing(text(row))).collect(),
     };
     Some(Table {
         title: Some("staleness of reads".to_owned()),
@@ -119,8 +115,8 @@ pub(crate) fn lines(of: &Comparison) -> Vec<String> {
         let share = share_text(whole.share().unwrap_or_default());
         let told = [(0.5, "median"), (0.99, "p99"), (1.0, "worst")];
         let told = told.map(|(quantile, name)| (age_text(&whole, quantile), name));
-        let told = told.iter().filter(|(age, _)| age != NOTHING);
-        let told: Vec<String> = told.map(|(age, name)| format!("{age} ({name})")).collect();
+        let told = told.into_iter().filter_map(|(age, name)| Some(format!("{} ({name})", age?)));
+        let told: Vec<String> = told.collect();
         Some(format!(
             "{system}: {} of {reads} reads ({share}) returned what had been superseded before they \
              began: for {}",

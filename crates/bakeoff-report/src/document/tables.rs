@@ -1,7 +1,6 @@
 //! The tables of a comparison, as text in cells: what terminal and Markdown have in common.
 //!
-//! Columns that belong together (a system's, its own and the published) form a group, so that a
-//! narrow terminal can break between groups.
+//! Not here: cells and columns (`table`), the first screen's matrix (`matrix`).
 
 use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::ErrorKind;
@@ -11,40 +10,16 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Operation;
 use bakeoff_core::units::{figure_text, share_text};
 
+use super::table::{Cell, Column, Table};
 use crate::derive::fairness::{Row as Fact, Sheet, Weight};
 use crate::derive::floor::Limits;
 use crate::derive::judgement::Judgement;
+use crate::derive::leader::deciding;
 use crate::model::comparison::{Comparison, Contender};
 use crate::model::figures::{Figures, Point, Quantity};
 
-/// What stands in every cell of a system without a valid trial.
-const NOT_VALID: &str = "not valid";
-/// What stands where there is nothing to show.
-pub(crate) const NOTHING: &str = "–";
 /// Whether systems need this many seconds to be ready, or fewer, is no difference.
 const READY_SOON: f64 = 1.0;
-
-/// A table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Table {
-    /// What it is, where the section's heading does not say.
-    pub(crate) title: Option<String>,
-    /// Heading of the first column.
-    pub(crate) corner: String,
-    /// Labels of the rows.
-    pub(crate) labels: Vec<String>,
-    /// The other columns.
-    pub(crate) groups: Vec<Vec<Column>>,
-}
-
-/// A column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Column {
-    /// One or more lines.
-    pub(crate) head: Vec<String>,
-    /// As many as the table has rows.
-    pub(crate) cells: Vec<String>,
-}
 
 /// One row of the main table.
 enum Row {
@@ -70,68 +45,112 @@ impl Row {
         }
     }
 
-    /// `wide`: there is room for a clause.
-    fn ours(&self, of: &Contender, wide: bool) -> String {
-        let absent = if of.trials.is_empty() { NOTHING } else { NOT_VALID };
+    /// Returns whether it is looked at first; what decides stands above already.
+    fn is_short(&self, deciding: Quantity) -> bool {
         match self {
-            Self::Trials => trials(of),
-            Self::Audits => audits(of),
-            _ if of.valid_count() == 0 => absent.to_owned(),
-            Self::Of(quantity @ (Quantity::CpuPublished | Quantity::MemoryPublished)) => {
-                quantity.text(Figure::Absent)
+            Self::Audits | Self::Trials => true,
+            Self::Spread(quantity) => *quantity == deciding,
+            Self::Of(quantity) => {
+                *quantity != deciding
+                    && matches!(
+                        quantity,
+                        Quantity::ThroughputMean
+                            | Quantity::Response(Point::P50 | Point::P99 | Point::P999)
+                            | Quantity::Errors
+                            | Quantity::OldReads
+                            | Quantity::CpuPerOperation
+                            | Quantity::MemorySum
+                    )
             }
-            Self::Of(Quantity::ThroughputMean) => {
-                let text = Quantity::ThroughputMean.text(of.shown(Quantity::ThroughputMean));
-                match of.errors_worth_saying() {
-                    Some(share) => format!("{text} ({} errors)", share_text(share)),
-                    None => text,
-                }
-            }
-            Self::Of(Quantity::Errors) => {
-                let text = Quantity::Errors.text(of.shown(Quantity::Errors));
-                match of.error_share() {
-                    Some(share) if share > 0.0 => format!("{text} ({})", share_text(share)),
-                    _ => text,
-                }
-            }
-            Self::Of(quantity @ Quantity::Response(Point::P99)) if wide => {
-                match of.shown(*quantity) {
-                    failed @ Figure::Failed { .. } => quantity.text(failed),
-                    figure => quantity.short(figure),
-                }
-            }
-            Self::Of(quantity) => quantity.short(of.shown(*quantity)),
-            Self::HighestRate(_) => Quantity::HighestRate.text(of.shown(Quantity::HighestRate)),
-            Self::Requests => {
-                let text = |quantity: Quantity| quantity.text(of.shown(quantity));
-                format!("{} of {}", text(Quantity::Verified), text(Quantity::Requests))
-            }
-            Self::Spread(quantity) => {
-                let summary = of.summary(*quantity);
-                if summary.trials < 2 {
-                    return NOTHING.to_owned();
-                }
-                let end = |figure| match figure {
-                    Figure::Failed { .. } => "none".to_owned(),
-                    figure => quantity.short(figure),
-                };
-                let (least, most) = (end(summary.min), end(summary.max));
-                match summary.min {
-                    Figure::Failed { .. } | Figure::TooFew { .. } => least,
-                    _ => format!("{least} to {most}"),
-                }
-            }
+            Self::HighestRate(_) | Self::Requests => false,
         }
     }
 
-    fn published(&self, of: &Contender) -> String {
+    /// `wide`: there is room for a clause.
+    fn ours(&self, of: &Contender, wide: bool) -> Cell {
+        match self {
+            Self::Trials => trials(of).into(),
+            Self::Audits => audits(of),
+            _ if of.valid_count() == 0 => unused(of),
+            Self::Of(Quantity::CpuPublished | Quantity::MemoryPublished) => Cell::Missing,
+            Self::Of(quantity) => figure(*quantity, of, wide),
+            Self::HighestRate(_) => {
+                shown(of.shown(Quantity::HighestRate), |found| Quantity::HighestRate.text(found))
+            }
+            Self::Requests => {
+                let text = |quantity: Quantity| quantity.text(of.shown(quantity));
+                format!("{} of {}", text(Quantity::Verified), text(Quantity::Requests)).into()
+            }
+            Self::Spread(quantity) => spread(*quantity, of),
+        }
+    }
+
+    fn published(&self, of: &Contender) -> Cell {
         let quantity = match self {
             Self::Of(quantity) => *quantity,
             Self::Requests => Quantity::Requests,
             Self::HighestRate(_) => Quantity::HighestRate,
-            Self::Spread(_) | Self::Audits | Self::Trials => return NOTHING.to_owned(),
+            Self::Spread(_) | Self::Audits | Self::Trials => return Cell::Missing,
         };
-        quantity.text(of.published.get(&quantity).copied().into())
+        Cell::or_missing(
+            of.published.get(&quantity).map(|&value| quantity.text(Some(value).into())),
+        )
+    }
+}
+
+/// Returns what stands for a system of which no trial may be used.
+pub(crate) fn unused(of: &Contender) -> Cell {
+    if of.trials.is_empty() { Cell::Missing } else { Cell::NotValid }
+}
+
+/// Returns the cell of a figure, which may be absent.
+pub(crate) fn shown(figure: Figure, text: impl Fn(Figure) -> String) -> Cell {
+    match figure {
+        Figure::Absent => Cell::Missing,
+        figure => text(figure).into(),
+    }
+}
+
+/// Returns the cell of one quantity. `wide`: it has room for a clause.
+fn figure(quantity: Quantity, of: &Contender, wide: bool) -> Cell {
+    let figure = of.shown(quantity);
+    match quantity {
+        Quantity::ThroughputMean => shown(figure, |figure| {
+            let text = quantity.text(figure);
+            match of.errors_worth_saying() {
+                Some(share) => format!("{text} ({} errors)", share_text(share)),
+                None => text,
+            }
+        }),
+        Quantity::Errors => shown(figure, |figure| {
+            let text = quantity.text(figure);
+            match of.error_share() {
+                Some(share) if share > 0.0 => format!("{text} ({})", share_text(share)),
+                _ => text,
+            }
+        }),
+        Quantity::Response(Point::P99) if wide => shown(figure, |figure| match figure {
+            failed @ Figure::Failed { .. } => quantity.text(failed),
+            figure => quantity.short(figure),
+        }),
+        _ => shown(figure, |figure| quantity.short(figure)),
+    }
+}
+
+/// Returns the fewest to most of a quantity over the trials.
+fn spread(quantity: Quantity, of: &Contender) -> Cell {
+    let summary = of.summary(quantity);
+    if summary.trials < 2 {
+        return Cell::Missing;
+    }
+    let end = |figure| match figure {
+        Figure::Failed { .. } => "none".to_owned(),
+        figure => quantity.short(figure),
+    };
+    let (least, most) = (end(summary.min), end(summary.max));
+    match summary.min {
+        Figure::Failed { .. } | Figure::TooFew { .. } => least.into(),
+        _ => format!("{least} to {most}").into(),
     }
 }
 
@@ -144,27 +163,27 @@ fn trials(of: &Contender) -> String {
     }
 }
 
-/// What the audits of a system's trials found, in a cell.
-fn audits(of: &Contender) -> String {
+/// Returns what the audits of a system's trials found.
+fn audits(of: &Contender) -> Cell {
     let verdicts = || of.trials.iter().flat_map(|trial| &trial.audits).map(|audit| &audit.verdict);
     let without = of.trials.iter().any(|trial| trial.audits.is_empty());
     if verdicts().any(Verdict::failed) {
-        "FAILED".to_owned()
+        Cell::Failed
     } else if verdicts().next().is_none() {
-        if of.trials.is_empty() { NOTHING.to_owned() } else { "none".to_owned() }
+        if of.trials.is_empty() { Cell::Missing } else { "none".into() }
     } else if verdicts().all(Verdict::passed) && !without {
-        "passed".to_owned()
+        "passed".into()
     } else if verdicts().any(Verdict::passed) {
-        "partly not checked".to_owned()
+        "partly not checked".into()
     } else {
-        "not checked".to_owned()
+        "not checked".into()
     }
 }
 
 /// The side-by-side table. `wide`: its cells have room for a clause.
 pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
     let rows = rows(of);
-    let column = |head: Vec<String>, cell: &dyn Fn(&Row) -> String| Column {
+    let column = |head: Vec<String>, cell: &dyn Fn(&Row) -> Cell| Column {
         head,
         cells: rows.iter().map(cell).collect(),
     };
@@ -184,6 +203,22 @@ pub(crate) fn main(of: &Comparison, wide: bool) -> Table {
         corner: String::new(),
         labels: rows.iter().map(Row::label).collect(),
         groups: of.contenders.iter().map(group).collect(),
+    }
+}
+
+/// Returns the side-by-side table with the rows that are looked at first.
+pub(crate) fn short(of: &Comparison) -> Table {
+    let deciding = deciding(of);
+    let rows: Vec<Row> = rows(of).into_iter().filter(|row| row.is_short(deciding)).collect();
+    let column = |one: &Contender| Column {
+        head: vec![one.system.clone()],
+        cells: rows.iter().map(|row| row.ours(one, false)).collect(),
+    };
+    Table {
+        title: None,
+        corner: String::new(),
+        labels: rows.iter().map(Row::label).collect(),
+        groups: of.contenders.iter().map(|one| vec![column(one)]).collect(),
     }
 }
 
@@ -322,22 +357,22 @@ pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
         }
     }
     let group = |&(a, b): &(&str, &str)| {
-        let column = |head: &str, cell: fn(&Judgement) -> String| Column {
+        let column = |head: &str, cell: fn(&Judgement) -> Option<String>| Column {
             head: vec![a.to_owned(), format!("by {b}"), head.to_owned()],
             cells: subjects
                 .iter()
                 .map(|subject| {
                     let is_it =
                         |one: &&Judgement| one.is_about_what(subject) && one.a == a && one.b == b;
-                    of.judgements.iter().find(is_it).map_or_else(|| NOTHING.to_owned(), cell)
+                    Cell::or_missing(of.judgements.iter().find(is_it).and_then(cell))
                 })
                 .collect(),
         };
         vec![
             column("ratio", Judgement::ratio),
             column("95 % interval", Judgement::interval),
-            column("found", Judgement::found),
-            column("would see", Judgement::would_have_seen),
+            column("found", |one| Some(one.found())),
+            column("min. detectable", Judgement::min_detectable),
             column("bootstrap", Judgement::bootstrap),
         ]
     };
@@ -349,9 +384,11 @@ pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
     })
 }
 
-/// The fairness sheet, all rows: a column for each system, and one for how much a difference
-/// matters.
-pub(crate) fn fairness(sheet: &Sheet) -> Table {
+/// Returns rows of the fairness sheet, those that decide first: a column for each system, and one for
+/// how much a difference matters.
+pub(crate) fn fairness(sheet: &Sheet, is_in: impl Fn(&Fact) -> bool) -> Table {
+    let mut rows: Vec<&Fact> = sheet.rows.iter().filter(|row| is_in(row)).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.weight));
     let weight = |row: &Fact| match row.weight {
         Weight::Same => "the same",
         Weight::Unknown => "not known",
@@ -363,18 +400,18 @@ pub(crate) fn fairness(sheet: &Sheet) -> Table {
         .iter()
         .enumerate()
         .map(|(place, name)| {
-            let cells = sheet.rows.iter().map(|row| row.cells[place].clone()).collect();
+            let cells = rows.iter().map(|row| row.cells[place].as_str().into()).collect();
             vec![Column { head: vec![name.clone()], cells }]
         })
         .collect();
     if sheet.systems.len() > 1 {
-        let cells = sheet.rows.iter().map(|row| weight(row).to_owned()).collect();
+        let cells = rows.iter().map(|row| weight(row).into()).collect();
         groups.push(vec![Column { head: vec!["difference".to_owned()], cells }]);
     }
     Table {
         title: None,
         corner: String::new(),
-        labels: sheet.rows.iter().map(|row| row.what.clone()).collect(),
+        labels: rows.iter().map(|row| row.what.clone()).collect(),
         groups,
     }
 }
@@ -384,7 +421,7 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
     if of.workload.mix.len() < 2 {
         return None;
     }
-    let shown = [
+    let listed = [
         (Quantity::Verified, "verified"),
         (Quantity::Errors, "errors"),
         (Quantity::Response(Point::Mean), "response time mean"),
@@ -397,22 +434,21 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
         .mix
         .keys()
         .flat_map(|&op| {
-            shown.iter().map(move |(quantity, label)| (op, *quantity, format!("{op}: {label}")))
+            listed.iter().map(move |(quantity, label)| (op, *quantity, format!("{op}: {label}")))
         })
         .collect();
     let cell = |one: &Contender, op: Operation, quantity: Quantity| match one.valid_count() {
-        0 if one.trials.is_empty() => NOTHING.to_owned(),
-        0 => NOT_VALID.to_owned(),
-        _ => quantity.short(one.operation(op.name(), quantity)),
+        0 => unused(one),
+        _ => shown(one.operation(op.name(), quantity), |figure| quantity.short(figure)),
     };
     let published = |one: &Contender, op: Operation, quantity: Quantity| {
         // What was published as a count of requests stands beside those that were verified.
         let of = if quantity == Quantity::Verified { Quantity::Requests } else { quantity };
-        of.text(one.published_of.get(&(op, of)).copied().into())
+        Cell::or_missing(one.published_of.get(&(op, of)).map(|&value| of.text(Some(value).into())))
     };
     let any_published = of.contenders.iter().any(|one| !one.published_of.is_empty());
     let group = |one: &Contender| {
-        let column = |said: &str, cell: &dyn Fn(&Contender, Operation, Quantity) -> String| {
+        let column = |said: &str, cell: &dyn Fn(&Contender, Operation, Quantity) -> Cell| {
             let mut head = vec![one.system.clone()];
             head.extend(any_published.then(|| said.to_owned()));
             let cells = rows.iter().map(|(op, quantity, _)| cell(one, *op, *quantity)).collect();
@@ -441,27 +477,27 @@ pub(crate) fn tries(of: &Comparison) -> Option<Table> {
     let rows = of.contenders.iter().map(|one| tries(one).len()).max().filter(|&rows| rows > 0)?;
     let group = |one: &Contender| {
         let tries = tries(one);
-        let column = |head: &str, cell: &dyn Fn(&(Tried, Figures)) -> String| Column {
+        let column = |head: &str, cell: &dyn Fn(&(Tried, Figures)) -> Cell| Column {
             head: vec![one.system.clone(), head.to_owned()],
-            cells: (0..rows)
-                .map(|row| tries.get(row).map_or_else(|| NOTHING.to_owned(), cell))
-                .collect(),
+            cells: (0..rows).map(|row| tries.get(row).map_or(Cell::Missing, cell)).collect(),
         };
         let figure = |quantity: Quantity| {
             move |(_, of): &(Tried, Figures)| {
-                quantity.short(of.get(&quantity).copied().unwrap_or(Figure::Absent))
+                let figure = of.get(&quantity).copied().unwrap_or(Figure::Absent);
+                shown(figure, |figure| quantity.short(figure))
             }
         };
         let kept = |(tried, _): &(Tried, Figures)| {
             let again = if tried.confirming { ", again" } else { "" };
             match (tried.kept(), tried.void) {
-                (true, _) => format!("kept{again}"),
-                (false, true) => format!("not valid{again}"),
-                (false, false) => format!("broken{again}"),
+                (true, _) => format!("kept{again}").into(),
+                (false, true) if again.is_empty() => Cell::NotValid,
+                (false, true) => Cell::NotRanked(format!("not valid{again}")),
+                (false, false) => format!("broken{again}").into(),
             }
         };
         vec![
-            column("rate /s", &|(tried, _)| figure_text(tried.rate)),
+            column("rate /s", &|(tried, _)| figure_text(tried.rate).into()),
             column("p99", &figure(Quantity::Response(Point::P99))),
             column("errors", &figure(Quantity::Errors)),
             column("objective", &kept),
@@ -498,7 +534,7 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
     if !load.clients_for.is_empty() {
         stages.sort_unstable();
     }
-    let shown = [
+    let listed = [
         (Quantity::ThroughputMean, "mean /s"),
         (Quantity::Response(Point::P50), "p50"),
         (Quantity::Response(Point::P99), "p99"),
@@ -507,9 +543,8 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
     let cell = |one: &Contender, (clients, nth): (u32, usize), quantity: Quantity| match one
         .valid_count()
     {
-        0 if one.trials.is_empty() => NOTHING.to_owned(),
-        0 => NOT_VALID.to_owned(),
-        _ => quantity.text(one.stage(clients, nth, quantity)),
+        0 => unused(one),
+        _ => shown(one.stage(clients, nth, quantity), |figure| quantity.text(figure)),
     };
     let column = |one: &Contender, (quantity, label): (Quantity, &str)| Column {
         head: vec![one.system.clone(), label.to_owned()],
@@ -521,7 +556,7 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
             .iter()
             .map(|(clients, _)| of(limits, clients.saturating_mul(load.in_flight)))
             .collect();
-        let text = |rate: &Option<f64>| rate.map_or_else(|| NOTHING.to_owned(), figure_text);
+        let text = |rate: &Option<f64>| Cell::or_missing(rate.map(figure_text));
         cells.iter().any(Option::is_some).then(|| Column {
             head: vec!["floor".to_owned(), head.to_owned()],
             cells: cells.iter().map(text).collect(),
@@ -544,7 +579,7 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
             .map(|one| match one.valid_count() {
                 // Once is enough.
                 0 => vec![column(one, (Quantity::ThroughputMean, ""))],
-                _ => shown.iter().map(|&what| column(one, what)).collect(),
+                _ => listed.iter().map(|&what| column(one, what)).collect(),
             })
             .chain((!floor.is_empty()).then_some(floor))
             .collect(),

@@ -56,6 +56,15 @@ pub(crate) fn found(study: &Study, sentences: &[String]) -> Vec<String> {
     scale.into_iter().chain(nothing).chain(sentences).collect()
 }
 
+/// Returns the run in a sentence.
+pub(crate) fn summary(report: &Report) -> String {
+    let found = report.summary.as_deref().unwrap_or("nothing was measured");
+    match scale(&report.header.study) {
+        Some(scale) => format!("With counts {scale}: {found}."),
+        None => format!("{found}."),
+    }
+}
+
 /// How many workloads and loads have something judged: each is a family of comparisons.
 pub(crate) fn families(of: &[Comparison]) -> usize {
     let judged = |one: &&Comparison| one.judgements.iter().any(|judged| judged.answer.is_some());
@@ -171,18 +180,32 @@ fn product(of: &SystemRecord) -> String {
     parts.join(", ")
 }
 
+/// So long the cell of a fact may be in a line; settings may be thousands of characters.
+const FACT_MAX: usize = 120;
+
+/// Returns the beginning of a text that is too long for a line, cut between its parts.
+pub(crate) fn brief(text: &str) -> Option<String> {
+    let (end, _) = text.char_indices().nth(FACT_MAX)?;
+    let part = text[..end].rfind([',', ';']).unwrap_or(end);
+    Some(format!("{}, …", &text[..part]))
+}
+
 /// `transport: etcd: TLS 1.3; zookeeper: plain TCP`.
 pub(crate) fn fairness_row(row: &Row, systems: &[String]) -> String {
     let groups = row.groups(systems);
     let cells: Vec<String> =
-        groups.iter().map(|(cell, names)| format!("{}: {cell}", and(names))).collect();
+        groups.iter().map(|(cell, names)| format!("{}: {}", and(names), in_brief(cell))).collect();
     format!("{}: {}", row.what, cells.join("; "))
+}
+
+fn in_brief(cell: &str) -> String {
+    brief(cell).unwrap_or_else(|| cell.to_owned())
 }
 
 /// All in which the contenders do not differ in one line, and what is not known in another.
 pub(crate) fn fairness_rest(sheet: &Sheet) -> Vec<String> {
     let same = sheet.same().map(|row| match row.groups(&sheet.systems).first() {
-        Some((cell, _)) => format!("{} ({cell})", row.what),
+        Some((cell, _)) => format!("{} ({})", row.what, in_brief(cell)),
         None => row.what.clone(),
     });
     let (same, unknown): (Vec<String>, Vec<String>) =

@@ -14,13 +14,12 @@ use bakeoff_core::record::Record;
 use bakeoff_core::search::Found;
 use bakeoff_core::stats::{self, Figure, Summary};
 use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
-use bakeoff_core::units::{rate_text, share_text, trials_text};
+use bakeoff_core::units::{share_text, trials_text};
 use bakeoff_core::workload::mix64;
 
 use crate::derive::floor::Limits;
 use crate::derive::judgement::{Judgement, LedBy};
 use crate::derive::position::Position;
-use crate::derive::{nodes, noticed, said, turnover};
 use crate::model::contradicted;
 use crate::model::figures::{self, Combined, Quantity};
 pub(crate) use crate::model::trial::TrialFigures;
@@ -141,7 +140,7 @@ impl Contender {
     }
 
     /// What became of the operations that were no successes.
-    fn failed(&self) -> &'static str {
+    pub(crate) fn failed(&self) -> &'static str {
         let unsent = Quantity::ErrorsOf(ErrorKind::Unsent);
         let any = self.trials.iter().any(|trial| trial.number_of(unsent) > 0.0);
         if any { "failed or were never sent" } else { "failed" }
@@ -215,7 +214,7 @@ impl Contender {
     }
 
     /// Why it is not ranked, if it is not.
-    fn left_out(&self, place: &str, no_rate: bool) -> Option<String> {
+    pub(crate) fn left_out(&self, place: &str, no_rate: bool) -> Option<String> {
         let name = &self.system;
         if self.trials.is_empty() {
             return Some(format!("{name} was not run under {place}"));
@@ -238,92 +237,6 @@ impl Contender {
             return Some(format!("{name}'s highest rate is not ranked: {why}"));
         }
         no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
-    }
-
-    /// Whose doing its invalid trials are: `the machine's doing in 2, its own in 1`.
-    fn causes(&self) -> String {
-        let words = [
-            (Cause::System, "its own doing"),
-            (Cause::Machine, "the machine's doing"),
-            (Cause::Generator, "the generator's doing"),
-            (Cause::User, "the study's or the user's doing"),
-            (Cause::Unclear, "nobody knows whose doing"),
-        ];
-        let count = |cause| self.trials.iter().filter(|trial| trial.cause == Some(cause)).count();
-        let known = words.into_iter().map(|(cause, words)| (count(cause), words));
-        let known: Vec<(usize, &str)> = known.filter(|(count, _)| *count > 0).collect();
-        match known.as_slice() {
-            [(_, only)] => (*only).to_owned(),
-            several => {
-                let each = several.iter().map(|(count, words)| format!("{words} in {count}"));
-                each.collect::<Vec<_>>().join(", ")
-            }
-        }
-    }
-
-    /// In how many valid trials a search did not find the highest rate, in words.
-    fn searches(&self, place: &str) -> Vec<String> {
-        let (name, of) = (&self.system, trials_text(self.valid_count()));
-        let mut said = Vec::new();
-        if let Some(why) = &self.contradicted {
-            said.push(format!("{name}'s highest rate under {place} is too low: {why}"));
-        }
-        let mut count = |what: &str, is_it: fn(Found) -> Option<f64>| {
-            let rates: Vec<f64> = self.valid().filter_map(|t| is_it(t.found?)).collect();
-            if let Some(last) = rates.last() {
-                let (count, last) = (rates.len(), rate_text(*last));
-                said.push(format!(
-                    "{name} kept its objective under {place} in {count} of {of} {what} {last}"
-                ));
-            }
-        };
-        count("at no rate, down to", |found| match found {
-            Found::Nothing(rate) => Some(rate),
-            _ => None,
-        });
-        count("at every rate that was tried, up to", |found| match found {
-            Found::NoLimit(rate) => Some(rate),
-            _ => None,
-        });
-        said
-    }
-
-    /// What must be known before its figures are read.
-    fn findings(&self, place: &str) -> Vec<String> {
-        let name = &self.system;
-        let mut findings = Vec::new();
-        if let Some(share) = self.mostly_errors() {
-            let (share, failed) = (share_text(share), self.failed());
-            findings.push(format!(
-                "most operations of {name} under {place} {failed} ({share}): its throughput is no success"
-            ));
-        }
-        let (failed, run) = (self.audits_failed(), self.trials.len());
-        if failed > 0 {
-            let of = trials_text(run);
-            findings.push(format!("{name} failed the audit in {failed} of {of} under {place}"));
-        }
-        let invalid = run - self.valid_count();
-        if run > 0 && invalid == run {
-            findings.push(format!("{name} has no valid trial under {place}"));
-        } else if invalid > 0 {
-            let of = trials_text(run);
-            let causes = self.causes();
-            findings.push(format!(
-                "{invalid} of {of} of {name} under {place} not valid, not used ({causes})"
-            ));
-        }
-        if self.valid().any(|trial| trial.keys_exhausted) {
-            findings.push(format!(
-                "{name} used up the workload's unique keys under {place} before its time was over"
-            ));
-        }
-        findings.extend(self.searches(place));
-        findings.extend(noticed::findings(self, place));
-        findings.extend(nodes::findings(self, place));
-        findings.extend(turnover::findings(self, place));
-        findings.extend(said::finding(self, place));
-        findings
     }
 }
 
@@ -410,7 +323,7 @@ impl Comparison {
 
     /// What was found, in a sentence without its full stop; `None` when no trial was run.
     pub(crate) fn sentence(&self) -> Option<String> {
-        if self.contenders.iter().all(|one| one.trials.is_empty()) {
+        if !self.was_run() {
             return None;
         }
         let place = self.place();
@@ -474,25 +387,9 @@ impl Comparison {
         Judgement::all(&ranked, for_what, &self.load, seed)
     }
 
-    pub(crate) fn findings(&self) -> Vec<String> {
-        let place = self.place();
-        let open = self.is_open() && self.load.find.is_none();
-        let behind = |one: &Contender| {
-            (open && one.fell_behind()).then(|| {
-                format!(
-                    "{} fell behind what was offered under {place}: its response times grow for as \
-                     long as the load lasts, and are not judged",
-                    one.system
-                )
-            })
-        };
-        let of_one = |one: &Contender| one.findings(&place).into_iter().chain(behind(one));
-        let order = self.position.as_ref().and_then(|position| position.finding(&place));
-        self.contenders
-            .iter()
-            .flat_map(|one| of_one(one).collect::<Vec<_>>())
-            .chain(order)
-            .collect()
+    /// Whether any trial of it was run.
+    pub(crate) fn was_run(&self) -> bool {
+        self.contenders.iter().any(|one| !one.trials.is_empty())
     }
 
     /// Whether clients read.

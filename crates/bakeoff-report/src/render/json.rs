@@ -15,7 +15,7 @@ use crate::Report;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::derive::method::Answer;
 use crate::derive::position::Position;
-use crate::derive::{floor, said, stale};
+use crate::derive::{findings, floor, said, stale};
 use crate::document::words;
 use crate::model::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use crate::model::figures::{Combined, Figures, Quantity};
@@ -35,7 +35,7 @@ pub fn json(report: &Report) -> Value {
         "sentence": report.sentence,
         "sentences": report.sentences,
         "families": words::families(&report.comparisons),
-        "findings": report.findings,
+        "findings": report.findings(),
         "fairness": report.fairness,
         "method": report.method.iter().map(demand).collect::<Vec<_>>(),
         "complete": report.complete,
@@ -64,7 +64,7 @@ fn comparison(of: &Comparison) -> Value {
         "workload_asked": of.workload,
         "load_asked": of.load,
         "sentence": of.sentence(),
-        "findings": of.findings(),
+        "findings": findings::findings(of).into_iter().map(|one| one.text).collect::<Vec<_>>(),
         "order_effect": of.position.as_ref().map(Position::json),
         "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
         "floor": floor::bounds(of),

@@ -1,101 +1,110 @@
-//! A report as Markdown, for a pull request or a wiki: the sentence first, then the tables.
+//! A report as Markdown, for a pull request or a wiki: the first screen, and all else folded.
 //!
 //! What others wrote is escaped, so that a record cannot make headings, links or HTML.
 
 use std::fmt::Write as _;
 
 use crate::Report;
-use crate::derive::{floor, nodes, said, stale};
-use crate::document::tables::{self, Table};
-use crate::document::words;
+use crate::document::table::{Cell, Table, Tone};
+use crate::document::{self, Block, Item, Warnings, words};
 
-/// The whole report as GitHub-flavoured Markdown, ending in a newline.
+/// Returns a report as GitHub-flavoured Markdown, ending in a newline.
 pub fn markdown(report: &Report) -> String {
-    let study = &report.header.study;
-    let mut page = String::new();
-    let mut paragraph = |text: &str| {
-        let _ = writeln!(page, "{text}\n");
-    };
-    paragraph(&format!("# {}", escape(&words::title(study))));
-    if !report.findings.is_empty() {
-        let items = report.findings.iter().map(|finding| format!("**{}**", escape(finding)));
-        paragraph(&list(items));
-    }
-    for line in words::found(study, &report.sentences) {
-        paragraph(&escape(&line));
-    }
-    paragraph(&escape(&words::provenance(report)));
+    let mut page = Page::default();
+    page.paragraph(&format!("# {}", escape(&words::title(&report.header.study))));
+    page.blocks(&document::blocks(report, true));
+    page.paragraph(&escape(&words::provenance(report)));
     let machine = words::machine(&report.header.environment);
-    paragraph(&format!("Machine: {}", escape(&machine)));
-    for comparison in &report.comparisons {
-        paragraph(&format!("## {}", escape(&words::heading(study, comparison))));
-        paragraph(&escape(&words::workload(comparison)));
-        if comparison.contenders.iter().all(|one| one.trials.is_empty()) {
-            paragraph("**no trial was run**");
-            continue;
-        }
-        if let Some(combination) = words::combination(comparison) {
-            paragraph(&escape(&combination));
-        }
-        paragraph(&table(&tables::main(comparison, true)));
-        if let Some(judged) = tables::judgements(comparison) {
-            paragraph(&escape(judged.title.as_deref().unwrap_or_default()));
-            paragraph(&table(&judged));
-            let unjudged: Vec<String> =
-                words::unjudged(comparison).iter().map(|line| escape(line)).collect();
-            if !unjudged.is_empty() {
-                paragraph(&list(unjudged));
+    page.paragraph(&format!("Machine: {}", escape(&machine)));
+    format!("{}\n", page.text.trim_end())
+}
+
+/// The text so far.
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn paragraph(&mut self, text: &str) {
+        let _ = writeln!(self.text, "{text}\n");
+    }
+
+    fn blocks(&mut self, blocks: &[Block]) {
+        let mut items: Vec<String> = Vec::new();
+        // Details stand below a line without a mark only.
+        let mut was_mark = true;
+        for block in blocks {
+            if let Block::Item(item) = block {
+                match items.last_mut() {
+                    Some(above) if item.is_detail() && !was_mark => {
+                        above.push_str(&format!("\n  - {}", in_a_list(item)));
+                    }
+                    _ => {
+                        was_mark = !item.mark.is_empty();
+                        items.push(in_a_list(item));
+                    }
+                }
+                continue;
+            }
+            self.items(&mut items);
+            match block {
+                Block::Heading(text) => self.paragraph(&format!("## {}", escape(text))),
+                Block::Text(Tone::Strong | Tone::Alarm, text) => {
+                    self.paragraph(&format!("**{}**", escape(text)));
+                }
+                Block::Text(_, text) => self.paragraph(&escape(text)),
+                Block::Table(of) => {
+                    if let Some(title) = &of.title {
+                        self.paragraph(&format!("### {}", escape(title)));
+                    }
+                    self.paragraph(&table(of));
+                }
+                Block::Short(blocks) => self.blocks(blocks),
+                Block::Warnings(groups) => {
+                    self.paragraph("## Warnings, by cause");
+                    self.paragraph(&list(groups.iter().map(warnings)));
+                }
+                Block::Fold(summary, blocks) => {
+                    // A blank line lets what follows be Markdown again.
+                    let summary = html(summary);
+                    self.paragraph(&format!("<details><summary>{summary}</summary>"));
+                    self.blocks(blocks);
+                    self.paragraph("</details>");
+                }
+                Block::Item(_) => {}
             }
         }
-        let audits = words::audits(comparison).into_iter();
-        let audits = audits.map(|line| format!("audit: {}", line.text));
-        let errors = words::errors(comparison).into_iter().map(|line| format!("error: {line}"));
-        let said = said::lines(comparison).into_iter().map(|line| format!("server said: {line}"));
-        let notes: Vec<String> = floor::lines(comparison)
-            .into_iter()
-            .chain(words::published(report, comparison))
-            .chain(words::seconds(comparison))
-            .chain(words::latencies(comparison))
-            .chain(words::invalid(comparison))
-            .chain(audits)
-            .chain(words::unchecked(comparison))
-            .chain(stale::lines(comparison))
-            .chain(errors)
-            .chain(said)
-            .map(|line| escape(&line))
-            .collect();
-        if !notes.is_empty() {
-            paragraph(&list(notes));
-        }
-        let more = [
-            tables::tries(comparison),
-            nodes::table(comparison),
-            tables::stages(comparison),
-            tables::operations(comparison),
-        ];
-        for grid in more.into_iter().chain([stale::table(comparison)]).flatten() {
-            if let Some(title) = &grid.title {
-                paragraph(&format!("### {}", escape(title)));
-            }
-            paragraph(&table(&grid));
+        self.items(&mut items);
+    }
+
+    /// Ends a list.
+    fn items(&mut self, items: &mut Vec<String>) {
+        if !items.is_empty() {
+            self.paragraph(&list(items.drain(..)));
         }
     }
-    paragraph("## Fairness: what differs between the contenders besides the product");
-    paragraph(&table(&tables::fairness(&report.fairness)));
-    paragraph("## Method");
-    let demands = report.method.iter().map(|answer| {
-        let (by, met) = (escape(answer.demand.by), answer.met.name());
-        format!("{by}: {met}: {}", escape(&answer.why))
-    });
-    paragraph(&list(demands));
-    paragraph("## Systems");
-    let systems = report.header.systems.iter().map(|system| {
-        let (line, details) = words::system(system);
-        let details = details.iter().map(|detail| format!("\n  - {}", escape(detail)));
-        format!("{}{}", escape(&line), details.collect::<String>())
-    });
-    paragraph(&list(systems));
-    format!("{}\n", page.trim_end())
+}
+
+fn in_a_list(of: &Item) -> String {
+    let text = format!("{}{}", of.mark.trim_start_matches("! ").trim_start(), of.text);
+    match of.tone {
+        _ if of.mark == "! " => format!("**{}**", escape(&text)),
+        Tone::Alarm | Tone::Strong => format!("**{}**", escape(&text)),
+        _ => escape(&text),
+    }
+}
+
+/// Findings of one cause: one in a line, several below it.
+fn warnings(of: &Warnings) -> String {
+    let heading = format!("**{}**", escape(&of.heading()));
+    match of.texts.as_slice() {
+        [only] => format!("{heading}: {}", escape(only)),
+        several => {
+            let each = several.iter().map(|text| format!("\n  - {}", escape(text)));
+            format!("{heading}{}", each.collect::<String>())
+        }
+    }
 }
 
 pub(crate) fn list(items: impl IntoIterator<Item = String>) -> String {
@@ -109,10 +118,24 @@ pub(crate) fn table(of: &Table) -> String {
     let mut lines = vec![format!("| {} |{}", escape(&of.corner), head.collect::<String>())];
     lines.push(format!("| --- |{}", columns().map(|_| " ---: |").collect::<String>()));
     for (row, label) in of.labels.iter().enumerate() {
-        let cells = columns().map(|column| format!(" {} |", escape(&column.cells[row])));
+        let cells = columns().map(|column| format!(" {} |", in_markdown(&column.cells[row])));
         lines.push(format!("| {} |{}", escape(label), cells.collect::<String>()));
     }
     lines.join("\n")
+}
+
+/// A cell: what is proven stands out.
+fn in_markdown(of: &Cell) -> String {
+    match of {
+        Cell::Best(figure) => format!("**{}** \\*", escape(figure)),
+        other => escape(&other.text()),
+    }
+}
+
+/// A text within HTML, where a backslash would be read as one.
+fn html(text: &str) -> String {
+    let text: String = text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// A text on one line that means nothing to Markdown.

@@ -7,117 +7,41 @@
 
 use bakeoff_core::units::harmless;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table as Grid};
+use bakeoff_core::units::plural;
 
-use crate::derive::fairness::Weight;
-use crate::derive::{floor, method, nodes, said, stale};
-use crate::document::tables::{self, Column, Table};
-use crate::document::words;
-use crate::{Report, Style};
+use crate::derive::method;
+use crate::document::table::{Column, Table, Tone};
+use crate::document::{self, Block, Item, Warnings, words};
+use crate::{Extent, Report, Style};
 
-pub(crate) const BOLD: &str = "1";
-pub(crate) const DIM: &str = "2";
-pub(crate) const RED: &str = "31";
-/// Words that a table's cells have in red.
-const ALARMING: [&str; 2] = ["not valid", "FAILED"];
 /// From so many columns on a table's cells may hold a clause.
 const WIDE: usize = 110;
 /// What a grid adds to the text of a cell.
 const PADDING: usize = 2;
 
-/// The whole report as text, ending in a newline.
-pub fn terminal(report: &Report, style: &Style) -> String {
+/// So many rows a table has at a glance.
+const ROWS_AT_A_GLANCE: usize = 12;
+/// So many lines of the fairness sheet.
+const LINES_AT_A_GLANCE: usize = 12;
+/// So long a warning is at a glance.
+const WARNING_AT_A_GLANCE: usize = 200;
+
+/// Returns a report as text, ending in a newline. Where something is left out the text says so.
+pub fn terminal(report: &Report, style: &Style, extent: Extent) -> String {
     let mut page = Page { style: *style, text: String::new() };
-    let study = &report.header.study;
-    page.line(Some(BOLD), &words::title(study));
-    page.line(Some(DIM), &words::provenance(report));
-    page.line(Some(DIM), &format!("machine: {}", words::machine(&report.header.environment)));
-    if !report.findings.is_empty() {
-        page.gap();
-        for finding in &report.findings {
-            page.item(Some(RED), "! ", finding);
-        }
-    }
+    page.line(Tone::Strong, &words::title(&report.header.study));
+    page.line(Tone::Faint, &words::provenance(report));
+    page.line(Tone::Faint, &format!("machine: {}", words::machine(&report.header.environment)));
     page.gap();
-    for system in &report.header.systems {
-        let (line, details) = words::system(system);
-        page.line(None, &line);
-        for detail in details {
-            page.item(Some(DIM), "  ", &detail);
-        }
-    }
-    for comparison in &report.comparisons {
-        page.gap();
-        page.line(Some(BOLD), &words::heading(study, comparison));
-        page.line(Some(DIM), &words::workload(comparison));
-        if comparison.contenders.iter().all(|one| one.trials.is_empty()) {
-            page.line(Some(RED), "no trial was run");
-            continue;
-        }
-        if let Some(combination) = words::combination(comparison) {
-            page.line(Some(DIM), &combination);
-        }
-        page.table(&tables::main(comparison, page.width() >= WIDE));
-        if let Some(table) = tables::judgements(comparison) {
-            page.table(&table);
-            for line in words::unjudged(comparison) {
-                page.item(Some(DIM), "", &line);
-            }
-        }
-        for line in floor::lines(comparison) {
-            page.item(None, "", &line);
-        }
-        for line in words::published(report, comparison) {
-            page.item(Some(DIM), "", &line);
-        }
-        for line in words::seconds(comparison).into_iter().chain(words::latencies(comparison)) {
-            page.line(None, &line);
-        }
-        for line in words::invalid(comparison) {
-            page.item(Some(RED), "", &line);
-        }
-        for line in words::audits(comparison) {
-            page.item(line.failed.then_some(RED), "audit: ", &line.text);
-        }
-        for line in words::unchecked(comparison) {
-            page.item(None, "", &line);
-        }
-        for line in words::errors(comparison) {
-            page.item(Some(DIM), "error: ", &line);
-        }
-        for line in said::lines(comparison) {
-            page.item(Some(DIM), "server said: ", &line);
-        }
-        for line in stale::lines(comparison) {
-            page.item(None, "", &line);
-        }
-        let more = [
-            tables::tries(comparison),
-            nodes::table(comparison),
-            tables::stages(comparison),
-            tables::operations(comparison),
-        ];
-        for table in more.into_iter().chain([stale::table(comparison)]).flatten() {
+    let blocks = document::blocks(report, page.width() >= WIDE);
+    match extent {
+        Extent::Full => page.blocks(&blocks),
+        Extent::Glance => {
+            page.glance(&blocks);
             page.gap();
-            page.table(&table);
+            page.line(Tone::Faint, &format!("{}.", method::summary(&report.method)));
+            page.line(Tone::Faint, "`--all` shows every table, check, setting and note.");
         }
-    }
-    if report.fairness.systems.len() > 1 {
-        page.gap();
-        page.line(Some(BOLD), "fairness: what differs between the contenders besides the product");
-        for row in report.fairness.differing() {
-            let mark = if row.weight == Weight::Decides { "! " } else { "  " };
-            page.item(None, mark, &words::fairness_row(row, &report.fairness.systems));
-        }
-        for line in words::fairness_rest(&report.fairness) {
-            page.item(Some(DIM), "  ", &line);
-        }
-    }
-    page.gap();
-    page.line(Some(DIM), &method::summary(&report.method));
-    for line in words::found(study, &report.sentences) {
-        page.line(Some(BOLD), &line);
     }
     page.text
 }
@@ -126,19 +50,19 @@ pub fn terminal(report: &Report, style: &Style) -> String {
 /// newline.
 pub fn demands(report: &Report, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
-    page.line(Some(BOLD), &words::title(&report.header.study));
-    page.line(Some(DIM), &words::provenance(report));
+    page.line(Tone::Strong, &words::title(&report.header.study));
+    page.line(Tone::Faint, &words::provenance(report));
     for answer in &report.method {
-        let colour = (answer.met == method::Met::No).then_some(RED);
+        let colour = alarm(answer.met == method::Met::No);
         page.gap();
-        page.line(Some(BOLD), answer.demand.by);
-        page.item(None, "  ", &format!("asks: {}", answer.demand.asks));
+        page.line(Tone::Strong, answer.demand.by);
+        page.item(Tone::Plain, "  ", &format!("asks: {}", answer.demand.asks));
         page.item(colour, "  ", &format!("here: {}: {}", answer.met.name(), answer.why));
-        page.item(Some(DIM), "  ", &format!("shown by: {}", answer.demand.shown_by));
-        page.item(Some(DIM), "  ", &format!("lacks: {}", answer.demand.lacks));
+        page.item(Tone::Faint, "  ", &format!("shown by: {}", answer.demand.shown_by));
+        page.item(Tone::Faint, "  ", &format!("lacks: {}", answer.demand.lacks));
     }
     page.gap();
-    page.line(None, &method::summary(&report.method));
+    page.line(Tone::Plain, &method::summary(&report.method));
     page.text
 }
 
@@ -149,6 +73,96 @@ pub(crate) struct Page {
 }
 
 impl Page {
+    /// Everything.
+    fn blocks(&mut self, blocks: &[Block]) {
+        for block in blocks {
+            match block {
+                Block::Heading(text) => self.heading(text),
+                Block::Text(tone, text) => self.line(*tone, text),
+                Block::Item(Item { tone, mark, text }) => self.item(*tone, mark, text),
+                Block::Table(table) => {
+                    self.gap();
+                    self.table(table);
+                }
+                Block::Short(_) => {}
+                Block::Warnings(groups) => {
+                    self.heading("warnings, by cause");
+                    for group in groups {
+                        self.line(Tone::Alarm, &group.heading());
+                        for text in &group.texts {
+                            self.item(Tone::Alarm, "! ", text);
+                        }
+                    }
+                }
+                Block::Fold(summary, blocks) => {
+                    self.heading(summary);
+                    self.blocks(blocks);
+                }
+            }
+        }
+    }
+
+    /// What fits a first look.
+    fn glance(&mut self, blocks: &[Block]) {
+        let mut items = 0;
+        for block in blocks {
+            match block {
+                Block::Fold(..) => {}
+                Block::Short(blocks) => self.glance(blocks),
+                Block::Table(table) => self.short_table(table),
+                Block::Warnings(groups) => {
+                    let count: usize = groups.iter().map(|group| group.texts.len()).sum();
+                    self.heading(&format!("{}, by cause", plural(count as u64, "warning")));
+                    for group in groups {
+                        self.warning(group);
+                    }
+                }
+                Block::Item(_) => {
+                    items += 1;
+                    if items <= LINES_AT_A_GLANCE {
+                        self.blocks(std::slice::from_ref(block));
+                    }
+                }
+                Block::Heading(_) | Block::Text(..) => self.blocks(std::slice::from_ref(block)),
+            }
+        }
+        self.left_out(items.saturating_sub(LINES_AT_A_GLANCE), "line");
+    }
+
+    /// A table's first rows.
+    fn short_table(&mut self, table: &Table) {
+        let mut short = table.clone();
+        short.labels.truncate(ROWS_AT_A_GLANCE);
+        for column in short.groups.iter_mut().flatten() {
+            column.cells.truncate(ROWS_AT_A_GLANCE);
+        }
+        self.gap();
+        self.table(&short);
+        self.left_out(table.labels.len().saturating_sub(ROWS_AT_A_GLANCE), "row");
+    }
+
+    fn left_out(&mut self, count: usize, what: &str) {
+        if count > 0 {
+            let more = plural(count as u64, &format!("more {what}"));
+            self.line(Tone::Faint, &format!("… {more}: `--all`"));
+        }
+    }
+
+    /// The first finding of a cause, and how many there are.
+    fn warning(&mut self, of: &Warnings) {
+        let first = of.texts.first().map_or("", String::as_str);
+        let cut: String = first.chars().take(WARNING_AT_A_GLANCE).collect();
+        let cut = if cut.len() < first.len() { format!("{}…", cut.trim_end()) } else { cut };
+        let more = of.texts.len().saturating_sub(1);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        self.item(Tone::Alarm, "! ", &format!("{}: {cut}{more}", of.heading()));
+    }
+
+    fn heading(&mut self, text: &str) {
+        self.gap();
+        self.line(Tone::Strong, text);
+    }
+
     fn width(&self) -> usize {
         self.style.width.map_or(usize::MAX, |width| usize::from(width.max(20)))
     }
@@ -158,67 +172,71 @@ impl Page {
     }
 
     /// One line, whose text is made harmless.
-    fn push(&mut self, code: Option<&str>, text: &str) {
-        let text = harmless(text);
-        match code.filter(|_| self.style.colour && !text.is_empty()) {
-            Some(code) => self.text.push_str(&format!("\x1b[{code}m{text}\x1b[0m")),
-            None => self.text.push_str(&text),
-        }
+    fn push(&mut self, tone: Tone, text: &str) {
+        self.text.push_str(&painted(&harmless(text), tone, self.style.colour));
         self.text.push('\n');
     }
 
     /// Prose, broken between words.
-    pub(crate) fn line(&mut self, code: Option<&str>, text: &str) {
-        self.item(code, "", text);
+    pub(crate) fn line(&mut self, tone: Tone, text: &str) {
+        self.item(tone, "", text);
     }
 
     /// The same behind a mark; later lines are indented.
-    pub(crate) fn item(&mut self, code: Option<&str>, mark: &str, text: &str) {
+    pub(crate) fn item(&mut self, tone: Tone, mark: &str, text: &str) {
         let hang = if mark.trim().is_empty() { mark.len() + 2 } else { 2 };
         let room = self.width().saturating_sub(mark.len().max(hang));
         for (number, line) in wrap(text, room).into_iter().enumerate() {
             let before = if number == 0 { mark.to_owned() } else { " ".repeat(hang) };
-            self.push(code, &format!("{before}{line}"));
+            self.push(tone, &format!("{before}{line}"));
         }
     }
 
     pub(crate) fn table(&mut self, table: &Table) {
         if let Some(title) = &table.title {
-            self.line(Some(BOLD), title);
+            self.line(Tone::Strong, title);
         }
         for columns in parts(table, self.width()) {
-            let text = grid(table, &columns).to_string();
-            let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-            let wide = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-            let rule = "─".repeat(wide);
+            let lines = grid(table, &columns, self.style.colour);
+            let rule = "─".repeat(lines.iter().map(|(_, long)| *long).max().unwrap_or(0));
             let head = columns.iter().map(|column| column.head.len()).max().unwrap_or(0).max(1);
-            self.table_line(&rule);
-            for (number, line) in lines.into_iter().enumerate() {
+            self.push(Tone::Plain, &rule);
+            for (number, (line, _)) in lines.iter().enumerate() {
                 if number == head {
-                    self.table_line(&rule);
+                    self.push(Tone::Plain, &rule);
                 }
-                self.table_line(line);
+                // Its texts were made harmless one by one.
+                self.text.push_str(line);
+                self.text.push('\n');
             }
-            self.table_line(&rule);
+            self.push(Tone::Plain, &rule);
         }
     }
+}
 
-    fn table_line(&mut self, line: &str) {
-        let mut text = harmless(line);
-        if self.style.colour {
-            for word in ALARMING {
-                text = text.replace(word, &format!("\x1b[{RED}m{word}\x1b[0m"));
-            }
-        }
-        self.text.push_str(&text);
-        self.text.push('\n');
+/// A text with the escape codes of its tone, where these may be used.
+fn painted(text: &str, tone: Tone, colour: bool) -> String {
+    let code = match tone {
+        Tone::Strong => "1",
+        Tone::Faint => "2",
+        Tone::Alarm => "31",
+        Tone::Plain => "",
+    };
+    if !colour || code.is_empty() || text.is_empty() {
+        return text.to_owned();
     }
+    format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+/// An alarm, or nothing.
+fn alarm(is_one: bool) -> Tone {
+    if is_one { Tone::Alarm } else { Tone::Plain }
 }
 
 /// The columns of each part of a table that is too wide: as many groups as fit, at least one; the
 /// columns of a group that is too wide alone go as they fit.
 fn parts(table: &Table, width: usize) -> Vec<Vec<&Column>> {
-    let labels = widest(std::iter::once(&table.corner).chain(&table.labels));
+    let labels = widest(std::iter::once(&table.corner).chain(&table.labels).cloned());
     let room = width.saturating_sub(labels);
     let wide =
         |columns: &[&Column]| columns.iter().map(|column| column_width(column)).sum::<usize>();
@@ -241,32 +259,54 @@ fn parts(table: &Table, width: usize) -> Vec<Vec<&Column>> {
 }
 
 fn column_width(column: &Column) -> usize {
-    widest(column.head.iter().chain(&column.cells))
+    let cells = column.cells.iter().map(|cell| cell.text().into_owned());
+    widest(column.head.iter().cloned().chain(cells))
 }
 
-fn widest<'a>(texts: impl Iterator<Item = &'a String>) -> usize {
-    texts.map(|text| harmless(text).chars().count()).max().unwrap_or(0) + PADDING
+fn widest(texts: impl Iterator<Item = String>) -> usize {
+    texts.map(|text| harmless(&text).chars().count()).max().unwrap_or(0) + PADDING
 }
 
-/// The cells of some of the columns, aligned; no rules, as comfy-table cannot draw them without
-/// widening what is between two columns.
-fn grid(table: &Table, columns: &[&Column]) -> Grid {
-    let mut grid = Grid::new();
-    grid.load_style(NOTHING);
-    grid.set_content_arrangement(ContentArrangement::Disabled);
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let left = |text: &str| Cell::new(harmless(text));
-    let head = |column: &Column| {
-        right(column.head.iter().map(|line| harmless(line)).collect::<Vec<_>>().join("\n"))
+/// The lines of some of the columns, labels at the left and cells at the right, with their length
+/// without escape codes.
+fn grid(table: &Table, columns: &[&Column], colour: bool) -> Vec<(String, usize)> {
+    let labels = widest(std::iter::once(&table.corner).chain(&table.labels).cloned()) - PADDING;
+    let heads = columns.iter().map(|column| column.head.len()).max().unwrap_or(0).max(1);
+    let line = |label: &str, cells: &[(String, Tone)]| {
+        let label = harmless(label);
+        let mut text = format!(" {label:labels$} ");
+        let mut long = labels + PADDING;
+        // Spaces at the end of a line are nothing to see.
+        let last = cells.iter().rposition(|(cell, _)| !cell.is_empty());
+        for ((cell, tone), column) in
+            cells.iter().zip(columns).take(last.map_or(0, |last| last + 1))
+        {
+            let room = column_width(column) - PADDING;
+            let cell = harmless(cell);
+            let before = " ".repeat(room.saturating_sub(cell.chars().count()));
+            text.push_str(&format!(" {before}{} ", painted(&cell, *tone, colour)));
+            long += room + PADDING;
+        }
+        let trimmed = text.trim_end().len();
+        long = long.saturating_sub(text.len() - trimmed);
+        text.truncate(trimmed);
+        (text, long)
     };
-    grid.set_header(
-        std::iter::once(left(&table.corner)).chain(columns.iter().map(|column| head(column))),
-    );
-    for (row, label) in table.labels.iter().enumerate() {
-        let cells = columns.iter().map(|column| right(harmless(&column.cells[row])));
-        grid.add_row(std::iter::once(left(label)).chain(cells));
-    }
-    grid
+    let head = |number: usize| {
+        let cells: Vec<(String, Tone)> = columns
+            .iter()
+            .map(|column| (column.head.get(number).cloned().unwrap_or_default(), Tone::Plain))
+            .collect();
+        line(if number == 0 { &table.corner } else { "" }, &cells)
+    };
+    let row = |(number, label): (usize, &String)| {
+        let cells: Vec<(String, Tone)> = columns
+            .iter()
+            .map(|column| (column.cells[number].text().into_owned(), column.cells[number].tone()))
+            .collect();
+        line(label, &cells)
+    };
+    (0..heads).map(head).chain(table.labels.iter().enumerate().map(row)).collect()
 }
 
 /// Lines of at most `width` characters, as far as words allow it.

@@ -12,10 +12,10 @@ use bakeoff_core::study::{
 };
 use bakeoff_core::units::ByteCount;
 use bakeoff_report::fairness::{Row, Weight};
-use bakeoff_report::{self as report, Report};
+use bakeoff_report::{self as report, Extent, Report};
 
 use super::building::{Trials as _, closed, failing, measured, record, study, workload};
-use super::{NARROW, PLAIN, millis, repeated};
+use super::{NARROW, PLAIN, full, millis, repeated};
 
 /// The one row with this name.
 fn row(report: &Report, what: &str) -> Row {
@@ -43,13 +43,13 @@ fn check(
     let findings = &report.fairness().findings;
     assert_eq!(findings.first().map(String::as_str), finding, "{findings:?}");
     // What decides is said above every table, and the page holds it in every form.
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     for finding in findings {
         let said = text.find(finding.as_str()).unwrap();
         assert!(said < text.find("total seconds").unwrap_or(usize::MAX), "{text}");
         assert!(report.findings().contains(finding));
     }
-    report::terminal(&report, &NARROW);
+    full(&report, &NARROW);
     report::markdown(&report);
     let json = report::json(&report);
     let rows = json["fairness"]["rows"].as_array().unwrap();
@@ -513,7 +513,7 @@ fn differing_row(report: &Report) -> Row {
 /// What terminal and Markdown say of the floor, and what JSON has of it.
 fn floor_lines(record: &Record) -> Vec<String> {
     let report = Report::new(record);
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     let about = |line: &&str| {
         ["this disk", "this one disk", "loopback and"].iter().any(|words| line.contains(words))
     };
@@ -686,7 +686,7 @@ fn a_work_tells_nothing_of_systems_that_are_not_put_to_it() {
         let seen = row(&report, what);
         assert_eq!((seen.weight, &seen.cells[1][..]), (Weight::Same, "not put to it"), "{what}");
         assert_eq!([&seen.cells[0][..], &seen.cells[2]], [cell; 2], "{what}");
-        let text = report::terminal(&report, &PLAIN);
+        let text = full(&report, &PLAIN);
         assert!(text.contains(&format!("{what} ({cell})")), "{text}");
     }
     // One of those that are put to it and was not measured is told.
@@ -695,6 +695,32 @@ fn a_work_tells_nothing_of_systems_that_are_not_put_to_it() {
     let seen = row(&report, "errors");
     assert_eq!(seen.cells, ["none", "not put to it", "not measured"], "{seen:?}");
     assert_eq!(seen.weight, Weight::Matters);
-    let told = report::terminal(&report, &PLAIN);
+    let told = full(&report, &PLAIN);
     assert!(told.contains("errors: etcd: none; zookeeper: not measured"), "{told}");
+}
+
+#[test]
+fn many_settings_do_not_fill_a_line() {
+    let mut record = repeated();
+    let setting = |number: u32| Setting {
+        name: format!("an-option-{number}"),
+        value: "a-value-of-some-length".to_owned(),
+        reason: "its default is another".to_owned(),
+    };
+    record.header.systems[0].settings = (0..60).map(setting).collect();
+    let report = Report::new(&record);
+    for extent in [Extent::Glance, Extent::Full] {
+        let text = report::terminal(&report, &PLAIN, extent);
+        let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(longest < 700, "{longest} characters");
+        let line = text.lines().find(|line| line.contains("settings that depart")).expect("a row");
+        assert!(line.contains("an-option-0 = a-value-of-some-length, "), "{line}");
+        assert!(!line.contains("an-option-59"), "{line}");
+        // Each has a line of its own where everything is shown.
+        let every =
+            text.contains("set an-option-59 = a-value-of-some-length: its default is another");
+        assert_eq!(every, extent == Extent::Full);
+    }
+    let page = report::html(&report, &record);
+    assert!(page.contains("an-option-59"), "it can be unfolded");
 }

@@ -25,7 +25,7 @@ use bakeoff_core::staleness::{Age, Lag, Seen, Staleness};
 use bakeoff_core::study::{
     Arrivals, Metric, Operation, Publication, Published, ReadConsistency, Stop,
 };
-use bakeoff_report::{self as report, Report, Style};
+use bakeoff_report::{self as report, Extent, Report, Style};
 use serde_json::Value;
 
 use building::{
@@ -35,6 +35,11 @@ use building::{
 const PLAIN: Style = Style { width: None, colour: false };
 const NARROW: Style = Style { width: Some(80), colour: false };
 const COLOURED: Style = Style { width: Some(80), colour: true };
+
+/// A terminal's whole text.
+fn full(report: &Report, style: &Style) -> String {
+    report::terminal(report, style, Extent::Full)
+}
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -227,10 +232,12 @@ fn check(name: &str, got: &str) {
 #[test]
 fn a_report_is_what_was_once_read_and_found_good() {
     for (name, _, report) in all() {
-        check(&format!("{name}.txt"), &report::terminal(report, &PLAIN));
+        check(&format!("{name}.txt"), &full(report, &PLAIN));
+        let glance = report::terminal(report, &PLAIN, Extent::Glance);
+        check(&format!("{name}.glance.txt"), &glance);
         check(&format!("{name}.md"), &report::markdown(report));
         if ["scaled-sweep", "open-mix"].contains(name) {
-            check(&format!("{name}.80.txt"), &report::terminal(report, &NARROW));
+            check(&format!("{name}.80.txt"), &full(report, &NARROW));
         }
         if *name == "incomplete" {
             // One is enough to see its form; the numbers have a test of their own.
@@ -241,10 +248,67 @@ fn a_report_is_what_was_once_read_and_found_good() {
 }
 
 #[test]
+fn first_screen_fits_a_screen_and_says_how_to_see_the_rest() {
+    let record = large::large();
+    let report = Report::new(&record);
+    let text = report::terminal(&report, &PLAIN, Extent::Glance);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() < 60, "{} lines", lines.len());
+    let summary = lines.iter().position(|line| *line == report.summary()).expect("the sentence");
+    assert!(summary < 5, "the sentence is line {summary}");
+    assert!(text.contains("by cause\n! "), "{text}");
+    assert!(lines.last().expect("a line").starts_with("`--all` shows"), "{text}");
+    // Each load has its row, and nothing of a single load is shown but that.
+    assert!(text.contains(" create/c64 ") && !text.contains("throughput max /s"), "{text}");
+}
+
+#[test]
+fn matrix_has_at_most_twelve_rows_at_a_glance() {
+    let mut record = repeated();
+    let load = record.header.study.loads[0].clone();
+    for number in 0..15 {
+        let load = bakeoff_core::study::Load { name: format!("more-{number}"), ..load.clone() };
+        record.header.study.workloads[0].loads.push(load.name.clone());
+        record.header.study.loads.push(load);
+    }
+    let report = Report::new(&record);
+    let rows = |text: &str| text.lines().filter(|line| line.starts_with(" create/")).count();
+    let glance = report::terminal(&report, &PLAIN, Extent::Glance);
+    assert_eq!(rows(&glance), 12);
+    assert!(glance.contains("… 4 more rows: `--all`"), "{glance}");
+    assert_eq!(rows(&full(&report, &PLAIN)), 16);
+}
+
+#[test]
+fn best_is_marked_where_it_is_proven_and_nowhere_else() {
+    let cell = |record: &Record, row: &str| {
+        let text = report::terminal(&Report::new(record), &PLAIN, Extent::Glance);
+        text.lines()
+            .find(|line| line.starts_with(row))
+            .expect("a row")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(cell(&repeated(), " create/steady"), "create/steady 497 * 283 etcd");
+    let mut alike = repeated();
+    for trial in &mut alike.trials {
+        let rate = 400 + u64::from(trial.trial.round) * 10;
+        trial.stages[0].measurement = put(rate, 4, millis(2));
+    }
+    let row = cell(&alike, " create/steady");
+    assert!(row.ends_with(" not shown") && !row.contains('*'), "{row}");
+    let mut once = repeated();
+    once.trials.truncate(2);
+    assert!(cell(&once, " create/steady").ends_with("not judged"));
+    assert!(cell(&troubled(), " create/steady").contains("not valid"));
+}
+
+#[test]
 fn without_colour_there_is_no_escape_code() {
     for (name, _, report) in all() {
         for style in [PLAIN, NARROW] {
-            let text = report::terminal(report, &style);
+            let text = full(report, &style);
             assert!(!text.contains('\u{1b}'), "{name}");
         }
         assert!(!report::markdown(report).contains('\u{1b}'), "{name}");
@@ -254,12 +318,12 @@ fn without_colour_there_is_no_escape_code() {
 #[test]
 fn colour_adds_escape_codes_and_nothing_else() {
     for (name, _, report) in all() {
-        let mut text = report::terminal(report, &COLOURED);
+        let mut text = full(report, &COLOURED);
         assert!(text.contains("\u{1b}[1m"), "{name}");
         for code in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m"] {
             text = text.replace(code, "");
         }
-        assert_eq!(text, report::terminal(report, &NARROW), "{name}");
+        assert_eq!(text, full(report, &NARROW), "{name}");
     }
 }
 
@@ -268,7 +332,7 @@ fn nothing_is_wider_than_the_terminal() {
     for (name, _, report) in all() {
         for width in [60, 80, 120] {
             let style = Style { width: Some(width), colour: false };
-            let text = report::terminal(report, &style);
+            let text = full(report, &style);
             for line in text.lines() {
                 let long = line.chars().count();
                 assert!(long <= usize::from(width), "{name} at {width} has {long}: {line}");
@@ -280,7 +344,7 @@ fn nothing_is_wider_than_the_terminal() {
 #[test]
 fn a_scale_is_said_in_all_that_is_printed() {
     let report = Report::new(&scaled_sweep());
-    for text in [report::terminal(&report, &PLAIN), report::markdown(&report)] {
+    for text in [full(&report, &PLAIN), report::markdown(&report)] {
         let title = text.lines().next().unwrap();
         assert!(title.contains("scaled to 0.01 of the study's counts"), "{title}");
     }
@@ -388,7 +452,7 @@ fn an_invalid_trial_is_shown_and_never_used() {
     let etcd = &json["comparisons"][0]["systems"][0];
     assert_eq!((&etcd["trials_valid"], &etcd["trials_run"]), (&2.into(), &3.into()));
     assert_eq!(etcd["figures"]["requests"]["trials"], 2);
-    let text = report::terminal(&Report::new(&troubled()), &PLAIN);
+    let text = full(&Report::new(&troubled()), &PLAIN);
     assert!(text.contains("not valid: trial "), "{text}");
 }
 
@@ -414,7 +478,7 @@ fn samples_of_audits_are_those_of_a_trial_and_not_of_all_trials_together() {
         trial.audits[0].claimed = Some(1000);
         trial.audits[1].claimed = Some(990 - number);
     }
-    let text = report::terminal(&Report::new(&record), &PLAIN);
+    let text = full(&Report::new(&record), &PLAIN);
     for line in [
         "etcd: a sample of 1,000 of 10,000 to 10,400 acknowledged keys read back after the load (in \
          each of 3 trials)\n",
@@ -434,7 +498,7 @@ fn what_was_not_checked_is_never_a_pass() {
         }
     }
     let report = Report::new(&record);
-    for text in [report::terminal(&report, &PLAIN), report::markdown(&report)] {
+    for text in [full(&report, &PLAIN), report::markdown(&report)] {
         assert!(!text.contains("passed"), "{text}");
         assert!(
             text.contains("not checked: audit after the load: it was not asked for (3 trials)")
@@ -450,7 +514,7 @@ fn a_latency_beyond_an_hour_is_never_a_number() {
         put.response.record(Duration::from_secs(5000));
     }
     let report = Report::new(&record);
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     let slowest = text.lines().find(|line| line.contains("response time slowest")).unwrap();
     assert_eq!(slowest.matches("> 1 h").count(), 2, "{slowest}");
     let json = report::json(&report);
@@ -468,7 +532,7 @@ fn a_record_without_trials_renders() {
     assert_eq!(report.sentence(), "nothing was measured.");
     let expected = "incomplete: 0 of 6 trials were run, and the run was killed or still goes on";
     assert_eq!(report.findings(), [expected]);
-    assert!(report::terminal(&report, &NARROW).contains("no trial was run"));
+    assert!(full(&report, &NARROW).contains("no trial was run"));
     report::markdown(&report);
     report::json(&report);
 }
@@ -482,7 +546,7 @@ fn a_sweep_with_clients_of_its_own_for_a_system_shows_every_stage() {
     record.run("etcd", vec![(5, put(100, 1, millis(1))), (5, put(200, 1, millis(1)))]);
     record.run("consul", vec![(1, put(50, 1, millis(1))), (10, put(60, 1, millis(1)))]);
     record.trials[0].audits = vec![audit(KILLED)];
-    let text = report::terminal(&Report::new(&record), &PLAIN);
+    let text = full(&Report::new(&record), &PLAIN);
     let rows: Vec<Vec<&str>> = text
         .lines()
         .skip_while(|line| !line.starts_with(" clients"))

@@ -11,6 +11,7 @@ use bakeoff_report::{self as report, Report};
 
 use super::PLAIN;
 use super::building::{Trials as _, closed, measured, record, study, workload};
+use super::full;
 
 /// What is found of an etcd whose three trials measured this; each operation takes about 2 ms.
 fn findings(trials: [Measurement; 3]) -> Vec<String> {
@@ -163,7 +164,7 @@ fn a_node_that_its_limit_held_back_is_said_to_go_at_its_limits_pace() {
                 in 2 of 3 trials, and used 0.10 of a core: its limit of 0.1 CPU, not the program, set \
                 the pace";
     assert_eq!(report.findings(), [said]);
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     let row = text.lines().find(|line| line.trim_start().starts_with("etcd-2 ")).expect("a row");
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(
@@ -180,7 +181,7 @@ fn a_node_that_its_limit_held_back_is_said_to_go_at_its_limits_pace() {
         found.ends_with("used 0.04 of a core: its limit of 0.1 CPU held it back at times"),
         "{found}"
     );
-    let plain = report::terminal(&Report::new(&of_trials([plain(), plain(), plain()])), &PLAIN);
+    let plain = full(&Report::new(&of_trials([plain(), plain(), plain()])), &PLAIN);
     assert!(!plain.contains("throttled"), "{plain}");
 }
 
@@ -206,11 +207,11 @@ fn what_the_servers_said_is_shown_with_its_count_and_an_example() {
                 reads/steady: 80 × on etcd-1: lua tcp socket read timed out; 4 × on etcd-1: worker \
                 exited";
     assert_eq!(report.findings(), [said]);
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     for line in [
-        "server said: etcd-1: 80 × error in 2 trials: lua tcp socket read timed out; first: 12:00:00",
-        "server said: etcd-1: 1,800 × warning in 2 trials: slow fsync",
-        "server said: etcd: 16 further lines of other kinds",
+        "server log: etcd-1: 80 × error in 2 trials: lua tcp socket read timed out; first: 12:00:00",
+        "server log: etcd-1: 1,800 × warning in 2 trials: slow fsync",
+        "server log: etcd: 16 further lines of other kinds",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

@@ -3,7 +3,7 @@
 use bakeoff_core::record::{self, Line, Record};
 use bakeoff_report::{self as report, Report};
 
-use super::{NARROW, check, incomplete};
+use super::{NARROW, check, full, incomplete};
 
 fn text_of(record: &Record) -> String {
     let mut lines = vec![Line::Run(record.header.clone())];
@@ -21,7 +21,7 @@ fn an_old_record_loads_and_renders() {
     assert_eq!(complaints, []);
     assert_eq!(record.trials.len(), 2);
     let report = Report::new(&record);
-    check("format-1.80.txt", &report::terminal(&report, &NARROW));
+    check("format-1.80.txt", &full(&report, &NARROW));
     report::markdown(&report);
     report::json(&report);
 }
@@ -51,7 +51,7 @@ fn a_torn_last_line_loses_only_itself() {
     let (record, complaints) = complaints(torn);
     assert_eq!(complaints, ["line 4: torn: the run was killed while it was written"]);
     assert_eq!((record.trials.len(), &record.end), (2, &None));
-    assert!(report::terminal(&Report::new(&record), &NARROW).contains("2 of 6 trials"));
+    assert!(full(&Report::new(&record), &NARROW).contains("2 of 6 trials"));
 
     let in_a_trial = whole.lines().next().unwrap().len() + 500;
     let (record, complaints) = self::complaints(&whole[..in_a_trial]);

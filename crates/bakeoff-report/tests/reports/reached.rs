@@ -9,7 +9,7 @@ use bakeoff_report::{self as report, Report};
 use serde_json::Value;
 
 use super::building::{Trials as _, closed, measured, record, study, workload};
-use super::{PLAIN, millis, put};
+use super::{PLAIN, full, millis, put};
 
 fn judgements(record: &Record, quantity: &str) -> Vec<Value> {
     let json = report::json(&Report::new(record));
@@ -44,7 +44,7 @@ fn a_system_is_not_faster_at_a_percentile_that_failures_reach() {
     assert!(words.ends_with(why), "{words}");
     // The median is among the slowest of what was answered: of all operations, the other is quicker.
     assert_eq!(judgements(&record, "response_p50_ms")[0]["verdict"], "lower");
-    let text = report::terminal(&Report::new(&record), &PLAIN);
+    let text = full(&Report::new(&record), &PLAIN);
     let row = text.lines().find(|line| line.contains("response time p99 ")).unwrap();
     assert!(row.contains("none: 49.0 % failed; those after 503 ms"), "{row}");
     let alone = text.lines().find(|line| line.contains("p99 of successes")).unwrap();
@@ -145,7 +145,7 @@ fn a_sweep_is_judged_stage_by_stage() {
     ];
     assert_eq!(told, expected);
     assert_eq!(rates[0]["corrected_for"], 9, "three rates, four percentiles, CPU and memory");
-    let text = report::terminal(&Report::new(&record), &PLAIN);
+    let text = full(&Report::new(&record), &PLAIN);
     assert!(text.contains("\n response time p99, 16 clients "), "{text}");
 }
 

@@ -10,6 +10,7 @@ use bakeoff_report::{self as report, Report};
 
 use super::PLAIN;
 use super::building::{Trials as _, closed, measured, record, study, workload};
+use super::full;
 
 fn tried(rate: f64, confirming: bool, broken_by: &[&str]) -> Tried {
     let broken_by = broken_by.iter().map(|&why| why.to_owned()).collect();
@@ -106,7 +107,7 @@ fn the_rate_is_a_row_a_column_and_its_tries_are_a_table() {
     let record = searched([&rates([400.0, 410.0, 405.0]), &rates([800.0, 790.0, 810.0])]);
     let report = Report::new(&record);
     let row = "highest rate that keeps p99 < 50ms and errors < 1% /s";
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     let line = text.lines().find(|line| line.contains(row)).expect("there is a row");
     assert_eq!(line.split_whitespace().rev().take(2).collect::<Vec<_>>(), ["800", "405"]);
     for words in ["rates tried in each system's first valid trial", "broken", "kept, again"] {
@@ -130,12 +131,12 @@ fn a_system_that_keeps_it_at_no_rate_is_not_ranked_and_one_such_trial_forbids_a_
     let sentence = report.sentence();
     assert!(sentence.contains("old kept its objective under pages/limit at no rate"), "{sentence}");
     assert!(sentence.starts_with("new had 800/s as the highest rate that keeps"), "{sentence}");
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     assert!(text.contains("at no rate, down to 10/s"), "{text}");
 
     let some = [Found::Rate(400.0), Found::Nothing(10.0), Found::Rate(405.0)];
     let report = Report::new(&searched([&some, &rates([800.0, 790.0, 810.0])]));
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     assert!(text.contains("old had a trial in which no rate kept it"), "{text}");
     assert!(!report.sentence().contains("sustained"), "{}", report.sentence());
 }
@@ -155,7 +156,7 @@ fn a_rate_that_another_load_of_the_run_contradicts_is_said_and_not_ranked() {
     let sentence = report.sentence();
     assert!(sentence.contains(&format!("old's highest rate is not ranked: {said}")), "{sentence}");
     assert!(sentence.contains("new had 800/s as the highest rate that keeps"), "{sentence}");
-    let text = report::terminal(&report, &PLAIN);
+    let text = full(&report, &PLAIN);
     assert!(text.contains(&format!("old's highest rate under pages/limit is too low: {said}")));
     // What is lower, or was not kept, contradicts nothing.
     for report in [beside(100.0, [2000, 2000]), beside(1500.0, [40_000, 40_000])] {

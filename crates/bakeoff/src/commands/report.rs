@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::Record;
-use bakeoff_report::{self as report, Report, Style};
+use bakeoff_report::{self as report, Extent, Report, Style};
 
 use crate::cli::{Format, ReportArgs};
 use crate::commands::run_folder;
@@ -38,10 +38,10 @@ impl Rendering {
         &self.record
     }
 
-    /// As text, in one of the forms.
-    pub(crate) fn text(&self, format: Format, style: &Style) -> String {
+    /// As text, in one of the forms; a terminal's may show the first screen alone.
+    pub(crate) fn text(&self, format: Format, style: &Style, extent: Extent) -> String {
         match format {
-            Format::Terminal => report::terminal(&self.report, style),
+            Format::Terminal => report::terminal(&self.report, style, extent),
             Format::Markdown => report::markdown(&self.report),
             Format::Html => report::html(&self.report, &self.record),
             Format::Csv => report::csv(&self.report),
@@ -52,7 +52,7 @@ impl Rendering {
     /// Writes every form into a run's folder and yields the page's path.
     pub(crate) fn write_all(&self, folder: &Path) -> Result<PathBuf, Failure> {
         for (name, format) in FILES {
-            write(&folder.join(name), &self.text(format, &PLAIN))?;
+            write(&folder.join(name), &self.text(format, &PLAIN, Extent::Full))?;
         }
         Ok(folder.join(PAGE))
     }
@@ -84,19 +84,24 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
             Some(format) => format,
             None => format_of(file)?,
         };
-        write(file, &rendering.text(format, &PLAIN))?;
+        write(file, &rendering.text(format, &PLAIN, Extent::Full))?;
         messages::output(&format!("Report: {}", file.display()));
         return Ok(());
     }
     let shown = asked.unwrap_or(Format::Terminal);
-    messages::output(&rendering.text(shown, &messages::style()));
+    messages::output(&rendering.text(shown, &messages::style(), extent(args.all)));
     if asked.is_none() {
         let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
         let page = folder.unwrap_or(Path::new("")).join(PAGE);
-        write(&page, &rendering.text(Format::Html, &PLAIN))?;
+        write(&page, &rendering.text(Format::Html, &PLAIN, Extent::Full))?;
         messages::output(&format!("\nReport: {}", page.display()));
     }
     Ok(())
+}
+
+/// Returns how much a terminal shows.
+pub(crate) fn extent(all: bool) -> Extent {
+    if all { Extent::Full } else { Extent::Glance }
 }
 
 /// The form that a file's name asks for.

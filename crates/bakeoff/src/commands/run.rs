@@ -17,7 +17,7 @@ use crate::cli::{Format, RunArgs, RunOptions};
 use crate::cluster::contenders::{self, Contender};
 use crate::cluster::topology::compose;
 use crate::commands::gate;
-use crate::commands::report::Rendering;
+use crate::commands::report::{self, Rendering};
 use crate::commands::run_folder::{self, RunFolder};
 use crate::environment;
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
@@ -45,7 +45,7 @@ pub(crate) fn run(
         (None, None) => unreachable!("clap asks for one of them"),
     };
     reporter.report(&Event::RunFinished { complete, resume: "run", folder: &folder.path });
-    conclude(&folder, args.json)
+    conclude(&folder, args)
 }
 
 /// Returns the seed of a run, a fresh one where none is given, and the order that follows from it.
@@ -284,12 +284,13 @@ fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> V
 }
 
 /// Renders the run from its record alone, and says where it is.
-fn conclude(folder: &RunFolder, json: bool) -> Result<ExitCode, Failure> {
+fn conclude(folder: &RunFolder, args: &RunArgs) -> Result<ExitCode, Failure> {
     let rendering = Rendering::new(run_folder::read(&folder.path)?.0);
     let page = rendering.write_all(&folder.path)?;
-    let form = if json { Format::Json } else { Format::Terminal };
-    messages::output(&rendering.text(form, &messages::style()));
-    if !json {
+    let form = if args.json { Format::Json } else { Format::Terminal };
+    let extent = report::extent(args.all);
+    messages::output(&rendering.text(form, &messages::style(), extent));
+    if !args.json {
         messages::output(&format!("\nReport: {}\nRun: {}", page.display(), folder.path.display()));
     }
     let record = rendering.record();

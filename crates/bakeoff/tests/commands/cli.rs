@@ -81,9 +81,16 @@ fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
     let page = lines.next().and_then(|line| line.strip_prefix("Report: ")).expect("the page");
     assert!(Path::new(page).is_file(), "{page}");
     assert_eq!(lines.next(), Some(""));
-    let sentence = lines.next().unwrap();
+    assert!(lines.next().is_some_and(|line| line.starts_with("`--all` shows ")), "{}", ran.stdout);
+    // The first lines answer; nothing but where the run comes from stands above.
+    let sentence = ran.stdout.lines().nth(4).unwrap_or_default();
     assert!(sentence.ends_with('.') && sentence.contains("synced"), "{sentence}");
     assert_eq!(ran.stdout.matches(sentence).count(), 1, "it is said once:\n{}", ran.stdout);
+    let all = Ran::of(bakeoff().args(["report", "--all", run])).ends_with(0).stdout;
+    for part in ["throughput max /s", "response time p99.9", "systems and their settings"] {
+        assert!(all.contains(part), "`{part}` is not in:\n{all}");
+    }
+    assert!(!ran.stdout.contains("throughput max /s"), "{}", ran.stdout);
     for file in ["report.md", "report.json", "report.csv"] {
         assert!(Path::new(run).join(file).is_file(), "{file}");
     }

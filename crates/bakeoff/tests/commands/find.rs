@@ -82,7 +82,9 @@ fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
         let leading = array(&comparison["judgements"]).iter().find(|one| one["leading"] == true);
         assert_eq!(leading.unwrap()["quantity"], "highest_rate_per_second");
     }
-    let shown = Ran::of(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    let shown =
+        Ran::of(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
+            .stdout;
     for words in
         ["highest rate that keeps p90 < 600ms /s", "rates tried in each system's", "kept, again"]
     {
@@ -122,7 +124,9 @@ fn a_system_that_keeps_the_objective_at_no_rate_is_not_ranked() {
     let findings =
         text(&run.report["findings"][0]).to_owned() + &run.report["findings"].to_string();
     assert!(findings.contains("at no rate, down to 20/s"), "{findings}");
-    let shown = Ran::of(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0])).stdout;
+    let shown =
+        Ran::of(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
+            .stdout;
     let row = shown.lines().find(|line| line.contains("highest rate that keeps")).unwrap();
     assert!(row.trim_end().ends_with("none"), "{row}");
 }

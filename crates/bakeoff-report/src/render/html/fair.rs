@@ -3,13 +3,21 @@
 //! Not here: the facts and what they weigh (`fairness`).
 
 use crate::Report;
+use crate::derive::fairness::Weight;
 use crate::document::tables;
 
-use super::page::{paragraph, table};
+use super::page::{details, paragraph, table};
 
 pub(super) fn section(report: &Report) -> String {
-    let how = "What may decide the answer by itself is said above, before any figure. What is the \
-               same for all is here too: it was looked at.";
-    let sheet = tables::fairness(&report.fairness);
-    format!("{}{}", paragraph("how", how), table("What differs besides the product", &sheet))
+    let sheet = &report.fairness;
+    let differing = tables::fairness(sheet, |row| row.weight >= Weight::Matters);
+    let rest = tables::fairness(sheet, |row| row.weight < Weight::Matters);
+    let how = "What may decide the answer by itself is said above, before any figure.";
+    let mut html = paragraph("how", how);
+    html.push_str(&table("What differs besides the product", &differing));
+    if !rest.labels.is_empty() {
+        let caption = "The same for all, or not known: it was looked at";
+        html.push_str(&details(caption, &table(caption, &rest)));
+    }
+    html
 }

@@ -8,9 +8,9 @@ use crate::document::{tables, words};
 use crate::model::comparison::Comparison;
 
 use super::page::{details, escape, list, paragraph, table};
+use super::place;
 use super::scale::{Axis, Unit};
 use super::svg::Svg;
-use super::{place, was_run};
 
 const WIDTH: f64 = 480.0;
 const LEFT: f64 = 12.0;
@@ -24,7 +24,7 @@ pub(super) fn section(report: &Report) -> String {
         "A ratio of 1 means alike. A difference is claimed where the interval, corrected for all \
          comparisons of its table, does not hold 1. Trials are compared round by round.",
     );
-    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+    for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         html.push_str(&format!("<article><h3>{}</h3>", escape(&place(comparison))));
         match tables::judgements(comparison) {
             Some(judged) => {
@@ -74,7 +74,13 @@ fn chart(of: &Comparison, judged: &[&Judgement]) -> String {
         let (base, middle) = (6.0 + ROW * place as f64 + 14.0, 6.0 + ROW * place as f64 + 27.0);
         let Some(answer) = one.answer else { continue };
         svg.text("name", "start", LEFT, base, &format!("{} by {}", one.a, one.b));
-        svg.text("value", "end", RIGHT, base, &format!("{}: {}", one.ratio(), one.found()));
+        svg.text(
+            "value",
+            "end",
+            RIGHT,
+            base,
+            &format!("{}: {}", one.ratio().unwrap_or_default(), one.found()),
+        );
         let (from, to) = (axis.at(answer.interval.0), axis.at(answer.interval.1));
         let shown = matches!(one.verdict, JudgedAs::Higher | JudgedAs::Lower);
         let class = if shown { "interval shown" } else { "interval" };

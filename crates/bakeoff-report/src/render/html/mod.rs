@@ -8,6 +8,7 @@
 //!
 //! One module is one section. Not here: what the figures are (`comparison`, `figures`, `drawn`).
 
+mod blocks;
 mod data;
 mod fair;
 mod judged;
@@ -28,26 +29,17 @@ use bakeoff_core::record::Record;
 use bakeoff_core::units::trials_text;
 
 use crate::Report;
-use crate::document::words;
+use crate::document::{self, words};
 use crate::model::comparison::{Comparison, Contender};
 
-use page::{Section, escape, list, paragraph};
+use page::{Section, escape, paragraph};
 
 /// The whole report. `record` is what it was made from, to be saved from the page.
 pub fn html(report: &Report, record: &Record) -> String {
     let study = &report.header.study;
     let title = words::title(study);
     let mut top = format!("<h1>{}</h1>", escape(&title));
-    let found = words::found(study, &report.sentences);
-    let class = if found.len() > 3 { "found many" } else { "found" };
-    top.push_str(&format!("<div class=\"{class}\">"));
-    top.extend(found.iter().map(|line| paragraph("", line)));
-    top.push_str("</div>");
-    if !report.findings.is_empty() {
-        top.push_str("<div class=\"findings\" role=\"note\"><h2>Before any figure</h2>");
-        top.push_str(&list("", &report.findings));
-        top.push_str("</div>");
-    }
+    top.push_str(&blocks::blocks(&document::first(report)));
     top.push_str(&paragraph("provenance", &words::provenance(report)));
     let mut sections = vec![
         Section { id: "systems", heading: "Side by side", body: spread::section(report) },
@@ -98,9 +90,4 @@ fn how(of: &Comparison) -> String {
 /// `create under steady`.
 fn place(of: &Comparison) -> String {
     format!("{} under {}", of.workload.name, of.load.name)
-}
-
-/// Whether any trial of it was run.
-fn was_run(of: &Comparison) -> bool {
-    of.contenders.iter().any(|one| !one.trials.is_empty())
 }

@@ -8,12 +8,12 @@ use crate::Report;
 use crate::derive::{nodes, said};
 
 use super::page::{escape, grid, paragraph, table};
-use super::{place, was_run};
+use super::place;
 
 /// Nothing where there is nothing to tell of single nodes.
 pub(super) fn section(report: &Report) -> String {
     let mut html = String::new();
-    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+    for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         let Some(nodes) = nodes::table(comparison) else { continue };
         html.push_str(&format!("<h3>{}</h3>", escape(&place(comparison))));
         html.push_str(&table("By node, while the load ran: medians of the trials used", &nodes));

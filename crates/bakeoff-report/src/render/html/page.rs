@@ -12,7 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::document::tables::Table;
+use crate::document::table::{Cell, Table, Tone};
+use crate::document::words::brief;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -87,8 +88,8 @@ pub(super) fn page(title: &str, top: &str, sections: &[Section], data: &str) -> 
         let heading = escape(heading);
         let _ = write!(
             page,
-            "\n<section id=\"{id}\" aria-labelledby=\"{id}-h\"><h2 id=\"{id}-h\">{heading}</h2>\n\
-             {body}</section>"
+            "\n<section id=\"{id}\" aria-labelledby=\"{id}-h\"><details class=\"fold\"><summary>\
+             <h2 id=\"{id}-h\">{heading}</h2></summary>\n{body}</details></section>"
         );
     }
     page.push_str("\n</main>\n");
@@ -133,6 +134,12 @@ pub(super) fn figure(title: &str, legend: &str, svg: &str, how: &str, table: &st
 
 /// A table of texts in a box that scrolls by itself. The first cell of each row is its heading.
 pub(super) fn grid(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
+    let cells = |row: &Vec<String>| row.iter().map(|text| Cell::from(text.as_str())).collect();
+    cells_grid(caption, head, &rows.iter().map(cells).collect::<Vec<_>>())
+}
+
+/// The same of typed cells.
+fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>]) -> String {
     let mut table = open(caption);
     let numbers: Vec<bool> = (0..head.len()).map(|column| is_numbers(rows, column)).collect();
     let cell = |(place, text): (usize, &String)| {
@@ -144,11 +151,23 @@ pub(super) fn grid(caption: &str, head: &[String], rows: &[Vec<String>]) -> Stri
     for row in rows {
         table.push_str("<tr>");
         for (place, cell) in row.iter().enumerate() {
-            let cell = escape(cell);
-            let _ = match place {
-                0 => write!(table, "<th scope=\"row\">{cell}</th>"),
-                _ if numbers[place] => write!(table, "<td class=\"n\">{cell}</td>"),
-                _ => write!(table, "<td>{cell}</td>"),
+            let text = cell.text();
+            let text = match brief(&text).filter(|_| place > 0) {
+                Some(brief) => details(&brief, &escape(&text)),
+                None => escape(&text),
+            };
+            let tone = match cell.tone() {
+                Tone::Plain => "",
+                Tone::Strong => "best",
+                Tone::Faint => "faint",
+                Tone::Alarm => "alarm",
+            };
+            let number = if numbers[place] { "n" } else { "" };
+            let class = format!("{number} {tone}");
+            let _ = match (place, class.trim()) {
+                (0, _) => write!(table, "<th scope=\"row\">{text}</th>"),
+                (_, "") => write!(table, "<td>{text}</td>"),
+                (_, class) => write!(table, "<td class=\"{class}\">{text}</td>"),
             };
         }
         table.push_str("</tr>");
@@ -158,9 +177,9 @@ pub(super) fn grid(caption: &str, head: &[String], rows: &[Vec<String>]) -> Stri
 }
 
 /// Whether a column is to be read as numbers: they stand at the right and are never broken.
-fn is_numbers(rows: &[Vec<String>], column: usize) -> bool {
-    let cells = || rows.iter().filter_map(|row| row.get(column));
-    let short = |cell: &String| {
+fn is_numbers(rows: &[Vec<Cell>], column: usize) -> bool {
+    let cells = || rows.iter().filter_map(|row| row.get(column)).filter_map(Cell::figure);
+    let short = |cell: &str| {
         cell.chars().count() <= 24
             && cell.starts_with(|first: char| first.is_ascii_digit() || "–<>-".contains(first))
     };
@@ -175,10 +194,10 @@ pub(super) fn table(caption: &str, of: &Table) -> String {
         corner.into_iter().chain(columns.iter().map(|column| column.head.join(" "))).collect();
     let row = |(place, label): (usize, &String)| {
         let cells = columns.iter().map(|column| column.cells[place].clone());
-        std::iter::once(label.clone()).chain(cells).collect()
+        std::iter::once(Cell::from(label.as_str())).chain(cells).collect()
     };
-    let rows: Vec<Vec<String>> = of.labels.iter().enumerate().map(row).collect();
-    grid(caption, &head, &rows)
+    let rows: Vec<Vec<Cell>> = of.labels.iter().enumerate().map(row).collect();
+    cells_grid(caption, &head, &rows)
 }
 
 fn open(caption: &str) -> String {

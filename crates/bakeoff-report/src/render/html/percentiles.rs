@@ -17,7 +17,7 @@ use crate::model::figures::{Point, Quantity};
 use super::page::{figure, grid};
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, stroke, swatch};
-use super::{how, place, was_run};
+use super::{how, place};
 
 const WIDTH: f64 = 480.0;
 const LEFT: f64 = 62.0;
@@ -66,7 +66,7 @@ impl Curve {
 pub(super) fn section(report: &Report) -> String {
     let mut html = key(report);
     html.push_str("<div class=\"charts\">");
-    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+    for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         html.push_str(&chart(comparison));
     }
     html.push_str("</div>");

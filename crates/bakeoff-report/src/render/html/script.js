@@ -26,6 +26,22 @@
     label();
   });
 
+  // A link to a section unfolds it.
+  var unfold = function () {
+    var section = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    var fold = section && section.querySelector('.fold');
+    if (fold) {
+      fold.open = true;
+      section.scrollIntoView();
+    }
+  };
+  addEventListener('hashchange', unfold);
+  each('nav a', function (link) {
+    // The same link twice is no change.
+    link.addEventListener('click', function () { setTimeout(unfold, 0); });
+  });
+  unfold();
+
   // Which trial is shown.
   each('.pick', function (pick) {
     var select = pick.querySelector('select');
@@ -84,7 +100,7 @@
   // On paper nothing is folded away, but for the numbers of charts.
   var opened = [];
   addEventListener('beforeprint', function () {
-    each('article > details:not([open])', function (details) {
+    each('.fold:not([open]), article > details:not([open])', function (details) {
       details.open = true;
       opened.push(details);
     });

@@ -17,7 +17,7 @@ use crate::model::figures::{Point, Quantity};
 use super::page::{details, escape, figure, grid, list, paragraph, table};
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, short, swatch};
-use super::{how, place, was_run};
+use super::{how, place};
 
 const WIDTH: f64 = 480.0;
 const LEFT: f64 = 12.0;
@@ -67,7 +67,7 @@ fn one(report: &Report, of: &Comparison) -> String {
     let heading = words::heading(&report.header.study, of);
     let mut html = format!("<article><h3>{}</h3>", escape(&heading));
     html.push_str(&paragraph("how", &words::workload(of)));
-    if !was_run(of) {
+    if !of.was_run() {
         html.push_str(&paragraph("", "No trial was run."));
         html.push_str("</article>");
         return html;

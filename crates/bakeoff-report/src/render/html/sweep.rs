@@ -13,10 +13,10 @@ use crate::derive::floor::Limits;
 use crate::model::comparison::{Comparison, Contender};
 use crate::model::figures::{Point, Quantity};
 
+use super::how;
 use super::page::{escape, figure, grid};
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, stroke, swatch};
-use super::{how, was_run};
 
 const WIDTH: f64 = 480.0;
 const LEFT: f64 = 70.0;
@@ -64,7 +64,7 @@ pub(super) fn section(report: &Report) -> String {
 
 fn sweeps(report: &Report) -> Vec<Sweep<'_>> {
     let mut sweeps = Vec::new();
-    let closed = || report.comparisons.iter().filter(|one| !one.is_open() && was_run(one));
+    let closed = || report.comparisons.iter().filter(|one| !one.is_open() && one.was_run());
     for comparison in closed().filter(|one| stages_of(one) > 1) {
         let stages = (0..stages_of(comparison)).map(|nth| Stage { comparison, nth: Some(nth) });
         sweeps.push(Sweep { title: super::place(comparison), stages: stages.collect() });

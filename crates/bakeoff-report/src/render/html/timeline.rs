@@ -14,9 +14,9 @@ use crate::model::comparison::{Comparison, Contender, TrialFigures};
 use crate::model::drawn::{Line, Part, Timeline, Watched};
 
 use super::page::{details, escape, paragraph};
+use super::place;
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, stroke, swatch};
-use super::{place, was_run};
 
 const WIDTH: f64 = 380.0;
 const LEFT: f64 = 66.0;
@@ -151,7 +151,7 @@ pub(super) fn section(report: &Report) -> String {
     );
     html.push_str(&key());
     let tables = report.trials_run <= TABLES_MAX;
-    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+    for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         html.push_str(&one(comparison, tables));
     }
     html

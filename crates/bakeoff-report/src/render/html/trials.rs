@@ -12,7 +12,7 @@ use crate::model::comparison::{Comparison, TrialFigures};
 use crate::model::figures::{Point, Quantity};
 
 use super::page::{grid, list, paragraph};
-use super::{place, was_run};
+use super::place;
 
 pub(super) fn section(report: &Report) -> String {
     let mut html = paragraph(
@@ -112,7 +112,7 @@ fn or_dash(text: String) -> String {
 /// Errors by kind, of all trials, with the first of each.
 fn errors(report: &Report) -> String {
     let mut rows = Vec::new();
-    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+    for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         for one in &comparison.contenders {
             for kind in ErrorKind::ALL.into_iter().map(Some).chain([None]) {
                 let quantity = kind.map_or(Quantity::ConnectionErrors, Quantity::ErrorsOf);
@@ -161,7 +161,7 @@ fn errors(report: &Report) -> String {
 fn error_texts(report: &Report) -> String {
     let mut rows = Vec::new();
     let mut any_others = false;
-    for comparison in report.comparisons.iter().filter(|one| was_run(one)) {
+    for comparison in report.comparisons.iter().filter(|one| one.was_run()) {
         for one in &comparison.contenders {
             for (kind, text, count, others) in words::error_texts(one) {
                 any_others |= others;

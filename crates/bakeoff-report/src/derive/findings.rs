@@ -1,0 +1,204 @@
+//! What must be known before any figure is read, each with its cause.
+//!
+//! Not here: how warnings are grouped and shown (`document`), what each cause looks for (`noticed`,
+//! `nodes`, `turnover`, `said`, `position`, `fairness`).
+
+use bakeoff_core::check::Cause as Doing;
+use bakeoff_core::record::{Outcome, Record};
+use bakeoff_core::search::Found;
+use bakeoff_core::units::{rate_text, share_text, trials_text};
+
+use super::{nodes, noticed, said, turnover};
+use crate::model::comparison::{Comparison, Contender};
+
+/// One thing to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) cause: Cause,
+    /// A clause without its full stop.
+    pub(crate) text: String,
+}
+
+/// Why it must be known. The order is that in which causes are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cause {
+    Incomplete,
+    Failed,
+    Audit,
+    NotValid,
+    Unequal,
+    FellBehind,
+    Search,
+    KeysUsedUp,
+    Throttled,
+    Stall,
+    SlowNode,
+    SameDuration,
+    Bimodal,
+    Order,
+    Turnover,
+    Log,
+}
+
+impl Cause {
+    /// Returns its name, above the findings that share it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Incomplete => "incomplete run",
+            Self::Failed => "operations failed",
+            Self::Audit => "audit failed",
+            Self::NotValid => "trials not valid",
+            Self::Unequal => "unequal conditions that may decide",
+            Self::FellBehind => "fell behind the offered load",
+            Self::Search => "highest rate not found",
+            Self::KeysUsedUp => "unique keys used up",
+            Self::Throttled => "throttled by a CPU limit",
+            Self::Stall => "stalled",
+            Self::SlowNode => "slow node",
+            Self::SameDuration => "failures of the same duration",
+            Self::Bimodal => "bimodal latencies",
+            Self::Order => "order within rounds mattered",
+            Self::Turnover => "connections or tasks turned over",
+            Self::Log => "errors in the servers' logs",
+        }
+    }
+}
+
+/// Returns what is missing of a run.
+pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
+    if record.is_complete() {
+        return None;
+    }
+    let (run, all) = (record.trials.len(), trials_text(record.header.order.len()));
+    let were = if run == 1 { "was" } else { "were" };
+    let interrupted = record.trials.iter().any(|trial| trial.outcome == Outcome::Interrupted);
+    let how = match (interrupted, &record.end) {
+        (true, _) => ", the last of them interrupted",
+        (false, Some(_)) => ", then the run was ended",
+        (false, None) => ", and the run was killed or still goes on",
+    };
+    let text = format!("incomplete: {run} of {all} {were} run{how}");
+    Some(Finding { cause: Cause::Incomplete, text })
+}
+
+/// Returns what must be known of a workload under a load, system by system.
+pub(crate) fn findings(of: &Comparison) -> Vec<Finding> {
+    let place = of.place();
+    let open = of.is_open() && of.load.find.is_none();
+    let mut found = Vec::new();
+    for one in &of.contenders {
+        found.extend(of_contender(one, &place));
+        if open && one.fell_behind() {
+            let text = format!(
+                "{} fell behind what was offered under {place}: its response times grow for as \
+                 long as the load lasts, and are not judged",
+                one.system
+            );
+            found.push(Finding { cause: Cause::FellBehind, text });
+        }
+    }
+    let order = of.position.as_ref().and_then(|position| position.finding(&place));
+    found.extend(order.map(|text| Finding { cause: Cause::Order, text }));
+    found
+}
+
+/// Returns what must be known of one system there.
+fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
+    let name = &of.system;
+    let mut found = Vec::new();
+    let mut add = |cause: Cause, texts: Vec<String>| {
+        found.extend(texts.into_iter().map(|text| Finding { cause, text }));
+    };
+    let one = |text: Option<String>| text.into_iter().collect::<Vec<String>>();
+    add(
+        Cause::Failed,
+        one(of.mostly_errors().map(|share| {
+            let (share, failed) = (share_text(share), of.failed());
+            format!(
+                "most operations of {name} under {place} {failed} ({share}): its throughput is no success"
+            )
+        })),
+    );
+    let (failed, run) = (of.audits_failed(), of.trials.len());
+    let all = trials_text(run);
+    let audit =
+        (failed > 0).then(|| format!("{name} failed the audit in {failed} of {all} under {place}"));
+    add(Cause::Audit, one(audit));
+    add(Cause::NotValid, one(not_valid(of, place)));
+    let used_up = of.valid().any(|trial| trial.keys_exhausted).then(|| {
+        format!("{name} used up the workload's unique keys under {place} before its time was over")
+    });
+    add(Cause::KeysUsedUp, one(used_up));
+    add(Cause::Search, searches(of, place));
+    add(Cause::Stall, one(noticed::stalls(of, place)));
+    add(Cause::Bimodal, one(noticed::humps_of(of, place)));
+    add(Cause::SameDuration, one(noticed::failures_of(of, place)));
+    add(Cause::SlowNode, noticed::slow_nodes_of(of, place));
+    add(Cause::Throttled, nodes::findings(of, place));
+    add(Cause::Turnover, turnover::findings(of, place));
+    add(Cause::Log, one(said::finding(of, place)));
+    found
+}
+
+/// Returns how many of its trials are not used, and whose doing that is.
+fn not_valid(of: &Contender, place: &str) -> Option<String> {
+    let (name, run) = (&of.system, of.trials.len());
+    match run - of.valid_count() {
+        0 => None,
+        invalid if invalid == run => Some(format!("{name} has no valid trial under {place}")),
+        invalid => {
+            let (all, causes) = (trials_text(run), causes(of));
+            Some(format!(
+                "{invalid} of {all} of {name} under {place} not valid, not used ({causes})"
+            ))
+        }
+    }
+}
+
+/// Returns whose doing its invalid trials are: `the machine's doing in 2, its own in 1`.
+fn causes(of: &Contender) -> String {
+    let words = [
+        (Doing::System, "its own doing"),
+        (Doing::Machine, "the machine's doing"),
+        (Doing::Generator, "the generator's doing"),
+        (Doing::User, "the study's or the user's doing"),
+        (Doing::Unclear, "nobody knows whose doing"),
+    ];
+    let count = |doing| of.trials.iter().filter(|trial| trial.cause == Some(doing)).count();
+    let known = words.into_iter().map(|(doing, words)| (count(doing), words));
+    let known: Vec<(usize, &str)> = known.filter(|(count, _)| *count > 0).collect();
+    match known.as_slice() {
+        [(_, only)] => (*only).to_owned(),
+        several => {
+            let each = several.iter().map(|(count, words)| format!("{words} in {count}"));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// Returns in how many valid trials a search did not find the highest rate.
+fn searches(of: &Contender, place: &str) -> Vec<String> {
+    let (name, all) = (&of.system, trials_text(of.valid_count()));
+    let mut found = Vec::new();
+    if let Some(why) = &of.contradicted {
+        found.push(format!("{name}'s highest rate under {place} is too low: {why}"));
+    }
+    let mut count = |what: &str, is_it: fn(Found) -> Option<f64>| {
+        let rates: Vec<f64> = of.valid().filter_map(|trial| is_it(trial.found?)).collect();
+        if let Some(last) = rates.last() {
+            let (count, last) = (rates.len(), rate_text(*last));
+            found.push(format!(
+                "{name} kept its objective under {place} in {count} of {all} {what} {last}"
+            ));
+        }
+    };
+    count("at no rate, down to", |found| match found {
+        Found::Nothing(rate) => Some(rate),
+        _ => None,
+    });
+    count("at every rate that was tried, up to", |found| match found {
+        Found::NoLimit(rate) => Some(rate),
+        _ => None,
+    });
+    found
+}
