@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use rmp::{Marker, encode};
+
 /// How many lists and maps may stand in each other.
 pub const DEPTH_MAX: u32 = 32;
 
@@ -153,58 +155,47 @@ enum Head<'a> {
 
 fn head(input: &[u8]) -> Result<(Head<'_>, &[u8]), Malformed> {
     let (&first, rest) = input.split_first().ok_or(Malformed::Truncated)?;
-    let value = |(value, rest)| Ok((Head::Value(value), rest));
-    match first {
-        0x00..=0x7f => value((Value::Unsigned(first.into()), rest)),
-        0x80..=0x8f => Ok((Head::Map((first & 0x0f).into()), rest)),
-        0x90..=0x9f => Ok((Head::Array((first & 0x0f).into()), rest)),
-        0xa0..=0xbf => {
-            let (text, rest) = split(rest, (first & 0x1f).into())?;
-            value((Value::Text(text), rest))
-        }
-        0xc0 => value((Value::Nil, rest)),
-        0xc1 => Err(Malformed::Reserved),
-        0xc2 | 0xc3 => value((Value::Bool(first == 0xc3), rest)),
-        0xc4..=0xc6 => {
-            let (length, rest) = unsigned(rest, 1 << (first - 0xc4))?;
-            let (bytes, rest) = split(rest, length)?;
-            value((Value::Bytes(bytes), rest))
-        }
-        0xc7..=0xc9 => {
-            let (length, rest) = unsigned(rest, 1 << (first - 0xc7))?;
-            value(extension(rest, length)?)
-        }
-        0xca => {
-            let (bits, rest) = array(rest)?;
-            value((Value::Float(f32::from_be_bytes(bits).into()), rest))
-        }
-        0xcb => {
-            let (bits, rest) = array(rest)?;
-            value((Value::Float(f64::from_be_bytes(bits)), rest))
-        }
-        0xcc..=0xcf => {
-            let (number, rest) = unsigned(rest, 1 << (first - 0xcc))?;
-            value((Value::Unsigned(number), rest))
-        }
-        0xd0..=0xd3 => {
-            let width = 1 << (first - 0xd0);
-            let (number, rest) = unsigned(rest, width)?;
-            let unused = 64 - 8 * width as u32;
-            value((whole_number((number << unused) as i64 >> unused), rest))
-        }
-        0xd4..=0xd8 => value(extension(rest, 1 << (first - 0xd4))?),
-        0xd9..=0xdb => {
-            let (length, rest) = unsigned(rest, 1 << (first - 0xd9))?;
-            let (text, rest) = split(rest, length)?;
-            value((Value::Text(text), rest))
-        }
-        0xdc..=0xdf => {
-            let (count, rest) = unsigned(rest, if first & 1 == 0 { 2 } else { 4 })?;
-            let count = count as u32; // of at most four bytes
-            Ok((if first < 0xde { Head::Array(count) } else { Head::Map(count) }, rest))
-        }
-        0xe0..=0xff => value((Value::Signed((first as i8).into()), rest)),
-    }
+    let (value, rest) = match Marker::from_u8(first) {
+        Marker::Null => (Value::Nil, rest),
+        Marker::False => (Value::Bool(false), rest),
+        Marker::True => (Value::Bool(true), rest),
+        Marker::FixPos(number) => (Value::Unsigned(number.into()), rest),
+        Marker::FixNeg(number) => (Value::Signed(number.into()), rest),
+        Marker::U8 => number(rest, 1, Value::Unsigned)?,
+        Marker::U16 => number(rest, 2, Value::Unsigned)?,
+        Marker::U32 => number(rest, 4, Value::Unsigned)?,
+        Marker::U64 => number(rest, 8, Value::Unsigned)?,
+        Marker::I8 => number(rest, 1, |bits| whole_number((bits as i8).into()))?,
+        Marker::I16 => number(rest, 2, |bits| whole_number((bits as i16).into()))?,
+        Marker::I32 => number(rest, 4, |bits| whole_number((bits as i32).into()))?,
+        Marker::I64 => number(rest, 8, |bits| whole_number(bits as i64))?,
+        Marker::F32 => number(rest, 4, |bits| Value::Float(f32::from_bits(bits as u32).into()))?,
+        Marker::F64 => number(rest, 8, |bits| Value::Float(f64::from_bits(bits)))?,
+        Marker::FixStr(length) => bytes(rest, length.into(), Value::Text)?,
+        Marker::Str8 => counted(rest, 1, Value::Text)?,
+        Marker::Str16 => counted(rest, 2, Value::Text)?,
+        Marker::Str32 => counted(rest, 4, Value::Text)?,
+        Marker::Bin8 => counted(rest, 1, Value::Bytes)?,
+        Marker::Bin16 => counted(rest, 2, Value::Bytes)?,
+        Marker::Bin32 => counted(rest, 4, Value::Bytes)?,
+        Marker::FixExt1 => extension(rest, 1)?,
+        Marker::FixExt2 => extension(rest, 2)?,
+        Marker::FixExt4 => extension(rest, 4)?,
+        Marker::FixExt8 => extension(rest, 8)?,
+        Marker::FixExt16 => extension(rest, 16)?,
+        Marker::Ext8 => unsigned(rest, 1).and_then(|(length, rest)| extension(rest, length))?,
+        Marker::Ext16 => unsigned(rest, 2).and_then(|(length, rest)| extension(rest, length))?,
+        Marker::Ext32 => unsigned(rest, 4).and_then(|(length, rest)| extension(rest, length))?,
+        Marker::FixArray(count) => return Ok((Head::Array(count.into()), rest)),
+        Marker::FixMap(count) => return Ok((Head::Map(count.into()), rest)),
+        // Counts are of at most four bytes.
+        Marker::Array16 => return unsigned(rest, 2).map(|(n, rest)| (Head::Array(n as u32), rest)),
+        Marker::Array32 => return unsigned(rest, 4).map(|(n, rest)| (Head::Array(n as u32), rest)),
+        Marker::Map16 => return unsigned(rest, 2).map(|(n, rest)| (Head::Map(n as u32), rest)),
+        Marker::Map32 => return unsigned(rest, 4).map(|(n, rest)| (Head::Map(n as u32), rest)),
+        Marker::Reserved => return Err(Malformed::Reserved),
+    };
+    Ok((Head::Value(value), rest))
 }
 
 fn whole_number(number: i64) -> Value<'static> {
@@ -238,39 +229,50 @@ fn whole(input: &[u8], count: u64) -> Result<(&[u8], &[u8]), Malformed> {
     }
 }
 
+/// A value and what follows it.
+type Read<'a> = Result<(Value<'a>, &'a [u8]), Malformed>;
+
+/// Reads a number of `width` bytes, made a value from its bits.
+fn number<'a>(input: &'a [u8], width: usize, make: fn(u64) -> Value<'static>) -> Read<'a> {
+    unsigned(input, width).map(|(bits, rest)| (make(bits), rest))
+}
+
+/// Reads `length` bytes.
+fn bytes<'a>(input: &'a [u8], length: u64, make: fn(&'a [u8]) -> Value<'a>) -> Read<'a> {
+    split(input, length).map(|(bytes, rest)| (make(bytes), rest))
+}
+
+/// Reads a length of `width` bytes, and as many bytes.
+fn counted<'a>(input: &'a [u8], width: usize, make: fn(&'a [u8]) -> Value<'a>) -> Read<'a> {
+    unsigned(input, width).and_then(|(length, rest)| bytes(rest, length, make))
+}
+
+/// Reads an extension's type, and `length` bytes.
+fn extension(input: &[u8], length: u64) -> Read<'_> {
+    let (&kind, rest) = input.split_first().ok_or(Malformed::Truncated)?;
+    let (bytes, rest) = split(rest, length)?;
+    Ok((Value::Extension(kind as i8, bytes), rest))
+}
+
 fn split(input: &[u8], length: u64) -> Result<(&[u8], &[u8]), Malformed> {
     let length = usize::try_from(length).map_err(|_| Malformed::Truncated)?;
     input.split_at_checked(length).ok_or(Malformed::Truncated)
 }
 
-fn array<const N: usize>(input: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
-    let (taken, rest) = input.split_first_chunk().ok_or(Malformed::Truncated)?;
-    Ok((*taken, rest))
-}
-
-/// A big-endian number of 1, 2, 4 or 8 bytes.
+/// Reads a big-endian number of 1, 2, 4 or 8 bytes.
 fn unsigned(input: &[u8], width: usize) -> Result<(u64, &[u8]), Malformed> {
     let (bytes, rest) = input.split_at_checked(width).ok_or(Malformed::Truncated)?;
     Ok((bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
 }
 
-fn extension(input: &[u8], length: u64) -> Result<(Value<'_>, &[u8]), Malformed> {
-    let ([kind], rest) = array(input)?;
-    let (bytes, rest) = split(rest, length)?;
-    Ok((Value::Extension(kind as i8, bytes), rest))
-}
-
 /// Appends a value, as short as it can be written.
 pub fn put(value: &Value<'_>, out: &mut Vec<u8>) {
     match value {
-        Value::Nil => out.push(0xc0),
-        Value::Bool(yes) => out.push(0xc2 + u8::from(*yes)),
+        Value::Nil => written(encode::write_nil(out)),
+        Value::Bool(yes) => written(encode::write_bool(out, *yes)),
         Value::Unsigned(number) => put_unsigned(*number, out),
-        Value::Signed(number) => put_signed(*number, out),
-        Value::Float(number) => {
-            out.push(0xcb);
-            out.extend_from_slice(&number.to_be_bytes());
-        }
+        Value::Signed(number) => written(encode::write_sint(out, *number)),
+        Value::Float(number) => written(encode::write_f64(out, *number)),
         Value::Text(text) => put_text(text, out),
         Value::Bytes(bytes) => put_bytes(bytes, out),
         Value::Array(array) => {
@@ -282,15 +284,7 @@ pub fn put(value: &Value<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(map.rest);
         }
         Value::Extension(kind, bytes) => {
-            match bytes.len() {
-                1 => out.push(0xd4),
-                2 => out.push(0xd5),
-                4 => out.push(0xd6),
-                8 => out.push(0xd7),
-                16 => out.push(0xd8),
-                length => put_length(length as u64, [0xc7, 0xc8, 0xc9], out),
-            }
-            out.push(*kind as u8);
+            written(encode::write_ext_meta(out, length(bytes), *kind));
             out.extend_from_slice(bytes);
         }
     }
@@ -298,96 +292,39 @@ pub fn put(value: &Value<'_>, out: &mut Vec<u8>) {
 
 /// Appends a whole number that is not negative.
 pub fn put_unsigned(number: u64, out: &mut Vec<u8>) {
-    match number {
-        0..=0x7f => out.push(number as u8),
-        0x80..=0xff => out.extend_from_slice(&[0xcc, number as u8]),
-        0x100..=0xffff => {
-            out.push(0xcd);
-            out.extend_from_slice(&(number as u16).to_be_bytes());
-        }
-        0x1_0000..=0xffff_ffff => {
-            out.push(0xce);
-            out.extend_from_slice(&(number as u32).to_be_bytes());
-        }
-        _ => {
-            out.push(0xcf);
-            out.extend_from_slice(&number.to_be_bytes());
-        }
-    }
-}
-
-fn put_signed(number: i64, out: &mut Vec<u8>) {
-    if let Ok(number) = u64::try_from(number) {
-        put_unsigned(number, out);
-    } else if (-32..0).contains(&number) {
-        out.push(number as u8);
-    } else if let Ok(number) = i8::try_from(number) {
-        out.extend_from_slice(&[0xd0, number as u8]);
-    } else if let Ok(number) = i16::try_from(number) {
-        out.push(0xd1);
-        out.extend_from_slice(&number.to_be_bytes());
-    } else if let Ok(number) = i32::try_from(number) {
-        out.push(0xd2);
-        out.extend_from_slice(&number.to_be_bytes());
-    } else {
-        out.push(0xd3);
-        out.extend_from_slice(&number.to_be_bytes());
-    }
+    written(encode::write_uint(out, number));
 }
 
 /// Appends text.
 pub fn put_text(text: &[u8], out: &mut Vec<u8>) {
-    match text.len() {
-        0..32 => out.push(0xa0 | text.len() as u8),
-        length => put_length(length as u64, [0xd9, 0xda, 0xdb], out),
-    }
+    written(encode::write_str_len(out, length(text)));
     out.extend_from_slice(text);
 }
 
 /// Appends bytes.
 pub fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    put_length(bytes.len() as u64, [0xc4, 0xc5, 0xc6], out);
+    written(encode::write_bin_len(out, length(bytes)));
     out.extend_from_slice(bytes);
-}
-
-/// Appends a length after the first byte for one, two or four bytes of it. What is of 4 GiB or
-/// more cannot be said in MessagePack; its length is cut.
-fn put_length(length: u64, [one, two, four]: [u8; 3], out: &mut Vec<u8>) {
-    match length {
-        0..=0xff => out.extend_from_slice(&[one, length as u8]),
-        0x100..=0xffff => {
-            out.push(two);
-            out.extend_from_slice(&(length as u16).to_be_bytes());
-        }
-        _ => {
-            out.push(four);
-            out.extend_from_slice(&(length as u32).to_be_bytes());
-        }
-    }
 }
 
 /// Begins a list; so many values have to follow.
 pub fn put_array(count: u32, out: &mut Vec<u8>) {
-    put_count(count, 0x90, 0xdc, out);
+    written(encode::write_array_len(out, count));
 }
 
 /// Begins a map; so many keys, each with a value, have to follow.
 pub fn put_map(count: u32, out: &mut Vec<u8>) {
-    put_count(count, 0x80, 0xde, out);
+    written(encode::write_map_len(out, count));
 }
 
-fn put_count(count: u32, short: u8, long: u8, out: &mut Vec<u8>) {
-    match count {
-        0..16 => out.push(short | count as u8),
-        16..=0xffff => {
-            out.push(long);
-            out.extend_from_slice(&(count as u16).to_be_bytes());
-        }
-        _ => {
-            out.push(long + 1);
-            out.extend_from_slice(&count.to_be_bytes());
-        }
-    }
+/// Returns a length as MessagePack has it; 4 GiB or more cannot be written, and is cut.
+fn length(bytes: &[u8]) -> u32 {
+    bytes.len() as u32
+}
+
+/// Memory takes whatever is written.
+fn written<T, E: fmt::Debug>(result: Result<T, E>) {
+    result.expect("memory takes all bytes");
 }
 
 #[cfg(test)]
