@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use hdrhistogram::AdditionError;
+use hdrhistogram::serialization::{
+    DeserializeError, Deserializer, Serializer as _, V2DeflateSerializer,
+};
 use serde::{Deserialize, Serialize};
 
 /// The longest latency that is told apart: one hour, in nanoseconds.
@@ -161,14 +164,44 @@ impl Latencies {
     }
 
     /// Reads what [`Self::encode`] wrote.
-    pub fn decode(text: &str, saturated: u64) -> Result<Self, String> {
-        let bytes = STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))?;
-        let read: hdrhistogram::Histogram<u64> = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|error| format!("not an HdrHistogram: {error}"))?;
+    pub fn decode(text: &str, saturated: u64) -> Result<Self, HistogramError> {
+        let bytes = STANDARD.decode(text).map_err(HistogramError::Base64)?;
+        let read: hdrhistogram::Histogram<u64> =
+            Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(HistogramError::Form)?;
         let mut latencies = Self { saturated, ..Self::default() };
-        latencies.histogram.add(&read).map_err(|error| format!("values out of bounds: {error}"))?;
+        latencies.histogram.add(&read).map_err(HistogramError::Bounds)?;
         Ok(latencies)
+    }
+}
+
+/// Why a text is no histogram of latencies.
+#[derive(Debug)]
+pub enum HistogramError {
+    /// It is not base64.
+    Base64(base64::DecodeError),
+    /// Its bytes are no HdrHistogram.
+    Form(DeserializeError),
+    /// It holds latencies beyond an hour.
+    Bounds(AdditionError),
+}
+
+impl fmt::Display for HistogramError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Base64(error) => write!(to, "not base64: {error}"),
+            Self::Form(error) => write!(to, "not an HdrHistogram: {error}"),
+            Self::Bounds(error) => write!(to, "values out of bounds: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for HistogramError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Base64(error) => Some(error),
+            Self::Form(error) => Some(error),
+            Self::Bounds(error) => Some(error),
+        }
     }
 }
 
@@ -188,7 +221,7 @@ fn is_zero(value: &u64) -> bool {
 
 impl PackedLatencies {
     /// The distribution; an error when the text is no histogram.
-    pub fn unpack(&self) -> Result<Latencies, String> {
+    pub fn unpack(&self) -> Result<Latencies, HistogramError> {
         Latencies::decode(&self.hdr, self.saturated)
     }
 }
@@ -217,6 +250,17 @@ mod tests {
             latencies.record(Duration::from_nanos(value));
         }
         latencies
+    }
+
+    #[test]
+    fn text_that_is_no_histogram_is_refused_with_its_source() {
+        use std::error::Error as _;
+        let refused = |text: &str| Latencies::decode(text, 0).unwrap_err();
+        assert!(matches!(refused("?"), HistogramError::Base64(_)));
+        let no_form = refused("AAAA");
+        assert!(matches!(no_form, HistogramError::Form(_)));
+        assert!(no_form.to_string().starts_with("not an HdrHistogram: "), "{no_form}");
+        assert!(no_form.source().is_some());
     }
 
     proptest! {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::gist::gist_of_answer;
-use crate::histogram::{Latencies, PackedLatencies};
+use crate::histogram::{HistogramError, Latencies, PackedLatencies};
 use crate::ranked::Ranked;
 use crate::staleness::Staleness;
 use crate::units;
@@ -388,7 +388,7 @@ pub struct SecondFigures {
 impl SecondFigures {
     /// Response times of the operations that ended in this second, failures ranked last; an error
     /// when the text is no histogram.
-    pub fn responses(&self) -> Result<Ranked<'static>, String> {
+    pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {
         let mut response = self.response.unpack()?;
         let waits = match &self.failed {
             Some(failed) => failed.unpack()?,
@@ -415,7 +415,7 @@ pub struct Second {
 impl Second {
     /// Response times of all its operations, failures ranked last; an error when a text is no
     /// histogram.
-    pub fn responses(&self) -> Result<Ranked<'static>, String> {
+    pub fn responses(&self) -> Result<Ranked<'static>, HistogramError> {
         Ranked::all(self.operations.values().map(SecondFigures::responses))
     }
 
