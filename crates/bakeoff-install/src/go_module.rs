@@ -49,96 +49,36 @@ pub(super) fn fetch(
     let go = go_version(job.host).map_err(RungError::PassedOver)?;
     let wrapper = Wrapper { host: job.host, dir: job.scratch.join("wrapper") };
     fs::create_dir_all(&wrapper.dir).map_err(|e| RungError::io("make", &wrapper.dir, &e))?;
-    let name = job.executable.unwrap_or("program");
-    let built = PathBuf::from("bin").join(name);
-    // What the proxy calls it.
-    let published = match build {
-        Build::Programs { commits, .. } => {
-            let known = versions.iter().position(|known| *known == version);
-            let commit = known.and_then(|place| commits.get(place)).copied();
-            commit.ok_or_else(|| {
-                RungError::PassedOver(format!("{} alone are known to it", versions.join(", ")))
-            })?
-        }
-        _ => &version,
-    };
+    let published = build.published(&version, versions)?;
     job.watcher.say(&format!(
         "{} {version}: building it with {go}, which takes about {takes}",
         job.system
     ));
-    let doing = format!("{} {version}: downloading Go modules", job.system);
-    job.watcher.say(&doing);
-    let got = format!("{module}@v{published}");
-    match build {
-        Build::Package(_) => {
-            wrapper.run(job, "go mod init", &["mod", "init", "wrapper"], BRIEF)?;
-            wrapper.run(job, &doing, &["get", &got], DOWNLOAD)?;
-        }
-        Build::Main { text, .. } => {
-            wrapper.take_over(job, &doing, module, &got)?;
-            let main = wrapper.dir.join("main.go");
-            fs::write(&main, text).map_err(|e| RungError::io("write", &main, &e))?;
-        }
-        Build::Programs { .. } => wrapper.take_over(job, &doing, module, &got)?,
+    let wanted = Wanted { module, build, version: &version, published: &published };
+    wrapper.download(job, &wanted)?;
+    let files = wrapper.compile(job, &wanted)?;
+    wrapper.describe(job, &wanted, files, &go)
+}
+
+/// What is built, of which version.
+struct Wanted<'a> {
+    module: &'a str,
+    build: Build<'a>,
+    version: &'a str,
+    /// What the proxy calls that version.
+    published: &'a str,
+}
+
+impl Build<'_> {
+    /// Returns what the proxy calls a version.
+    fn published(&self, version: &str, versions: &[&str]) -> Result<String, RungError> {
+        let Build::Programs { commits, .. } = self else { return Ok(version.to_owned()) };
+        let known = versions.iter().position(|known| *known == version);
+        let commit = known.and_then(|place| commits.get(place)).map(|commit| (*commit).to_owned());
+        commit.ok_or_else(|| {
+            RungError::PassedOver(format!("{} alone are known to it", versions.join(", ")))
+        })
     }
-    let doing = format!("{} {version}: compiling", job.system);
-    job.watcher.say(&doing);
-    let linked = match build {
-        Build::Programs { stamp, .. } => format!("-s -w -X {stamp}={version}"),
-        _ => "-s -w".to_owned(),
-    };
-    let mut command = wrapper.command(&["build", "-trimpath", "-ldflags", &linked, "-o"]);
-    let mut files = vec![built.clone()];
-    match build {
-        Build::Package(package) => command.arg(job.tree.join(&built)).arg(package),
-        Build::Main { tags, .. } => command.arg(job.tree.join(&built)).args(["-tags", tags, "."]),
-        Build::Programs { packages, .. } => {
-            // Each is named after the last part of its path.
-            let bin = job.tree.join("bin");
-            fs::create_dir_all(&bin).map_err(|e| RungError::io("make", &bin, &e))?;
-            let others = packages.iter().filter_map(|package| package.rsplit('/').next());
-            let others = others.filter(|other| *other != name);
-            files.extend(others.map(|other| PathBuf::from("bin").join(other)));
-            command.arg(bin).args(packages)
-        }
-    };
-    job.call(&doing, COMPILE).run(&mut command, job.watcher)?;
-    let info = job
-        .call("go version -m", BRIEF)
-        .read(wrapper.command(&["version", "-m"]).arg(job.tree.join(&built)), job.watcher)?;
-    let Some((built_version, sum)) = built_from(&info, module) else {
-        return Err(RungError::failed(format!(
-            "the build does not say that it is of module {module}"
-        )));
-    };
-    // Programs built from modules do not say when they were; the module's commit has a time.
-    let commit =
-        wrapper.read(job, "go list -m", &["list", "-m", "-f", "{{.Time}}", module], BRIEF)?;
-    let sum = if sum.is_empty() { String::new() } else { format!(" ({sum})") };
-    let main = match build {
-        Build::Package(_) => String::new(),
-        Build::Main { tags, .. } => {
-            format!(" with a main package of bakeoff's and the build tag {tags}")
-        }
-        Build::Programs { .. } if built_version != published => {
-            return Err(RungError::failed(format!(
-                "the build is of v{built_version}, not v{published}"
-            )));
-        }
-        Build::Programs { .. } => format!(", which is {version}"),
-    };
-    let known_as = match build {
-        Build::Programs { .. } => version,
-        _ => built_version.clone(),
-    };
-    Ok(Fetched {
-        source: format!("Go module {module} v{built_version}{sum}{main}, built with {go}"),
-        version: known_as.clone(),
-        files,
-        libraries: Vec::new(),
-        vouched: Some(known_as),
-        date: said_date(&commit),
-    })
 }
 
 /// How long Go may take to say something, to download, to compile.
@@ -153,6 +93,110 @@ struct Wrapper<'a> {
 }
 
 impl Wrapper<'_> {
+    /// Downloads the module, and makes ours require it.
+    fn download(&self, job: &mut Job<'_, '_>, wanted: &Wanted<'_>) -> Result<(), RungError> {
+        let Wanted { module, build, version, published } = *wanted;
+        let doing = format!("{} {version}: downloading Go modules", job.system);
+        job.watcher.say(&doing);
+        let got = format!("{module}@v{published}");
+        match build {
+            Build::Package(_) => {
+                self.run(job, "go mod init", &["mod", "init", "wrapper"], BRIEF)?;
+                self.run(job, &doing, &["get", &got], DOWNLOAD)
+            }
+            Build::Main { text, .. } => {
+                self.take_over(job, &doing, module, &got)?;
+                let main = self.dir.join("main.go");
+                fs::write(&main, text).map_err(|e| RungError::io("write", &main, &e))
+            }
+            Build::Programs { .. } => self.take_over(job, &doing, module, &got),
+        }
+    }
+
+    /// Compiles into the job's tree. Returns what was built, the program that was asked for first.
+    fn compile(
+        &self,
+        job: &mut Job<'_, '_>,
+        wanted: &Wanted<'_>,
+    ) -> Result<Vec<PathBuf>, RungError> {
+        let version = wanted.version;
+        let doing = format!("{} {version}: compiling", job.system);
+        job.watcher.say(&doing);
+        let name = job.executable.unwrap_or("program");
+        let built = PathBuf::from("bin").join(name);
+        let linked = match wanted.build {
+            Build::Programs { stamp, .. } => format!("-s -w -X {stamp}={version}"),
+            _ => "-s -w".to_owned(),
+        };
+        let mut command = self.command(&["build", "-trimpath", "-ldflags", &linked, "-o"]);
+        let mut files = vec![built.clone()];
+        match wanted.build {
+            Build::Package(package) => command.arg(job.tree.join(&built)).arg(package),
+            Build::Main { tags, .. } => {
+                command.arg(job.tree.join(&built)).args(["-tags", tags, "."])
+            }
+            Build::Programs { packages, .. } => {
+                // Each is named after the last part of its path.
+                let bin = job.tree.join("bin");
+                fs::create_dir_all(&bin).map_err(|e| RungError::io("make", &bin, &e))?;
+                let others = packages.iter().filter_map(|package| package.rsplit('/').next());
+                let others = others.filter(|other| *other != name);
+                files.extend(others.map(|other| PathBuf::from("bin").join(other)));
+                command.arg(bin).args(packages)
+            }
+        };
+        job.call(&doing, COMPILE).run(&mut command, job.watcher)?;
+        Ok(files)
+    }
+
+    /// Returns what was built, as the program itself and its module say.
+    fn describe(
+        &self,
+        job: &mut Job<'_, '_>,
+        wanted: &Wanted<'_>,
+        files: Vec<PathBuf>,
+        go: &str,
+    ) -> Result<Fetched, RungError> {
+        let Wanted { module, build, version, published } = *wanted;
+        let built = job.tree.join(&files[0]);
+        let info = job
+            .call("go version -m", BRIEF)
+            .read(self.command(&["version", "-m"]).arg(built), job.watcher)?;
+        let Some((built_version, sum)) = built_from(&info, module) else {
+            return Err(RungError::failed(format!(
+                "the build does not say that it is of module {module}"
+            )));
+        };
+        // Programs built from modules do not say when they were; the module's commit has a time.
+        let commit =
+            self.read(job, "go list -m", &["list", "-m", "-f", "{{.Time}}", module], BRIEF)?;
+        let sum = if sum.is_empty() { String::new() } else { format!(" ({sum})") };
+        let main = match build {
+            Build::Package(_) => String::new(),
+            Build::Main { tags, .. } => {
+                format!(" with a main package of bakeoff's and the build tag {tags}")
+            }
+            Build::Programs { .. } if built_version != published => {
+                return Err(RungError::failed(format!(
+                    "the build is of v{built_version}, not v{published}"
+                )));
+            }
+            Build::Programs { .. } => format!(", which is {version}"),
+        };
+        let known_as = match build {
+            Build::Programs { .. } => version.to_owned(),
+            _ => built_version.clone(),
+        };
+        Ok(Fetched {
+            source: format!("Go module {module} v{built_version}{sum}{main}, built with {go}"),
+            version: known_as.clone(),
+            files,
+            libraries: Vec::new(),
+            vouched: Some(known_as),
+            date: said_date(&commit),
+        })
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.host.command("go");
         command.args(args).current_dir(&self.dir);
