@@ -29,6 +29,15 @@ impl LoadError {
         Self::Input(what.into(), Some(hint.into()))
     }
 
+    /// Returns what went wrong, without `error: ` and without a hint.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Mistakes(mistakes) => mistakes.to_string(), // each says `error: ` itself
+            Self::Input(what, _) | Self::Unreachable(what) | Self::Machine(what) => what.clone(),
+            Self::Interrupted => "interrupted".to_owned(),
+        }
+    }
+
     /// Returns bakeoff's exit code for it.
     pub fn exit_code(&self) -> u8 {
         match self {

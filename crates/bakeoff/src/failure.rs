@@ -28,29 +28,39 @@ pub(crate) const NOT_VALID: u8 = 1;
 /// Why bakeoff could not do what was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A study that cannot be run.
-    Study(Mistakes),
-    /// Any other bad input: what is wrong, and what to try.
-    Input(String, Option<String>),
+    /// Bad input, a peer that does not answer, a machine that refused something, or the wish to end.
+    Load(LoadError),
     /// A program that could not be had.
     Install(InstallError),
     /// Servers that could not be started.
     Host(HostError),
-    /// A system that runs already and does not answer.
-    Unreachable(String),
-    /// The machine refused something.
-    Machine(String),
-    /// The user has had enough.
-    Interrupted,
 }
 
 impl Failure {
-    /// Bad input with a hint.
+    /// The user has had enough.
+    pub(crate) const INTERRUPTED: Self = Self::Load(LoadError::Interrupted);
+
+    /// Returns bad input with a hint.
     pub(crate) fn input(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Input(what.into(), Some(hint.into()))
+        Self::Load(LoadError::input(what, hint))
     }
 
-    /// A file operation that failed: `write`, where, and what the system said.
+    /// Returns bad input that speaks for itself.
+    pub(crate) fn bad_input(what: impl Into<String>) -> Self {
+        Self::Load(LoadError::Input(what.into(), None))
+    }
+
+    /// Returns that somebody does not answer.
+    pub(crate) fn unreachable(what: impl Into<String>) -> Self {
+        Self::Load(LoadError::Unreachable(what.into()))
+    }
+
+    /// Returns that the machine refused something.
+    pub(crate) fn machine(what: impl Into<String>) -> Self {
+        Self::Load(LoadError::Machine(what.into()))
+    }
+
+    /// Returns a file operation that failed: `write`, where, and what the system said.
     pub(crate) fn file(doing: &str, path: &Path, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -59,7 +69,7 @@ impl Failure {
             io::ErrorKind::PermissionDenied => "\nhint: `--out DIR` puts runs somewhere else",
             _ => "",
         };
-        Self::Machine(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
+        Self::machine(format!("cannot {doing} `{}`: {error}{hint}", path.display()))
     }
 
     /// Tells whether it is the user's wish to end, wherever that was met.
@@ -68,7 +78,7 @@ impl Failure {
             self,
             Self::Install(InstallError::Interrupted)
                 | Self::Host(HostError::Interrupted { .. })
-                | Self::Interrupted
+                | Self::Load(LoadError::Interrupted)
         )
     }
 
@@ -80,42 +90,32 @@ impl Failure {
     /// What went wrong, without `error: ` and without a hint that is told apart.
     fn what(&self) -> String {
         match self {
-            Self::Study(mistakes) => mistakes.to_string(),
-            Self::Input(what, _) | Self::Unreachable(what) | Self::Machine(what) => what.clone(),
+            Self::Load(error) => error.what(),
             Self::Install(error) => error.to_string(),
             Self::Host(error) => error.to_string(),
-            Self::Interrupted => "interrupted".to_owned(),
         }
     }
 
     /// The exit code that tells this failure from others.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Study(_) | Self::Input(..) => 2,
-            Self::Interrupted => 130,
-            Self::Install(_) | Self::Host(_) if self.is_interruption() => 130,
+            _ if self.is_interruption() => 130,
+            Self::Load(error) => error.exit_code(),
             Self::Install(_) => 3,
-            Self::Host(_) | Self::Unreachable(_) => 4,
-            Self::Machine(_) => 5,
+            Self::Host(_) => 4,
         }
     }
 }
 
 impl From<Mistakes> for Failure {
     fn from(mistakes: Mistakes) -> Self {
-        Self::Study(mistakes)
+        Self::Load(LoadError::Mistakes(mistakes))
     }
 }
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
-        match error {
-            LoadError::Mistakes(mistakes) => Self::Study(mistakes),
-            LoadError::Input(what, hint) => Self::Input(what, hint),
-            LoadError::Unreachable(what) => Self::Unreachable(what),
-            LoadError::Machine(what) => Self::Machine(what),
-            LoadError::Interrupted => Self::Interrupted,
-        }
+        Self::Load(error)
     }
 }
 
@@ -136,12 +136,20 @@ impl From<HostError> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = self.what();
         match self {
-            // Each mistake says `error: ` itself.
-            Self::Study(_) | Self::Interrupted => to.write_str(&what),
-            Self::Input(_, Some(hint)) => write!(to, "error: {what}\nhint: {hint}"),
-            _ => write!(to, "error: {what}"),
+            Self::Load(error) => error.fmt(to),
+            Self::Install(error) => write!(to, "error: {error}"),
+            Self::Host(error) => write!(to, "error: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Load(error) => Some(error),
+            Self::Install(error) => Some(error),
+            Self::Host(error) => Some(error),
         }
     }
 }

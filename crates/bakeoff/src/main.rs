@@ -90,7 +90,7 @@ fn catch_signals() -> Result<Arc<AtomicBool>, Failure> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register_conditional_shutdown(signal, 130, interrupted.clone())
             .and_then(|_| flag::register(signal, interrupted.clone()))
-            .map_err(|error| Failure::Machine(format!("cannot catch signals: {error}")))?;
+            .map_err(|error| Failure::machine(format!("cannot catch signals: {error}")))?;
     }
     Ok(interrupted)
 }

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     for condition in &args.fail_if {
         condition
             .check_names(&compared)
-            .map_err(|misread| Failure::Input(format!("--fail-if: {misread}"), None))?;
+            .map_err(|misread| Failure::bad_input(format!("--fail-if: {misread}")))?;
     }
     messages::output(&match if args.json { CompareFormat::Json } else { args.format } {
         CompareFormat::Json => format!("{:#}", compare::json(&compared)),

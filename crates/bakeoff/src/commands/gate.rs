@@ -103,7 +103,7 @@ fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
     else {
         return Ok(None);
     };
-    let compared = Compared::gate(&record).map_err(|why| Failure::Input(why, None))?;
+    let compared = Compared::gate(&record).map_err(|why| Failure::bad_input(why))?;
     let Some(shortfall) = compared.shortfall() else { return Ok(None) };
     let before = header.study.trials;
     let Some(trials) = rounds::extended(before, shortfall.rounds, most) else { return Ok(None) };
@@ -151,7 +151,7 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     for condition in &args.fail_if {
         condition
             .check_among(&names, &[&system], "in this gate")
-            .map_err(|misread| Failure::Input(format!("--fail-if: {misread}"), None))?;
+            .map_err(|misread| Failure::bad_input(format!("--fail-if: {misread}")))?;
     }
     let detect = args.detect.unwrap_or(rounds::DETECT);
     let leading = args.fail_if.len().max(1) * places.len();
@@ -289,7 +289,7 @@ fn conclude(folder: &Path, args: &GateArgs) -> Result<ExitCode, Failure> {
     let rendering = Rendering::new(run_folder::read(&folder)?.0);
     let page = rendering.write_all(&folder)?;
     let record = rendering.record();
-    let compared = Compared::gate(record).map_err(|why| Failure::Input(why, None))?;
+    let compared = Compared::gate(record).map_err(|why| Failure::bad_input(why))?;
     let format = if args.json { CompareFormat::Json } else { args.format };
     messages::output(&match format {
         CompareFormat::Json => {
@@ -304,7 +304,7 @@ fn conclude(folder: &Path, args: &GateArgs) -> Result<ExitCode, Failure> {
         }
     });
     if !record.is_complete() {
-        return Ok(ExitCode::from(Failure::Interrupted.exit_code()));
+        return Ok(ExitCode::from(Failure::INTERRUPTED.exit_code()));
     }
     Ok(match compared.passed() {
         Some(Passed::Yes) => ExitCode::SUCCESS,

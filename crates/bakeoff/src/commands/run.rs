@@ -296,7 +296,7 @@ fn conclude(folder: &RunFolder, args: &RunArgs) -> Result<ExitCode, Failure> {
     let record = rendering.record();
     let any_invalid = record.trials.iter().any(|trial| !trial.invalid_because().is_empty());
     Ok(match record.is_complete() {
-        false => ExitCode::from(Failure::Interrupted.exit_code()),
+        false => ExitCode::from(Failure::INTERRUPTED.exit_code()),
         true if any_invalid => ExitCode::from(NOT_VALID),
         true => ExitCode::SUCCESS,
     })
@@ -388,7 +388,7 @@ const SPACE_MIN: u64 = 1 << 30;
 fn check_space(study: &Study, free: u64) -> Result<(), Failure> {
     if study.starts_any() && free < SPACE_MIN {
         let mib = free >> 20;
-        return Err(Failure::Machine(format!(
+        return Err(Failure::machine(format!(
             "only {mib} MiB are free on the disk that would hold the servers' data\n  needed: at least \
              {} MiB\nhint: `--out DIR` puts runs somewhere else",
             SPACE_MIN >> 20

@@ -66,7 +66,7 @@ pub(crate) fn measure(
     let measured = floor(study, &own, &clients, threads, interrupted);
     std::fs::remove_dir_all(&own).ok();
     match measured {
-        _ if interrupted.load(Ordering::Relaxed) => Err(Failure::Interrupted),
+        _ if interrupted.load(Ordering::Relaxed) => Err(Failure::INTERRUPTED),
         Ok(floor) => Ok(Some(floor)),
         Err(failure) => {
             reporter.report(&Event::BaselineFailed { failure: &failure });
@@ -176,7 +176,7 @@ fn plan(server: &Process) -> Result<Plan, Failure> {
         }
     })?;
     let url = Url::parse(&format!("http://{address}/health"))
-        .map_err(|what| Failure::Machine(format!("the floor's own address: {what}")))?;
+        .map_err(|what| Failure::machine(format!("the floor's own address: {what}")))?;
     Ok(Plan {
         requests: vec![Request::get(url)],
         protocol: Protocol::One,

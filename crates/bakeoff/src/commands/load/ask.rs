@@ -352,7 +352,7 @@ fn expect(args: &LoadArgs) -> Result<Expect, Failure> {
 
 fn conditions(flag: &str, texts: &[String]) -> Result<Vec<Condition>, Failure> {
     let read = |text: &String| {
-        text.parse().map_err(|misread| Failure::Input(format!("`{flag}`: {misread}"), None))
+        text.parse().map_err(|misread| Failure::bad_input(format!("`{flag}`: {misread}")))
     };
     texts.iter().map(read).collect()
 }

@@ -14,6 +14,7 @@ use bakeoff_core::schedule::{Pace, Spacing};
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate, longest};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::{duration_text, rate_text};
+use bakeoff_engine::LoadError;
 use bakeoff_host::disturbance::Stretch;
 
 use super::Loader;
@@ -112,7 +113,7 @@ pub(super) fn run(
         let part =
             match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {
                 Ok(part) => part,
-                Err(Failure::Interrupted) if !tries.is_empty() => break Ok(None),
+                Err(Failure::Load(LoadError::Interrupted)) if !tries.is_empty() => break Ok(None),
                 Err(failure) => break Err(failure),
             };
         if part.measurement.interrupted || loader.interrupted.load(Ordering::Relaxed) {
@@ -143,7 +144,7 @@ pub(super) fn run(
     let trial_is_valid = loader.conclude(json, &[])?;
     match (failure, found) {
         (Some(failure), _) => Err(failure),
-        (None, None) => Ok(ExitCode::from(Failure::Interrupted.exit_code())),
+        (None, None) => Ok(ExitCode::from(Failure::INTERRUPTED.exit_code())),
         (None, Some(_)) if result.is_answer() && trial_is_valid => Ok(ExitCode::SUCCESS),
         (None, Some(_)) => Ok(ExitCode::from(NOT_VALID)),
     }

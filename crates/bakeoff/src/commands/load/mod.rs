@@ -74,7 +74,7 @@ pub(crate) fn run(
         return Err(failure); // after what was measured until then
     }
     if result.whole.measurement.interrupted || interrupted.load(Ordering::Relaxed) {
-        return Ok(ExitCode::from(Failure::Interrupted.exit_code()));
+        return Ok(ExitCode::from(Failure::INTERRUPTED.exit_code()));
     }
     let valid = result.reasons().is_empty() && trials_are_valid;
     let passed = valid && !result.gates.iter().any(Gate::failed);
