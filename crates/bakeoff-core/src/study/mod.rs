@@ -131,9 +131,9 @@ pub struct System {
     /// What each node may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// Where it already runs: nothing is started or stopped when this is not empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub endpoints: Vec<Endpoint>,
+    /// Whose its servers are: bakeoff's, or somebody else's that run already.
+    #[serde(default, rename = "endpoints", skip_serializing_if = "Servers::are_started")]
+    pub servers: Servers,
     /// How TLS endpoints are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -144,6 +144,39 @@ pub struct System {
     /// The command that it is, for a kind that runs whatever it is told to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
+}
+
+/// Whose a system's servers are. In a study and in a record it is the list of `endpoints`, which is
+/// absent where bakeoff starts them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Endpoint>", into = "Vec<Endpoint>")]
+pub enum Servers {
+    /// bakeoff starts, kills and stops them.
+    #[default]
+    Started,
+    /// They run at these addresses, and nothing of them is started or stopped.
+    Running(Vec<Endpoint>),
+}
+
+impl Servers {
+    fn are_started(&self) -> bool {
+        matches!(self, Self::Started)
+    }
+}
+
+impl From<Vec<Endpoint>> for Servers {
+    fn from(endpoints: Vec<Endpoint>) -> Self {
+        if endpoints.is_empty() { Self::Started } else { Self::Running(endpoints) }
+    }
+}
+
+impl From<Servers> for Vec<Endpoint> {
+    fn from(servers: Servers) -> Self {
+        match servers {
+            Servers::Started => Vec::new(),
+            Servers::Running(endpoints) => endpoints,
+        }
+    }
 }
 
 /// A command that serves, and how to tell that it does.
@@ -172,7 +205,15 @@ pub struct Process {
 impl System {
     /// Whether its servers are started for it; else it runs already.
     pub fn is_started(&self) -> bool {
-        self.endpoints.is_empty()
+        self.servers.are_started()
+    }
+
+    /// Returns where it runs already; nothing for a system that is started.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        match &self.servers {
+            Servers::Started => &[],
+            Servers::Running(endpoints) => endpoints,
+        }
     }
 
     /// How many nodes run for it, those of its parts among them.

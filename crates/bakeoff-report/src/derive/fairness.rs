@@ -132,7 +132,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
     transport::handshakes(&sides).into_iter().for_each(&mut add);
     add(plain("authentication", &sides, Weight::Matters, |side| {
         let certificate = side.asked.tls.as_ref().is_some_and(|tls| tls.cert.is_some());
-        let shown = certificate && side.asked.endpoints.iter().any(|endpoint| endpoint.tls);
+        let shown = certificate && side.asked.endpoints().iter().any(|endpoint| endpoint.tls);
         let certificate = shown.then(|| "client certificate".to_owned());
         let ways: Vec<String> =
             certificate.into_iter().chain(side.is.authentication.clone()).collect();

@@ -31,7 +31,7 @@ pub(crate) fn study(systems: &[&str], workload: Workload, load: Load, trials: u3
         nodes: 3,
         options: BTreeMap::new(),
         limits: None,
-        endpoints: Vec::new(),
+        servers: Default::default(),
         tls: None,
         parts: BTreeMap::new(),
         process: None,

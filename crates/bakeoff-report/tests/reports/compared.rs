@@ -217,8 +217,8 @@ fn trials_on_the_same_servers_are_said_to_be_about_these() {
     let differences = json["differences"].to_string();
     assert!(differences.contains("new run: all trials of etcd and zookeeper"), "{differences}");
     let mut record = repeated();
-    record.header.study.systems[1].endpoints =
-        vec![bakeoff_core::study::Endpoint { tls: false, host: "kv".to_owned(), port: 2181 }];
+    let endpoint = bakeoff_core::study::Endpoint { tls: false, host: "kv".to_owned(), port: 2181 };
+    record.header.study.systems[1].servers = bakeoff_core::study::Servers::Running(vec![endpoint]);
     let sentence = Report::new(&record).sentence().to_owned();
     assert!(
         sentence.contains("all trials of zookeeper ran on the same servers: its"),

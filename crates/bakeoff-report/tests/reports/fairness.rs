@@ -8,7 +8,7 @@ use bakeoff_core::record::{
     Acknowledged, Check, FloorRoundTrips, Freshness, PartRecord, Record, Setting, SystemRecord,
 };
 use bakeoff_core::study::{
-    Arrivals, Endpoint, Limits, Operation, ReadConsistency, Stop, System, Tls,
+    Arrivals, Endpoint, Limits, Operation, ReadConsistency, Servers, Stop, System, Tls,
 };
 use bakeoff_core::units::ByteCount;
 use bakeoff_report::fairness::{Row, Weight};
@@ -206,7 +206,8 @@ fn stale_against_linearizable_reads_decide() {
 fn tls_against_plain_tcp_decides() {
     let over_tls = |record: &mut Record| {
         for (system, tls) in record.header.study.systems.iter_mut().zip([false, true]) {
-            system.endpoints = vec![Endpoint { tls, host: "10.0.0.5".into(), port: 2379 }];
+            let endpoint = Endpoint { tls, host: "10.0.0.5".into(), port: 2379 };
+            system.servers = Servers::Running(vec![endpoint]);
         }
         asked(record).tls = Some(Tls {
             ca: None,
@@ -415,8 +416,8 @@ fn errors_on_one_side_decide_above_a_hundredth() {
 #[test]
 fn one_that_ran_already_is_not_taken_to_be_like_one_that_was_started() {
     let ran = |record: &mut Record| {
-        asked(record).endpoints =
-            vec![Endpoint { tls: false, host: "10.0.0.5".into(), port: 2379 }];
+        let endpoint = Endpoint { tls: false, host: "10.0.0.5".into(), port: 2379 };
+        asked(record).servers = Servers::Running(vec![endpoint]);
         record.header.systems[1].already_running = true;
         record.header.systems[1].promises.acknowledged_in = None;
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bakeoff_core::check::{Audit, CheckName, Verdict};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Check, Record};
-use bakeoff_core::study::{Arrivals, Endpoint};
+use bakeoff_core::study::{Arrivals, Endpoint, Servers};
 use bakeoff_report::{self as report, Report};
 use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Exp1};
@@ -66,7 +66,8 @@ fn what_was_not_varied_is_told() {
     let mut running = repeated();
     for system in &mut running.header.study.systems {
         let host = "127.0.0.1".to_owned();
-        system.endpoints.push(Endpoint { tls: false, host, port: 2379 });
+        let endpoint = Endpoint { tls: false, host, port: 2379 };
+        system.servers = Servers::Running(vec![endpoint]);
     }
     expect(&running, "Mytkowicz", "not met", "ran already");
 }

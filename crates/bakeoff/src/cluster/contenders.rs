@@ -85,7 +85,7 @@ fn running<'a>(
     stop: &AtomicBool,
 ) -> Result<Contender<'a>, Failure> {
     let endpoints: Vec<String> =
-        asked.endpoints.iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
+        asked.endpoints().iter().map(|e| format!("{}:{}", e.host, e.port)).collect();
     let endpoints = endpoints.join(", ");
     reporter.report(&Event::SystemAsked { system: &asked.name, endpoints: &endpoints });
     let cluster = cluster::attach(system, asked)?.ready(stop)?;

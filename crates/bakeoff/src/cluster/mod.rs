@@ -86,7 +86,7 @@ pub(crate) fn start(
             hooks.prepare_parts.filter(|_| of.stands.is_none() && !behind.is_empty());
         if let Some(prepare_parts) = prepare_parts {
             prepare_parts(of.asked, &neighbours).map_err(|why| {
-                Failure::Machine(format!(
+                Failure::machine(format!(
                     "the parts of `{}` could not be prepared: {why}",
                     of.asked.name
                 ))
@@ -143,7 +143,7 @@ pub(crate) fn attach(
     asked: &study::System,
 ) -> Result<Launched, Failure> {
     let config = match &asked.tls {
-        _ if !asked.endpoints.iter().any(|endpoint| endpoint.tls) => None,
+        _ if !asked.endpoints().iter().any(|endpoint| endpoint.tls) => None,
         tls => Some(tls::client_config(
             tls.as_ref(),
             tls::Trust::Nobody,
@@ -151,9 +151,9 @@ pub(crate) fn attach(
         )?),
     };
     let memory = Memory::default();
-    let nodes = asked.endpoints.iter().map(|endpoint| {
+    let nodes = asked.endpoints().iter().map(|endpoint| {
         let target = resolve(endpoint, config.as_ref()).map_err(|error| {
-            Failure::Unreachable(format!(
+            Failure::unreachable(format!(
                 "endpoint `{}:{}` of system `{}`: {error}",
                 endpoint.host, endpoint.port, asked.name
             ))
@@ -253,7 +253,7 @@ impl Launched {
                 Ok(Ready { behind, in_front, name, system, processes, nodes, view, after })
             }
             Err(HostError::NotReady { .. }) if processes.is_empty() => {
-                Err(Failure::Unreachable(format!(
+                Err(Failure::unreachable(format!(
                     "system `{name}` did not answer as a cluster with a leader within {within:?}\n  \
                      seen: {seen}\nhint: check the endpoints with the system's own client",
                 )))
@@ -261,7 +261,7 @@ impl Launched {
             Err(HostError::CannotServe { seen, hint }) => {
                 let logs = processes.iter().map(|process| format!("\n{}", process.log_tail(LINES)));
                 let logs: String = logs.collect();
-                Err(Failure::Unreachable(format!(
+                Err(Failure::unreachable(format!(
                     "system `{name}` cannot be loaded: {seen}{logs}\nhint: {hint}"
                 )))
             }

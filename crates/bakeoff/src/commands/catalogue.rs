@@ -127,7 +127,7 @@ pub(crate) fn plain(kind: &str) -> study::System {
         nodes: 3, // as most of them are run
         options: Default::default(),
         limits: None,
-        endpoints: Vec::new(),
+        servers: study::Servers::Started,
         tls: None,
         parts: Default::default(),
         process: None,

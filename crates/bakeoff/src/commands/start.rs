@@ -79,7 +79,7 @@ fn chosen(study: &Study, name: Option<&str>) -> Result<study::System, Failure> {
     })?;
     if !found.is_started() {
         let at: Vec<String> =
-            found.endpoints.iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
+            found.endpoints().iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
         return Err(Failure::input(
             format!("system `{}` runs already, at {}", found.name, at.join(", ")),
             "there is nothing to start: load it there",
@@ -133,7 +133,7 @@ fn serve(
         let prepared = contender.system.prepare(cluster.first(), &cluster.nodes, workload, &keyed);
         prepared.map_err(|why| {
             let (system, workload) = (&contender.asked.name, &workload.name);
-            Failure::Machine(format!("`{system}` could not be prepared for `{workload}`: {why}"))
+            Failure::machine(format!("`{system}` could not be prepared for `{workload}`: {why}"))
         })?;
     }
     let mut told = told(contender, &cluster, dir)?;
@@ -149,7 +149,7 @@ fn wait(cluster: &Ready, time: Option<Duration>, interrupted: &AtomicBool) -> Re
     let began = clock::now();
     while !interrupted.load(Ordering::Relaxed) {
         if let Some(died) = cluster.died().first() {
-            return Err(Failure::Unreachable(format!("{died}, and all else was stopped")));
+            return Err(Failure::unreachable(format!("{died}, and all else was stopped")));
         }
         let left = time.map(|time| time.saturating_sub(began.elapsed()));
         if left == Some(Duration::ZERO) {
@@ -162,7 +162,7 @@ fn wait(cluster: &Ready, time: Option<Duration>, interrupted: &AtomicBool) -> Re
 
 /// What there is to tell: addresses, and the authority of certificates, in a file.
 fn told(contender: &Contender<'_>, cluster: &Ready, dir: &Path) -> Result<Value, Failure> {
-    let clients = cluster.targets(Targets::All).map_err(Failure::Machine)?;
+    let clients = cluster.targets(Targets::All).map_err(Failure::machine)?;
     let ca = clients.iter().find_map(|node| node.memory.get::<CaPem>());
     let ca_file = match ca {
         None => None,

@@ -27,7 +27,7 @@ pub(crate) fn check(
         Ok(address) => address.is_loopback() || address.is_unspecified(),
         Err(_) => one.host == "localhost",
     };
-    if asked.endpoints.iter().any(is_here) {
+    if asked.endpoints().iter().any(is_here) {
         return Verdict::NotChecked(
             "servers that bakeoff did not start are on this machine, and their CPU time cannot be told \
              from others'"

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use crate::study::fields;
 use crate::study::reading::{self, Fields, as_written, list, suggest, unit, whole};
 use crate::study::tree::{At, Entry, Mistaken, Node, Value};
-use crate::study::{Endpoint, Kind, Limits, OptionForm, Process, System, Tls};
+use crate::study::{Endpoint, Kind, Limits, OptionForm, Process, Servers, System, Tls};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
 /// A system as far as it could be read, and its places.
@@ -51,7 +51,7 @@ fn system<'k>(mistaken: &mut Mistaken<'_>, entry: &Entry, kinds: &'k [Kind]) -> 
     if let (Some(kind), Some(nodes), Some(system), Some(endpoints), Some(parts)) =
         (read.kind, read.nodes, started.system, endpoints, parts)
     {
-        let system = System { nodes, endpoints, tls, parts, ..system };
+        let system = System { nodes, servers: endpoints.into(), tls, parts, ..system };
         match (kind.sound)(&system) {
             Ok(()) => read.system = Some(system),
             Err((what, hint)) => {
@@ -120,7 +120,7 @@ fn started(
         nodes: nodes.unwrap_or(1),
         options,
         limits,
-        endpoints: Vec::new(),
+        servers: Servers::Started,
         tls: None,
         parts: BTreeMap::new(),
         process,

@@ -134,7 +134,7 @@ pub(super) fn generator(side: &Side<'_>, shared: bool) -> String {
         }
         (false, None) if shared => "on the servers' machine, sharing its CPUs".to_owned(),
         (false, None) => "on the servers' machine".to_owned(),
-        (true, _) if side.asked.endpoints.iter().all(|endpoint| local(&endpoint.host)) => {
+        (true, _) if side.asked.endpoints().iter().all(|endpoint| local(&endpoint.host)) => {
             "on the machine of its endpoints".to_owned()
         }
         (true, _) => "on another machine, as far as its endpoints tell".to_owned(),

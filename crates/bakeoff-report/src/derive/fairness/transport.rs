@@ -20,8 +20,8 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
         if !side.is.already_running {
             return side.is.tls_version.is_some().then_some(true);
         }
-        let tls = side.asked.endpoints.iter().filter(|endpoint| endpoint.tls).count();
-        (tls > 0).then_some(tls == side.asked.endpoints.len())
+        let tls = side.asked.endpoints().iter().filter(|endpoint| endpoint.tls).count();
+        (tls > 0).then_some(tls == side.asked.endpoints().len())
     };
     let (mut row, _) = plain("transport", sides, Weight::Matters, |side| {
         let version = side.is.tls_version.as_deref().unwrap_or("TLS of unknown version");

@@ -20,7 +20,7 @@ use bakeoff_core::record::{
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::study::{
     Arrivals, Clusters, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation,
-    ReadConsistency, Routing, Stop, Study, System, Targets, Workload,
+    ReadConsistency, Routing, Servers, Stop, Study, System, Targets, Workload,
 };
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::moments::Moments;
@@ -92,13 +92,13 @@ impl Recorded {
         let system = &study.systems[0];
         let kind = systems::by_kind(&system.kind).expect("it is in the registry");
         let endpoint = |one: &Endpoint| format!("{}:{}", one.host, one.port);
-        let endpoints: Vec<String> = system.endpoints.iter().map(endpoint).collect();
+        let endpoints: Vec<String> = system.endpoints().iter().map(endpoint).collect();
         let record = SystemRecord {
             name: system.name.clone(),
             kind: system.kind.clone(),
             already_running: true,
             source: Some(endpoints.join(", ")),
-            tls_version: system.endpoints.iter().any(|one| one.tls).then(|| "TLS".to_owned()),
+            tls_version: system.endpoints().iter().any(|one| one.tls).then(|| "TLS".to_owned()),
             nodes: system.nodes,
             promises: kind.promises(system),
             ..SystemRecord::default()
@@ -273,7 +273,7 @@ fn study(asked: &Asked) -> Study {
             nodes: endpoints.len() as u32,
             options: BTreeMap::new(),
             limits: None,
-            endpoints,
+            servers: Servers::Running(endpoints),
             tls: None,
             parts: BTreeMap::new(),
             process: None,

@@ -211,7 +211,7 @@ fn the_study_that_goes_with_them_differs_in_its_systems_alone() {
     let names = |study: &Study| study.systems.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&before), names(&after));
     assert!(after.systems.iter().all(|system| system.kind == "http" && !system.is_started()));
-    let ports: Vec<u16> = after.systems.iter().map(|system| system.endpoints[0].port).collect();
+    let ports: Vec<u16> = after.systems.iter().map(|system| system.endpoints()[0].port).collect();
     assert_eq!(ports, [30_800, 30_801, 30_802, 30_803, 30_804]);
     assert_eq!((&before.workloads, &before.loads), (&after.workloads, &after.loads));
     assert_eq!(before.published, after.published);

@@ -348,7 +348,7 @@ fn settings_of(connector: &Connector, asked: &Asked<'_>, timeout: Duration) -> V
 
 fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
-    if !system.endpoints.is_empty() {
+    if !system.is_started() {
         return Ok(());
     }
     let set = |name| option(system, name).is_some();

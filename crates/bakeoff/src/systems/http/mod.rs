@@ -68,7 +68,7 @@ pub(super) fn unknown_promises() -> Promises {
 }
 
 fn sound(system: &study::System) -> Result<(), (String, String)> {
-    match system.endpoints.is_empty() {
+    match system.is_started() {
         false => Ok(()),
         true => Err((
             "it does not say where the service runs".to_owned(),

@@ -209,7 +209,7 @@ fn purposes(system: &study::System, process: &study::Process) -> Vec<String> {
 
 fn sound(system: &study::System) -> Result<(), Mistake> {
     let mistake = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
-    if !system.endpoints.is_empty() {
+    if !system.is_started() {
         return mistake(
             "a service that runs already has no command",
             "write `kind: http`, and leave `process` out",

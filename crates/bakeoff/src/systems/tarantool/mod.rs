@@ -280,7 +280,7 @@ fn settle(nodes: &[Access]) -> Result<(), String> {
 
 fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
-    if !system.endpoints.is_empty() {
+    if !system.is_started() {
         return wrong(
             "bakeoff loads only a Tarantool that it has started: its spaces and functions are its own",
             "leave `endpoints` out",

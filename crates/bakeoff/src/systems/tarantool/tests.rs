@@ -190,7 +190,10 @@ fn what_cannot_be_is_said_when_the_study_is_read() {
     let (what, hint) = sound(&asked("tarantool", 2, &[(WAL_MODE, "none")])).unwrap_err();
     assert!(what.contains("without a log") && hint.contains("nodes: 1"), "{what}; {hint}");
     let endpoint = study::Endpoint { tls: false, host: "127.0.0.1".into(), port: 3301 };
-    let runs = study::System { endpoints: vec![endpoint], ..asked("tarantool", 1, &[]) };
+    let runs = study::System {
+        servers: study::Servers::Running(vec![endpoint]),
+        ..asked("tarantool", 1, &[])
+    };
     assert!(sound(&runs).is_err());
 }
 

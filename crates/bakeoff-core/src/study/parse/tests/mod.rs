@@ -67,6 +67,20 @@ loads: {steady: {clients: 1, stop: {after: 1s}}}
 ";
 
 #[test]
+fn servers_of_a_system_stay_a_list_of_endpoints_in_records() {
+    let system = |more: &str| -> crate::study::System {
+        let text = format!("{{\"name\":\"a\",\"kind\":\"etcd\",\"nodes\":1{more}}}");
+        let system = serde_json::from_str(&text).expect("a record's system");
+        assert_eq!(serde_json::to_string(&system).expect("it can be written"), text);
+        system
+    };
+    assert!(system("").is_started());
+    let running = system(",\"endpoints\":[{\"tls\":true,\"host\":\"kv\",\"port\":2379}]");
+    assert!(!running.is_started());
+    assert_eq!(running.endpoints()[0].host, "kv");
+}
+
+#[test]
 fn the_study_to_spoil_is_sound() {
     read(BASE);
 }
@@ -172,7 +186,7 @@ fn every_field_is_read() {
     assert_eq!((storage.name.as_str(), storage.nodes), ("safe-storage", 3));
     assert_eq!(storage.program.as_deref(), Some("/opt/consul"));
     assert_eq!(safe.nodes_in_all(), 7);
-    let hosts: Vec<_> = far.endpoints.iter().map(|e| (e.tls, e.host.as_str(), e.port)).collect();
+    let hosts: Vec<_> = far.endpoints().iter().map(|e| (e.tls, e.host.as_str(), e.port)).collect();
     assert_eq!(hosts, [(true, "10.0.0.5", 2379), (true, "::1", 2379), (false, "etcd-3", 2379)]);
     assert_eq!(far.nodes, 3);
     let tls = far.tls.as_ref().expect("tls");

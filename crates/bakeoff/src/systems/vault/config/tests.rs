@@ -82,7 +82,8 @@ fn what_cannot_be_run_is_refused_with_what_to_write_instead() {
     }
     // What somebody else runs is none of this file's affair.
     let mut running = on(None, 2, &[("storage", "consul")]);
-    running.endpoints = vec![study::Endpoint { host: "127.0.0.1".into(), port: 8200, tls: false }];
+    let endpoint = study::Endpoint { host: "127.0.0.1".into(), port: 8200, tls: false };
+    running.servers = study::Servers::Running(vec![endpoint]);
     running.nodes = 1;
     assert_eq!(sound(Vault, &running), Ok(()));
 }
