@@ -189,13 +189,13 @@ impl System for Redis {
 fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     let set = |name| option(system, name).is_some();
-    if !system.endpoints.is_empty() && (set(APPENDFSYNC) || set(WAIT)) {
+    if !system.is_started() && (set(APPENDFSYNC) || set(WAIT)) {
         return wrong(
             "what runs already is not configured by bakeoff",
             "leave `options` out, or `endpoints`",
         );
     }
-    if system.endpoints.is_empty() && system.nodes == 1 && set(WAIT) {
+    if system.is_started() && system.nodes == 1 && set(WAIT) {
         return wrong("there is no replica to wait for", "leave `wait` out, or write `nodes: 3`");
     }
     Ok(())
