@@ -6,6 +6,7 @@
 //! Not here: what an operation is and whether its answer is right (`work`'s implementors), how a
 //! load is asked for (`bakeoff_core::study`).
 
+pub mod asking;
 mod client;
 mod collector;
 mod error;

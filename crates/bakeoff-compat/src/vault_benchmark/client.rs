@@ -6,15 +6,14 @@
 //!
 //! Not here: the measured requests (`load`), how a test is set up (`tests`).
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_wire::http1::{Connection, Limits, Request, Response};
-use rustls::ClientConnection;
+use bakeoff_engine::asking::{Answer, LOOK_EVERY, Line};
+use bakeoff_wire::http1::Request;
 use serde_json::Value;
 
 use super::interrupts::Interrupts;
@@ -24,8 +23,8 @@ use super::trouble::{Kind, Trouble};
 
 /// How long one answer may take: what Vault's own client waits.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often it is looked whether the user wants the end.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// How long what may pass by itself is waited for.
 const SET_UP_PATIENCE: Duration = Duration::from_secs(10);
 /// In a clean-up: an election, and a large mount, whose every secret the server has to delete.
@@ -59,13 +58,6 @@ impl Reply {
     pub(super) fn data(&self, name: &str) -> Option<&str> {
         self.body.get("data")?.get(name)?.as_str().filter(|text| !text.is_empty())
     }
-}
-
-/// An answer as it came.
-struct Answer {
-    status: u16,
-    location: Option<String>,
-    body: Vec<u8>,
 }
 
 impl Client {
@@ -261,7 +253,7 @@ impl Client {
         };
         // A connection that was kept may be gone by now, which says nothing about the server.
         if let Some(mut line) = self.line.take()
-            && let Ok(answer) = line.exchange(&request, &go_on)
+            && let Ok(answer) = line.ask(&request, &go_on)
         {
             self.line = line.is_usable().then_some(line);
             return Ok(answer);
@@ -269,114 +261,12 @@ impl Client {
         if self.is_interrupted() {
             return Err(Trouble::interrupted());
         }
-        let mut line = Line::connect(&self.server, deadline)?;
-        let answer = line
-            .exchange(&request, &go_on)
-            .map_err(|error| Trouble::of_io(&error, &self.server.address))?;
+        let fail = |error: io::Error| Trouble::of_io(&error, &self.server.address);
+        let left = deadline.saturating_duration_since(clock::now()).max(LOOK_EVERY);
+        let mut line =
+            Line::connect(&self.server.target, left.min(CONNECT_WITHIN)).map_err(fail)?;
+        let answer = line.ask(&request, &go_on).map_err(fail)?;
         self.line = line.is_usable().then_some(line);
         Ok(answer)
     }
-}
-
-/// A kept connection.
-struct Line {
-    socket: TcpStream,
-    tls: Option<ClientConnection>,
-    connection: Connection,
-}
-
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
-
-impl Line {
-    fn connect(server: &Server, deadline: Instant) -> Result<Self, Trouble> {
-        let left = deadline.saturating_duration_since(clock::now()).max(LOOK_EVERY);
-        let fail = |error: io::Error| Trouble::of_io(&error, &server.address);
-        let socket =
-            TcpStream::connect_timeout(&server.target.address, left.min(Duration::from_secs(5)))
-                .map_err(fail)?;
-        socket.set_nodelay(true).map_err(fail)?;
-        socket.set_read_timeout(Some(LOOK_EVERY)).map_err(fail)?;
-        socket.set_write_timeout(Some(LOOK_EVERY)).map_err(fail)?;
-        let tls = match &server.target.tls {
-            None => None,
-            Some(tls) => Some(
-                ClientConnection::new(tls.config.clone(), tls.name.clone())
-                    .map_err(|error| fail(io::Error::other(error)))?,
-            ),
-        };
-        let connection = Connection::new(Limits::default());
-        Ok(Self { socket, tls, connection })
-    }
-
-    fn is_usable(&self) -> bool {
-        self.connection.is_ready()
-    }
-
-    fn exchange(
-        &mut self,
-        request: &Request<'_>,
-        go_on: &impl Fn() -> io::Result<()>,
-    ) -> io::Result<Answer> {
-        let mut out = Vec::new();
-        self.connection.request(request, &mut out).map_err(io::Error::other)?;
-        let mut stream: Box<dyn Stream + '_> = match &mut self.tls {
-            None => Box::new(&mut self.socket),
-            Some(tls) => Box::new(rustls::Stream::new(tls, &mut self.socket)),
-        };
-        let mut sent = 0;
-        while sent < out.len() {
-            match stream.write(&out[sent..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => sent += count,
-                Err(error) if is_pause(&error) => go_on()?,
-                Err(error) => return Err(error),
-            }
-        }
-        loop {
-            match stream.flush() {
-                Ok(()) => break,
-                Err(error) if is_pause(&error) => go_on()?,
-                Err(error) => return Err(error),
-            }
-        }
-        let mut answer = None;
-        let mut take = |response: Response<'_>| {
-            let location = response.headers.get("location");
-            answer = Some(Answer {
-                status: response.status,
-                location: location.map(|value| String::from_utf8_lossy(value).into_owned()),
-                body: response.body.to_vec(),
-            });
-        };
-        let mut buffer = vec![0; 64 << 10];
-        let mut more = Vec::new();
-        loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => {
-                    self.connection.closed(&mut take).map_err(io::Error::other)?;
-                    break;
-                }
-                Ok(count) => {
-                    self.connection
-                        .receive(&buffer[..count], &mut more, &mut take)
-                        .map_err(io::Error::other)?;
-                    if self.connection.is_ready() || self.connection.is_over() {
-                        break;
-                    }
-                }
-                Err(error) if is_pause(&error) => go_on()?,
-                Err(error) => return Err(error),
-            }
-        }
-        answer.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
-    }
-}
-
-/// Whether nothing has happened yet.
-fn is_pause(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
-    )
 }

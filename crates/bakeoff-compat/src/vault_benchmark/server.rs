@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_engine::LoadError;
-use bakeoff_engine::transport::{Target, TlsTarget};
+use bakeoff_engine::asking::shake_hands;
+use bakeoff_engine::transport::Target;
 use bakeoff_engine::works::http::{TlsOptions, Url, tls_target};
-use rustls::{ClientConfig, ClientConnection};
+use rustls::ClientConfig;
 
 use super::trouble::{Kind, Trouble};
 
@@ -132,7 +133,7 @@ impl Server {
         })?;
         let mut seen = io::Error::other("the name has no address");
         for at in found {
-            let socket = match TcpStream::connect_timeout(&at, CONNECT_WITHIN) {
+            let mut socket = match TcpStream::connect_timeout(&at, CONNECT_WITHIN) {
                 Ok(socket) => socket,
                 Err(error) => {
                     seen = error;
@@ -153,28 +154,17 @@ impl Server {
                         .map_err(|failure| Trouble::new(Kind::Input, failure.to_string()))
                 };
                 let (one, two) = (named(&one)?, named(&two)?);
-                let agreed =
-                    shake_hands(socket, &two).map_err(|error| Trouble::of_io(&error, address))?;
+                let agreed = shake_hands(&mut socket, &two, CONNECT_WITHIN)
+                    .map_err(|error| Trouble::of_io(&error, address))?;
+                let agreed = agreed.alpn_protocol();
                 server.target.tls = Some(one);
-                server.target_two = (agreed.as_deref() == Some(HTTP_2))
-                    .then(|| Target { address: at, tls: Some(two) });
+                server.target_two =
+                    (agreed == Some(HTTP_2)).then(|| Target { address: at, tls: Some(two) });
             }
             return Ok(server);
         }
         Err(Trouble::of_io(&seen, address))
     }
-}
-
-/// Does TLS's handshake once; returns the protocol that was agreed on, if one was.
-fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<Vec<u8>>> {
-    socket.set_read_timeout(Some(CONNECT_WITHIN))?;
-    socket.set_write_timeout(Some(CONNECT_WITHIN))?;
-    let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
-    let mut connection = connection.map_err(io::Error::other)?;
-    while connection.is_handshaking() {
-        connection.complete_io(&mut socket)?;
-    }
-    Ok(connection.alpn_protocol().map(<[u8]>::to_vec))
 }
 
 #[cfg(test)]

@@ -2,12 +2,15 @@
 //!
 //! For questions outside the measured loop: who leads, which version, make a parent, clean up.
 //! Blocking, with one deadline for all of it.
+//!
+//! Not here: questions over HTTP (`http_session`, `bakeoff_engine::asking`).
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use bakeoff_engine::asking;
 use bakeoff_wire::ProtocolError;
 
 use super::{Access, NotReady};
@@ -137,18 +140,12 @@ fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Ungree
     let mut socket =
         TcpStream::connect_timeout(&node.target.address, PATIENCE).map_err(not_there)?;
     let Some(tls) = &node.target.tls else { return Ok(None) };
-    socket.set_read_timeout(Some(PATIENCE)).map_err(not_there)?;
-    socket.set_write_timeout(Some(PATIENCE)).map_err(not_there)?;
-    let mut session = rustls::ClientConnection::new(tls.config.clone(), tls.name.clone())
-        .map_err(|error| Ungreeted::Refused(at(io::Error::other(error))))?;
-    while session.is_handshaking() {
-        // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
-        session.complete_io(&mut socket).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => Ungreeted::Refused(at(error)),
-            _ => not_there(error),
-        })?;
-    }
-    Ok(Some(session))
+    // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
+    let session = asking::shake_hands(&mut socket, tls, PATIENCE);
+    session.map(Some).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => Ungreeted::Refused(at(error)),
+        _ => not_there(error),
+    })
 }
 
 trait Stream: Read + Write {}

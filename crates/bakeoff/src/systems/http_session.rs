@@ -2,16 +2,19 @@
 //!
 //! Not here: the wire format (`bakeoff_wire::http1`), the mapping (each system's).
 
+use std::io;
 use std::time::Duration;
 
+use bakeoff_clock as clock;
 use bakeoff_core::study::Operation;
+use bakeoff_engine::asking::{self, Line};
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
-use bakeoff_wire::http1::{Connection, Limits, Response};
+use bakeoff_wire::http1::{self, Connection, Limits, Response};
 use serde_json::Value;
 
-use super::exchange::{PATIENCE, Receiver, exchange};
+use super::exchange::PATIENCE;
 use super::{Access, http_status_text};
 
 /// How a system maps operations onto requests and responses onto answers.
@@ -22,11 +25,6 @@ pub(crate) trait Mapping: Send {
     /// Appends header lines of its own, each with its end; they are the same in each request.
     fn write_headers(&self, out: &mut Vec<u8>) {
         let _ = out;
-    }
-
-    /// Appends header lines of one request, each with its end.
-    fn write_headers_of(&self, request: &Request<'_>, out: &mut Vec<u8>) {
-        let _ = (request, out);
     }
 
     /// Appends the body; `false`: the request has none.
@@ -78,7 +76,6 @@ fn write_request(
     head.clear();
     mapping.write_target(request, head);
     head.extend_from_slice(rest_of_head);
-    mapping.write_headers_of(request, head);
     body.clear();
     if mapping.write_body(request, body) {
         head.extend_from_slice(b"Content-Length: ");
@@ -204,28 +201,23 @@ impl Said {
 /// Asks a node; an error says that it did not answer.
 pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Said, String> {
     let Question { method, target, headers, body, patience } = *asked;
-    let mut head = format!("{method} {target}").into_bytes();
-    head.extend_from_slice(&rest_of_head(&node.authority));
-    for (name, value) in headers {
-        head.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
-    }
     let body = body.map(Value::to_string);
-    if let Some(body) = &body {
-        let length = body.len();
-        let lines = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");
-        head.extend_from_slice(lines.as_bytes());
+    let mut fields = vec![("Host", &*node.authority)];
+    fields.extend(headers);
+    if body.is_some() {
+        fields.push(("Content-Type", "application/json"));
     }
-    head.extend_from_slice(b"\r\n");
-    head.extend_from_slice(body.unwrap_or_default().as_bytes());
-    let mut said = None;
-    say(node, method == "HEAD", &head, patience, &mut |response| {
-        let body = String::from_utf8_lossy(response.body).into_owned();
-        said = Some((response.status, body));
-    })?;
+    let request = http1::Request {
+        method,
+        target,
+        headers: &fields,
+        body: body.as_deref().unwrap_or_default().as_bytes(),
+        expect_continue: false,
+    };
+    let answer = on_a_line(node, patience, |line, go_on| line.ask(&request, go_on))?;
     let asked = format!("`{method} {target}` of `{}`", node.name);
-    let (status, body) =
-        said.ok_or_else(|| format!("`{}` hung up without an answer", node.name))?;
-    Ok(Said { asked, status, body })
+    let body = String::from_utf8_lossy(&answer.body).into_owned();
+    Ok(Said { asked, status: answer.status, body })
 }
 
 /// Asks a node one thing outside of a load; returns status and body.
@@ -246,41 +238,31 @@ pub(crate) fn try_mapping(
     let mut rest = rest_of_head(&node.authority);
     mapping.write_headers(&mut rest);
     write_request(mapping, &rest, request, &mut head, &mut body);
-    say(node, false, &head, PATIENCE, &mut |response| {
-        mapping.read(request.operation, response.status, response.body, on);
-    })
+    let answer = on_a_line(node, PATIENCE, |line, go_on| line.ask_raw(&head, go_on))?;
+    mapping.read(request.operation, answer.status, &answer.body, on);
+    Ok(())
 }
 
-/// Sends one request and hands on its answer.
-fn say(
+/// Connects to a node and has it answer within its time. An error tells what was seen, ready to stand after
+/// the node's name.
+fn on_a_line(
     node: &Access,
-    is_head: bool,
-    request: &[u8],
     patience: Duration,
-    on: &mut dyn FnMut(&Response<'_>),
-) -> Result<(), String> {
-    struct Asking<'a> {
-        connection: Connection,
-        answered: bool,
-        on: &'a mut dyn FnMut(&Response<'_>),
-    }
-    impl Receiver for Asking<'_> {
-        fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
-            let Self { connection, answered, on } = self;
-            connection.receive(input, out, &mut |response| {
-                *answered = true;
-                on(&response);
-            })?;
-            Ok(self.answered)
-        }
-
-        fn hung_up(&mut self) -> Result<(), ProtocolError> {
-            let Self { connection, on, .. } = self;
-            connection.closed(&mut |response| on(&response))
-        }
-    }
-    let mut out = Vec::new();
-    let mut connection = Connection::new(Limits::default());
-    connection.send_raw(is_head, request, &mut out).map_err(|busy| busy.to_string())?;
-    exchange(node, patience, out, &mut Asking { connection, answered: false, on })
+    ask: impl FnOnce(&mut Line, &dyn Fn() -> io::Result<()>) -> io::Result<asking::Answer>,
+) -> Result<asking::Answer, String> {
+    let deadline = clock::now() + patience;
+    let go_on = || match clock::now() < deadline {
+        true => Ok(()),
+        false => Err(io::Error::other("no answer in time")),
+    };
+    let said = Line::connect(&node.target, patience).and_then(|mut line| ask(&mut line, &go_on));
+    said.map_err(|error| {
+        let seen = match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                "the server closed the connection without an answer".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        format!("`{}` at {}: {seen}", node.name, node.authority)
+    })
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_core::study::Tls;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
 
 use super::Protocol;
 use super::url::Url;
 use crate::LoadError;
+use crate::asking::shake_hands;
 use crate::tls;
 use crate::transport::{Target, TlsTarget};
 
@@ -75,7 +76,7 @@ pub fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Target, Load
                 let target = Target { address, tls: tls.transpose()? };
                 if let Some(tls) = &target.tls {
                     let agreed =
-                        shake_hands(socket, tls).map_err(|error| no_tls(&authority, &error))?;
+                        agreed_protocol(socket, tls).map_err(|error| no_tls(&authority, &error))?;
                     let wants_http2 = tls.config.alpn_protocols.iter().any(|name| name == H2);
                     if wants_http2 && agreed.as_deref() != Some(H2) {
                         return Err(LoadError::Unreachable(format!(
@@ -99,15 +100,9 @@ pub fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Target, Load
 
 /// Does TLS's handshake once, so that a certificate that nobody trusts is told before the load.
 /// Returns the protocol that was agreed on, if one was.
-fn shake_hands(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<Vec<u8>>> {
-    socket.set_read_timeout(Some(CONNECT_WITHIN))?;
-    socket.set_write_timeout(Some(CONNECT_WITHIN))?;
-    let connection = ClientConnection::new(tls.config.clone(), tls.name.clone());
-    let mut connection = connection.map_err(io::Error::other)?;
-    while connection.is_handshaking() {
-        connection.complete_io(&mut socket)?;
-    }
-    Ok(connection.alpn_protocol().map(<[u8]>::to_vec))
+fn agreed_protocol(mut socket: TcpStream, tls: &TlsTarget) -> io::Result<Option<Vec<u8>>> {
+    let agreed = shake_hands(&mut socket, tls, CONNECT_WITHIN)?;
+    Ok(agreed.alpn_protocol().map(<[u8]>::to_vec))
 }
 
 fn no_tls(authority: &str, error: &io::Error) -> LoadError {

@@ -1,0 +1,222 @@
+//! Asks a server one thing after another outside of a load: blocking, over HTTP/1.1.
+//!
+//! What is set up before a load, looked at beside it and cleaned up after it goes through here, over TLS as the
+//! load's clients speak it (the same [`Target`]) and with methods of a server's own, such as LIST. A general
+//! client would take neither.
+//!
+//! Not here: the measured loop (crate root), protocols other than HTTP, downloads (`bakeoff-install`).
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bakeoff_wire::Busy;
+use bakeoff_wire::http1::{Connection, Limits, Request, Response};
+use rustls::ClientConnection;
+
+use crate::transport::{Target, TlsTarget};
+
+/// How often whoever asks is asked whether to go on.
+pub const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What a server answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The final status.
+    pub status: u16,
+    /// The value of its Location field.
+    pub location: Option<String>,
+    /// The body, without its transfer coding.
+    pub body: Vec<u8>,
+}
+
+/// A connection to a server, kept from one request to the next.
+pub struct Line {
+    socket: TcpStream,
+    tls: Option<ClientConnection>,
+    connection: Connection,
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+impl Line {
+    /// Connects, which may take so long.
+    pub fn connect(target: &Target, within: Duration) -> io::Result<Self> {
+        let socket = TcpStream::connect_timeout(&target.address, within)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(LOOK_EVERY))?;
+        socket.set_write_timeout(Some(LOOK_EVERY))?;
+        let tls = target.tls.as_ref().map(client).transpose()?;
+        Ok(Self { socket, tls, connection: Connection::new(Limits::default()) })
+    }
+
+    /// Returns whether another request can be sent.
+    pub fn is_usable(&self) -> bool {
+        self.connection.is_ready()
+    }
+
+    /// Makes a request and waits for its answer for as long as `go_on` says so, which is asked every
+    /// [`LOOK_EVERY`].
+    pub fn ask(
+        &mut self,
+        request: &Request<'_>,
+        go_on: &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<Answer> {
+        self.exchange(|connection, out| connection.request(request, out), go_on)
+    }
+
+    /// The same for a whole message.
+    pub fn ask_raw(
+        &mut self,
+        message: &[u8],
+        go_on: &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<Answer> {
+        self.exchange(|connection, out| connection.send_raw(false, message, out), go_on)
+    }
+
+    fn exchange(
+        &mut self,
+        write: impl FnOnce(&mut Connection, &mut Vec<u8>) -> Result<(), Busy>,
+        go_on: &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<Answer> {
+        let mut out = Vec::new();
+        write(&mut self.connection, &mut out).map_err(io::Error::other)?;
+        let mut stream: Box<dyn Stream + '_> = match &mut self.tls {
+            None => Box::new(&mut self.socket),
+            Some(tls) => Box::new(rustls::Stream::new(tls, &mut self.socket)),
+        };
+        let mut sent = 0;
+        while sent < out.len() {
+            match stream.write(&out[sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => sent += count,
+                Err(error) if is_pause(&error) => go_on()?,
+                Err(error) => return Err(error),
+            }
+        }
+        loop {
+            match stream.flush() {
+                Ok(()) => break,
+                Err(error) if is_pause(&error) => go_on()?,
+                Err(error) => return Err(error),
+            }
+        }
+        let mut answer = None;
+        let mut take = |response: Response<'_>| {
+            let location = response.headers.get("location");
+            answer = Some(Answer {
+                status: response.status,
+                location: location.map(|value| String::from_utf8_lossy(value).into_owned()),
+                body: response.body.to_vec(),
+            });
+        };
+        let mut buffer = vec![0; 64 << 10];
+        let mut more = Vec::new();
+        loop {
+            match stream.read(&mut buffer) {
+                Ok(0) => {
+                    self.connection.closed(&mut take).map_err(io::Error::other)?;
+                    break;
+                }
+                Ok(count) => {
+                    let input = &buffer[..count];
+                    self.connection
+                        .receive(input, &mut more, &mut take)
+                        .map_err(io::Error::other)?;
+                    if self.connection.is_ready() || self.connection.is_over() {
+                        break;
+                    }
+                    // A server that sends a little now and then leaves no pause.
+                    go_on()?;
+                }
+                Err(error) if is_pause(&error) => go_on()?,
+                Err(error) => return Err(error),
+            }
+        }
+        answer.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
+    }
+}
+
+/// Whether nothing has happened yet.
+fn is_pause(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
+
+fn client(tls: &TlsTarget) -> io::Result<ClientConnection> {
+    ClientConnection::new(tls.config.clone(), tls.name.clone()).map_err(io::Error::other)
+}
+
+/// Does TLS's handshake once on a connection, each step of which may take so long. Returns what both sides
+/// agreed on.
+pub fn shake_hands(
+    socket: &mut TcpStream,
+    tls: &TlsTarget,
+    within: Duration,
+) -> io::Result<ClientConnection> {
+    socket.set_read_timeout(Some(within))?;
+    socket.set_write_timeout(Some(within))?;
+    let mut connection = client(tls)?;
+    while connection.is_handshaking() {
+        connection.complete_io(socket)?;
+    }
+    Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A server that answers each of these requests on its first connection, and then hangs up.
+    fn server(answers: &'static [&'static str]) -> Target {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            for answer in answers {
+                let count = socket.read(&mut [0; 4096]).unwrap();
+                assert!(count > 0);
+                socket.write_all(answer.as_bytes()).unwrap();
+            }
+            socket.read(&mut [0; 4096]).unwrap(); // the request that gets no answer
+        });
+        Target { address, tls: None }
+    }
+
+    const REQUEST: Request<'_> =
+        Request { method: "LIST", target: "/", headers: &[], body: b"", expect_continue: false };
+
+    fn ask(line: &mut Line) -> io::Result<Answer> {
+        line.ask(&REQUEST, &|| Ok(()))
+    }
+
+    #[test]
+    fn a_line_is_kept_until_the_server_hangs_up() {
+        let target = server(&[
+            "HTTP/1.1 307 Elsewhere\r\nLocation: /x\r\nContent-Length: 2\r\n\r\nno",
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes",
+        ]);
+        let mut line = Line::connect(&target, Duration::from_secs(5)).unwrap();
+        let first = ask(&mut line).unwrap();
+        assert_eq!((first.status, first.location.as_deref()), (307, Some("/x")));
+        assert!(line.is_usable());
+        assert_eq!(ask(&mut line).unwrap().body, b"yes");
+        assert!(ask(&mut line).is_err(), "nothing came");
+    }
+
+    #[test]
+    fn who_asks_may_give_up_while_nothing_comes() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target { address: listener.local_addr().unwrap(), tls: None };
+        let mut line = Line::connect(&target, Duration::from_secs(5)).unwrap();
+        let enough = || Err(io::Error::other("enough"));
+        let given_up = line.ask_raw(b"GET / HTTP/1.1\r\n\r\n", &enough).unwrap_err();
+        assert_eq!(given_up.to_string(), "enough");
+    }
+}
