@@ -18,6 +18,7 @@ use bakeoff_core::study::{
 use bakeoff_core::units::{ByteCount, count_text, figure_text, share_text};
 use serde::Serialize;
 
+use crate::document::table::Cell;
 use crate::model::comparison::{Comparison, Contender};
 
 mod limits;
@@ -30,7 +31,7 @@ const ERRORS_DECIDE: f64 = 0.01;
 const BYTES_ALIKE: f64 = 1.02;
 const UNKNOWN: &str = "unknown";
 const NOT_MEASURED: &str = "not measured";
-/// Of a system that is not put to the work that a row is about.
+/// Of a system that does not run the workload that a row is about; documents show it as not measured.
 const NOT_ASKED: &str = "not put to it";
 
 /// What differs between the contenders of a run besides the product.
@@ -90,6 +91,15 @@ impl Sheet {
 }
 
 impl Row {
+    /// Returns what a table shows for a system, by its place.
+    pub(crate) fn cell(&self, place: usize) -> Cell {
+        match self.cells.get(place).map(String::as_str) {
+            None => Cell::Missing,
+            Some(NOT_ASKED) => Cell::NotMeasured,
+            Some(text) => text.into(),
+        }
+    }
+
     /// The systems by what they have in their cell, in the sheet's order, without those that the row is
     /// not about.
     pub fn groups<'a>(&'a self, systems: &'a [String]) -> Vec<(&'a str, Vec<&'a str>)> {

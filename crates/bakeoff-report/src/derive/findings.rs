@@ -131,7 +131,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     add(Cause::KeysUsedUp, one(used_up));
     add(Cause::Search, searches(of, place));
     add(Cause::Stall, one(noticed::stalls(of, place)));
-    add(Cause::Bimodal, one(noticed::humps_of(of, place)));
+    add(Cause::Bimodal, one(noticed::bimodal_of(of, place)));
     add(Cause::SameDuration, one(noticed::failures_of(of, place)));
     add(Cause::SlowNode, noticed::slow_nodes_of(of, place));
     add(Cause::Throttled, nodes::findings(of, place));

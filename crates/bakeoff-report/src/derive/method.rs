@@ -85,7 +85,7 @@ pub const DEMANDS: [Demand; 12] = [
     Demand {
         by: "Tene, How NOT to Measure Latency (2013)",
         asks: "no coordinated omission: count from the moment a request was due, and leave none out",
-        does: "open loads: response time from due to done; what waited, failed or was never sent ranks last",
+        does: "open loads: response time from due to done; what waited, failed or was dropped ranks last",
         shown_by: "`schedule`, `timers`; `tests/commands/precision.rs` stops a server for a second",
         lacks: "closed loads show a stall to as many operations as there are clients",
     },
@@ -149,7 +149,7 @@ pub const DEMANDS: [Demand; 12] = [
         by: "Kasture and Sanchez, TailBench (IISWC 2016)",
         asks: "know what the harness itself adds: measure it, and load over a network too",
         does: "loopback and disk measured before and between trials; schedule lag and receive lag recorded",
-        shown_by: "`generator`, `receive lag`; the floor",
+        shown_by: "`generator`, `receive lag`; the machine baseline",
         lacks: "generator and servers share a machine",
     },
     Demand {
@@ -474,12 +474,14 @@ impl Run<'_> {
             return (Met::InPart, format!("the generator was in the way of {failed}"));
         }
         match environment.shared_with_servers {
-            true => {
-                (Met::InPart, "floor measured; generator and servers share the machine".to_owned())
-            }
-            false => {
-                (Met::Yes, "floor measured; the generator had a machine of its own".to_owned())
-            }
+            true => (
+                Met::InPart,
+                "machine baseline measured; generator and servers share the machine".to_owned(),
+            ),
+            false => (
+                Met::Yes,
+                "machine baseline measured; the generator had a machine of its own".to_owned(),
+            ),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a measurement itself shows and no row of a table names: a stall, a slow node, two humps, failures
+//! What a measurement itself shows and no row of a table names: a stall, a slow node, bimodal latencies, failures
 //! that all lasted alike.
 //!
 //! None of them makes a trial invalid: all are the system's own doing. They are said above the tables,
@@ -6,8 +6,8 @@
 //!
 //! Not here: what checks found (`check`), what nodes used (`nodes`) and said (`said`).
 
-mod humps;
 mod lasted;
+mod modes;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use bakeoff_core::stats::and;
 use bakeoff_core::units::{count_text, figure_text, latency_text, share_text, trials_text};
 
 use crate::model::comparison::{Contender, TrialFigures};
-pub(crate) use humps::Humps;
 pub(crate) use lasted::{Lasted, lasted};
+pub(crate) use modes::Modes;
 
 /// A silence is a stall from this many times the median service time on: where an operation takes a
 /// second, a second without a success is nothing.
@@ -117,38 +117,38 @@ pub(crate) fn slow_nodes(trial: &TrialRecord, whole: &Measurement) -> Vec<SlowNo
     medians.iter().enumerate().filter_map(slow).collect()
 }
 
-/// Two humps in the latencies of one kind of operation in one stage of a trial.
+/// Two modes in the latencies of one kind of operation in one stage of a trial.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TwoHumps {
-    pub(crate) humps: Humps,
+pub(crate) struct Bimodal {
+    pub(crate) modes: Modes,
     pub(crate) operation: String,
     /// Clients of the stage.
     pub(crate) clients: u32,
     /// Whether failures that were answered are among the latencies.
     pub(crate) with_failures: bool,
-    /// Which share of each hump's answers failed, the lower's first; known where failures are among
+    /// Which share of each mode's answers failed, the lower's first; known where failures are among
     /// them.
     pub(crate) failed: [f64; 2],
 }
 
-/// The two humps of a trial, where it has any; of several the pair with the most answers in the
-/// smaller hump. Each kind of operation and each stage is looked at by itself, since what differs in
+/// The two modes of a trial, where it has any; of several the pair with the most answers in the
+/// smaller mode. Each kind of operation and each stage is looked at by itself, since what differs in
 /// them has a right to take different times.
-pub(crate) fn two_humps(trial: &TrialRecord) -> Option<TwoHumps> {
+pub(crate) fn bimodal(trial: &TrialRecord) -> Option<Bimodal> {
     let of_stage = |stage: &StageRecord| {
         let clients = stage.clients;
         let found = stage.measurement.operations.iter();
         found.filter_map(move |(name, figures)| of_operation(name, clients, figures)).collect()
     };
-    let all = trial.stages.iter().flat_map(|stage| -> Vec<TwoHumps> { of_stage(stage) });
-    all.max_by_key(|found| found.humps.smaller())
+    let all = trial.stages.iter().flat_map(|stage| -> Vec<Bimodal> { of_stage(stage) });
+    all.max_by_key(|found| found.modes.smaller())
 }
 
-/// What clients saw comes first: all that was answered, by response times. Where that has one hump,
+/// What clients saw comes first: all that was answered, by response times. Where that has one mode,
 /// service times of what succeeded may still have two, blurred by waiting for a free client.
-fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<TwoHumps> {
-    let found = |humps: Humps, with_failures: bool, failed: [f64; 2]| TwoHumps {
-        humps,
+fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<Bimodal> {
+    let found = |modes: Modes, with_failures: bool, failed: [f64; 2]| Bimodal {
+        modes,
         operation: name.to_owned(),
         clients,
         with_failures,
@@ -157,28 +157,28 @@ fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<
     if !figures.failed.is_empty() {
         let mut all = figures.response.clone();
         all.merge(&figures.failed);
-        if let Some(humps) = humps::humps(&all) {
-            let failed = failed_in(&humps, &figures.failed);
-            return Some(found(humps, true, failed));
+        if let Some(modes) = modes::modes(&all) {
+            let failed = failed_in(&modes, &figures.failed);
+            return Some(found(modes, true, failed));
         }
     }
-    humps::humps(&figures.service).map(|humps| found(humps, false, [0.0, 0.0]))
+    modes::modes(&figures.service).map(|modes| found(modes, false, [0.0, 0.0]))
 }
 
-/// Which share of each hump's answers are failures.
-fn failed_in(humps: &Humps, failed: &Latencies) -> [f64; 2] {
-    let late = |(time, count): (Duration, u64)| if time >= humps.edge { count } else { 0 };
+/// Which share of each mode's answers are failures.
+fn failed_in(modes: &Modes, failed: &Latencies) -> [f64; 2] {
+    let late = |(time, count): (Duration, u64)| if time >= modes.edge { count } else { 0 };
     let upper: u64 = failed.recorded().map(late).sum();
-    let early = |(time, count): (Duration, u64)| if time <= humps.near { count } else { 0 };
+    let early = |(time, count): (Duration, u64)| if time <= modes.near { count } else { 0 };
     let lower: u64 = failed.recorded().map(early).sum();
     [
-        lower as f64 / humps.lower.answers.max(1) as f64,
-        upper as f64 / humps.upper.answers.max(1) as f64,
+        lower as f64 / modes.lower.answers.max(1) as f64,
+        upper as f64 / modes.upper.answers.max(1) as f64,
     ]
 }
 
-impl TwoHumps {
-    /// What they are humps of: `` `get` operations with 64 clients ``.
+impl Bimodal {
+    /// What they are modes of: `` `get` operations with 64 clients ``.
     fn whose(&self, trial: &TrialFigures) -> String {
         let of = if trial.operations.len() > 1 {
             format!("`{}` operations", self.operation)
@@ -217,18 +217,18 @@ pub(crate) fn stalls(of: &Contender, place: &str) -> Option<String> {
     ))
 }
 
-/// Two humps in more than half of its trials, as they were in the first.
-pub(crate) fn humps_of(of: &Contender, place: &str) -> Option<String> {
-    let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.two_humps.as_ref()?)));
+/// Two modes in more than half of its trials, as they were in the first.
+pub(crate) fn bimodal_of(of: &Contender, place: &str) -> Option<String> {
+    let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.bimodal.as_ref()?)));
     let (trial, first) = with().next()?;
     let (count, run) = (with().count(), of.trials.len());
     (count * 2 > run).then(|| {
         format!(
-            "{}'s {} have two humps under {place} in {count} of {}: {}{} (trial {})",
+            "{}'s {} are bimodal under {place} in {count} of {}: {}{} (trial {})",
             of.system,
             first.whose(trial),
             trials_text(run),
-            first.humps.text(),
+            first.modes.text(),
             first.failures(),
             trial.number
         )

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_says_whose_the_exact_number_was() {
+    fn seen_share_names_whose_the_exact_number_was() {
         let of = observed(vec![link(Some("v-1"), "pg-1", 9), link(None, "pg-1", 3)], 0);
         let turnover: Vec<&Turnover> = of.turnover.iter().collect();
         let found = opened(&of, &turnover, &[(0.0, 10.0)]);

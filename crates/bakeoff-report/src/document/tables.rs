@@ -273,8 +273,8 @@ fn rows(of: &Comparison) -> Vec<Row> {
     }
     if of.is_open() {
         rows.extend([Point::P50, Point::P99].map(|point| Row::Of(Quantity::Service(point))));
-        let slips = [Point::P50, Point::P99, Point::Slowest];
-        rows.extend(slips.map(|point| Row::Of(Quantity::Slip(point))));
+        let lags = [Point::P50, Point::P99, Point::Slowest];
+        rows.extend(lags.map(|point| Row::Of(Quantity::ScheduleLag(point))));
     }
     for point in [Point::P99, Point::Slowest] {
         let lag = Quantity::ReceiveLag(point);
@@ -400,7 +400,7 @@ pub(crate) fn fairness(sheet: &Sheet, is_in: impl Fn(&Fact) -> bool) -> Table {
         .iter()
         .enumerate()
         .map(|(place, name)| {
-            let cells = rows.iter().map(|row| row.cells[place].as_str().into()).collect();
+            let cells = rows.iter().map(|row| row.cell(place)).collect();
             vec![Column { head: vec![name.clone()], cells }]
         })
         .collect();
@@ -558,7 +558,7 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
             .collect();
         let text = |rate: &Option<f64>| Cell::or_missing(rate.map(figure_text));
         cells.iter().any(Option::is_some).then(|| Column {
-            head: vec!["floor".to_owned(), head.to_owned()],
+            head: vec!["baseline".to_owned(), head.to_owned()],
             cells: cells.iter().map(text).collect(),
         })
     };

@@ -541,7 +541,8 @@ impl Held {
             let some = if self.trials > 1 { " in some" } else { "" };
             format!(", killed at rest{some}: {why}")
         });
-        let unpromised = if self.unpromised { "; passed, though nothing promises it" } else { "" };
+        let unpromised =
+            if self.unpromised { "; passed, though nothing guarantees it" } else { "" };
         match self.of {
             Audited::Writes => format!(
                 "{keys} acknowledged keys read back {when} \

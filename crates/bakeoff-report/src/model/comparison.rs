@@ -143,7 +143,7 @@ impl Contender {
     pub(crate) fn failed(&self) -> &'static str {
         let unsent = Quantity::ErrorsOf(ErrorKind::Unsent);
         let any = self.trials.iter().any(|trial| trial.number_of(unsent) > 0.0);
-        if any { "failed or were never sent" } else { "failed" }
+        if any { "failed or were dropped" } else { "failed" }
     }
 
     /// How many of its trials failed an audit.

@@ -138,7 +138,7 @@ pub(crate) enum Quantity {
     /// From sent to done, of all operations that were sent, likewise.
     Service(Point),
     /// From due to sent, where nothing but the generator was in the way.
-    Slip(Point),
+    ScheduleLag(Point),
     /// How long answers that were ready waited behind others in the generator.
     ReceiveLag(Point),
     /// Response times of more than an hour.
@@ -234,17 +234,18 @@ impl Quantity {
                 return format!("response time {} of successes", point.words().0);
             }
             Self::Service(point) => return format!("service time {}", point.words().0),
-            Self::Slip(point) => return format!("generator's slip {}", point.words().0),
+            Self::ScheduleLag(point) => return format!("schedule lag {}", point.words().0),
             Self::ReceiveLag(point) => {
                 return format!("generator's receive lag {}", point.words().0);
             }
             Self::Beyond => "responses beyond 1 h",
             Self::Errors => "errors",
             Self::ErrorShare => "errors, of all",
+            Self::ErrorsOf(ErrorKind::Unsent) => "errors: dropped",
             Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
-            Self::OldReads => "old reads (allowed)",
+            Self::OldReads => "stale reads (allowed)",
             Self::StaleShare => "stale reads (allowed), share",
-            Self::StaleAge(point) => return format!("age of stale reads {}", point.words().0),
+            Self::StaleAge(point) => return format!("staleness of reads {}", point.words().0),
             Self::ConnectionErrors => "connections lost",
             Self::Disconnected => "client time disconnected",
             Self::CpuNodeMax => "server CPU max, one node",
@@ -284,7 +285,7 @@ impl Quantity {
                 return format!("response_of_successes_{}_ms", point.words().1);
             }
             Self::Service(point) => return format!("service_{}_ms", point.words().1),
-            Self::Slip(point) => return format!("slip_{}_ms", point.words().1),
+            Self::ScheduleLag(point) => return format!("slip_{}_ms", point.words().1),
             Self::ReceiveLag(point) => return format!("receive_lag_{}_ms", point.words().1),
             Self::Beyond => "responses_beyond_one_hour",
             Self::Errors => "errors",
@@ -339,7 +340,7 @@ impl Quantity {
             Self::Response(_)
             | Self::OfSuccesses(_)
             | Self::Service(_)
-            | Self::Slip(_)
+            | Self::ScheduleLag(_)
             | Self::ReceiveLag(_)
             | Self::StaleAge(_)
             | Self::CpuPerOperation => Unit::Milliseconds,
@@ -558,7 +559,7 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     ]);
     let slip = Ranked::of_values(&whole.slip);
     for point in Point::ALL {
-        figures.insert(Quantity::Slip(point), point.of(&slip));
+        figures.insert(Quantity::ScheduleLag(point), point.of(&slip));
     }
     if !whole.receive_lag.is_empty() {
         let receive_lag = Ranked::of_values(&whole.receive_lag);

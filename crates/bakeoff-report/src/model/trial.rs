@@ -14,7 +14,7 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::study::{Load, System};
 
 use crate::derive::nodes::{self, NodeFigures};
-use crate::derive::noticed::{self, Lasted, SlowNode, Stall, TwoHumps};
+use crate::derive::noticed::{self, Bimodal, Lasted, SlowNode, Stall};
 use crate::derive::turnover::{self, Often};
 use crate::model::drawn::Drawn;
 use crate::model::figures::{self, Figures, Quantity};
@@ -53,8 +53,8 @@ pub(crate) struct TrialFigures {
     pub(crate) stall: Option<Stall>,
     /// Nodes that answered much later than the others.
     pub(crate) slow_nodes: Vec<SlowNode>,
-    /// Latencies of one kind of operation that have two humps.
-    pub(crate) two_humps: Option<TwoHumps>,
+    /// Latencies of one kind of operation that have two modes.
+    pub(crate) bimodal: Option<Bimodal>,
     /// Failures that lasted alike.
     pub(crate) lasted: Option<Lasted>,
     /// What errors said, kind by kind, the most frequent of each first.
@@ -111,7 +111,7 @@ impl TrialFigures {
                 .as_ref()
                 .filter(|_| !load.targets.is_split())
                 .map_or_else(Vec::new, |whole| noticed::slow_nodes(record, whole)),
-            two_humps: noticed::two_humps(record),
+            bimodal: noticed::bimodal(record),
             lasted: total.as_ref().and_then(|total| noticed::lasted(&total.failed)),
             error_texts: total.as_ref().map_or_else(Vec::new, |total| {
                 let texts = |(&kind, errors): (&ErrorKind, &bakeoff_core::measurement::Errors)| {

@@ -208,11 +208,11 @@ fn trial(of: &TrialFigures) -> Value {
         "errors_said": of.error_texts.iter().map(|(kind, one)| json!({
             "kind": kind.name(), "text": one.text, "count": one.count,
         })).collect::<Vec<_>>(),
-        "two_humps": of.two_humps.as_ref().map(|found| json!({
+        "two_humps": of.bimodal.as_ref().map(|found| json!({
             "operation": found.operation,
             "clients": found.clients,
             "with_failures": found.with_failures,
-            "words": found.humps.text(),
+            "words": found.modes.text(),
         })),
         "failures_lasted": of.lasted.map(|lasted| lasted.text()),
         "nodes": of.nodes,

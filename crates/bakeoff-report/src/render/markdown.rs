@@ -162,7 +162,7 @@ mod tests {
     use super::escape;
 
     #[test]
-    fn what_others_wrote_is_text_and_nothing_else() {
+    fn foreign_text_is_text_and_nothing_else() {
         assert_eq!(escape("a|b\nc"), "a\\|b c");
         assert_eq!(escape("<img src=x>"), "&lt;img src=x>");
         assert_eq!(escape("`*[x](y)*`"), "\\`\\*\\[x\\](y)\\*\\`");

@@ -119,7 +119,7 @@ fn the_sentence_says_what_failed_and_what_follows_at_worst() {
 }
 
 #[test]
-fn what_the_machine_did_drops_a_round_and_nothing_else() {
+fn disturbed_machine_drops_a_round_and_nothing_else() {
     let (judgement, said) =
         with(|system, round| (system == "quick" && round == 2).then_some(CheckName::Neighbours));
     assert_eq!((&judgement["verdict"], &judgement["rounds"]), (&"higher".into(), &6.into()));

@@ -175,7 +175,7 @@ fn a_run_is_what_it_is() {
 }
 
 #[test]
-fn what_is_not_the_same_in_both_runs_is_said_above_the_table() {
+fn differences_of_two_runs_stand_above_the_table() {
     let base = repeated();
     let mut new = changed(1.0);
     new.header.environment.cpus = 4;

@@ -525,7 +525,7 @@ fn floor_lines(record: &Record) -> Vec<String> {
 }
 
 #[test]
-fn what_was_reached_of_the_floor_is_said_and_no_more_than_follows() {
+fn share_of_the_baseline_is_said_and_no_more_than_follows() {
     let shares = |lines: &[String]| lines.first().cloned().unwrap_or_default();
     let lines = floor_lines(&repeated());
     assert_eq!(
@@ -570,7 +570,7 @@ fn what_was_reached_of_the_floor_is_said_and_no_more_than_follows() {
 }
 
 #[test]
-fn what_does_not_wait_for_the_disk_is_not_held_against_it() {
+fn reads_are_not_held_against_the_disk() {
     let mut record = repeated();
     record.header.systems[1].promises.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
     let lines = floor_lines(&record);

@@ -31,7 +31,7 @@ fn page(record: &Record) -> String {
 }
 
 #[test]
-fn what_others_wrote_is_never_markup() {
+fn foreign_text_is_never_markup() {
     let page = page(&hostile());
     for markup in ["<script>document", "<img", "<b>", "<i>", "<u>", "\u{1b}", "\u{0}", "\u{202e}"] {
         assert!(!page.contains(markup), "{markup:?}");

@@ -412,7 +412,7 @@ fn a_median_is_of_trials_and_never_of_buckets() {
 }
 
 #[test]
-fn what_is_left_of_a_second_is_no_slow_second() {
+fn rest_of_a_second_is_no_slow_second() {
     let load = closed("sweep", &[1, 10], Stop::Operations(100));
     let create = workload("create", &[(Operation::Put, 1)], "sweep");
     let mut record = record(study(&["etcd"], create, load, 1));
@@ -490,7 +490,7 @@ fn samples_of_audits_are_those_of_a_trial_and_not_of_all_trials_together() {
 }
 
 #[test]
-fn what_was_not_checked_is_never_a_pass() {
+fn unchecked_is_never_a_pass() {
     let mut record = repeated();
     for trial in &mut record.trials {
         for audit in &mut trial.audits {

@@ -53,7 +53,7 @@ fn closed_loads_show_few_stalls_and_open_ones_all() {
 }
 
 #[test]
-fn what_was_not_varied_is_told() {
+fn unvaried_conditions_are_told() {
     expect(&repeated(), "Mytkowicz", "met", "3 rounds");
     let mut old = repeated();
     old.header.format = 1;

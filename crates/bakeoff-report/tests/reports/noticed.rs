@@ -1,4 +1,4 @@
-//! What a trial shows besides its figures is said above the tables: stalls, slow nodes, two humps, failures
+//! What a trial shows besides its figures is said above the tables: stalls, slow nodes, bimodal latencies, failures
 //! that all lasted alike, throttled nodes, what the servers said.
 
 use std::time::Duration;
@@ -114,17 +114,17 @@ fn timing_out() -> Measurement {
 #[test]
 fn two_humps_and_failures_as_long_as_a_timeout_are_said() {
     let found = findings([timing_out(), timing_out(), plain()]);
-    let humps = "etcd's operations, failed ones among them, have two humps under reads/steady in 2 of \
+    let modes = "etcd's operations, failed ones among them, are bimodal under reads/steady in 2 of \
                  3 trials: 50.0 % took 17.5 ms to 25.6 ms, 50.0 % took 500 ms to 505 ms, none \
                  between; 100 % of the slow ones failed (trial 1)";
     let lasted = "etcd under reads/steady in 2 of 3 trials: all 200 failures lasted 500 ms to 505 ms, \
                   as long as a timeout of 500ms somewhere behind the server would make them (trial \
                   1); they were 200 × `status`: 500: request N of the gate";
-    for said in [humps, lasted] {
+    for said in [modes, lasted] {
         assert!(found.iter().any(|one| one == said), "{said}\nis not in {found:#?}");
     }
     let once = findings([timing_out(), plain(), plain()]);
-    assert!(!once.iter().any(|one| one.contains("humps") || one.contains("lasted")), "{once:?}");
+    assert!(!once.iter().any(|one| one.contains("bimodal") || one.contains("lasted")), "{once:?}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_node_that_its_limit_held_back_is_said_to_go_at_its_limits_pace() {
 }
 
 #[test]
-fn what_the_servers_said_is_shown_with_its_count_and_an_example() {
+fn log_findings_are_shown_with_their_count_and_an_example() {
     let kind = |level, what: &str, count| LogKind {
         level,
         what: what.to_owned(),

@@ -90,7 +90,7 @@ fn a_newer_format_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_record_is_refused() {
+fn refuses_a_file_that_is_no_record() {
     assert_eq!(refused(""), "line 1: the record is empty");
     assert!(refused("\n").starts_with("line 1: this is no record of a run: "));
     assert!(refused("hello\n").starts_with("line 1: this is no record of a run: "));

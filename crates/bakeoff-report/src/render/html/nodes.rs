@@ -56,7 +56,7 @@ fn logs(report: &Report) -> String {
     let how = "Lines are counted by what they say apart from numbers, addresses and quotations. What may \
                be a secret is hidden.";
     format!(
-        "<h3>What the servers said</h3>{}{}",
+        "<h3>Log findings</h3>{}{}",
         paragraph("how", how),
         grid(caption, &head.map(str::to_owned), &rows)
     )

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_is_text_and_nothing_else() {
+    fn foreign_text_is_text_and_nothing_else() {
         assert_eq!(
             escape("<script>alert('1')</script>"),
             "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"

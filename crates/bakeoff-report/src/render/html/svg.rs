@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_no_markup() {
+    fn foreign_text_is_no_markup() {
         let mut svg = Svg::new(10.0, 10.0);
         svg.text("t", "start", 0.0, 0.0, "<script>");
         let text = svg.finish("a & b", "</svg>");

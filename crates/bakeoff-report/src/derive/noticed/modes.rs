@@ -1,11 +1,11 @@
-//! Whether latencies have two humps: most of them around one time, many around a much longer one, and
+//! Whether latencies have two modes: most of them around one time, many around a much longer one, and
 //! hardly any between.
 //!
 //! Percentiles hide it: a median among the one and a 75th percentile among the other look like a
-//! system that is slow at times. Two humps say that two different things happen to requests.
+//! system that is slow at times. Two modes say that two different things happen to requests.
 //!
 //! The rule asks for a gap: a stretch of time of at least [`GAP_TIMES`] from end to end that all but
-//! [`BETWEEN_MAX`] of the answers avoid, with [`HUMP_MIN`] of them on either side. Answers have to
+//! [`BETWEEN_MAX`] of the answers avoid, with [`MODE_MIN`] of them on either side. Answers have to
 //! be denser on **both** sides of it than in it, by [`DENSER`] times and more, on a logarithmic
 //! scale and on a linear one. For of a distribution with one mode on either scale, however long its
 //! tail, one side of any stretch lies farther from the mode than the stretch does, and is no denser
@@ -30,7 +30,7 @@ const GAP_MIN: Duration = Duration::from_millis(1);
 /// At most this share of the answers is in the gap.
 const BETWEEN_MAX: f64 = 0.01;
 /// At least this share of them is on either side of it: less is a tail,
-const HUMP_MIN: f64 = 0.05;
+const MODE_MIN: f64 = 0.05;
 /// and at least so many.
 const ANSWERS_MIN: u64 = 20;
 /// How many times denser than in the gap the answers are on either side of it.
@@ -39,41 +39,41 @@ const DENSER: f64 = 10.0;
 const MISSING_MIN: f64 = 20.0;
 /// Edges of gaps are looked for in steps of this ratio.
 const STEP: f64 = 1.1;
-/// What a hump is taken to be wide at the least, as a part of its time: no histogram knows better.
+/// What a mode is taken to be wide at the least, as a part of its time: no histogram knows better.
 const WIDTH_MIN: f64 = 0.01;
 
-/// Two humps and the gap between them.
+/// Two modes and the gap between them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Humps {
-    pub(crate) lower: Hump,
-    pub(crate) upper: Hump,
+pub(crate) struct Modes {
+    pub(crate) lower: Mode,
+    pub(crate) upper: Mode,
     /// Answers in the gap.
     pub(crate) between: u64,
-    /// Where the gap begins: the slowest answer of the lower hump.
+    /// Where the gap begins: the slowest answer of the lower mode.
     pub(crate) near: Duration,
-    /// Where it ends: the quickest answer of the upper hump.
+    /// Where it ends: the quickest answer of the upper mode.
     pub(crate) edge: Duration,
 }
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Hump {
+pub(crate) struct Mode {
     pub(crate) answers: u64,
     /// The 5th and the 95th percentile of its answers.
     pub(crate) from: Duration,
     pub(crate) to: Duration,
 }
 
-impl Humps {
+impl Modes {
     fn all(&self) -> f64 {
         (self.lower.answers + self.between + self.upper.answers) as f64
     }
 
     /// `52.4 % took 16.9 ms to 25.8 ms, 47.5 % took 499 ms to 505 ms, 0.10 % between`.
     pub(crate) fn text(&self) -> String {
-        let part = |hump: &Hump| {
-            let (from, to) = (latency_text(hump.from), latency_text(hump.to));
-            let share = share_text(hump.answers as f64 / self.all());
+        let part = |mode: &Mode| {
+            let (from, to) = (latency_text(mode.from), latency_text(mode.to));
+            let share = share_text(mode.answers as f64 / self.all());
             if from == to {
                 format!("{share} took {from}")
             } else {
@@ -95,16 +95,16 @@ impl Humps {
 
 /// The widest gap that these latencies have, with what is on either side of it; `None` where they have
 /// none.
-pub(crate) fn humps(latencies: &Latencies) -> Option<Humps> {
+pub(crate) fn modes(latencies: &Latencies) -> Option<Modes> {
     let answers = Answers::of(latencies);
     let all = answers.all();
-    let least = ANSWERS_MIN.max((HUMP_MIN * all as f64).ceil() as u64);
+    let least = ANSWERS_MIN.max((MODE_MIN * all as f64).ceil() as u64);
     // What took more than an hour is in one place, and need not belong there.
     if all < 2 * least || latencies.saturated() > 0 {
         return None;
     }
     let steps = answers.steps();
-    let mut widest: Option<(f64, Humps)> = None;
+    let mut widest: Option<(f64, Modes)> = None;
     for (place, &(_, last)) in steps.iter().enumerate() {
         for &(first, _) in &steps[place + 1..] {
             let (near, far) = (answers.times[last], answers.times[first]);
@@ -127,13 +127,13 @@ pub(crate) fn humps(latencies: &Latencies) -> Option<Humps> {
                     .all(|&missing| missing >= MISSING_MIN && missing >= DENSER * between as f64)
             };
             if sides.iter().all(is_hump) {
-                let [lower, upper] = sides.map(|side| answers.hump(&side));
+                let [lower, upper] = sides.map(|side| answers.mode(&side));
                 let [near, edge] = [near, far].map(|time| Duration::from_nanos(time as u64));
-                widest = Some((times, Humps { lower, upper, between, near, edge }));
+                widest = Some((times, Modes { lower, upper, between, near, edge }));
             }
         }
     }
-    widest.map(|(_, humps)| humps)
+    widest.map(|(_, modes)| modes)
 }
 
 /// Answers by their times, in rising order.
@@ -199,9 +199,9 @@ impl Answers {
         [middle / wide_log * (far / near.max(1.0)).ln(), middle / wide * (far - near)]
     }
 
-    fn hump(&self, of: &std::ops::Range<u64>) -> Hump {
+    fn mode(&self, of: &std::ops::Range<u64>) -> Mode {
         let time = |part| Duration::from_nanos(self.quantile(of, part) as u64);
-        Hump { answers: of.end - of.start, from: time(0.05), to: time(0.95) }
+        Mode { answers: of.end - of.start, from: time(0.05), to: time(0.95) }
     }
 }
 
@@ -233,8 +233,8 @@ mod tests {
             self
         }
 
-        fn humps(&self) -> Option<Humps> {
-            humps(&self.1)
+        fn modes(&self) -> Option<Modes> {
+            modes(&self.1)
         }
     }
 
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_gate_that_times_out_every_other_time_has_two_humps() {
         let drawn = Drawn::new(1).and(1899, uniform(17.0, 26.0)).and(1868, uniform(499.0, 508.0));
-        let found = drawn.humps().expect("it has");
+        let found = drawn.modes().expect("it has");
         assert_eq!((found.lower.answers, found.upper.answers, found.between), (1899, 1868, 0));
         let text = found.text();
         assert!(text.starts_with("50.4 % took 17.") && text.ends_with(", none between"), "{text}");
@@ -275,7 +275,7 @@ mod tests {
             .and(9000, around(2.0, 0.3))
             .and(900, around(200.0, 0.1))
             .and(40, uniform(10.0, 150.0));
-        let found = drawn.humps().expect("it has");
+        let found = drawn.modes().expect("it has");
         assert!((30..100).contains(&found.between), "{found:?}");
         assert!((890..=905).contains(&found.upper.answers), "{found:?}");
     }
@@ -285,7 +285,7 @@ mod tests {
         for seed in 0..3 {
             for answers in [100, 300, 3_000, 30_000] {
                 let one = |what: &str, drawn: Drawn| {
-                    assert_eq!(drawn.humps(), None, "{what}, {answers} answers, seed {seed}");
+                    assert_eq!(drawn.modes(), None, "{what}, {answers} answers, seed {seed}");
                 };
                 let new = || Drawn::new(seed);
                 one("constant", new().and(answers, |_| 5.0));
@@ -315,9 +315,9 @@ mod tests {
 
     #[test]
     fn few_answers_say_nothing() {
-        assert_eq!(Drawn::new(0).humps(), None);
-        assert_eq!(Drawn::new(0).and(1, |_| 1.0).humps(), None);
-        let of = |lower, upper| Drawn::new(3).and(lower, |_| 5.0).and(upper, |_| 500.0).humps();
+        assert_eq!(Drawn::new(0).modes(), None);
+        assert_eq!(Drawn::new(0).and(1, |_| 1.0).modes(), None);
+        let of = |lower, upper| Drawn::new(3).and(lower, |_| 5.0).and(upper, |_| 500.0).modes();
         assert_eq!(of(100, 19), None);
         assert!(of(100, 20).is_some());
     }
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn humps_less_than_a_millisecond_apart_are_none() {
         let of = |times: f64| {
-            Drawn::new(4).and(900, |_| 0.05 * times).and(900, |_| 0.9 * times).humps().is_some()
+            Drawn::new(4).and(900, |_| 0.05 * times).and(900, |_| 0.9 * times).modes().is_some()
         };
         assert_eq!((of(1.0), of(2.0)), (false, true));
     }
@@ -347,7 +347,7 @@ mod tests {
             let drawn = Drawn::new(seed)
                 .and(answers - above, around(median, lower))
                 .and(above, around(median * times, upper));
-            let found = drawn.humps();
+            let found = drawn.modes();
             prop_assert!(found.is_some());
             let off = found.unwrap().upper.answers.abs_diff(above);
             prop_assert!(off as f64 <= 0.03 * answers as f64, "{:?} of {}", found, above);
@@ -360,7 +360,7 @@ mod tests {
             median in 0.01..2000.0,
             deviation in 0.001..4.0,
         ) {
-            prop_assert_eq!(Drawn::new(seed).and(answers, around(median, deviation)).humps(), None);
+            prop_assert_eq!(Drawn::new(seed).and(answers, around(median, deviation)).modes(), None);
         }
 
         #[test]
@@ -371,7 +371,7 @@ mod tests {
             for (time, count) in nanoseconds {
                 latencies.record_many(Duration::from_nanos(time), count);
             }
-            if let Some(found) = humps(&latencies) {
+            if let Some(found) = modes(&latencies) {
                 let all = found.lower.answers + found.between + found.upper.answers;
                 prop_assert_eq!(all, latencies.count());
                 prop_assert!(found.lower.to < found.upper.from);
