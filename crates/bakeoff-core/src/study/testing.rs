@@ -1,173 +1,148 @@
-//! Kinds of systems for the tests of reading, which need no real ones.
+//! The kinds of systems that the tests of reading are done with: those of the binary, as a file has them.
+//!
+//! Core cannot see the kinds, which are above it, and its tests are many and quick: so a file has what kinds
+//! declare, and a test of the binary holds it against the registry (`cargo xtask bless` writes it). What a kind
+//! decides by a function is no data: where reading has to call one, a small one stands here. What else differs
+//! from the registry is in `change`, and nowhere else.
+//!
+//! Not here: what kinds are (`bakeoff::systems`).
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Stands};
 
-const fn option(name: &'static str, form: OptionForm) -> KindOption {
-    KindOption { name, form, meaning: "" }
-}
+/// What the registry declares.
+const DECLARED: &str = include_str!("testing/kinds.json");
 
-const fn behind(name: &'static str, kinds: &'static [&'static str]) -> Role {
-    Role { name, kinds, stands: Stands::Behind, meaning: "" }
-}
-
-/// etcd, ZooKeeper, Consul and the canary, much as the binary knows them.
+/// Returns all kinds, changed where tests need what no real kind has, and one that is made up.
 pub(crate) fn kinds() -> Vec<Kind> {
-    use OptionForm::{Duration, Number, Share, Size, Text, Word};
-    let sync = Word(&["each", "none"]);
-    let leak = |options: Vec<KindOption>| -> &'static [KindOption] { options.leak() };
-    let kind = |name, reads, options, value_size_max, in_flight_max| Kind {
-        operations: Operation::KEY_VALUE,
-        parameters: leak(vec![option("kv", Word(&["v1", "v2"]))]),
-        reads,
-        options: leak(options),
-        nodes_max: if name == "canary" { 1 } else { 9 },
-        value_size_max,
-        in_flight_max,
-        connection_each: name != "zookeeper",
-        ..Kind::new(name)
-    };
-    let no_default = &[ReadConsistency::Linearizable, ReadConsistency::Stale];
-    let mut zookeeper = kind(
-        "zookeeper",
-        ReadConsistency::ALL,
-        vec![option("heap", Size), option("tick-time", Duration), option("sync", sync.clone())],
-        1_000_000,
-        1000,
-    );
-    zookeeper.operations = &[Operation::Put, Operation::Get, Operation::Delete];
-    let storage = Word(&["raft", "consul", "postgresql", "gcs", "file"]);
-    let mut vault = kind(
-        "vault",
-        ReadConsistency::ALL,
-        vec![
-            option("storage", storage),
-            option("standby-reads", Word(&["on", "off"])),
-            option("max-idle-connections", Number),
-        ],
-        1 << 20,
-        100,
-    );
-    vault.operations = Operation::SECRETS;
-    vault.parameters = leak(vec![
-        option("kv", Word(&["v1", "v2"])),
-        option("certificate-key", Word(&["rsa-2048"])),
-        option("issuer", Word(&["intermediate"])),
-        option("lease", Word(&["yes", "no"])),
-        option("key-type", Word(&["rsa-2048", "ec-p256", "ed25519"])),
-        option("stored", Word(&["yes", "no"])),
-    ]);
-    vault.roles = &[
-        Role {
-            name: "storage",
-            kinds: &["consul", "postgresql", "gcs-emulator"],
-            stands: Stands::Behind,
-            meaning: "",
-        },
-        Role { name: "balancer", kinds: &["haproxy"], stands: Stands::InFront, meaning: "" },
+    let declared: Vec<Value> = serde_json::from_str(DECLARED).expect("a list of kinds");
+    let mut kinds: Vec<Kind> = declared.iter().map(kind).collect();
+    kinds.iter_mut().for_each(change);
+    kinds.push(gate());
+    kinds
+}
+
+/// Changes a kind as tests need it: each line is one that no real kind would do for.
+fn change(kind: &mut Kind) {
+    const fn words(name: &'static str, words: &'static [&'static str]) -> KindOption {
+        KindOption { name, form: OptionForm::Word(words), meaning: "" }
+    }
+    const KV: &[KindOption] = &[words("kv", &["v1", "v2"])];
+    const SECRETS: &[KindOption] = &[
+        words("kv", &["v1", "v2"]),
+        words("certificate-key", &["rsa-2048"]),
+        words("issuer", &["intermediate"]),
+        words("lease", &["yes", "no"]),
+        words("key-type", &["rsa-2048", "ec-p256", "ed25519"]),
+        words("stored", &["yes", "no"]),
     ];
-    vault.sound = |system| match system.options.get("storage").map(String::as_str) {
-        Some("consul") if !system.parts.contains_key("storage") => Err((
-            "it has no storage to stand on".to_owned(),
-            "add `parts: {storage: {kind: consul, nodes: 3}}`".to_owned(),
-        )),
-        _ => Ok(()),
+    match kind.name {
+        // One study with every field has them all.
+        "etcd" | "consul" => kind.parameters = KV,
+        // An operation that a system lacks.
+        "zookeeper" => {
+            kind.parameters = KV;
+            kind.operations = &[Operation::Put, Operation::Get, Operation::Delete];
+        }
+        // Reads that a system lacks, and a second node.
+        "canary" => {
+            kind.parameters = KV;
+            kind.reads = &[ReadConsistency::Linearizable, ReadConsistency::Stale];
+            kind.nodes_max = 1;
+        }
+        "vault" | "openbao" => {
+            kind.parameters = SECRETS;
+            kind.reads = ReadConsistency::ALL;
+            kind.in_flight_max = 100;
+            kind.sound = |system| match system.options.get("storage").map(String::as_str) {
+                Some("consul") if !system.parts.contains_key("storage") => Err((
+                    "it has no storage to stand on".to_owned(),
+                    "add `parts: {storage: {kind: consul, nodes: 3}}`".to_owned(),
+                )),
+                _ => Ok(()),
+            };
+        }
+        _ => {}
+    }
+}
+
+/// A kind that is made up, for options below others.
+fn gate() -> Kind {
+    const fn option(name: &'static str, form: OptionForm) -> KindOption {
+        KindOption { name, form, meaning: "" }
+    }
+    const ROLES: &[Role] =
+        &[Role { name: "backend", kinds: &["process"], stands: Stands::Behind, meaning: "" }];
+    const OPTIONS: &[KindOption] = &[
+        option("connector", OptionForm::Word(&["pooled", "own"])),
+        option("connector.path", OptionForm::Text),
+        option("connector.module", OptionForm::Text),
+    ];
+    Kind {
+        operations: &[Operation::Request, Operation::Denied],
+        options: OPTIONS,
+        roles: ROLES,
+        ..Kind::new("gate")
+    }
+}
+
+/// What is read here lives as long as the tests do.
+fn kept(text: &Value) -> &'static str {
+    text.as_str().expect("a text").to_owned().leak()
+}
+
+fn list<T>(values: &Value, one: impl Fn(&Value) -> T) -> &'static [T] {
+    values.as_array().expect("a list").iter().map(one).collect::<Vec<T>>().leak()
+}
+
+/// One of the words that studies use.
+fn word<T: DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).expect("a word that is known")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().expect("a number")
+}
+
+fn kind(value: &Value) -> Kind {
+    Kind {
+        operations: list(&value["operations"], word),
+        parameters: list(&value["parameters"], option),
+        roles: list(&value["roles"], role),
+        emulates: value["emulates"].as_str().map(|text| &*text.to_owned().leak()),
+        reads: list(&value["reads"], word),
+        options: list(&value["options"], option),
+        nodes_max: u32::try_from(number(&value["nodes_max"])).expect("a number of nodes"),
+        value_size_max: number(&value["value_size_max"]),
+        kill: word(&value["kill"]),
+        in_flight_max: u32::try_from(number(&value["in_flight_max"])).expect("a number"),
+        connection_each: value["connection_each"] == true,
+        is_process: value["is_process"] == true,
+        ..Kind::new(kept(&value["name"]))
+    }
+}
+
+fn option(value: &Value) -> KindOption {
+    let form = match &value["form"] {
+        Value::Array(_) => OptionForm::Word(list(&value["form"], kept)),
+        form => match kept(form) {
+            "number" => OptionForm::Number,
+            "size" => OptionForm::Size,
+            "duration" => OptionForm::Duration,
+            "share" => OptionForm::Share,
+            _ => OptionForm::Text,
+        },
     };
-    vec![
-        kind(
-            "etcd",
-            ReadConsistency::ALL,
-            vec![
-                option("snapshot-count", Number),
-                option("heartbeat-interval", Duration),
-                option("election-timeout", Duration),
-                option("quota", Size),
-            ],
-            1_500_000,
-            100,
-        ),
-        zookeeper,
-        kind("consul", ReadConsistency::ALL, vec![option("raft-multiplier", Number)], 512 << 10, 1),
-        kind(
-            "canary",
-            no_default,
-            vec![
-                option("sync", sync),
-                option("lose", Share),
-                option("corrupt", Share),
-                option("stale", Share),
-                option("refuse", Share),
-                option("error", Share),
-                option("delay", Duration),
-                option("stall", Duration),
-                option("slow-start", Duration),
-            ],
-            1 << 20,
-            1,
-        ),
-        Kind { name: "openbao", ..vault.clone() },
-        vault,
-        Kind {
-            nodes_max: 3,
-            options: leak(vec![option("synchronous", Word(&["on", "off"]))]),
-            ..Kind::new("postgresql")
-        },
-        Kind {
-            options: leak(vec![option("latency", Duration)]),
-            emulates: Some("Google Cloud Storage"),
-            ..Kind::new("gcs-emulator")
-        },
-        Kind {
-            options: leak(vec![option("to", Word(&["all", "leader"]))]),
-            ..Kind::new("haproxy")
-        },
-        Kind {
-            operations: &[Operation::Request, Operation::Denied],
-            options: leak(vec![
-                option("connector", Word(&["pooled", "own"])),
-                option("connector.path", Text),
-                option("connector.module", Text),
-            ]),
-            roles: const { &[behind("backend", &["process"])] },
-            ..Kind::new("gate")
-        },
-        Kind { operations: &[Operation::Request], ..Kind::new("nginx") },
-        Kind {
-            operations: &[Operation::CheckAccess],
-            reads: &[ReadConsistency::Default],
-            nodes_max: 3,
-            ..Kind::new("tarantool")
-        },
-        Kind {
-            operations: &[Operation::Request, Operation::Denied],
-            options: leak(vec![
-                option("connector", Word(&["pooled", "per-request", "greets-again", "none"])),
-                option("workers", Number),
-            ]),
-            roles: &[
-                Role { name: "rights", kinds: &["tarantool"], stands: Stands::Behind, meaning: "" },
-                Role { name: "protected", kinds: &["nginx"], stands: Stands::Behind, meaning: "" },
-            ],
-            ..Kind::new("access-gateway")
-        },
-        Kind {
-            operations: &[Operation::Request],
-            roles: const {
-                &[
-                    behind("application", &["application"]),
-                    behind("control-plane", &["consul", "istio"]),
-                    behind("sidecar", &["envoy"]),
-                ]
-            },
-            ..Kind::new("ingress-gateway")
-        },
-        Kind { operations: &[Operation::Request], ..Kind::new("application") },
-        Kind::new("istio"),
-        Kind::new("envoy"),
-        Kind {
-            operations: &[Operation::Request, Operation::Denied],
-            is_process: true,
-            nodes_max: 3,
-            ..Kind::new("process")
-        },
-    ]
+    KindOption { name: kept(&value["name"]), form, meaning: "" }
+}
+
+fn role(value: &Value) -> Role {
+    Role {
+        name: kept(&value["name"]),
+        kinds: list(&value["kinds"], kept),
+        stands: if value["stands"] == "behind" { Stands::Behind } else { Stands::InFront },
+        meaning: "",
+    }
 }

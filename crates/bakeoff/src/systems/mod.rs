@@ -14,6 +14,8 @@ mod documented;
 pub(crate) mod exchange;
 mod http_requests;
 mod http_session;
+#[cfg(test)]
+mod kinds_file;
 mod mesh;
 #[cfg(test)]
 mod table;

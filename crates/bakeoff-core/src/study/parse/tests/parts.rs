@@ -32,7 +32,7 @@ fn a_part_must_play_a_role_that_the_kind_has() {
         PUTS,
         &[
             "a system of kind `haproxy` cannot be part `storage` of system `safe`",
-            "it can be `consul`, `postgresql` and `gcs-emulator`",
+            "it can be `consul`, `postgresql`, `gcs-emulator` and `dynamodb-emulator`",
         ],
     );
     refused(
@@ -43,7 +43,7 @@ fn a_part_must_play_a_role_that_the_kind_has() {
     refused(
         "parts: {storage: {kind: postgresql, nodes: 9}}",
         PUTS,
-        &["asks for 9 nodes", "at most 3 nodes"],
+        &["asks for 9 nodes", "at most 5 nodes"],
     );
 }
 

@@ -1,6 +1,8 @@
 //! Systems that cannot be.
 
 use super::check;
+use crate::study::reading::list;
+use crate::study::testing::kinds;
 
 #[test]
 fn an_unknown_kind_is_a_mistake() {
@@ -15,16 +17,21 @@ error: unknown kind `ectd` of system `three`
 hint: did you mean `etcd`?
 ",
     );
+    let kinds = kinds();
+    let known = kinds.iter().filter(|kind| !kind.is_part()).map(|kind| kind.name);
+    let known = list(&known.collect::<Vec<_>>());
     check(
-        &[("kind: etcd", "kind: redis")],
-        r"
-error: unknown kind `redis` of system `three`
+        &[("kind: etcd", "kind: mongodb")],
+        &format!(
+            r"
+error: unknown kind `mongodb` of system `three`
  --> my.yaml:4:17
   |
-4 |   three: {kind: redis, nodes: 3}
-  |                 ^^^^^
-hint: known kinds: `etcd`, `zookeeper`, `consul`, `canary`, `openbao`, `vault`, `gate`, `nginx`, `tarantool`, `access-gateway`, `ingress-gateway`, `application` and `process`
-",
+4 |   three: {{kind: mongodb, nodes: 3}}
+  |                 ^^^^^^^
+hint: known kinds: {known}
+"
+        ),
     );
 }
 

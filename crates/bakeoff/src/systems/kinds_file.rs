@@ -1,0 +1,68 @@
+//! The file by which core's tests know the kinds, derived from the registry and compared with it.
+//!
+//! `BLESS=1` writes it anew (`cargo xtask bless`). Not here: what reads it (`bakeoff_core::study::testing`).
+
+use std::fs;
+use std::path::Path;
+
+use bakeoff_core::study::{Kill, Kind, KindOption, OptionForm, Stands};
+use serde_json::{Value, json};
+
+use super::kinds;
+
+fn option(option: &KindOption) -> Value {
+    let form = match &option.form {
+        OptionForm::Word(words) => json!(words),
+        OptionForm::Number => json!("number"),
+        OptionForm::Size => json!("size"),
+        OptionForm::Duration => json!("duration"),
+        OptionForm::Share => json!("share"),
+        OptionForm::Text => json!("text"),
+    };
+    json!({"name": option.name, "form": form})
+}
+
+fn declared(kind: &Kind) -> Value {
+    let roles = kind.roles.iter().map(|role| {
+        let stands = match role.stands {
+            Stands::Behind => "behind",
+            Stands::InFront => "in-front",
+        };
+        json!({"name": role.name, "kinds": role.kinds, "stands": stands})
+    });
+    json!({
+        "name": kind.name,
+        "operations": kind.operations.iter().map(|one| one.name()).collect::<Vec<_>>(),
+        "parameters": kind.parameters.iter().map(option).collect::<Vec<_>>(),
+        "roles": roles.collect::<Vec<_>>(),
+        "emulates": kind.emulates,
+        "reads": kind.reads.iter().map(|one| one.name()).collect::<Vec<_>>(),
+        "options": kind.options.iter().map(option).collect::<Vec<_>>(),
+        "nodes_max": kind.nodes_max,
+        "value_size_max": kind.value_size_max,
+        "kill": match kind.kill {
+            Kill::UnderLoad => "under-load",
+            Kill::AtRest => "at-rest",
+        },
+        "in_flight_max": kind.in_flight_max,
+        "connection_each": kind.connection_each,
+        "is_process": kind.is_process,
+    })
+}
+
+#[test]
+fn core_tests_know_the_kinds_as_the_registry_declares_them() {
+    let lines: Vec<String> = kinds().iter().map(|kind| declared(kind).to_string()).collect();
+    let expected = format!("[\n{}\n]\n", lines.join(",\n"));
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bakeoff-core");
+    let path = core.join("src/study/testing/kinds.json");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &expected).expect("the file is written");
+    }
+    let held = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        held == expected,
+        "{} is not what the registry says; `cargo xtask bless`",
+        path.display()
+    );
+}
