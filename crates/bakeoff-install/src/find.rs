@@ -187,6 +187,7 @@ pub(super) struct Said {
 
 /// What a search came to.
 #[derive(Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "a search makes one of them")]
 pub(super) enum Finding {
     /// The program is there.
     Found(Installed),

@@ -239,8 +239,11 @@ impl Scan {
     }
 }
 
-/// Takes a line apart: its kind, what it says, and its length with its end. `None` while it is not whole.
-fn line(bytes: &[u8]) -> Result<Option<(u8, &[u8], usize)>, String> {
+/// A line: its kind, what it says, and its length with its end.
+type Line<'a> = (u8, &'a [u8], usize);
+
+/// Takes a line apart: `None` while it is not whole.
+fn line(bytes: &[u8]) -> Result<Option<Line<'_>>, String> {
     let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
     let head = rest.get(..LINE_MAX.min(rest.len())).unwrap_or_default();
     match head.iter().position(|&byte| byte == b'\n') {

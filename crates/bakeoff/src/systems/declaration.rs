@@ -119,22 +119,27 @@ pub(crate) struct Health {
     pub(crate) any: &'static str,
 }
 
+type PrepareParts = fn(&study::System, &[Neighbour]) -> Result<(), String>;
+type Settle = fn(&[Access]) -> Result<(), String>;
+type Account = fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>;
+type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, String>>;
+
 /// What only some kinds do; each is `None` for those that do not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Hooks {
     /// Makes what the nodes need of the parts behind them, which are ready: a bucket, tables.
-    pub(crate) prepare_parts: Option<fn(&study::System, &[Neighbour]) -> Result<(), String>>,
+    pub(crate) prepare_parts: Option<PrepareParts>,
     /// Waits until what was acknowledged is on all nodes, for a system that hands it on after it has
     /// acknowledged it and has no leader to ask; an error tells which nodes lack it, or hold
     /// something else for good. Called once all keys are written, and before what was acknowledged is
     /// read back.
-    pub(crate) settle: Option<fn(&[Access]) -> Result<(), String>>,
+    pub(crate) settle: Option<Settle>,
     /// Counts what is held against each other once a load is over, before it begins: what was let
     /// through, and what was granted. What it returns counts again and says what it found.
-    pub(crate) account: Option<fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>>,
+    pub(crate) account: Option<Account>,
     /// Returns what a node has been told by another server since it runs, and is in force; `None` where
     /// nobody tells it anything. It has to be the same after a load as before.
-    pub(crate) config_snapshot: Option<fn(&Access) -> Option<Result<ConfigSnapshot, String>>>,
+    pub(crate) config_snapshot: Option<Snapshot>,
 }
 
 /// What a kind is in the manifests for a Kubernetes cluster.
