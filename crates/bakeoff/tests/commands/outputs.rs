@@ -128,7 +128,6 @@ fn json_output_of_load_keeps_its_fields() {
     let url = canary.url("/kv/key");
     for (name, arguments) in [
         ("load-closed.json", &["-n", "50", "-c", "2"][..]),
-        ("load-steps.json", &["--steps", "50,100", "--for", "1s", "-c", "20"]),
     ] {
         let shown = output(&[&["load", &url, "--json", "--seed", "7"], arguments].concat());
         let mut result: Value = serde_json::from_str(&shown).unwrap();
