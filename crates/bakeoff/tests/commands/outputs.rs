@@ -126,9 +126,7 @@ fn json_output_of_load_keeps_its_fields() {
     let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let url = canary.url("/kv/key");
-    for (name, arguments) in [
-        ("load-closed.json", &["-n", "50", "-c", "2"][..]),
-    ] {
+    for (name, arguments) in [("load-closed.json", &["-n", "50", "-c", "2"][..])] {
         let shown = output(&[&["load", &url, "--json", "--seed", "7"], arguments].concat());
         let mut result: Value = serde_json::from_str(&shown).unwrap();
         let parts = |result: &mut Value, change: &dyn Fn(&mut Value)| {
