@@ -108,7 +108,8 @@ fn json_run_prints_the_same_lines() {
 #[test]
 fn run_on_a_terminal_shows_one_line_that_changes() {
     let bench = Bench::new(STUDY);
-    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+    let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+        .expect("a pseudo-terminal");
     grantpt(&main).and_then(|()| unlockpt(&main)).expect("a pseudo-terminal");
     let size = Winsize { ws_row: 50, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&main, size).expect("a terminal has a size");
