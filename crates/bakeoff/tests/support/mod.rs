@@ -86,8 +86,12 @@ impl Ran {
                 trials(&report).into_iter().flat_map(reasons).collect()
             }
             _ => {
-                let lines = self.stdout.lines();
-                let of = lines.filter_map(|line| line.strip_prefix("not valid: trial "));
+                let runs = self.stdout.lines().filter_map(|line| line.strip_prefix("Run: "));
+                let all = runs.map(|run| {
+                    Self::of(bakeoff().args(["report", "--all"]).arg(run)).ends_with(0).stdout
+                });
+                let all: String = all.collect();
+                let of = all.lines().filter_map(|line| line.strip_prefix("not valid: trial "));
                 of.map(|line| line.split_once("): ").map_or(line, |(_, why)| why).to_owned())
                     .collect()
             }
