@@ -184,7 +184,7 @@ mod tests {
                 assert!(count > 0);
                 socket.write_all(answer.as_bytes()).unwrap();
             }
-            socket.read(&mut [0; 4096]).unwrap(); // the request that gets no answer
+            let _ = socket.read(&mut [0; 4096]).unwrap(); // the request that gets no answer
         });
         Target { address, tls: None }
     }

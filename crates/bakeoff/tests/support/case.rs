@@ -261,12 +261,29 @@ pub(crate) fn cached(kind: &str) -> PathBuf {
     PathBuf::from(runs.expect("it was installed").trim())
 }
 
+/// The result of a test function: nothing, or why it could not do its work.
+pub(crate) trait Tested {
+    fn tested(self) -> Result<(), Lacking>;
+}
+
+impl Tested for () {
+    fn tested(self) -> Result<(), Lacking> {
+        Ok(())
+    }
+}
+
+impl Tested for Result<(), Lacking> {
+    fn tested(self) -> Self {
+        self
+    }
+}
+
 /// A test that needs the programs of a system.
-pub(crate) fn with(
+pub(crate) fn with<T: Tested>(
     what: &str,
     case: Case,
     skipped: &Skipped,
-    test: impl Fn(&Case) + Send + 'static,
+    test: impl Fn(&Case) -> T + Send + 'static,
 ) -> Trial {
     skipped.unless_lacking(format!("{what} ({})", case.name()), move || {
         case.install().map_err(|why| {
@@ -278,7 +295,6 @@ pub(crate) fn with(
                 }
             }
         })?;
-        test(&case);
-        Ok(())
+        test(&case).tested()
     })
 }

@@ -6,6 +6,8 @@
 //!
 //! Not here: programs that users run too (`bakeoff_install`).
 
+#![allow(clippy::disallowed_macros, reason = "a fetch takes minutes, and says so")]
+
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
