@@ -142,7 +142,7 @@ impl Misread {
     }
 }
 
-/// Where in a text stand what is before its comparison, the comparison, and what is behind it.
+/// Returns where in a text stand what is before its comparison, the comparison, and what is behind it.
 /// `none` is said of a text without one.
 pub fn split(text: &str, none: &str) -> Result<[Range<usize>; 3], Misread> {
     let Some(at) = text.find(['<', '>', '=', '!']) else {
@@ -283,7 +283,7 @@ impl Operator {
 }
 
 impl Operator {
-    /// Whether it holds of a figure that is at least `least`; `None` where that cannot be told.
+    /// Returns whether it holds of a figure that is at least `least`; `None` where that cannot be told.
     fn holds_from<T: PartialOrd>(self, least: T, limit: T) -> Option<bool> {
         match self {
             Self::Below if least >= limit => Some(false),
@@ -296,7 +296,7 @@ impl Operator {
 }
 
 impl Condition {
-    /// Whether it holds of these figures.
+    /// Returns whether it holds of these figures.
     pub fn check(&self, figures: &Figures) -> Finding {
         let unknown = |why: &str| Finding::Unknown(format!("{} is unknown: {why}", self.name()));
         let (holds, seen) = match self.limit {
@@ -349,7 +349,7 @@ impl Condition {
         }
     }
 
-    /// How many operations the percentile needs that it is about; `None` where it is about none.
+    /// Returns how many operations the percentile needs that it is about; `None` where it is about none.
     pub fn sample_min(&self) -> Option<u64> {
         match self.limit {
             Limit::Latency(_, Point::Quantile(quantile), _) => Some(sample_min(quantile)),
@@ -365,7 +365,7 @@ impl Condition {
         }
     }
 
-    /// Whether it speaks about errors, so that who asks it has said how many are too many.
+    /// Returns whether it speaks about errors, so that who asks it has said how many are too many.
     pub fn is_about_errors(&self) -> bool {
         matches!(self.limit, Limit::Errors(_) | Limit::ErrorShare(_))
     }

@@ -23,7 +23,7 @@ pub struct Half {
     pub threads: u32,
 }
 
-/// Whether a workload has both halves: operations that write keys, and others.
+/// Returns whether a workload has both halves: operations that write keys, and others.
 pub fn divides(workload: &Workload) -> bool {
     workload.writes() && workload.mix.keys().any(|operation| !operation.writes())
 }

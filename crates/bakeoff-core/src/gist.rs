@@ -65,13 +65,13 @@ pub fn redacted(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// How many bytes at its beginning are one word.
+/// Returns how many bytes at its beginning are one word.
 fn word_len(text: &str) -> usize {
     let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+');
     text.bytes().take_while(is_of_word).count()
 }
 
-/// Where the host begins, of what begins with `://user:password@`.
+/// Returns where the host begins, of what begins with `://user:password@`.
 fn user_of_url(text: &str) -> Option<usize> {
     let authority = text.strip_prefix("://")?;
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | ',');
@@ -110,7 +110,7 @@ fn named_secret(name: &str, after: &str) -> Option<(usize, usize)> {
     (length > 0).then_some((begin, length))
 }
 
-/// Whether a word looks drawn at random: long, and changing between small letters, capitals and digits
+/// Returns whether a word looks drawn at random: long, and changing between small letters, capitals and digits
 /// more often than words that people make do. Of letters and digits drawn evenly more than half of
 /// the neighbours differ so, of hexadecimal ones nearly half; in `LeaderElectionFailedException`, a
 /// quarter.
@@ -214,13 +214,13 @@ fn push_words(text: &str, out: &mut String) {
     }
 }
 
-/// Whether what is quoted is left out. Values of `error=` and the like say what happened.
+/// Returns whether what is quoted is left out. Values of `error=` and the like say what happened.
 fn quoted_varies(quote: char, quotes_vary: bool, before: &str) -> bool {
     let tells = || ["error=", "err=", "msg=", "message=", "reason=", "cause="];
     quote == '`' || quotes_vary && !tells().iter().any(|name| before.ends_with(name))
 }
 
-/// How many bytes a quotation has that begins here, its quotes among them.
+/// Returns how many bytes a quotation has that begins here, its quotes among them.
 fn quotation(quote: char, text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

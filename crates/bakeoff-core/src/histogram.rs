@@ -59,17 +59,17 @@ impl Latencies {
         self.histogram.saturating_record_n(nanoseconds, count);
     }
 
-    /// How many were recorded, saturated ones included.
+    /// Returns how many were recorded, saturated ones included.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// How many lay beyond an hour.
+    /// Returns how many lay beyond an hour.
     pub fn saturated(&self) -> u64 {
         self.saturated
     }
 
-    /// Whether nothing was recorded.
+    /// Returns whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.histogram.is_empty()
     }
@@ -99,7 +99,7 @@ impl Latencies {
         Some(Duration::from_nanos(self.histogram.value_at_quantile(quantile)))
     }
 
-    /// How many lie above a latency, within the histogram's precision.
+    /// Returns how many lie above a latency, within the histogram's precision.
     pub fn count_above(&self, latency: Duration) -> u64 {
         let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if nanoseconds >= LATENCY_MAX_NS {

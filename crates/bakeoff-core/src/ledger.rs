@@ -136,7 +136,7 @@ impl Unknown {
         }
     }
 
-    /// Whether this write may be read at any time.
+    /// Returns whether this write may be read at any time.
     fn excuses(&self, sequence: u32) -> bool {
         self.claims_until.is_some_and(|until| sequence >= until)
             || self.puts.binary_search(&sequence).is_ok()
@@ -288,12 +288,12 @@ impl KeyHistory {
         Some(superseded.lag(ended, began.at, began.acknowledged))
     }
 
-    /// Whether any write was acknowledged and must therefore show.
+    /// Returns whether any write was acknowledged and must therefore show.
     pub fn has_acknowledged(&self) -> bool {
         self.acknowledged > 0
     }
 
-    /// Whether every superseded write would be found out if it were read, and the key if it were
+    /// Returns whether every superseded write would be found out if it were read, and the key if it were
     /// gone: no delete has an unknown outcome, and no more other writes than are remembered.
     pub fn claims_fully(&self) -> bool {
         let unknown = self.unknown.as_ref();
@@ -315,7 +315,7 @@ impl KeyHistory {
         Err(Violation::Stale(seen, began.newest))
     }
 
-    /// Whether a write of known outcome had certainly been superseded when the read began.
+    /// Returns whether a write of known outcome had certainly been superseded when the read began.
     fn was_superseded(&self, seen: u32, began: &ReadBegan) -> bool {
         if seen >= began.newest || seen < began.floor {
             return seen < began.floor;

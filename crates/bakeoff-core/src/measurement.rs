@@ -60,7 +60,7 @@ impl ErrorKind {
         Self::Unsent,
     ];
 
-    /// Whether errors of this kind differ in what was seen of them, so that it is counted.
+    /// Returns whether errors of this kind differ in what was seen of them, so that it is counted.
     pub fn is_told_by_its_text(self) -> bool {
         !matches!(self, Self::Refused | Self::Timeout | Self::Unsent)
     }

@@ -204,7 +204,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// Whether it only ever grows, so that differences mean something and single values do not.
+    /// Returns whether it only ever grows, so that differences mean something and single values do not.
     pub fn is_counter(self) -> bool {
         !matches!(
             self,

@@ -56,7 +56,7 @@ pub struct Failed {
     pub least: Duration,
 }
 
-/// How many operations a quantile (above 0, below 1) needs: `10 / (1 - q)`, and below the median as
+/// Returns how many operations a quantile (above 0, below 1) needs: `10 / (1 - q)`, and below the median as
 /// many as its mirror image. 20 for the median, 1,000 for p99, 10,000 for p99.9.
 pub fn sample_min(quantile: f64) -> u64 {
     let rarer = quantile.min(1.0 - quantile);

@@ -583,7 +583,7 @@ impl Record {
         self.header.order.iter().filter(|trial| !done.contains(&trial.number)).cloned().collect()
     }
 
-    /// Whether every trial of the order is here and was run to its end.
+    /// Returns whether every trial of the order is here and was run to its end.
     pub fn is_complete(&self) -> bool {
         self.missing().is_empty()
     }

@@ -146,7 +146,7 @@ fn uncoloured(line: &str) -> Cow<'_, str> {
     plain.into()
 }
 
-/// How bad a line says it is, and what it says besides; `None` where it does not complain.
+/// Returns how bad a line says it is, and what it says besides; `None` where it does not complain.
 fn complaint(line: &str) -> Option<(Level, Cow<'_, str>)> {
     if line.starts_with('{')
         && let Ok(Value::Object(fields)) = serde_json::from_str(line)
@@ -320,7 +320,7 @@ mod tests {
 
     use super::*;
 
-    /// How a line is counted, as `level: gist`; `-` when it is not.
+    /// Returns how a line is counted, as `level: gist`; `-` when it is not.
     fn counted(line: &str) -> String {
         let mut tally = Tally::default();
         tally.take(line.as_bytes());

@@ -65,7 +65,7 @@ impl Turn {
         u64::from(self.ring) * (of_node / each) + u64::from(place)
     }
 
-    /// How many operations of this turn have a number below `number`.
+    /// Returns how many operations of this turn have a number below `number`.
     fn count_below(&self, number: u64) -> u64 {
         let (rounds, rest) = (number / u64::from(self.ring), number % u64::from(self.ring));
         let begun = self.places.iter().filter(|&&place| u64::from(place) < rest).count() as u64;
@@ -73,7 +73,7 @@ impl Turn {
         of_node.saturating_sub(u64::from(self.index)).div_ceil(u64::from(self.of))
     }
 
-    /// Which part of the whole load it is, as how many such parts would make the whole.
+    /// Returns which part of the whole load it is, as how many such parts would make the whole.
     fn parts(&self) -> f64 {
         f64::from(self.ring) * f64::from(self.of) / self.places.len() as f64
     }
@@ -176,7 +176,7 @@ impl OpenSchedule {
         self.curve.last.from / self.turn.parts()
     }
 
-    /// How many operations of this share fall due from one moment to another, on average.
+    /// Returns how many operations of this share fall due from one moment to another, on average.
     pub fn due_between(&self, from: Duration, to: Duration) -> f64 {
         let count = self.curve.count_until(to) - self.curve.count_until(from);
         count.max(0.0) / self.turn.parts()
@@ -200,7 +200,7 @@ impl OpenSchedule {
     }
 }
 
-/// How many operations of each turn are among the first `count` of the whole load that fall due at
+/// Returns how many operations of each turn are among the first `count` of the whole load that fall due at
 /// `from` or later: what each has to do in a load that ends by a count. The turns are those of one
 /// load. A pace that comes down to zero may leave fewer.
 ///

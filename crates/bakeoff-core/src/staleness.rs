@@ -115,7 +115,7 @@ impl Superseded {
         }
     }
 
-    /// How many writes have been acknowledged.
+    /// Returns how many writes have been acknowledged.
     pub(crate) fn acknowledged(&self) -> u32 {
         self.acknowledged
     }

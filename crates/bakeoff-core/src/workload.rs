@@ -51,17 +51,17 @@ impl KeySpace {
         Self { count: keys.count, size: keys.size as usize, per_directory: keys.per_directory }
     }
 
-    /// How many keys there are.
+    /// Returns how many keys there are.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many keys share a directory; 0 when there are no directories.
+    /// Returns how many keys share a directory; 0 when there are no directories.
     pub fn per_directory(&self) -> u64 {
         self.per_directory
     }
 
-    /// How many directories there are.
+    /// Returns how many directories there are.
     pub fn directories(&self) -> u64 {
         if self.per_directory == 0 { 0 } else { self.count.div_ceil(self.per_directory) }
     }
@@ -180,7 +180,7 @@ impl Values {
         }
     }
 
-    /// Whether `value` is one that was made for key `index`, byte for byte.
+    /// Returns whether `value` is one that was made for key `index`, byte for byte.
     pub fn verify(&self, index: u64, value: &[u8]) -> Result<Stamp, Corruption> {
         if value.len() != self.size {
             return Err(Corruption::Length(value.len(), self.size));
@@ -262,7 +262,7 @@ impl Permutation {
         Self { count, half_bits: bits.div_ceil(2).max(1), seed }
     }
 
-    /// Where `index` goes; `index` is taken modulo the count.
+    /// Returns where `index` goes; `index` is taken modulo the count.
     pub fn apply(&self, index: u64) -> u64 {
         let mask = (1_u64 << self.half_bits) - 1;
         let mut value = index % self.count;

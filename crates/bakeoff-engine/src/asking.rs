@@ -138,7 +138,7 @@ impl Line {
     }
 }
 
-/// Whether nothing has happened yet.
+/// Returns whether nothing has happened yet.
 fn is_pause(error: &io::Error) -> bool {
     matches!(
         error.kind(),

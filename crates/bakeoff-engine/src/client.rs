@@ -97,17 +97,17 @@ impl<W: Work> Client<W> {
         }
     }
 
-    /// Whether operations can be sent.
+    /// Returns whether operations can be sent.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.connection, Connection::Up { .. })
     }
 
-    /// Whether operations can be sent, or could as soon as a connection is begun.
+    /// Returns whether operations can be sent, or could as soon as a connection is begun.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.connection, Connection::Up { .. } | Connection::Resting)
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether nothing is under way.
     pub(super) fn is_quiet(&self) -> bool {
         self.slots.iter().all(|slot| matches!(slot, Slot::Free { .. }))
     }

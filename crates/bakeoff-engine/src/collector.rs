@@ -246,7 +246,7 @@ impl Collector {
         self.close_seconds()
     }
 
-    /// Whether all workers have ended.
+    /// Returns whether all workers have ended.
     pub(super) fn is_done(&self) -> bool {
         self.passed.iter().all(Option::is_none)
     }
@@ -348,7 +348,7 @@ fn stalls(of_workers: &[Vec<Span>], measure: Instant) -> Vec<GeneratorStall> {
     stalls
 }
 
-/// How long all failures had waited; `None` where there was none.
+/// Returns how long all failures had waited; `None` where there was none.
 fn packed_failures(of: &OperationFigures) -> Option<PackedLatencies> {
     if of.failed.is_empty() && of.unanswered.is_empty() {
         return None;

@@ -175,12 +175,12 @@ impl Window {
         at.saturating_duration_since(self.measure).as_secs_f64()
     }
 
-    /// Whether a moment lies in the measured window.
+    /// Returns whether a moment lies in the measured window.
     fn holds(&self, at: Instant) -> bool {
         at >= self.measure && self.end.is_none_or(|end| at <= end)
     }
 
-    /// How much of the time between two moments lies in the measured window.
+    /// Returns how much of the time between two moments lies in the measured window.
     fn overlap(&self, from: Instant, to: Instant) -> Duration {
         let from = from.max(self.measure);
         let to = self.end.map_or(to, |end| to.min(end));
@@ -297,7 +297,7 @@ fn places(targets: &[Target]) -> Vec<usize> {
     targets.iter().enumerate().map(place).collect()
 }
 
-/// How many measured operations each lane of an open load has that ends by a count, thread by thread:
+/// Returns how many measured operations each lane of an open load has that ends by a count, thread by thread:
 /// the load ends with the last that is due, whoever sends it.
 fn count_by_lane(drive: &Drive, dealt: &[Vec<lanes::Lane>]) -> Vec<u64> {
     let (Some((pace, spacing)), Stop::Operations(count)) = (&drive.arrivals, drive.stop) else {

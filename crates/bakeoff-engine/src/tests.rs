@@ -117,7 +117,7 @@ fn drive(load: &Drive, happens: impl FnOnce(&Server) + Send) -> Measurement {
 
 const HANGS: Duration = Duration::from_millis(1500);
 
-/// How many operations took so long or failed.
+/// Returns how many operations took so long or failed.
 fn felt(measured: &Measurement, least: Duration) -> u64 {
     let total = measured.total();
     let all = total.response_and_unanswered();

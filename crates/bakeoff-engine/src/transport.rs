@@ -73,7 +73,7 @@ impl Link {
         Ok(Self { stream, tls, out: Vec::new(), sent: 0, handed_on: 0, agreed: None, to_agree })
     }
 
-    /// Whether the connection came about; an error says why it did not.
+    /// Returns whether the connection came about; an error says why it did not.
     pub fn is_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
@@ -88,7 +88,7 @@ impl Link {
         }
     }
 
-    /// Whether there may be anything to send.
+    /// Returns whether there may be anything to send.
     pub fn wants_flush(&self) -> bool {
         !self.out.is_empty() || self.tls.is_some()
     }
@@ -171,7 +171,7 @@ impl Link {
         }
     }
 
-    /// Whether there is nothing to agree on, or TLS was agreed on.
+    /// Returns whether there is nothing to agree on, or TLS was agreed on.
     pub fn is_agreed(&self) -> bool {
         !self.to_agree
     }
@@ -187,7 +187,7 @@ impl Link {
         }
     }
 
-    /// Whether a read that filled less than its buffer has emptied the socket. Under TLS records
+    /// Returns whether a read that filled less than its buffer has emptied the socket. Under TLS records
     /// may wait inside, so only the socket's own word counts.
     pub fn short_read_is_last(&self) -> bool {
         self.tls.is_none()

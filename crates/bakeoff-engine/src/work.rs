@@ -19,10 +19,10 @@ pub trait Session {
     /// Appends what a new connection says first.
     fn open(&mut self, out: &mut Vec<u8>);
 
-    /// Whether operations may be sent: greetings are done.
+    /// Returns whether operations may be sent: greetings are done.
     fn is_open(&self) -> bool;
 
-    /// Whether the peer has announced that it takes nothing more on this connection.
+    /// Returns whether the peer has announced that it takes nothing more on this connection.
     fn is_ending(&self) -> bool {
         false
     }
@@ -39,7 +39,7 @@ pub trait Session {
         let _ = out;
     }
 
-    /// How long a connection may be silent before [`Self::keep_alive`] is due.
+    /// Returns how long a connection may be silent before [`Self::keep_alive`] is due.
     fn keep_alive_every(&self) -> Option<Duration> {
         None
     }
@@ -127,7 +127,7 @@ pub trait Work: Send {
     /// The names of its operations; tables have one row each.
     fn operations(&self) -> Vec<String>;
 
-    /// Whether it tells how old what was read is.
+    /// Returns whether it tells how old what was read is.
     fn judges_age(&self) -> bool {
         false
     }
@@ -145,7 +145,7 @@ pub trait Work: Send {
         out: &mut Vec<u8>,
     ) -> Result<Issued<Self::Pending>, NotIssued>;
 
-    /// Which operation `ticket` would have been, had there been anybody to send it to `node`. `None`:
+    /// Returns which operation `ticket` would have been, had there been anybody to send it to `node`. `None`:
     /// there is nothing more to do.
     fn skip(&mut self, node: usize, ticket: u64) -> Option<usize>;
 
@@ -175,7 +175,7 @@ pub trait Work: Send {
         let _ = (pending, outcome);
     }
 
-    /// How long `client`, of a closed load, rests before its next operation.
+    /// Returns how long `client`, of a closed load, rests before its next operation.
     fn pause(&mut self, client: u32, now: Instant) -> Duration {
         let _ = (client, now);
         Duration::ZERO

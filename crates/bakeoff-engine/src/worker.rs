@@ -258,7 +258,7 @@ impl<'a, W: Work> Worker<'a, W> {
         Ok(())
     }
 
-    /// Whether an operation that was due at `due` may still be sent. One of an open load that only
+    /// Returns whether an operation that was due at `due` may still be sent. One of an open load that only
     /// the timer's slack has brought past the end may; one that waited for a free client may not.
     fn may_begin(&self, lane: Option<usize>, due: Instant, now: Instant) -> bool {
         let only_just_late = lane.is_some_and(|lane| !self.pacing.lanes[lane].starved);

@@ -108,7 +108,7 @@ impl Cache {
         self.root.join(system)
     }
 
-    /// Where the log of one source of one system is kept; an older one is forgotten.
+    /// Returns where the log of one source of one system is kept; an older one is forgotten.
     pub(super) fn fresh_log(&self, system: &str, rung: &str) -> Result<PathBuf, InstallError> {
         let dir = self.root.join("logs");
         fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, e))?;
@@ -222,7 +222,7 @@ impl Entry {
         folders_of(&self.dir, &libraries)
     }
 
-    /// Whether the files are still what was fetched; else what is wrong.
+    /// Returns whether the files are still what was fetched; else what is wrong.
     pub(super) fn check(&self, look: Look) -> Result<(), String> {
         for held in self.manifest.held() {
             let path = self.dir.join(&held.path);

@@ -58,7 +58,7 @@ impl Site {
         Site { url, asked }
     }
 
-    /// How many requests there were.
+    /// Returns how many requests there were.
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }

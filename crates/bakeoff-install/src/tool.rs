@@ -45,7 +45,7 @@ impl Watcher<'_> {
         (self.progress)(line);
     }
 
-    /// Whether the user has had enough.
+    /// Returns whether the user has had enough.
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -229,7 +229,7 @@ fn spawn_when_free(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Where a program is, by the directories of a `PATH`.
+/// Returns where a program is, by the directories of a `PATH`.
 pub(super) fn on_path(name: &str, path: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
     std::env::split_paths(path?)
         .filter(|dir| dir.is_absolute())
@@ -237,7 +237,7 @@ pub(super) fn on_path(name: &str, path: Option<&std::ffi::OsStr>) -> Option<Path
         .find(|file| is_executable(file))
 }
 
-/// Whether the path is a file that may be executed.
+/// Returns whether the path is a file that may be executed.
 pub(super) fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }

@@ -52,12 +52,12 @@ impl fmt::Display for VersionRequest {
 }
 
 impl VersionRequest {
-    /// Whether the request names one version alone: three numbers, or any pre-release.
+    /// Returns whether the request names one version alone: three numbers, or any pre-release.
     pub fn is_exact(&self) -> bool {
         self.0.split('.').count() >= 3 || self.0.contains(['-', '+', '~'])
     }
 
-    /// Whether `version` is one of those asked for.
+    /// Returns whether `version` is one of those asked for.
     pub fn matches(&self, version: &str) -> bool {
         let version = version.strip_prefix('v').unwrap_or(version);
         match version.strip_prefix(self.0.as_str()) {

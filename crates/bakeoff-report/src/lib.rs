@@ -117,7 +117,7 @@ impl Report {
         &self.fairness
     }
 
-    /// Which of the field's demands on a measurement the run met, in the order of
+    /// Returns which of the field's demands on a measurement the run met, in the order of
     /// [`method::DEMANDS`].
     pub fn method(&self) -> &[method::Answer] {
         &self.method

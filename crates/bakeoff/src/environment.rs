@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// beside each other.
 const SHARED_MACHINE: &str = "BAKEOFF_SHARED_MACHINE";
 
-/// Whether bakeoff's environment says that others work on this machine.
+/// Returns whether bakeoff's environment says that others work on this machine.
 pub(crate) fn is_machine_shared() -> bool {
     std::env::var(SHARED_MACHINE).is_ok_and(|value| value == "1")
 }

@@ -145,7 +145,7 @@ impl Messages {
         }
     }
 
-    /// Whether there is a line that changes, so that what is done now needs no lines of its own.
+    /// Returns whether there is a line that changes, so that what is done now needs no lines of its own.
     pub(crate) fn is_live(&self) -> bool {
         self.bar.is_some()
     }
@@ -299,7 +299,7 @@ pub(crate) fn failure(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }
 
-/// How tables on standard output may look.
+/// Returns how tables on standard output may look.
 pub(crate) fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -54,7 +54,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// How long these trials may take, one after the other.
+    /// Returns how long these trials may take, one after the other.
     pub(crate) fn left(&self, trials: &[Trial]) -> Duration {
         trials.iter().map(|trial| self.expected(trial)).sum()
     }
@@ -105,7 +105,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// How long a load takes.
+/// Returns how long a load takes.
 fn loaded(load: &Load, system: &str) -> Duration {
     let stages = load.clients_on(system).len() as u32;
     let measured = match load.stop {

@@ -72,7 +72,7 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// How many puts this etcd has carried out, by its own count.
+    /// Returns how many puts this etcd has carried out, by its own count.
     pub(super) fn puts(&self) -> Result<u64, Failure> {
         let metrics = get(self.client, "/metrics")?;
         let line = metrics.lines().find_map(|line| line.strip_prefix("etcd_mvcc_put_total "));

@@ -111,7 +111,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the document is written: not when only some of it was measured.
+    /// Returns whether the document is written: not when only some of it was measured.
     fn writes(&self) -> bool {
         !self.dry && self.only.is_empty()
     }

@@ -151,7 +151,7 @@ fn plan(options: &Options, request: Request) -> Result<Plan, LoadError> {
     })
 }
 
-/// How many answers each thread keeps. Which of them sends how many of a counted load's requests is
+/// Returns how many answers each thread keeps. Which of them sends how many of a counted load's requests is
 /// not known before, so each may keep all of them as long as all together are few.
 fn capture(options: &Options) -> u64 {
     let most = match options.output {
@@ -208,7 +208,7 @@ struct Ticker {
 }
 
 impl Ticker {
-    /// How long to wait from `now` on for the next tick.
+    /// Returns how long to wait from `now` on for the next tick.
     fn wait(&mut self, now: Instant, period: Duration) -> Duration {
         let wait = self.next.saturating_duration_since(now);
         if wait.is_zero() && !period.is_zero() {

@@ -121,7 +121,7 @@ impl Made {
     }
 }
 
-/// Whether a mount is of this plugin: `kv-v2` is another name of `kv`.
+/// Returns whether a mount is of this plugin: `kv-v2` is another name of `kv`.
 fn is_type(kind: &str, plugin: &str) -> bool {
     kind == plugin || (kind == "kv" && matches!(plugin, "kv-v1" | "kv-v2"))
 }

@@ -93,7 +93,7 @@ impl Client {
         headers
     }
 
-    /// Whether the user wants the end of what this client does.
+    /// Returns whether the user wants the end of what this client does.
     pub(super) fn is_interrupted(&self) -> bool {
         self.interrupts.count() > self.tolerates
     }

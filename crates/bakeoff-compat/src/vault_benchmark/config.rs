@@ -44,7 +44,7 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// Where the test's engine or method is mounted if mounts are not random.
+    /// Returns where the test's engine or method is mounted if mounts are not random.
     pub(super) fn mount(&self) -> &str {
         self.mount_name.as_deref().unwrap_or(&self.name)
     }
@@ -153,7 +153,7 @@ impl Config {
         self.options.mistake(option, what, hint);
     }
 
-    /// Whether all that was written has been asked for and could be read.
+    /// Returns whether all that was written has been asked for and could be read.
     ///
     /// # Errors
     ///

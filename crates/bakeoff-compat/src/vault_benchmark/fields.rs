@@ -157,7 +157,7 @@ impl Field {
         self
     }
 
-    /// Where it comes from unless it is written: the variable `VAULT_BENCHMARK_…`.
+    /// Returns where it comes from unless it is written: the variable `VAULT_BENCHMARK_…`.
     pub(super) const fn or_variable(mut self, variable: &'static str) -> Self {
         self.variable = Some(variable);
         self
@@ -174,7 +174,7 @@ impl Field {
         self.name
     }
 
-    /// Whether it must be written.
+    /// Returns whether it must be written.
     #[cfg(test)]
     pub(super) const fn is_required(&self) -> bool {
         self.required
@@ -320,7 +320,7 @@ impl Fields {
         &self.shared
     }
 
-    /// Where the block stands.
+    /// Returns where the block stands.
     pub(super) fn range(&self) -> Range<usize> {
         self.known.at.clone()
     }
@@ -409,7 +409,7 @@ impl Fields {
         flag.or_else(|| self.refuse(name, "`true` or `false`", node))
     }
 
-    /// Whether the option is written as `""`.
+    /// Returns whether the option is written as `""`.
     pub(super) fn is_empty_text(&self, name: &'static str) -> bool {
         self.look(name)
             .is_some_and(|node| matches!(&node.value, Value::Text(text) if text.is_empty()))
@@ -534,7 +534,7 @@ impl Fields {
 }
 
 impl Field {
-    /// Whether vault-benchmark would leave this value out of the request.
+    /// Returns whether vault-benchmark would leave this value out of the request.
     fn leaves_out(&self, value: &Json) -> bool {
         match value {
             Json::Null => true,

@@ -245,7 +245,7 @@ fn span(span: Option<Range<usize>>) -> Range<usize> {
     span.unwrap_or(0..0)
 }
 
-/// Whether the value of an option of this name is kept from every terminal.
+/// Returns whether the value of an option of this name is kept from every terminal.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let parts = [
@@ -326,7 +326,7 @@ enum Until {
     Closed(isize),
 }
 
-/// How many brackets a piece of text opens, less those that it closes.
+/// Returns how many brackets a piece of text opens, less those that it closes.
 fn depth(text: &str) -> isize {
     let count = |brackets: [char; 2]| text.chars().filter(|c| brackets.contains(c)).count();
     count(['[', '{']).cast_signed() - count([']', '}']).cast_signed()
@@ -338,7 +338,7 @@ fn stars(text: &str, to: &mut String) {
     }
 }
 
-/// Where on a line a secret begins.
+/// Returns where on a line a secret begins.
 fn secret_begins(line: &str) -> Option<usize> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut at = 0;

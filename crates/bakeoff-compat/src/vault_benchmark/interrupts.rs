@@ -21,7 +21,7 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    /// How often the user has asked for the end.
+    /// Returns how often the user has asked for the end.
     pub(super) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }

@@ -105,12 +105,12 @@ impl Pieces {
         self.0.insert(0, Rendered::Bytes(bytes));
     }
 
-    /// Whether they are the same each time.
+    /// Returns whether they are the same each time.
     fn is_fixed(&self) -> bool {
         self.0.iter().all(|piece| matches!(piece, Rendered::Bytes(_)))
     }
 
-    /// How many bytes [`Self::write`] would append.
+    /// Returns how many bytes [`Self::write`] would append.
     pub(super) fn length(&self, draw: &Draw) -> usize {
         let length = |piece: &Rendered| match piece {
             Rendered::Bytes(bytes) => bytes.len(),

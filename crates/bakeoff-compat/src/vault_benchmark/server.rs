@@ -110,7 +110,7 @@ impl Server {
         Ok(Self::reach(address, &url, tls, configs)?)
     }
 
-    /// Where a redirect points: the same kind of server at another address.
+    /// Returns where a redirect points: the same kind of server at another address.
     pub(super) fn elsewhere(&self, location: &str) -> Result<Self, Trouble> {
         let lost = |what: String| {
             Trouble::new(Kind::NoLeader, format!("`{}` sent us on, but {what}", self.address))

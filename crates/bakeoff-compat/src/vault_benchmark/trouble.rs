@@ -47,12 +47,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether it may pass by itself while a load is set up.
+    /// Returns whether it may pass by itself while a load is set up.
     pub(super) fn may_pass(self) -> bool {
         matches!(self, Self::NoLeader | Self::NotYet)
     }
 
-    /// Whether what was asked for has certainly not been done.
+    /// Returns whether what was asked for has certainly not been done.
     pub(super) fn is_refusal(self) -> bool {
         matches!(
             self,
@@ -60,7 +60,7 @@ impl Kind {
         )
     }
 
-    /// Whether it may pass by itself where there has been a server before.
+    /// Returns whether it may pass by itself where there has been a server before.
     pub(super) fn may_pass_later(self) -> bool {
         matches!(self, Self::Unreachable | Self::Silent | Self::Sealed | Self::Failed)
     }

@@ -203,7 +203,7 @@ fn shape_of(script: &Script) -> Result<Shape, ScriptError> {
     })
 }
 
-/// Where each thread connects to. The engine gives clients to threads and to targets in the same
+/// Returns where each thread connects to. The engine gives clients to threads and to targets in the same
 /// turn, so that as many targets as threads give each thread its own. As with wrk, nobody's
 /// certificate is looked at.
 fn targets(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Target>, LoadError> {

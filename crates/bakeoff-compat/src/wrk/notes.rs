@@ -62,7 +62,7 @@ pub(super) fn headers(options: &Options) -> Option<String> {
     })
 }
 
-/// How many latencies wrk would have computed; wrk2, whose load is open, computes none.
+/// Returns how many latencies wrk would have computed; wrk2, whose load is open, computes none.
 fn back_filled(options: &Options, figures: &Figures) -> Option<u64> {
     if options.rate.is_some() || figures.runtime == Duration::ZERO {
         return None;

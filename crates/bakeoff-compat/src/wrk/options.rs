@@ -115,7 +115,7 @@ impl Url {
         })
     }
 
-    /// Whether it is spoken to over TLS.
+    /// Returns whether it is spoken to over TLS.
     pub(super) fn tls(&self) -> bool {
         self.scheme == "https"
     }

@@ -159,7 +159,7 @@ impl Script {
         &self.lua
     }
 
-    /// Whether the script has defined a global function of this name.
+    /// Returns whether the script has defined a global function of this name.
     pub(super) fn defines(&self, name: &str) -> bool {
         matches!(self.lua.globals().raw_get(name), Ok(Value::Function(_)))
     }

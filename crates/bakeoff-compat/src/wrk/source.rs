@@ -200,7 +200,7 @@ impl Source for LuaSource {
     }
 }
 
-/// Whether the first line is a request's: a quick look, taken at each.
+/// Returns whether the first line is a request's: a quick look, taken at each.
 fn begins_a_request(bytes: &[u8]) -> bool {
     let Some(end) = bytes.iter().position(|&byte| byte == b'\r') else { return false };
     let line = &bytes[..end];

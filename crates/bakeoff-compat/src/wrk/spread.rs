@@ -41,12 +41,12 @@ impl Spread {
         rates.iter().map(|&rate| (rate as u64, 1)).collect()
     }
 
-    /// How many were recorded.
+    /// Returns how many were recorded.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many different values there are.
+    /// Returns how many different values there are.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }
@@ -102,7 +102,7 @@ impl Spread {
         self.values.iter().find(reaches).map_or(0, |&(value, _)| value)
     }
 
-    /// How many latencies wrk would have computed and mixed in: for each one longer than twice the
+    /// Returns how many latencies wrk would have computed and mixed in: for each one longer than twice the
     /// time that a connection takes for a request on average, one less by that time, and so on.
     pub(super) fn back_fill(&self, interval: u64) -> u64 {
         let steps = |value: u64| (value.saturating_sub(1) / interval.max(1)).saturating_sub(1);

@@ -54,12 +54,12 @@ pub(super) struct ThreadState {
 }
 
 impl ThreadState {
-    /// Where the thread's connections go.
+    /// Returns where the thread's connections go.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the script has stopped the thread.
+    /// Returns whether the script has stopped the thread.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }

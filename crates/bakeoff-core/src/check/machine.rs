@@ -29,7 +29,7 @@ pub const DISK_FREE_MIN: u64 = 64 << 20;
 /// By so much may the wall clock and the monotonic clock differ in a trial's length.
 pub const CLOCK_STEP_MAX: f64 = 0.5;
 
-/// Whether the hypervisor took CPUs away over a load. `machine`: the machine's series; `cpus`: how
+/// Returns whether the hypervisor took CPUs away over a load. `machine`: the machine's series; `cpus`: how
 /// many it has; `from` and `to`: the load, in seconds since the trial began.
 pub fn steal(machine: &Series, cpus: u32, from: f64, to: f64) -> Verdict {
     let stolen = machine.growth(Column::Steal, from, to);
@@ -51,7 +51,7 @@ pub fn steal_between(stolen: f64, cpus: u32, seconds: f64) -> Option<String> {
     })
 }
 
-/// Which share of the machine strangers may use in a study. They may use more where all that it says
+/// Returns which share of the machine strangers may use in a study. They may use more where all that it says
 /// follows from comparing systems within a round: two or more systems, no search for a rate, whose
 /// answer is a figure by itself, and no published figures beside ours.
 pub fn neighbours_max(study: &Study) -> f64 {
@@ -61,7 +61,7 @@ pub fn neighbours_max(study: &Study) -> f64 {
     if compares { NEIGHBOURS_MAX_COMPARED } else { NEIGHBOURS_MAX }
 }
 
-/// Whether processes that are neither nodes nor bakeoff's had the machine's CPUs. The machine's exact
+/// Returns whether processes that are neither nodes nor bakeoff's had the machine's CPUs. The machine's exact
 /// running time over what was measured is held against all that is attributed; the kernel's own
 /// threads, which work for whoever asked, are left out. `windows`: what was measured, in seconds since
 /// the trial began; `cpus`: how many the machine has; `share_max`: what strangers may use of them.
@@ -139,7 +139,7 @@ fn commands(observed: &Observed, windows: &[(f64, f64)]) -> String {
     format!(", most of it {}", and(&said))
 }
 
-/// Whether the disk that holds the data ran full. `complainant`: a node whose log says so.
+/// Returns whether the disk that holds the data ran full. `complainant`: a node whose log says so.
 pub fn disk(machine: &Series, complainant: Option<&str>) -> Verdict {
     if let Some(node) = complainant {
         return Verdict::Failed(format!("`{node}` found no space left on its disk"));
@@ -155,7 +155,7 @@ pub fn disk(machine: &Series, complainant: Option<&str>) -> Verdict {
     }
 }
 
-/// Whether the wall clock was stepped. `wall`: the trial's length by the wall clock in seconds,
+/// Returns whether the wall clock was stepped. `wall`: the trial's length by the wall clock in seconds,
 /// which may be negative; `monotonic`: by the clock that nobody sets.
 pub fn clock(wall: f64, monotonic: Duration) -> Verdict {
     let step = wall - monotonic.as_secs_f64();

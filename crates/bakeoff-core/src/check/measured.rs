@@ -126,7 +126,7 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
     checks
 }
 
-/// Whether no connection took up another one's TLS session, where none should.
+/// Returns whether no connection took up another one's TLS session, where none should.
 fn each_visit_first(stages: &[StageRecord]) -> Verdict {
     let mut handshakes = Handshakes::default();
     stages.iter().for_each(|stage| handshakes.merge(&stage.measurement.handshakes));

@@ -45,7 +45,7 @@ pub fn generator_limits(measurement: &Measurement) -> Vec<String> {
     limits.into_iter().filter_map(|limit| limit(measurement)).collect()
 }
 
-/// Whether the generator's busiest thread was at its limit.
+/// Returns whether the generator's busiest thread was at its limit.
 pub fn generator_busy(measurement: &Measurement) -> Option<String> {
     let busy = measurement.generator_busiest > BUSIEST_MAX && measurement.window >= BUSY_AFTER;
     busy.then(|| {
@@ -57,7 +57,7 @@ pub fn generator_busy(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Whether an open load's schedule was not kept though clients were free; never of a closed load,
+/// Returns whether an open load's schedule was not kept though clients were free; never of a closed load,
 /// which has no schedule to fall behind.
 pub fn schedule_slipped(measurement: &Measurement) -> Option<String> {
     let slip = measurement.slip.quantile(0.99)?;
@@ -71,7 +71,7 @@ pub fn schedule_slipped(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Whether a thread of the generator stood still for long enough to be seen in the percentiles.
+/// Returns whether a thread of the generator stood still for long enough to be seen in the percentiles.
 pub fn generator_stalled(measurement: &Measurement) -> Option<String> {
     let (thread, stalled) = measurement.most_stalled()?;
     let of_thread = || measurement.stalls.iter().filter(|stall| stall.thread == thread);
@@ -92,7 +92,7 @@ pub fn generator_stalled(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Whether answers to an open load waited in the generator, behind others, for a good part of their
+/// Returns whether answers to an open load waited in the generator, behind others, for a good part of their
 /// time. Of a closed load latencies follow from the number of clients, and are not what it asks for.
 pub fn answers_waited(measurement: &Measurement) -> Option<String> {
     if measurement.slip.is_empty() {
@@ -108,7 +108,7 @@ pub fn answers_waited(measurement: &Measurement) -> Option<String> {
     })
 }
 
-/// Which share of a median response time below a millisecond 1 % of answers waited in the generator,
+/// Returns which share of a median response time below a millisecond 1 % of answers waited in the generator,
 /// behind others; `None` where that is no more than [`LAG_SHARE_MAX`], or the median is longer.
 pub fn lag_share(measurement: &Measurement) -> Option<f64> {
     let lag = measurement.receive_lag.quantile(0.99)?;
@@ -142,12 +142,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether it was checked and holds.
+    /// Returns whether it was checked and holds.
     pub fn passed(&self) -> bool {
         *self == Self::Passed
     }
 
-    /// Whether it was checked and does not hold.
+    /// Returns whether it was checked and does not hold.
     pub fn failed(&self) -> bool {
         matches!(self, Self::Failed(_))
     }

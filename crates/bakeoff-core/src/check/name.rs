@@ -107,7 +107,7 @@ checks! {
 }
 
 impl CheckName {
-    /// Whether a disturbed machine is no excuse: whatever it does, answers are not to be wrong.
+    /// Returns whether a disturbed machine is no excuse: whatever it does, answers are not to be wrong.
     pub fn is_of_correctness(self) -> bool {
         self == Self::Answers
     }

@@ -50,7 +50,7 @@ enum Course {
     Trend(f64),
 }
 
-/// Whether every stage of a load was stationary.
+/// Returns whether every stage of a load was stationary.
 pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Verdict {
     if load.warmup.is_zero() && matches!(load.stop, Stop::Operations(_)) {
         let why = "the load is a whole job from a cold start, and has no steady state to check";
@@ -117,7 +117,7 @@ fn responses(seconds: &[Option<&Second>]) -> Option<Vec<f64>> {
     seconds.iter().map(median).collect()
 }
 
-/// Whether nearly all that was due was done within the window.
+/// Returns whether nearly all that was due was done within the window.
 fn kept_up(measured: &Measurement) -> bool {
     let total = measured.total();
     let all = total.verified + total.error_count();

@@ -79,7 +79,7 @@ mod tests {
         (0..rounds).map(|_| design.next_round(&mut rng)).collect()
     }
 
-    /// How much more often the most frequent of these cells occurs than the least.
+    /// Returns how much more often the most frequent of these cells occurs than the least.
     fn spread(systems: usize, cells: impl Iterator<Item = (usize, usize)>, equal: bool) -> u32 {
         let mut counts = vec![vec![0; systems]; systems];
         cells.for_each(|(a, b)| counts[a][b] += 1);

@@ -34,7 +34,7 @@ pub const CONFIRM_TIMES: u32 = 2;
 /// as [`CONFIRM_TIMES`] tries.
 pub const LONGEST: u32 = 48;
 
-/// How long a search takes at most whose tries have this time and this warm-up.
+/// Returns how long a search takes at most whose tries have this time and this warm-up.
 pub fn longest(time: Duration, warmup: Duration) -> Duration {
     // The last may begin when one try's time is left, and be a confirmation.
     (time + warmup) * (LONGEST + CONFIRM_TIMES - 1)

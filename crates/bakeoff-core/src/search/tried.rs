@@ -73,7 +73,7 @@ impl Tried {
         self
     }
 
-    /// Whether it kept the objective.
+    /// Returns whether it kept the objective.
     pub fn kept(&self) -> bool {
         self.broken_by.is_empty()
     }
@@ -128,7 +128,7 @@ pub fn invalid_because(measurement: &Measurement) -> Vec<String> {
     reasons
 }
 
-/// Which share of what was due in the window at this rate was answered with success in its time. What
+/// Returns which share of what was due in the window at this rate was answered with success in its time. What
 /// was rightly under way when the window ended is no backlog: by Little's law the rate times the median
 /// service time, and one more. `None` where nothing was answered.
 fn achieved(rate: f64, measurement: &Measurement) -> Option<f64> {

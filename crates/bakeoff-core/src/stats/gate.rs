@@ -43,7 +43,7 @@ pub enum Lies {
     Across,
 }
 
-/// Where an interval of changes lies. What is asked for is a change below `limit`, or above it;
+/// Returns where an interval of changes lies. What is asked for is a change below `limit`, or above it;
 /// one that is beyond it by no more than `slack` need not be ruled out.
 pub fn lies((low, high): (f64, f64), below: bool, limit: f64, slack: f64) -> Lies {
     let (beyond, within) = match below {
@@ -57,7 +57,7 @@ pub fn lies((low, high): (f64, f64), below: bool, limit: f64, slack: f64) -> Lie
     }
 }
 
-/// How many rounds answer whether there is a loss of `detect` in nineteen of twenty merges, with this
+/// Returns how many rounds answer whether there is a loss of `detect` in nineteen of twenty merges, with this
 /// scatter from trial to trial and so many leading questions; an even number, so that each build goes
 /// first as often as the other.
 pub fn rounds(detect: f64, scatter: f64, leading: usize) -> u32 {
@@ -106,7 +106,7 @@ pub fn shortfall(differences: &[f64], detect: f64, leading: usize) -> Option<Sho
     Some(Shortfall { rounds, scatter })
 }
 
-/// How many rounds there have to be in all after `run`, where `missing` more valid ones would tell: an even
+/// Returns how many rounds there have to be in all after `run`, where `missing` more valid ones would tell: an even
 /// number more, and no more than `most`. `None` where none are missing, and where it would take more than
 /// twice `most`: then the scatter of the few rounds so far is no accident, and time that cannot lead to an
 /// answer is not spent.
@@ -116,7 +116,7 @@ pub fn extended(run: u32, missing: u32, most: u32) -> Option<u32> {
     (missing > 0 && run < most && !hopeless).then_some(rounds.min(most))
 }
 
-/// How much the figures of a trial scatter, from the differences of rounds; needs two of them.
+/// Returns how much the figures of a trial scatter, from the differences of rounds; needs two of them.
 pub fn scatter(differences: &[f64]) -> Option<f64> {
     let count = differences.len() as f64;
     let mean = differences.iter().sum::<f64>() / count;

@@ -176,7 +176,7 @@ struct Difference {
 }
 
 impl Trials {
-    /// How many trials of each system there are.
+    /// Returns how many trials of each system there are.
     pub fn counts(&self) -> (usize, usize) {
         match self {
             Self::ByRound(rounds) => (rounds.len(), rounds.len()),
@@ -186,7 +186,7 @@ impl Trials {
         }
     }
 
-    /// Whether these are too few to call a difference.
+    /// Returns whether these are too few to call a difference.
     pub fn too_few(&self) -> bool {
         let (first, second) = self.counts();
         let runs = match self {
@@ -360,7 +360,7 @@ fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> 
     Answer { ratio, interval: (low, high), confidence: 1.0 - level, finding, p_value }
 }
 
-/// Whether each of these p-values is declared with all of them as one family, in Holm's steps, so that
+/// Returns whether each of these p-values is declared with all of them as one family, in Holm's steps, so that
 /// any is declared where there is nothing with a probability of at most [`FALSE_ALARMS`].
 pub fn declared_together(p_values: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();

@@ -61,7 +61,7 @@ impl Rounds {
             .collect()
     }
 
-    /// Whether a trial of either failed through its system's own doing.
+    /// Returns whether a trial of either failed through its system's own doing.
     pub fn any_failed(&self) -> bool {
         self.0.iter().any(|&(a, b)| a == Yield::Failed || b == Yield::Failed)
     }

@@ -590,7 +590,7 @@ mod tests {
         vec(vec((-0.05..0.05_f64, 0..12_u8), count), 2..9)
     }
 
-    /// Which of `a` and `b` a sentence calls higher, and whether it tells them apart at all.
+    /// Returns which of `a` and `b` a sentence calls higher, and whether it tells them apart at all.
     fn claimed(said: &str, names: &[String]) -> Vec<(usize, usize)> {
         let mut claims = Vec::new();
         for clause in said.split("; ").filter(|clause| clause.contains(" sustained ")) {

@@ -42,7 +42,7 @@ pub(super) fn f_above(f: f64, explained: f64, left: f64) -> f64 {
     incomplete_beta(left / 2.0, explained / 2.0, left / (left + explained * f))
 }
 
-/// How many standard errors a true difference must measure to exceed `critical` with the
+/// Returns how many standard errors a true difference must measure to exceed `critical` with the
 /// probability whose normal quantile is `reach`.
 ///
 /// With S the estimated by the true standard error and Z standard normal, the difference δ is seen

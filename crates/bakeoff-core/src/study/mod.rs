@@ -74,7 +74,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// Whether any servers are started on this machine.
+    /// Returns whether any servers are started on this machine.
     pub fn starts_any(&self) -> bool {
         self.systems.iter().any(System::is_started)
     }
@@ -203,7 +203,7 @@ pub struct Process {
 }
 
 impl System {
-    /// Whether its servers are started for it; else it runs already.
+    /// Returns whether its servers are started for it; else it runs already.
     pub fn is_started(&self) -> bool {
         self.servers.are_started()
     }
@@ -216,7 +216,7 @@ impl System {
         }
     }
 
-    /// How many nodes run for it, those of its parts among them.
+    /// Returns how many nodes run for it, those of its parts among them.
     pub fn nodes_in_all(&self) -> u32 {
         self.nodes + self.parts.values().map(|part| part.nodes).sum::<u32>()
     }
@@ -337,7 +337,7 @@ impl Default for HttpRequest {
 }
 
 impl HttpRequest {
-    /// Whether it is the one of a workload that says nothing of it.
+    /// Returns whether it is the one of a workload that says nothing of it.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
@@ -391,34 +391,34 @@ pub enum Operation {
 }
 
 impl Workload {
-    /// Whether clients write, so that there is something to audit.
+    /// Returns whether clients write, so that there is something to audit.
     pub fn writes(&self) -> bool {
         self.mix.keys().any(|operation| operation.writes())
     }
 
-    /// Whether a system is put to this work.
+    /// Returns whether a system is put to this work.
     pub fn is_done_by(&self, system: &System) -> bool {
         self.systems.is_empty() || self.systems.contains(&system.name)
     }
 
-    /// Whether clients read.
+    /// Returns whether clients read.
     pub fn reads_any(&self) -> bool {
         self.mix.keys().any(|operation| operation.reads())
     }
 }
 
 impl Operation {
-    /// Whether it changes what is stored under a key.
+    /// Returns whether it changes what is stored under a key.
     pub fn writes(self) -> bool {
         matches!(self, Self::Put | Self::Insert | Self::Delete)
     }
 
-    /// Whether it works on a text that its clients send or are sent.
+    /// Returns whether it works on a text that its clients send or are sent.
     pub fn takes_text(self) -> bool {
         matches!(self, Self::Encrypt | Self::Decrypt | Self::Sign)
     }
 
-    /// Whether it reads what is stored under keys.
+    /// Returns whether it reads what is stored under keys.
     pub fn reads(self) -> bool {
         matches!(self, Self::Get | Self::List)
     }
@@ -625,7 +625,7 @@ pub enum Routing {
 }
 
 impl Routing {
-    /// Where operations go that write, or that do not.
+    /// Returns where operations go that write, or that do not.
     pub fn of(self, writes: bool) -> Targets {
         match self {
             Self::Same(targets) => targets,
@@ -634,7 +634,7 @@ impl Routing {
         }
     }
 
-    /// Whether writes and reads go to nodes of their own.
+    /// Returns whether writes and reads go to nodes of their own.
     pub fn is_split(self) -> bool {
         matches!(self, Self::Split { .. })
     }
@@ -760,13 +760,13 @@ impl Kind {
         }
     }
 
-    /// Whether its clients ask it for what a workload's `request` says, rather than for operations of
+    /// Returns whether its clients ask it for what a workload's `request` says, rather than for operations of
     /// its own.
     pub fn takes_requests(&self) -> bool {
         self.operations.contains(&Operation::Request)
     }
 
-    /// Whether it is only ever a part of other systems.
+    /// Returns whether it is only ever a part of other systems.
     pub fn is_part(&self) -> bool {
         self.operations.is_empty()
     }

@@ -70,13 +70,13 @@ impl<'a> Fields<'a> {
         self.entries.iter().find(|entry| entry.key == name).map(|entry| &entry.node)
     }
 
-    /// Where the field's name stands; where the mapping is named when it has no such field.
+    /// Returns where the field's name stands; where the mapping is named when it has no such field.
     pub(super) fn key_at(&self, name: &str) -> &At {
         let entry = self.entries.iter().find(|entry| entry.key == name);
         entry.map_or(&self.at, |entry| &entry.key_at)
     }
 
-    /// Where the field's value stands; where the mapping is named when it has no such field.
+    /// Returns where the field's value stands; where the mapping is named when it has no such field.
     pub(super) fn value_at(&self, name: &str) -> &At {
         self.node(name).map_or(&self.at, |node| &node.at)
     }
@@ -271,7 +271,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Whether `entry` is a field of `table` that was not indented far enough, rather than the name of
+/// Returns whether `entry` is a field of `table` that was not indented far enough, rather than the name of
 /// a mapping with such fields.
 fn has_strayed(table: &Table, entry: &Entry) -> bool {
     let is_field = |name: &str| table.fields.iter().any(|field| field.name == name);
@@ -282,7 +282,7 @@ fn has_strayed(table: &Table, entry: &Entry) -> bool {
     is_field(&entry.key) && !inside
 }
 
-/// Whether `name` matches [`NAME_PATTERN`].
+/// Returns whether `name` matches [`NAME_PATTERN`].
 fn is_name(name: &str) -> bool {
     debug_assert_eq!(NAME_PATTERN, "^[a-z0-9][a-z0-9-]{0,39}$");
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -447,7 +447,7 @@ pub(super) fn unit<T>(
     }
 }
 
-/// Which of `words` it is.
+/// Returns which of `words` it is.
 pub(super) fn word(
     mistaken: &mut Mistaken<'_>,
     name: &str,

@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Whether `value` is as `schema` says: the keywords above, and no others.
+    /// Returns whether `value` is as `schema` says: the keywords above, and no others.
     fn accepts(schema: &Value, value: &Value) -> bool {
         schema.as_object().expect("a schema is an object").iter().all(|(keyword, wanted)| {
             let below = |wanted: &Value, value: &Value| accepts(wanted, value);

@@ -99,7 +99,7 @@ impl<'a> Mistaken<'a> {
         }
     }
 
-    /// Whether further mistakes are not kept.
+    /// Returns whether further mistakes are not kept.
     pub(super) fn is_full(&self) -> bool {
         self.found.len() >= MISTAKES_MAX
     }

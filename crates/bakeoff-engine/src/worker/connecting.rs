@@ -16,7 +16,7 @@ use super::Worker;
 use super::recorder::Failed;
 
 impl<W: Work> Worker<'_, W> {
-    /// Whether the peer has accepted; says what a new connection says first as soon as it has.
+    /// Returns whether the peer has accepted; says what a new connection says first as soon as it has.
     pub(super) fn has_connected(&mut self, index: usize) -> bool {
         let client = &mut self.clients[index];
         if let Connection::Connecting { link, .. } = &client.connection {

@@ -65,7 +65,7 @@ impl Lane {
         }
     }
 
-    /// How late an operation went out by the worker's own doing; `None` where it waited for a client
+    /// Returns how late an operation went out by the worker's own doing; `None` where it waited for a client
     /// alone. Operations are asked for in the order in which they are due.
     #[inline]
     pub(super) fn schedule_lag(&mut self, due: Instant, now: Instant) -> Option<Duration> {
@@ -93,7 +93,7 @@ impl Lane {
 }
 
 impl Pacing<'_> {
-    /// Whether the load is open: operations are due whether or not a client is free.
+    /// Returns whether the load is open: operations are due whether or not a client is free.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         !self.lanes.is_empty()
@@ -121,7 +121,7 @@ impl Pacing<'_> {
         }
     }
 
-    /// Whether a lane has a measured operation left; where not, it is over.
+    /// Returns whether a lane has a measured operation left; where not, it is over.
     #[inline]
     pub(super) fn has_left(&mut self, lane: usize) -> bool {
         let lane = &mut self.lanes[lane];

@@ -83,7 +83,7 @@ fn walk(roots: &[String], known: &BTreeMap<String, Package>) -> Walked {
     if unknown.is_empty() { Walked::All(libraries) } else { Walked::Unknown(unknown) }
 }
 
-/// Whether a package holds shared libraries, other than the C library.
+/// Returns whether a package holds shared libraries, other than the C library.
 fn is_library(name: &str, section: &str) -> bool {
     let of_the_machine = name == "libc6" || name == "libc6.1" || name == "libc-bin";
     // Not every one is in the section: Debian 12's libkeyutils1 is not, nor does zlib1g begin so.

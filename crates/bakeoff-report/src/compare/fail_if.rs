@@ -163,7 +163,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl FailIf {
-    /// Whether this figure is worse at this place at all: what a gate asks where nothing is given.
+    /// Returns whether this figure is worse at this place at all: what a gate asks where nothing is given.
     pub(super) fn worse(place: &str, quantity: Quantity) -> Self {
         let below = matches!(quantity, Quantity::HighestRate | Quantity::ThroughputMean);
         let (figure, what) = (quantity.label(), if below { "lower" } else { "higher" });
@@ -176,20 +176,20 @@ impl FailIf {
         self.quantity
     }
 
-    /// Whether it speaks of this system there.
+    /// Returns whether it speaks of this system there.
     pub(super) fn is_about(&self, place: &str, system: &str) -> bool {
         let is = |named: &Named, name: &str| named.as_ref().is_none_or(|(one, _)| one == name);
         is(&self.place, place) && is(&self.system, system)
     }
 
-    /// Whether the names in it are of something that was compared; else what is wrong, and where.
+    /// Returns whether the names in it are of something that was compared; else what is wrong, and where.
     pub fn check_names(&self, compared: &Compared) -> Result<(), Misread> {
         let places = compared.sections.iter().map(|section| section.place.as_str());
         let systems = compared.changes().map(|(_, change)| change.system.as_str());
         self.check_among(&places.collect::<Vec<_>>(), &systems.collect::<Vec<_>>(), "in both runs")
     }
 
-    /// Whether the names in it are among these of workloads and loads (`create/steady`) and of systems;
+    /// Returns whether the names in it are among these of workloads and loads (`create/steady`) and of systems;
     /// `there` is where they ought to be.
     pub fn check_among(
         &self,

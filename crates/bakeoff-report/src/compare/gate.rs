@@ -109,7 +109,7 @@ impl Compared {
         Ok(compared)
     }
 
-    /// Whether the new build may be merged; `None` where this is no gate.
+    /// Returns whether the new build may be merged; `None` where this is no gate.
     pub fn passed(&self) -> Option<Passed> {
         self.gate.as_ref()?;
         let any = |is: fn(&Outcome) -> bool| self.outcomes.iter().any(|(_, one)| is(one));
@@ -164,7 +164,7 @@ fn leading(of: &Comparison) -> Quantity {
     leading.map_or_else(|| of.compared(), |one| one.quantity)
 }
 
-/// Whether a trial is not valid for another reason than a disturbed machine or generator.
+/// Returns whether a trial is not valid for another reason than a disturbed machine or generator.
 fn failed_by_itself(trial: &TrialRecord) -> bool {
     matches!(trial.cause(), Some(Cause::System | Cause::User | Cause::Unclear))
 }

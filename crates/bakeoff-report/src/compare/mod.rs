@@ -122,7 +122,7 @@ impl Compared {
         &self.outcomes
     }
 
-    /// How sure intervals are: `95 %`.
+    /// Returns how sure intervals are: `95 %`.
     fn confidence_text(&self) -> &'static str {
         match self.gate {
             None => "95 %",

@@ -29,7 +29,7 @@ pub(super) enum Between {
     Unknown(String),
 }
 
-/// Whether what is learned from `other` holds for the machine and the study of `base`: everything that
+/// Returns whether what is learned from `other` holds for the machine and the study of `base`: everything that
 /// was asked is the same but the number of trials, and so is the machine.
 pub fn is_of_the_same_study(base: &RunHeader, other: &RunHeader) -> bool {
     let asked = |header: &RunHeader| {
@@ -96,7 +96,7 @@ impl Between {
         Self::Runs(runs.into_iter().map(Comparison::unjudged).collect())
     }
 
-    /// How many runs tell.
+    /// Returns how many runs tell.
     pub(super) fn runs(&self) -> Option<usize> {
         match self {
             Self::Runs(runs) => Some(runs.len()),

@@ -256,7 +256,7 @@ fn started(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
     (row, Some(finding))
 }
 
-/// How many nodes may fail without the system failing; `None` when that is not known.
+/// Returns how many nodes may fail without the system failing; `None` when that is not known.
 fn survives(side: &Side<'_>) -> Option<u32> {
     if side.is.already_running {
         return None;
@@ -268,7 +268,7 @@ fn survives(side: &Side<'_>) -> Option<u32> {
     }
 }
 
-/// How many nodes may fail of those that have the data.
+/// Returns how many nodes may fail of those that have the data.
 fn outlives(of: &SystemRecord) -> Option<u32> {
     match of.acknowledged_in() {
         _ if of.nodes <= 1 => Some(0),
@@ -339,7 +339,7 @@ fn number_word(number: u32) -> String {
     WORDS.get(number as usize).map_or_else(|| number.to_string(), |word| (*word).to_owned())
 }
 
-/// Where a write is when it is acknowledged, to stand behind `acknowledges a write`.
+/// Returns where a write is when it is acknowledged, to stand behind `acknowledges a write`.
 pub(crate) fn acknowledged_words(place: Acknowledged) -> &'static str {
     match place {
         Acknowledged::Memory => "in one node's memory",
@@ -401,7 +401,7 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
     (row, Some(finding))
 }
 
-/// How the workloads ask for reads, those that read.
+/// Returns how the workloads ask for reads, those that read.
 fn reads_asked(study: &Study) -> Vec<ReadConsistency> {
     let mut asked = Vec::new();
     for workload in &study.workloads {

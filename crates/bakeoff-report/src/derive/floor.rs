@@ -116,14 +116,14 @@ impl Limits {
         self.started.iter().find(|started| started.name == system)
     }
 
-    /// Whether a system's writes wait for this disk, as far as it says: what acknowledges earlier is not
+    /// Returns whether a system's writes wait for this disk, as far as it says: what acknowledges earlier is not
     /// held against it.
     fn waits_for_disk(&self, system: &str) -> bool {
         let started = self.started(system);
         started.is_some_and(|one| one.acknowledged_in.is_none_or(is_disk))
     }
 
-    /// Whether the writes of any of these systems wait for this disk.
+    /// Returns whether the writes of any of these systems wait for this disk.
     pub(crate) fn any_waits_for_disk<'a>(&self, systems: impl Iterator<Item = &'a str>) -> bool {
         let mut systems = systems;
         systems.any(|system| self.waits_for_disk(system))

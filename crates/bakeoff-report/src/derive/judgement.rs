@@ -53,7 +53,7 @@ impl LedBy {
         }
     }
 
-    /// Whether a figure is compared at all.
+    /// Returns whether a figure is compared at all.
     fn takes(self, quantity: Quantity) -> bool {
         let of_the_load = matches!(quantity, Quantity::ThroughputMean | Quantity::Response(_));
         self != Self::HighestRate || !of_the_load
@@ -217,7 +217,7 @@ impl Judgement {
         judgements
     }
 
-    /// Whether it declares a difference.
+    /// Returns whether it declares a difference.
     pub(crate) fn claims(&self) -> bool {
         matches!(self.verdict, JudgedAs::Higher | JudgedAs::Lower)
     }
@@ -328,7 +328,7 @@ impl Judgement {
         }
     }
 
-    /// Whether it is about the same figure, of the same stage.
+    /// Returns whether it is about the same figure, of the same stage.
     pub(crate) fn is_about_what(&self, other: &Self) -> bool {
         (self.quantity, self.stage) == (other.quantity, other.stage)
     }
@@ -398,7 +398,7 @@ pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<(Quantity, Opti
     }
 }
 
-/// How many clients a system has in a stage.
+/// Returns how many clients a system has in a stage.
 pub(crate) fn clients(load: &Load, of: &Contender, stage: usize) -> u32 {
     load.clients_on(&of.system).get(stage).copied().unwrap_or(0)
 }
@@ -418,7 +418,7 @@ fn behind(a: &Contender, b: &Contender) -> Option<String> {
     ))
 }
 
-/// Which of two figures is better.
+/// Returns which of two figures is better.
 pub(crate) fn better(quantity: Quantity) -> Better {
     match quantity {
         Quantity::HighestRate | Quantity::ThroughputMean => Better::More,

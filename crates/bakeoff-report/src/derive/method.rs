@@ -217,7 +217,7 @@ struct Checked {
 }
 
 impl Checked {
-    /// Whether it was looked at and never failed.
+    /// Returns whether it was looked at and never failed.
     fn holds(&self) -> bool {
         self.passed > 0 && self.failed == 0
     }

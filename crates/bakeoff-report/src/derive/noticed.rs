@@ -165,7 +165,7 @@ fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<
     modes::modes(&figures.service).map(|modes| found(modes, false, [0.0, 0.0]))
 }
 
-/// Which share of each mode's answers are failures.
+/// Returns which share of each mode's answers are failures.
 fn failed_in(modes: &Modes, failed: &Latencies) -> [f64; 2] {
     let late = |(time, count): (Duration, u64)| if time >= modes.edge { count } else { 0 };
     let upper: u64 = failed.recorded().map(late).sum();
@@ -193,7 +193,7 @@ impl Bimodal {
         if self.with_failures { format!("{of}, failed ones among them,") } else { of }
     }
 
-    /// Which of them failed.
+    /// Returns which of them failed.
     fn failures(&self) -> String {
         match self.failed {
             _ if !self.with_failures => String::new(),

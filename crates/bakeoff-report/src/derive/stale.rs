@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::document::table::{Cell, Column, Table};
 use crate::model::comparison::{Comparison, Contender};
 
-/// How old the reads of each node were that was asked for any, over a contender's valid trials.
+/// Returns how old the reads of each node were that was asked for any, over a contender's valid trials.
 pub(crate) fn nodes(of: &Contender) -> Vec<Staleness> {
     let mut nodes: Vec<Staleness> = Vec::new();
     for theirs in of.valid().flat_map(|trial| &trial.staleness).filter(|of| of.reads > 0) {

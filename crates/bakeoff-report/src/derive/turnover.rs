@@ -58,7 +58,7 @@ pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, f64> {
         .collect()
 }
 
-/// How many operations ended in each second of what was measured, failed ones among them.
+/// Returns how many operations ended in each second of what was measured, failed ones among them.
 fn operations_per_second(trial: &TrialRecord) -> f64 {
     let measurements = || trial.figured().iter().map(|stage| &stage.measurement);
     let ended: u64 = measurements().map(|of| of.verified() + of.error_count()).sum();
@@ -66,7 +66,7 @@ fn operations_per_second(trial: &TrialRecord) -> f64 {
     if seconds > 0.0 { ended as f64 / seconds } else { 0.0 }
 }
 
-/// How many of something there were in each second of the whole machine.
+/// Returns how many of something there were in each second of the whole machine.
 fn rate(observed: &Observed, column: Column, windows: &[(f64, f64)]) -> Option<f64> {
     let time: f64 = windows.iter().map(|(from, to)| to - from).sum();
     let grown = observed.machine.growth_over(column, windows)?;

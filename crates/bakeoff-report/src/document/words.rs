@@ -65,7 +65,7 @@ pub(crate) fn summary(report: &Report) -> String {
     }
 }
 
-/// How many workloads and loads have something judged: each is a family of comparisons.
+/// Returns how many workloads and loads have something judged: each is a family of comparisons.
 pub(crate) fn families(of: &[Comparison]) -> usize {
     let judged = |one: &&Comparison| one.judgements.iter().any(|judged| judged.answer.is_some());
     of.iter().filter(judged).count()
@@ -353,7 +353,7 @@ fn nodes_named(targets: Targets) -> &'static str {
     }
 }
 
-/// How the figures of the table came about; `None` for one trial each.
+/// Returns how the figures of the table came about; `None` for one trial each.
 pub(crate) fn combination(of: &Comparison) -> Option<String> {
     let counts: Vec<usize> =
         of.contenders.iter().map(Contender::valid_count).filter(|&count| count > 0).collect();
@@ -368,7 +368,7 @@ pub(crate) fn combination(of: &Comparison) -> Option<String> {
     Some(format!("median of {trials}; errors and other mishaps: sum of all of them"))
 }
 
-/// Where the published figures come from; empty where there are none.
+/// Returns where the published figures come from; empty where there are none.
 pub(crate) fn published(report: &Report, of: &Comparison) -> Vec<String> {
     if of.contenders.iter().all(|one| one.published.is_empty()) {
         return Vec::new();

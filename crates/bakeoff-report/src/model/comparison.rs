@@ -84,7 +84,7 @@ impl Contender {
         stats::summary(self.valid().map(|trial| trial.of_stage(quantity, stage)))
     }
 
-    /// Whether it fell behind what an open load offered, in any valid trial.
+    /// Returns whether it fell behind what an open load offered, in any valid trial.
     pub(crate) fn fell_behind(&self) -> bool {
         self.valid().any(TrialFigures::fell_behind)
     }
@@ -129,12 +129,12 @@ impl Contender {
         (requests > 0.0).then(|| sum(Quantity::Errors) / requests)
     }
 
-    /// Whether errors must be said beside its rate.
+    /// Returns whether errors must be said beside its rate.
     pub(crate) fn errors_worth_saying(&self) -> Option<f64> {
         self.error_share().filter(|&share| share > ERRORS_WORTH_SAYING)
     }
 
-    /// Whether its rate is no success.
+    /// Returns whether its rate is no success.
     pub(crate) fn mostly_errors(&self) -> Option<f64> {
         self.error_share().filter(|&share| share >= MOSTLY_ERRORS)
     }
@@ -146,7 +146,7 @@ impl Contender {
         if any { "failed or were dropped" } else { "failed" }
     }
 
-    /// How many of its trials failed an audit.
+    /// Returns how many of its trials failed an audit.
     pub(crate) fn audits_failed(&self) -> usize {
         let failed = |trial: &&TrialFigures| trial.audits.iter().any(|a| a.verdict.failed());
         self.trials.iter().filter(failed).count()
@@ -197,7 +197,7 @@ impl Contender {
         }
     }
 
-    /// Which of its trials failed through its own doing, and how, as a clause.
+    /// Returns which of its trials failed through its own doing, and how, as a clause.
     fn own_failures(&self) -> Option<String> {
         let own: Vec<&TrialFigures> =
             self.trials.iter().filter(|trial| trial.cause == Some(Cause::System)).collect();
@@ -367,7 +367,7 @@ impl Comparison {
         }
     }
 
-    /// How those that are ranked compare.
+    /// Returns how those that are ranked compare.
     fn judged(&self, seed: u64) -> Vec<Judgement> {
         let (place, open) = (self.place(), self.is_open());
         let compared = self.compared();
@@ -387,17 +387,17 @@ impl Comparison {
         Judgement::all(&ranked, for_what, &self.load, seed)
     }
 
-    /// Whether any trial of it was run.
+    /// Returns whether any trial of it was run.
     pub(crate) fn was_run(&self) -> bool {
         self.contenders.iter().any(|one| !one.trials.is_empty())
     }
 
-    /// Whether clients read.
+    /// Returns whether clients read.
     pub(crate) fn reads(&self) -> bool {
         self.workload.reads_any()
     }
 
-    /// Whether clients write, so that there is something to audit.
+    /// Returns whether clients write, so that there is something to audit.
     pub(crate) fn writes(&self) -> bool {
         self.workload.writes()
     }

@@ -60,7 +60,7 @@ pub(crate) fn by(
     })
 }
 
-/// Whether a load at a fixed rate gives a system no better conditions than a search does.
+/// Returns whether a load at a fixed rate gives a system no better conditions than a search does.
 fn is_no_easier(load: &Load, searched: &Load, system: &str) -> bool {
     let most = |load: &Load| load.clients_on(system).iter().max().copied();
     load.find.is_none()

@@ -317,7 +317,7 @@ impl Quantity {
         fixed.to_owned()
     }
 
-    /// How trials are combined.
+    /// Returns how trials are combined.
     pub(crate) fn combined(self) -> Combined {
         match self {
             Self::Errors
@@ -358,7 +358,7 @@ impl Quantity {
         }
     }
 
-    /// Whether its values are shares, 0 to 1.
+    /// Returns whether its values are shares, 0 to 1.
     fn is_share(self) -> bool {
         matches!(
             self,
@@ -371,7 +371,7 @@ impl Quantity {
         )
     }
 
-    /// Whether its values are whole numbers, of one trial or added up.
+    /// Returns whether its values are whole numbers, of one trial or added up.
     pub(crate) fn is_count(self) -> bool {
         matches!(self.unit(), Unit::Count | Unit::Bytes)
     }
@@ -418,7 +418,7 @@ impl Quantity {
         }
     }
 
-    /// Where a published figure stands.
+    /// Returns where a published figure stands.
     pub(crate) fn of_metric(metric: Metric) -> Self {
         match metric {
             Metric::Seconds => Self::Seconds,
@@ -490,7 +490,7 @@ fn count_seconds(measurement: &Measurement) -> Figure {
     Figure::Value(measurement.window.as_secs_f64())
 }
 
-/// How old reads were, all nodes together; nothing where that was not measured.
+/// Returns how old reads were, all nodes together; nothing where that was not measured.
 fn stale(nodes: &[Staleness]) -> Figures {
     let mut whole = Staleness::default();
     nodes.iter().for_each(|node| whole.merge(node));

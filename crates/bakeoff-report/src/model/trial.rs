@@ -147,13 +147,13 @@ impl TrialFigures {
         self.get(quantity).value().unwrap_or(0.0)
     }
 
-    /// Whether what was due was done in time.
+    /// Returns whether what was due was done in time.
     pub(crate) fn kept_up(&self) -> bool {
         let in_time = self.number_of(Quantity::ThroughputMean) * self.number_of(Quantity::Seconds);
         in_time >= KEPT_UP * self.number_of(Quantity::Requests)
     }
 
-    /// Whether more than 1 % of what was due was answered after the window or never sent, besides what
+    /// Returns whether more than 1 % of what was due was answered after the window or never sent, besides what
     /// is under way at any time (by Little's law): then it queued, for longer and longer.
     pub(crate) fn fell_behind(&self) -> bool {
         let (requests, seconds) =

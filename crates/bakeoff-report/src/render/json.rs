@@ -72,7 +72,7 @@ fn comparison(of: &Comparison) -> Value {
     })
 }
 
-/// How a figure of two systems compares; `ratio` is that of `a` by that of `b`.
+/// Returns how a figure of two systems compares; `ratio` is that of `a` by that of `b`.
 fn judgement(of: &Judgement) -> Value {
     let would_have_seen = match of.verdict {
         JudgedAs::NoneShown { would_have_seen } => Some(would_have_seen),

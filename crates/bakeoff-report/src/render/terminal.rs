@@ -46,7 +46,7 @@ pub fn terminal(report: &Report, style: &Style, extent: Extent) -> String {
     page.text
 }
 
-/// Which of the field's demands on a measurement the run met, and what says so, as text ending in a
+/// Returns which of the field's demands on a measurement the run met, and what says so, as text ending in a
 /// newline.
 pub fn demands(report: &Report, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };

@@ -162,7 +162,7 @@ fn ingredient<'a>(
     Ok(Ingredient { role, stands, asked, system, program })
 }
 
-/// Which program it is, for the record.
+/// Returns which program it is, for the record.
 fn note_program(record: &mut SystemRecord, program: Option<&Installed>) {
     match program {
         Some(installed) => {

@@ -367,7 +367,7 @@ fn clients_max(study: &Study) -> u32 {
     clients.copied().max().unwrap_or(0)
 }
 
-/// Whether the ports that a user chose are free, all of them, before the first trial takes any.
+/// Returns whether the ports that a user chose are free, all of them, before the first trial takes any.
 fn check_ports(
     base: Option<u16>,
     order: &[Trial],

@@ -103,12 +103,12 @@ fn hold(record: &File, run: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// Whether a run still writes to this record.
+/// Returns whether a run still writes to this record.
 pub(crate) fn is_held(record: &File) -> bool {
     !lock(record, FlockOperation::NonBlockingLockShared)
 }
 
-/// Whether a lock could be had, until the file is closed; it could where the file system knows none.
+/// Returns whether a lock could be had, until the file is closed; it could where the file system knows none.
 fn lock(record: &File, how: FlockOperation) -> bool {
     rustix::fs::flock(record, how) != Err(rustix::io::Errno::WOULDBLOCK)
 }

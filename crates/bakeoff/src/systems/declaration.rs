@@ -192,12 +192,12 @@ impl dyn System + '_ {
         (self.declares().guarantees.freshness)(asked, reads)
     }
 
-    /// Whether reads of this kind may return something older than was acknowledged.
+    /// Returns whether reads of this kind may return something older than was acknowledged.
     pub(crate) fn may_be_old(&self, asked: &study::System, reads: ReadConsistency) -> bool {
         self.freshness(asked, reads) == Freshness::NodeAsked
     }
 
-    /// Whether its clients speak HTTP/1.1, so that other tools for HTTP can load it.
+    /// Returns whether its clients speak HTTP/1.1, so that other tools for HTTP can load it.
     pub(crate) fn speaks_http(&self) -> bool {
         let Declaration { kind, clients, .. } = self.declares();
         clients.http || kind.takes_requests()

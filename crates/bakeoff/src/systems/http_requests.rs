@@ -269,7 +269,7 @@ impl Source for Asking {
     }
 }
 
-/// Whether an answer is what the workload expects.
+/// Returns whether an answer is what the workload expects.
 fn answered(expected: &HttpRequest, status: u16, body: &[u8]) -> Result<(), Failure> {
     if status != expected.status {
         return Err(Failure::new(ErrorKind::Status, super::http_status_text(status, body)));

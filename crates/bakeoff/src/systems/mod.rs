@@ -206,7 +206,7 @@ impl Asked<'_> {
     }
 }
 
-/// Where an acknowledged write is in a cluster that waits for a majority's disks: one node is a
+/// Returns where an acknowledged write is in a cluster that waits for a majority's disks: one node is a
 /// majority of one.
 fn majority_disks(asked: &study::System) -> Acknowledged {
     if asked.nodes == 1 { Acknowledged::Disk } else { Acknowledged::MajorityDisks }
@@ -265,7 +265,7 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// How its nodes are reached once they run.
+    /// Returns how its nodes are reached once they run.
     pub(crate) fn accesses(&self) -> Vec<Access> {
         let access = |spec: &NodeSpec| {
             let port = spec.port("client");

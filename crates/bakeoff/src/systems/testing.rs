@@ -132,7 +132,7 @@ fn lives(pid: i32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Whether any file below a directory holds a text and can be read by others than its owner.
+/// Returns whether any file below a directory holds a text and can be read by others than its owner.
 pub(crate) fn shown_to_others(dir: &Path, text: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     for entry in std::fs::read_dir(dir).unwrap().flatten() {

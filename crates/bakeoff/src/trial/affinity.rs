@@ -52,7 +52,7 @@ impl Affinity {
         }
     }
 
-    /// Whether nodes are pinned to the same CPUs.
+    /// Returns whether nodes are pinned to the same CPUs.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }

@@ -113,7 +113,7 @@ fn floor(
     Ok(Floor { append_bytes: bytes, appends, round_trips })
 }
 
-/// How many operations the loads of a study may have under way: all different numbers, at most
+/// Returns how many operations the loads of a study may have under way: all different numbers, at most
 /// eight spread evenly over them, the least and the most among them.
 fn points(study: &Study, most: u32) -> Vec<u32> {
     let used = |name: &String| study.workloads.iter().any(|work| work.loads.contains(name));

@@ -40,7 +40,7 @@ pub(super) struct Driven<'a> {
     pub(super) keyed: &'a Arc<Keyed>,
 }
 
-/// Whether no other stage can follow.
+/// Returns whether no other stage can follow.
 fn is_over(stage: &StageRecord) -> bool {
     stage.measurement.interrupted || stage.measurement.keys_exhausted
 }

@@ -57,7 +57,7 @@ pub(crate) struct TrialContext<'a> {
 }
 
 impl TrialContext<'_> {
-    /// Where the cluster that a trial works with has its data and its logs: in a folder of the
+    /// Returns where the cluster that a trial works with has its data and its logs: in a folder of the
     /// trial, or in one of its system where clusters are kept.
     fn home(&self, trial: &Trial, own: &Path) -> PathBuf {
         match self.study.clusters {

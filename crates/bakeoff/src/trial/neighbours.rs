@@ -9,7 +9,7 @@ use bakeoff_core::observed::Observed;
 use bakeoff_core::study::{self, Study};
 use bakeoff_host as host;
 
-/// Whether others had the machine's CPUs, as far as that can be told. `shared_machine`: whether the user
+/// Returns whether others had the machine's CPUs, as far as that can be told. `shared_machine`: whether the user
 /// says that others work on it; `asked`: the system that was loaded; `windows`: what was measured, in
 /// seconds since the trial began.
 pub(crate) fn check(

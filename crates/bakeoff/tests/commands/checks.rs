@@ -45,7 +45,7 @@ fn is_invalid(run: &Run, reasons: &[&str]) {
     }
 }
 
-/// How many keys an audit of the one trial found to be `lost` or `wrong`.
+/// Returns how many keys an audit of the one trial found to be `lost` or `wrong`.
 #[track_caller]
 fn found(run: &Run, when: &str, what: &str) -> u64 {
     let audits = array(&run.trial()["audits"]);
@@ -194,7 +194,7 @@ fn a_stall_of_a_second_shows_in_the_response_time_of_all_that_fell_due_in_it() {
     assert!(run.figure("response_p90_ms") > 100.0, "{}", run.trial());
 }
 
-/// How many operations of the one trial took longer, from its histograms in the record.
+/// Returns how many operations of the one trial took longer, from its histograms in the record.
 fn slower_than(run: &Run, milliseconds: f64) -> f64 {
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;

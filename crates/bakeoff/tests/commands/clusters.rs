@@ -24,7 +24,7 @@ fn trials(record: &[Value]) -> Vec<&Value> {
     record.iter().filter(|line| line["line"] == "trial").collect()
 }
 
-/// How many logs of servers are below a folder of trials or kept clusters.
+/// Returns how many logs of servers are below a folder of trials or kept clusters.
 fn logs(dir: &Path) -> usize {
     let logs = |dir: &Path| std::fs::read_dir(dir.join("logs")).map_or(0, Iterator::count);
     folders(dir).iter().map(|one| logs(one)).sum()

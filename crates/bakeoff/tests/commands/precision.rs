@@ -100,7 +100,7 @@ impl Loaded {
     }
 }
 
-/// How many are longer, and their sum in nanoseconds.
+/// Returns how many are longer, and their sum in nanoseconds.
 fn beyond(latencies: &Histogram<u64>, limit: Duration) -> (u64, f64) {
     let limit = limit.as_nanos() as u64;
     let long = latencies.iter_recorded().filter(|value| value.value_iterated_to() > limit);

@@ -151,7 +151,7 @@ fn run_scene(scene: &'static Scene) -> Found {
     run(&bench, &mut bench.command())
 }
 
-/// Whether nothing else may run beside it: what uses the CPUs, or looks for who does.
+/// Returns whether nothing else may run beside it: what uses the CPUs, or looks for who does.
 fn needs_all(how: How) -> bool {
     matches!(how, How::Starved | How::Neighbour)
 }
@@ -174,7 +174,7 @@ fn run_around(how: How, faulty: bool) -> Result<Found, String> {
     Ok(run(bench, command))
 }
 
-/// Where a row's system is in a report.
+/// Returns where a row's system is in a report.
 fn contender<'a>(seen: &'a Seen, load: &str, system: &str) -> Result<&'a Value, Failed> {
     let comparisons = array(&seen.report["comparisons"]);
     let of_load = comparisons.iter().find(|one| one["load"] == load);
@@ -430,7 +430,7 @@ fn documented() -> Result<(), Failed> {
 }
 
 impl Said {
-    /// Whether it makes a trial not valid.
+    /// Returns whether it makes a trial not valid.
     fn is_invalid(&self) -> bool {
         matches!(self, Self::Check(..) | Self::AnyCheck(..) | Self::Audit(..))
     }

@@ -328,7 +328,7 @@ impl Going {
         trial_of(&self.bench).join("nodes").join(name)
     }
 
-    /// How many requests the gate has answered, as soon as it says so.
+    /// Returns how many requests the gate has answered, as soon as it says so.
     fn served(&self) -> Option<u64> {
         let config = std::fs::read_to_string(self.node("own-1").join("nginx.conf")).ok()?;
         let mut listens = config.lines().filter_map(|line| line.trim().strip_prefix("listen "));

@@ -374,7 +374,7 @@ fn what_forgets_all(case: &Case) {
     assert_eq!(sorted, ["completed", "failed"], "what does not write is not killed");
 }
 
-/// How many connections there are to a port of this machine.
+/// Returns how many connections there are to a port of this machine.
 fn connections_to(port: u16) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     let remote = format!("0100007F:{port:04X}");

@@ -48,7 +48,7 @@ impl Had {
     }
 }
 
-/// Where `bakeoff systems` says that a system runs from.
+/// Returns where `bakeoff systems` says that a system runs from.
 fn program(system: &str) -> PathBuf {
     let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
     let block = systems.split("\n\n").find(|block| block.starts_with(&format!("{system}\n")));

@@ -211,7 +211,7 @@ impl Drop for Vault {
     }
 }
 
-/// Where `bakeoff systems` says that Vault runs from.
+/// Returns where `bakeoff systems` says that Vault runs from.
 fn program() -> PathBuf {
     let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
     let block = systems.split("\n\n").find(|block| block.starts_with("vault\n")).unwrap();
@@ -274,7 +274,7 @@ fn answers(ran: &Ran) -> Vec<(u64, u64)> {
     lines.map(|(count, status)| (status.parse().unwrap(), count.trim().parse().unwrap())).collect()
 }
 
-/// How many answers there were, all with this status.
+/// Returns how many answers there were, all with this status.
 #[track_caller]
 fn all_with(ran: &Ran, status: u64) -> u64 {
     match answers(ran).as_slice() {

@@ -252,7 +252,7 @@ pub(crate) fn install(what: &str) -> Result<(), String> {
     Err(format!("{what} not found: {}", why.collect::<Vec<_>>().join("; ")))
 }
 
-/// Where `bakeoff systems` says that the program of a kind runs from.
+/// Returns where `bakeoff systems` says that the program of a kind runs from.
 pub(crate) fn cached(kind: &str) -> PathBuf {
     let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
     let blocks = systems.split("\n\n");

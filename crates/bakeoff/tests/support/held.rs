@@ -80,7 +80,7 @@ impl Drop for Held {
     }
 }
 
-/// Whether a process is there and no zombie.
+/// Returns whether a process is there and no zombie.
 pub(crate) fn runs(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))

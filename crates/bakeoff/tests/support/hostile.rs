@@ -104,12 +104,12 @@ impl Hostile {
         format!("http://{}/", self.address)
     }
 
-    /// How many connections were accepted so far.
+    /// Returns how many connections were accepted so far.
     pub(crate) fn connections(&self) -> u64 {
         self.stop.connections.load(Ordering::SeqCst)
     }
 
-    /// How many whole requests it has read so far.
+    /// Returns how many whole requests it has read so far.
     pub(crate) fn requests(&self) -> u64 {
         self.stop.requests.load(Ordering::SeqCst)
     }

@@ -42,12 +42,12 @@ impl Http2 {
         Self { address, connections, requests }
     }
 
-    /// How many connections spoke HTTP/2 so far.
+    /// Returns how many connections spoke HTTP/2 so far.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// How many requests it has read so far.
+    /// Returns how many requests it has read so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }

@@ -32,7 +32,7 @@ pub(crate) const AUDITS: [&str; 2] = ["after the load", "after kill -9 and resta
 pub(crate) const OF_THE_MACHINE: [&str; 7] =
     ["generator", "schedule", "timers", "receive lag", "steal", "neighbours", "stationary"];
 
-/// Whether a trial is not valid for this reason since the machine had no time for it.
+/// Returns whether a trial is not valid for this reason since the machine had no time for it.
 pub(crate) fn is_of_the_machine(why: &str) -> bool {
     why.split_once(": ").is_some_and(|(check, _)| OF_THE_MACHINE.contains(&check))
 }
@@ -79,7 +79,7 @@ impl Ran {
         self
     }
 
-    /// Whether trials are not valid, and only because the machine had no time for them.
+    /// Returns whether trials are not valid, and only because the machine had no time for them.
     fn was_only_late(&self) -> bool {
         let reasons: Vec<String> = match serde_json::from_str::<Value>(&self.stdout) {
             Ok(report) if report["comparisons"].is_array() => {
@@ -317,7 +317,7 @@ pub(crate) fn nothing_runs_in(dir: &Path) {
     }
 }
 
-/// Whether this machine has a program of this name.
+/// Returns whether this machine has a program of this name.
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())

@@ -82,7 +82,7 @@ pub(super) fn check(all: &BTreeMap<Case, Results>) -> Vec<Finding> {
     findings
 }
 
-/// Which of ours is held: `bakeoff load`, and `bakeoff wrk` where that does not take part.
+/// Returns which of ours is held: `bakeoff load`, and `bakeoff wrk` where that does not take part.
 pub(super) fn subject(results: &Results) -> Tool {
     if results.runs.contains_key(&Tool::Load) { Tool::Load } else { Tool::OurWrk }
 }

@@ -79,7 +79,7 @@ impl Nginx {
         }
     }
 
-    /// How many requests this NGINX has begun to handle, by its own count; that for the count too.
+    /// Returns how many requests this NGINX has begun to handle, by its own count; that for the count too.
     pub(super) fn requests(&self) -> Result<u64, Failure> {
         requests(&get(self.status, "/")?).ok_or_else(|| "NGINX does not tell its requests".into())
     }

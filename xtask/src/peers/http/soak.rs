@@ -73,7 +73,7 @@ pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Fail
     if kept { Ok(()) } else { Err(format!("memory grew by {growth:.1} MiB")) }
 }
 
-/// How far the most of any later minute is above that of the second.
+/// Returns how far the most of any later minute is above that of the second.
 fn growth(minutes: &[f64]) -> Option<f64> {
     let second = minutes.get(1)?;
     let most = minutes[1..].iter().copied().fold(*second, f64::max);

@@ -120,7 +120,7 @@ impl Server {
         self.folder.path().join("audit.log")
     }
 
-    /// How many requests it has handled, by its own count.
+    /// Returns how many requests it has handled, by its own count.
     pub(super) fn handled(&self) -> Result<u64, Failure> {
         let metrics = self.ask("GET", "sys/metrics?format=prometheus", "")?;
         let counts = metrics.lines().filter_map(|line| {

@@ -68,7 +68,7 @@ impl Kv {
         Box::new(Self { version, action, secrets, size: size.min(SIZE_MAX) as usize, detailed })
     }
 
-    /// Where secrets lie below the mount, and where they are listed.
+    /// Returns where secrets lie below the mount, and where they are listed.
     fn folder(&self, mount: &str) -> String {
         match (self.version, self.action) {
             (Version::One, _) => mount.to_owned(),

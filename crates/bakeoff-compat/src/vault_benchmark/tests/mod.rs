@@ -35,7 +35,7 @@ pub(super) trait TestType {
     /// Makes what the requests need.
     fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble>;
 
-    /// Who the clients say they are over TLS, if the test made that up.
+    /// Returns who the clients say they are over TLS, if the test made that up.
     fn identity(&self) -> Option<&Identity> {
         None
     }

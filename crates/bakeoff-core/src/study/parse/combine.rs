@@ -57,7 +57,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether the kind of system has what the workload asks for.
+/// Returns whether the kind of system has what the workload asks for.
 fn can_do(mistaken: &mut Mistaken<'_>, read: &ReadWorkload, of: &ReadSystem<'_>, kind: &Kind) {
     let system = &of.name;
     for (operation, at) in &read.mix_at {
@@ -102,7 +102,7 @@ fn can_do(mistaken: &mut Mistaken<'_>, read: &ReadWorkload, of: &ReadSystem<'_>,
     }
 }
 
-/// Whether keys that are touched once last as long as the load, as far as that is known. A closed
+/// Returns whether keys that are touched once last as long as the load, as far as that is known. A closed
 /// load that ends by time may still run out of them; only running it can tell.
 fn enough_keys(
     mistaken: &mut Mistaken<'_>,
@@ -142,7 +142,7 @@ fn enough_keys(
     }
 }
 
-/// Whether a load whose writes and reads go to different nodes can be divided between them.
+/// Returns whether a load whose writes and reads go to different nodes can be divided between them.
 fn divisible(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad, resolved: &Load) {
     if !resolved.targets.is_split() || !divides(workload) {
         return;
@@ -172,7 +172,7 @@ fn divisible(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad, 
     }
 }
 
-/// Whether the system can be put under the load.
+/// Returns whether the system can be put under the load.
 fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &ReadSystem<'_>) {
     let followers =
         [true, false].map(|writes| load.targets.of(writes)).contains(&Targets::Followers);
@@ -200,7 +200,7 @@ fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &
     }
 }
 
-/// Whether the clients of each workload can have so many operations under way.
+/// Returns whether the clients of each workload can have so many operations under way.
 fn in_flight<'w>(
     mistaken: &mut Mistaken<'_>,
     read: &ReadLoad,

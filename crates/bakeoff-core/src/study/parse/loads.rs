@@ -138,7 +138,7 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
     read
 }
 
-/// How long each try of a search warms up where its load does not say: what the try before it left
+/// Returns how long each try of a search warms up where its load does not say: what the try before it left
 /// would else be in its first moments.
 fn warmup_of_a_try(time: Duration) -> Duration {
     (time / 5).min(Duration::from_secs(1))
@@ -224,7 +224,7 @@ fn sample(
     }
 }
 
-/// Which nodes are asked: one word for all operations, or one each for writes and reads.
+/// Returns which nodes are asked: one word for all operations, or one each for writes and reads.
 fn targets(mistaken: &mut Mistaken<'_>, load: &Fields<'_>) -> Option<Routing> {
     let Some(node) = load.node("targets") else { return Some(Routing::Same(Targets::All)) };
     let Value::Map(_) = node.value else {

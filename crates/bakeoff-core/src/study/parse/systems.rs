@@ -128,7 +128,7 @@ fn started(
     Started { nodes, system }
 }
 
-/// Whether the kind can be loaded by itself.
+/// Returns whether the kind can be loaded by itself.
 fn contends(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>, kind: &Kind) -> bool {
     if kind.is_part() {
         let what =

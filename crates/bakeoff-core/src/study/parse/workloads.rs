@@ -36,7 +36,7 @@ pub(super) struct ReadWorkload {
 }
 
 impl ReadWorkload {
-    /// Whether a system is put to this work.
+    /// Returns whether a system is put to this work.
     pub(super) fn is_done_by(&self, system: &ReadSystem<'_>) -> bool {
         self.systems.is_empty() || self.systems.contains(&system.name)
     }

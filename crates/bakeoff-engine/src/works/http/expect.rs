@@ -60,7 +60,7 @@ impl Statuses {
         ranges.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a status is among them.
+    /// Returns whether a status is among them.
     #[inline]
     pub fn has(&self, status: u16) -> bool {
         self.0.iter().any(|&(first, last)| (first..=last).contains(&status))

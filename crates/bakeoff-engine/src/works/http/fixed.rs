@@ -59,13 +59,13 @@ impl Order {
 }
 
 impl Requests {
-    /// Which operation `ticket` would have been at `node`, had anybody been free.
+    /// Returns which operation `ticket` would have been at `node`, had anybody been free.
     pub(super) fn operation(&self, node: usize, ticket: u64) -> usize {
         let order = &self.orders[self.server_of[node]];
         order[(ticket % order.len() as u64) as usize]
     }
 
-    /// How long `client` of a closed load waits before its next request.
+    /// Returns how long `client` of a closed load waits before its next request.
     pub(super) fn pause(&self, client: u32, now: Instant) -> Duration {
         self.pace.as_ref().map_or(Duration::ZERO, |pace| pace(client, now))
     }

@@ -41,7 +41,7 @@ impl Request {
         }
     }
 
-    /// Whether its responses have no bodies, whatever their heads say.
+    /// Returns whether its responses have no bodies, whatever their heads say.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
@@ -99,7 +99,7 @@ impl Request {
     }
 }
 
-/// Whether a header may stand in an HTTP/2 request; those that may not are about the connection, or
+/// Returns whether a header may stand in an HTTP/2 request; those that may not are about the connection, or
 /// have another name there (RFC 9113 sections 8.2.2 and 8.3.1).
 pub fn is_allowed_in_http2(name: &str) -> bool {
     const FORBIDDEN: [&str; 6] =

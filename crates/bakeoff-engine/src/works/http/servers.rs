@@ -56,7 +56,7 @@ impl TlsOptions {
     }
 }
 
-/// Where the server of a URL listens: the first of its addresses that accepts a connection.
+/// Returns where the server of a URL listens: the first of its addresses that accepts a connection.
 pub fn locate(url: &Url, tls: Option<&Arc<ClientConfig>>) -> Result<Target, LoadError> {
     let authority = format!("{}://{}", url.scheme(), url.authority);
     let addresses: Vec<SocketAddr> = (&*url.host, url.port)
@@ -118,7 +118,7 @@ fn no_tls(authority: &str, error: &io::Error) -> LoadError {
     ))
 }
 
-/// How a server of this name is spoken to over TLS.
+/// Returns how a server of this name is spoken to over TLS.
 pub fn tls_target(host: &str, config: &Arc<ClientConfig>) -> Result<TlsTarget, LoadError> {
     let name = ServerName::try_from(host.to_owned()).map_err(|_| {
         LoadError::Input(format!("`{host}` is no name that a certificate could have"), None)

@@ -101,13 +101,13 @@ pub trait Source: Send {
         Err("redirects are not followed".into())
     }
 
-    /// Which operation `ticket` would have been at `node`; `None`: there is nothing more to do.
+    /// Returns which operation `ticket` would have been at `node`; `None`: there is nothing more to do.
     fn skip(&mut self, node: usize, ticket: u64) -> Option<usize> {
         let _ = (node, ticket);
         Some(0)
     }
 
-    /// How long `client` of a closed load waits before its next request.
+    /// Returns how long `client` of a closed load waits before its next request.
     fn pause(&mut self, client: u32, now: Instant) -> Duration {
         let _ = (client, now);
         Duration::ZERO

@@ -34,7 +34,7 @@ impl Streams {
         Self { connection, heads, flights, keep_alive, answered: false }
     }
 
-    /// Whether another request can be sent now.
+    /// Returns whether another request can be sent now.
     pub(super) fn is_free(&self) -> bool {
         self.connection.capacity() > 0 && !self.is_ending()
     }
@@ -94,7 +94,7 @@ impl Streams {
         self.connection.open(out);
     }
 
-    /// Whether no further request can be sent.
+    /// Returns whether no further request can be sent.
     pub(super) fn is_ending(&self) -> bool {
         self.connection.going_away().is_some() || (self.answered && !self.keep_alive)
     }

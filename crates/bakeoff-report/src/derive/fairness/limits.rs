@@ -119,7 +119,7 @@ fn measured<'a>(side: &'a Side<'a>) -> impl Iterator<Item = &'a Measurement> {
     side.trials.iter().flat_map(|trial| &trial.stages).map(|stage| &stage.measurement)
 }
 
-/// Where the load comes from. `shared`: the machine is the servers' too.
+/// Returns where the load comes from. `shared`: the machine is the servers' too.
 pub(super) fn generator(side: &Side<'_>, shared: bool) -> String {
     let local = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
     let own = side.trials.iter().find(|trial| !trial.generator_cpus.is_empty());

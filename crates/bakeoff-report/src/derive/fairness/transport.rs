@@ -14,7 +14,7 @@ const HANDSHAKES_ALIKE: f64 = 0.01;
 /// From this many more full handshakes for each request on one side they may decide.
 const HANDSHAKES_DECIDE: f64 = 0.1;
 
-/// How clients speak to it.
+/// Returns how clients speak to it.
 pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     let encrypted = |side: &Side<'_>| {
         if !side.is.already_running {
@@ -46,7 +46,7 @@ pub(super) fn row(sides: &[Side<'_>]) -> (Row, Option<String>) {
     (row, Some(finding))
 }
 
-/// How what systems are made of speaks to each other; nothing where none says so.
+/// Returns how what systems are made of speaks to each other; nothing where none says so.
 pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     sides.iter().find(|side| side.is.between.is_some())?;
     let (mut row, _) = plain("between its parts", sides, Weight::Matters, |side| {
@@ -77,7 +77,7 @@ pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     Some((row, Some(finding)))
 }
 
-/// How often clients agreed on TLS anew and how often they took up a session, by requests; nothing
+/// Returns how often clients agreed on TLS anew and how often they took up a session, by requests; nothing
 /// where nobody did.
 pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     let of = |side: &Side<'_>| {

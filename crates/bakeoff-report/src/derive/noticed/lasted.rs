@@ -64,7 +64,7 @@ impl Lasted {
     }
 }
 
-/// Whether failures with these times lasted alike.
+/// Returns whether failures with these times lasted alike.
 pub(crate) fn lasted(failed: &Latencies) -> Option<Lasted> {
     let failures = failed.count();
     let median = failed.quantile(0.5)?;

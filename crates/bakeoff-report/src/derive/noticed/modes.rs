@@ -87,7 +87,7 @@ impl Modes {
         format!("{}, {}, {between}", part(&self.lower), part(&self.upper))
     }
 
-    /// How many answers the smaller of the two has.
+    /// Returns how many answers the smaller of the two has.
     pub(crate) fn smaller(&self) -> u64 {
         self.lower.answers.min(self.upper.answers)
     }
@@ -159,7 +159,7 @@ impl Answers {
         self.counts.last().copied().unwrap_or(0)
     }
 
-    /// How many answers were quicker than those of a place.
+    /// Returns how many answers were quicker than those of a place.
     fn before(&self, place: usize) -> u64 {
         place.checked_sub(1).map_or(0, |before| self.counts[before])
     }
@@ -189,7 +189,7 @@ impl Answers {
         self.time(of.start + ((length as f64 * part) as u64).min(length - 1))
     }
 
-    /// How many answers there would be between two times if they were as dense there as the middle
+    /// Returns how many answers there would be between two times if they were as dense there as the middle
     /// four fifths of these answers are: on a logarithmic scale, and on a linear one.
     fn missing(&self, of: &std::ops::Range<u64>, near: f64, far: f64) -> [f64; 2] {
         let (low, high) = (self.quantile(of, 0.1).max(1.0), self.quantile(of, 0.9).max(1.0));

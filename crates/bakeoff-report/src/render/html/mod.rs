@@ -67,7 +67,7 @@ pub fn html(report: &Report, record: &Record) -> String {
     page::page(&title, &top, &sections, &blocks)
 }
 
-/// How a load's figures were measured, for captions: `closed load; after 1s of warm-up; …`.
+/// Returns how a load's figures were measured, for captions: `closed load; after 1s of warm-up; …`.
 fn how(of: &Comparison) -> String {
     let kind = if of.is_open() {
         "Open load: operations are due at a rate, whether or not a client is free"

@@ -176,7 +176,7 @@ fn cells_grid(caption: &str, head: &[String], rows: &[Vec<Cell>]) -> String {
     table
 }
 
-/// Whether a column is to be read as numbers: they stand at the right and are never broken.
+/// Returns whether a column is to be read as numbers: they stand at the right and are never broken.
 fn is_numbers(rows: &[Vec<Cell>], column: usize) -> bool {
     let cells = || rows.iter().filter_map(|row| row.get(column)).filter_map(Cell::figure);
     let short = |cell: &str| {

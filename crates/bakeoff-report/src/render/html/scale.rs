@@ -149,7 +149,7 @@ impl Axis {
         self
     }
 
-    /// Whether it is logarithmic.
+    /// Returns whether it is logarithmic.
     pub(super) fn is_log(&self) -> bool {
         self.log
     }
@@ -159,7 +159,7 @@ impl Axis {
         self.high
     }
 
-    /// Where a value is drawn; at the end of the axis where it lies beyond.
+    /// Returns where a value is drawn; at the end of the axis where it lies beyond.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()

@@ -126,7 +126,7 @@ impl Panel {
     }
 }
 
-/// How each node's lines look. The generator has a look of its own.
+/// Returns how each node's lines look. The generator has a look of its own.
 fn classes(of: &Timeline) -> Vec<String> {
     let mut looks = 0..;
     let class = |node: &Watched| match node.name == GENERATOR {

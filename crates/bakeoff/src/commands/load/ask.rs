@@ -66,7 +66,7 @@ pub(super) enum Course {
 }
 
 impl Asked {
-    /// How to drive the load, one step of it; `number` tells steps' seeds apart.
+    /// Returns how to drive the load, one step of it; `number` tells steps' seeds apart.
     pub(super) fn drive(&self, pace: Option<Pace>, number: u64) -> Drive {
         // A ramp's stretches are put together from their seconds.
         let is_ramp = matches!(pace, Some(Pace::Ramp { .. }));

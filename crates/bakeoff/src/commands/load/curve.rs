@@ -28,7 +28,7 @@ impl SearchResult {
         tries
     }
 
-    /// Where the curve bends: of the tries whose latency is known.
+    /// Returns where the curve bends: of the tries whose latency is known.
     fn knee(&self) -> Option<f64> {
         let points = self.tries.iter().filter_map(|one| Some((one.rate, one.latency?)));
         knee(&points.collect::<Vec<_>>())

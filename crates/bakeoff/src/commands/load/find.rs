@@ -40,7 +40,7 @@ pub(super) struct Try {
 }
 
 impl Try {
-    /// Whether it broke the objective without saying anything of the server: it was not valid.
+    /// Returns whether it broke the objective without saying anything of the server: it was not valid.
     pub(super) fn is_void(&self) -> bool {
         !self.broken_by.is_empty() && !self.disturbed_by.is_empty()
     }
@@ -70,7 +70,7 @@ impl SearchResult {
         self.tries.iter().rev().find(|one| one.rate == bound)
     }
 
-    /// Whether the server's highest rate is known, or that it is beyond all that was tried.
+    /// Returns whether the server's highest rate is known, or that it is beyond all that was tried.
     pub(super) fn is_answer(&self) -> bool {
         match self.found {
             Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(Try::is_void),

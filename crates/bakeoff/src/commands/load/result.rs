@@ -118,7 +118,7 @@ impl Part {
         (requests > 0).then(|| Duration::from_secs_f64(each))
     }
 
-    /// Which share of the requests of an open load waited for a free client or a connection; their
+    /// Returns which share of the requests of an open load waited for a free client or a connection; their
     /// wait is in the response time and not in the slip.
     pub(super) fn waited(&self) -> Option<f64> {
         self.rate?;

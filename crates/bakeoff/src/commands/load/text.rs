@@ -473,7 +473,7 @@ fn failed_text(response: &Ranked<'_>) -> Option<String> {
     ))
 }
 
-/// Which percentiles are not told, and how many requests they need.
+/// Returns which percentiles are not told, and how many requests they need.
 fn too_few_text(response: &Ranked<'_>) -> Option<String> {
     let few =
         QUANTILES.iter().filter_map(|(name, quantile)| match response.percentile(*quantile) {

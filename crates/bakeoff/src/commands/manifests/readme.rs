@@ -62,7 +62,7 @@ pub(super) fn text(contenders: &[Contender<'_>], study: &str) -> String {
     )
 }
 
-/// Which of HashiCorp's charts installs a version of Consul; `None` where that is not known.
+/// Returns which of HashiCorp's charts installs a version of Consul; `None` where that is not known.
 fn consul_chart(version: &str) -> Option<String> {
     let (major, rest) = version.split_once('.')?;
     let minor = rest.split('.').next()?;

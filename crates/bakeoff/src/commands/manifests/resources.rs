@@ -79,7 +79,7 @@ impl<'a> Contender<'a> {
         format!("{}-gateway", self.name)
     }
 
-    /// Where the gateway's Deployment is, and its name: Consul's chart has all of them in its own namespace.
+    /// Returns where the gateway's Deployment is, and its name: Consul's chart has all of them in its own namespace.
     pub(super) fn gateway_deployment(&self) -> Option<String> {
         let name = self.gateway_name();
         match self.plane? {

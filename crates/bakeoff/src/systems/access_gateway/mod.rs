@@ -295,7 +295,7 @@ fn connector(asked: &study::System) -> Option<Connector> {
     }
 }
 
-/// Whether it asks anybody.
+/// Returns whether it asks anybody.
 fn asks(asked: &study::System) -> bool {
     option(asked, "connector") != Some("none")
 }
@@ -306,7 +306,7 @@ fn socket_timeout(asked: &study::System) -> Duration {
         .unwrap_or(SOCKET_TIMEOUT)
 }
 
-/// Where Lua looks for modules: those of the gate, those of a connector that is somebody else's, those of
+/// Returns where Lua looks for modules: those of the gate, those of a connector that is somebody else's, those of
 /// NGINX's Lua module, and then where it looks by default.
 fn package_path(connector: &Connector, library: &Path) -> Result<String, String> {
     let mut patterns = vec![lua::PATTERN.to_owned()];

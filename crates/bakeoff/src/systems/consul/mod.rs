@@ -208,7 +208,7 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     }
 }
 
-/// How many connections a server is told to accept from one address. Consul refuses to start with
+/// Returns how many connections a server is told to accept from one address. Consul refuses to start with
 /// more than the files that it may open, and it inherits that limit from us.
 fn connections_max() -> u64 {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

@@ -64,7 +64,7 @@ fn answered(admin: &Access, path: &str) -> Result<Value, String> {
         .map_err(|_| format!("{} answered {status}: {}", admin.name, said.trim()))
 }
 
-/// Whether one of the listeners in what Envoy's administration says has this port.
+/// Returns whether one of the listeners in what Envoy's administration says has this port.
 fn listens(listeners: &Value, port: u16) -> bool {
     let statuses = listeners.get("listener_statuses").and_then(Value::as_array);
     let port_of =
@@ -101,7 +101,7 @@ fn in_force(dump: &Value, resource: &Resource) -> Vec<Value> {
     active.cloned().collect()
 }
 
-/// Whether a listener is of this port and passes requests on, rather than bytes.
+/// Returns whether a listener is of this port and passes requests on, rather than bytes.
 fn takes_requests(listener: &Value, port: u16) -> bool {
     let own = listener.pointer("/address/socket_address/port_value").and_then(Value::as_u64);
     let chains = listener.get("filter_chains").and_then(Value::as_array);

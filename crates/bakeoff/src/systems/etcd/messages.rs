@@ -72,7 +72,7 @@ pub(super) fn read_range<'a>(
     Ok(())
 }
 
-/// How many keys a `DeleteRangeResponse` says are gone (`deleted` 2).
+/// Returns how many keys a `DeleteRangeResponse` says are gone (`deleted` 2).
 pub(super) fn read_deleted(message: &[u8]) -> Result<u64, ProtocolError> {
     let mut deleted = 0;
     for field in Fields::new(message) {

@@ -174,7 +174,7 @@ fn promises(asked: &study::System) -> Promises {
     }
 }
 
-/// How many connections it may take: each has one to a node besides, and both are files.
+/// Returns how many connections it may take: each has one to a node besides, and both are files.
 fn connections_max() -> u64 {
     let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     (files.saturating_sub(100) / 2).clamp(100, CONNECTIONS_MAX)

@@ -126,7 +126,7 @@ fn describe(
     HaProxy.describe(&asked, &mut Allocator::new(None))
 }
 
-/// Who answers, one connection each.
+/// Returns who answers, one connection each.
 fn answers(front: &Access, count: usize) -> Vec<String> {
     (0..count).map(|_| ask(front, "GET", "/").unwrap().1).collect()
 }

@@ -188,7 +188,7 @@ fn promises(_: &study::System) -> Promises {
     }
 }
 
-/// How a proxy makes itself known.
+/// Returns how a proxy makes itself known.
 fn node(kind: &str, pod: &str, ip: &str, version: &str) -> serde_json::Value {
     json!({
         "id": format!("{kind}~{ip}~{pod}.{NAMESPACE}~{NAMESPACE}.svc.{TRUST_DOMAIN}"),

@@ -75,7 +75,7 @@ pub(crate) struct Credentials {
     pub(crate) database: String,
 }
 
-/// Where clients connect to a node, password included: for a file that only its owner can read.
+/// Returns where clients connect to a node, password included: for a file that only its owner can read.
 pub(crate) fn url(node: &Access) -> Option<String> {
     let Credentials { user, password, database } = &*node.memory.get::<Credentials>()?;
     let at = &node.authority;
@@ -87,7 +87,7 @@ fn random_text() -> String {
     rand::rng().sample_iter(Alphanumeric).take(32).map(char::from).collect()
 }
 
-/// How many standbys must have a commit: those that make a majority with the primary.
+/// Returns how many standbys must have a commit: those that make a majority with the primary.
 fn waits_for(asked: &study::System) -> u32 {
     match super::option(asked, "synchronous") {
         Some("off") => 0,

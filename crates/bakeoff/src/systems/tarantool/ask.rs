@@ -46,7 +46,7 @@ pub(super) fn probe(node: &Access) -> Result<Probed, String> {
 /// How long a node may take to go through all that it has: a million keys take seconds.
 const SUMMED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Whether nodes that have each other's writes hold the same. They do not where a key was written
+/// Returns whether nodes that have each other's writes hold the same. They do not where a key was written
 /// at two of them at once: each may have kept another value, for good.
 pub(super) fn alike(nodes: &[Access]) -> Result<(), String> {
     let mut first = None;

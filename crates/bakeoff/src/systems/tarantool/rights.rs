@@ -51,7 +51,7 @@ pub(super) struct Files(pub(super) BTreeMap<String, PathBuf>);
 /// The name of such a file in a node's folder.
 pub(super) const FILE: &str = "checks";
 
-/// How often the nodes have answered checks since they were started, also by those that have ended
+/// Returns how often the nodes have answered checks since they were started, also by those that have ended
 /// meanwhile.
 pub(crate) fn granted(nodes: &[Access]) -> Result<Counts, String> {
     let mut counts = Counts { granted: 0, refused: 0, since: Vec::new() };

@@ -6,7 +6,7 @@ use bakeoff_wire::msgpack::Value;
 use super::*;
 use crate::systems::testing::{self, asked, program, shown_to_others};
 
-/// Whether a node says that a session may have a resource.
+/// Returns whether a node says that a session may have a resource.
 fn may(node: &Access, session: &str, resource: &str) -> bool {
     let arguments = [Value::Text(session.as_bytes()), Value::Text(resource.as_bytes())];
     check(node, &arguments).unwrap()

@@ -340,7 +340,7 @@ fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), String> 
     Ok(())
 }
 
-/// Whether a node can do an operation; what it said instead.
+/// Returns whether a node can do an operation; what it said instead.
 fn answers(node: &Access, operation: Operation) -> Result<(), String> {
     let key: &[u8] = if operation == Operation::List { b"bakeoff/none/" } else { b"bakeoff/none" };
     let value: &[u8] =
