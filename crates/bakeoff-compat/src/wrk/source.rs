@@ -166,10 +166,7 @@ impl Source for LuaSource {
                 self.fail(error);
             }
         }
-        match self.judge(operation, response.status, response.body) {
-            Ok(()) => Judged::Success,
-            Err(failure) => Judged::Failure(failure),
-        }
+        self.judge(operation, response.status, response.body).into()
     }
 
     /// Called for each answer, and in the beginning for each that could be under way: all of a

@@ -1,35 +1,12 @@
 //! What a trial's record says of its nodes and of the machine, and the checks that follow from it.
 
-use crate::support::{Bench, Ran, array, text};
 use serde_json::Value;
 
-/// A study of one canary under a closed load of reads.
-fn bench(system: &str, load: &str) -> Bench {
-    Bench::new(&format!(
-        "title: A canary, watched\n\
-         systems: {{canary: {{kind: canary{system}}}}}\n\
-         workloads: {{work: {{mix: {{get: 9, put: 1}}, keys: {{count: 200}}}}}}\n\
-         loads: {{load: {load}}}\n\
-         trials: 1\n\
-         sample-every: 100ms\n"
-    ))
-}
-
-/// The record's line of the one trial.
-fn trial(bench: &Bench) -> Value {
-    let lines = bench.record();
-    let trials = lines.into_iter().filter(|line| line["line"] == "trial").collect::<Vec<_>>();
-    let [trial] = &trials[..] else { panic!("{trials:?}") };
-    trial.clone()
-}
+use crate::support::watched::{bench, check, trial};
+use crate::support::{Ran, array, text};
 
 fn numbers(list: &Value) -> Vec<f64> {
     array(list).iter().map(|number| number.as_f64().expect("a number")).collect()
-}
-
-fn check<'a>(trial: &'a Value, name: &str) -> &'a Value {
-    let found = array(&trial["checks"]).iter().find(|check| check["name"] == name);
-    &found.unwrap_or_else(|| panic!("no `{name}` in {}", trial["checks"]))["verdict"]
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::support::case::{Case, cached, case, with};
 use crate::support::held::hold_so;
 use crate::support::skip::{Lacking, Skipped};
 use crate::support::under_way::{LONG, UnderWay};
+use crate::support::watched::{self, check, trial};
 use crate::support::{Bench, Ran, array, bakeoff, figure, folders, has, record, text, wait_for};
 
 const ETCD: Case = Case { needs: &["go"], ..case("etcd", "", 3) };
@@ -192,34 +193,9 @@ fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// A study of one canary under a closed load of reads, looked at ten times a second.
-fn watched(system: &str, load: &str) -> Bench {
-    Bench::new(&format!(
-        "title: A canary, watched\n\
-         systems: {{canary: {{kind: canary{system}}}}}\n\
-         workloads: {{work: {{mix: {{get: 9, put: 1}}, keys: {{count: 200}}}}}}\n\
-         loads: {{load: {load}}}\n\
-         trials: 1\n\
-         sample-every: 100ms\n"
-    ))
-}
-
-/// The record's line of the one trial.
-fn trial(bench: &Bench) -> Value {
-    let lines = bench.record();
-    let trials = lines.into_iter().filter(|line| line["line"] == "trial").collect::<Vec<_>>();
-    let [trial] = &trials[..] else { panic!("{trials:?}") };
-    trial.clone()
-}
-
-fn check<'a>(trial: &'a Value, name: &str) -> &'a Value {
-    let found = array(&trial["checks"]).iter().find(|check| check["name"] == name);
-    &found.unwrap_or_else(|| panic!("no `{name}` in {}", trial["checks"]))["verdict"]
-}
-
 fn cpu_limit_of_a_study_holds() -> Result<(), Lacking> {
     let load = "{clients: 16, warmup: 0s, stop: {after: 3s}}";
-    let bench = watched(", limits: {cpu: 0.05}", load);
+    let bench = watched::bench(", limits: {cpu: 0.05}", load);
     let ran = Ran::of(&mut bench.command());
     let trial = trial(&bench);
     let limits = check(&trial, "limits");
@@ -254,7 +230,8 @@ fn groups_named(name: &str) -> Vec<std::path::PathBuf> {
 }
 
 fn cgroups_of_a_killed_run_go_with_the_next() -> Result<(), Lacking> {
-    let bench = watched(", limits: {cpu: 0.5}", "{clients: 2, warmup: 0s, stop: {after: 60s}}");
+    let bench =
+        watched::bench(", limits: {cpu: 0.5}", "{clients: 2, warmup: 0s, stop: {after: 60s}}");
     let mut killed = bench.command().stderr(std::process::Stdio::null()).spawn().unwrap();
     let name = format!("bakeoff-{}", killed.id());
     let give_up = Instant::now() + Duration::from_secs(20);
@@ -268,7 +245,7 @@ fn cgroups_of_a_killed_run_go_with_the_next() -> Result<(), Lacking> {
     if groups.is_empty() {
         return Err(Lacking::Machine("no cgroup can be made here".to_owned()));
     }
-    let next = watched(", limits: {cpu: 0.5}", "{clients: 2, stop: {operations: 10}}");
+    let next = watched::bench(", limits: {cpu: 0.5}", "{clients: 2, stop: {operations: 10}}");
     let null = std::process::Stdio::null;
     let next = next.command().stdout(null()).stderr(null()).spawn().unwrap();
     let next_name = format!("bakeoff-{}", next.id());

@@ -13,6 +13,7 @@ pub(crate) mod http2;
 pub(crate) mod skip;
 pub(crate) mod under_way;
 pub(crate) mod vault;
+pub(crate) mod watched;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -152,10 +152,7 @@ impl Source for Fixed {
         {
             return Judged::Redirect;
         }
-        match self.judge(operation, response.status, response.body) {
-            Ok(()) => Judged::Success,
-            Err(failure) => Judged::Failure(failure),
-        }
+        self.judge(operation, response.status, response.body).into()
     }
 
     fn follow(

@@ -46,6 +46,16 @@ pub enum Judged {
     Redirect,
 }
 
+impl From<Result<(), Failure>> for Judged {
+    #[inline]
+    fn from(judged: Result<(), Failure>) -> Self {
+        match judged {
+            Ok(()) => Self::Success,
+            Err(failure) => Self::Failure(failure),
+        }
+    }
+}
+
 /// Where one worker's requests come from, and where its responses go.
 pub trait Source: Send {
     /// Whether [`Self::answered`] wants to be told.
@@ -83,10 +93,7 @@ pub trait Source: Send {
     /// Judges a whole HTTP/1.1 response, for a source that looks at more than status and body.
     #[inline]
     fn response(&mut self, operation: usize, response: &Response<'_>) -> Judged {
-        match self.judge(operation, response.status, response.body) {
-            Ok(()) => Judged::Success,
-            Err(failure) => Judged::Failure(failure),
-        }
+        self.judge(operation, response.status, response.body).into()
     }
 
     /// Appends the request that follows a redirect; only called where [`Self::response`] finds one.
