@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use bakeoff_core::study::Mistakes;
+use bakeoff_core::study::Diagnostics;
 
 use crate::EngineError;
 
@@ -12,7 +12,7 @@ use crate::EngineError;
 #[derive(Debug)]
 pub enum LoadError {
     /// A file of input that is wrong, with every place.
-    Mistakes(Mistakes),
+    Diagnostics(Diagnostics),
     /// Bad input: what is wrong, and what to try.
     Input(String, Option<String>),
     /// Nobody answers there.
@@ -32,7 +32,7 @@ impl LoadError {
     /// Returns what went wrong, without `error: ` and without a hint.
     pub fn what(&self) -> String {
         match self {
-            Self::Mistakes(mistakes) => mistakes.to_string(), // each says `error: ` itself
+            Self::Diagnostics(diagnostics) => diagnostics.to_string(), // each says `error: ` itself
             Self::Input(what, _) | Self::Unreachable(what) | Self::Machine(what) => what.clone(),
             Self::Interrupted => "interrupted".to_owned(),
         }
@@ -41,7 +41,7 @@ impl LoadError {
     /// Returns bakeoff's exit code for it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Mistakes(_) | Self::Input(..) => 2,
+            Self::Diagnostics(_) | Self::Input(..) => 2,
             Self::Unreachable(_) => 4,
             Self::Machine(_) => 5,
             Self::Interrupted => 130,
@@ -52,7 +52,7 @@ impl LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mistakes(mistakes) => mistakes.fmt(to), // each says `error: ` itself
+            Self::Diagnostics(diagnostics) => diagnostics.fmt(to), // each says `error: ` itself
             Self::Input(what, None) => write!(to, "error: {what}"),
             Self::Input(what, Some(hint)) => write!(to, "error: {what}\nhint: {hint}"),
             Self::Unreachable(what) | Self::Machine(what) => write!(to, "error: {what}"),
@@ -73,8 +73,8 @@ impl From<EngineError> for LoadError {
     }
 }
 
-impl From<Mistakes> for LoadError {
-    fn from(mistakes: Mistakes) -> Self {
-        Self::Mistakes(mistakes)
+impl From<Diagnostics> for LoadError {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Self::Diagnostics(diagnostics)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use bakeoff_core::study::Mistakes;
+use bakeoff_core::study::Diagnostics;
 use bakeoff_engine::LoadError;
 use bakeoff_host::HostError;
 use bakeoff_install::InstallError;
@@ -107,9 +107,9 @@ impl Failure {
     }
 }
 
-impl From<Mistakes> for Failure {
-    fn from(mistakes: Mistakes) -> Self {
-        Self::Load(LoadError::Mistakes(mistakes))
+impl From<Diagnostics> for Failure {
+    fn from(diagnostics: Diagnostics) -> Self {
+        Self::Load(LoadError::Diagnostics(diagnostics))
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::rc::Rc;
 
-use bakeoff_core::study::{Mistakes, suggest};
+use bakeoff_core::study::{Diagnostics, suggest};
 use bakeoff_engine::LoadError;
 
 use super::fields::{Environment, Fields, Shared};
@@ -50,8 +50,8 @@ impl Test {
     }
 
     /// A mistake about the test as a whole.
-    pub(super) fn mistake(&self, what: impl Into<String>, hint: impl Into<String>) {
-        self.block.mistake("", what, hint);
+    pub(super) fn diagnostic(&self, what: impl Into<String>, hint: impl Into<String>) {
+        self.block.diagnostic("", what, hint);
     }
 
     /// Says that there is no such type, and leaves the options of the test alone. `known` are the
@@ -73,7 +73,7 @@ impl Test {
                 _ => format!("there are {}", known.join(", ")),
             }
         };
-        self.config.shared().mistake(at, what, Some(hint));
+        self.config.shared().diagnostic(at, what, Some(hint));
     }
 }
 
@@ -109,7 +109,7 @@ impl Config {
         file: &str,
         text: &str,
         environment: Environment,
-    ) -> Result<Self, Mistakes> {
+    ) -> Result<Self, Diagnostics> {
         let (source, body) = hcl::parse(file, text)?;
         let shared = Rc::new(Shared::new(source, environment));
         let options = Fields::top(body, &shared);
@@ -127,30 +127,35 @@ impl Config {
             let name = hcl::shown(&test.name);
             if !names.insert(&test.name) {
                 let what = format!("there is another test `{name}`");
-                test.mistake(what, "their figures would be one: give each its own name");
+                test.diagnostic(what, "their figures would be one: give each its own name");
             }
             if test.name.eq_ignore_ascii_case(TOTAL) {
                 let what = format!("no test can be called `{name}`");
-                test.mistake(what, "all tests are added up under this name: choose another");
+                test.diagnostic(what, "all tests are added up under this name: choose another");
             }
         }
         let total: u64 = self.tests.iter().map(|test| u64::from(test.weight)).sum();
-        let mistake = |what: String, hint: &str| {
+        let diagnostic = |what: String, hint: &str| {
             let at = self.tests.first().map_or(0..0, |test| test.block.range());
-            self.shared.mistake(&at, what, Some(hint.to_owned()));
+            self.shared.diagnostic(&at, what, Some(hint.to_owned()));
         };
         if self.tests.is_empty() {
             let hint = "write `test \"kvv2_read\" \"reads\" { weight = 100 }`";
-            mistake("there is no test in this file".to_owned(), hint);
+            diagnostic("there is no test in this file".to_owned(), hint);
         } else if total != 100 {
             let hint = "`weight` is a test's share of all requests, in hundredths";
-            mistake(format!("the weights of all tests add up to {total} and not to 100"), hint);
+            diagnostic(format!("the weights of all tests add up to {total} and not to 100"), hint);
         }
     }
 
     /// A mistake about an option at the top level.
-    pub(super) fn mistake(&self, option: &str, what: impl Into<String>, hint: impl Into<String>) {
-        self.options.mistake(option, what, hint);
+    pub(super) fn diagnostic(
+        &self,
+        option: &str,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.options.diagnostic(option, what, hint);
     }
 
     /// Returns whether all that was written has been asked for and could be read.
@@ -158,11 +163,11 @@ impl Config {
     /// # Errors
     ///
     /// All mistakes, in the order of the file's lines.
-    pub(super) fn finish(&self) -> Result<(), Mistakes> {
+    pub(super) fn finish(&self) -> Result<(), Diagnostics> {
         self.options.finish();
-        match self.shared.take_mistakes() {
+        match self.shared.take_diagnostics() {
             none if none.is_empty() => Ok(()),
-            mistakes => Err(Mistakes(mistakes)),
+            diagnostics => Err(Diagnostics(diagnostics)),
         }
     }
 }
@@ -172,11 +177,11 @@ fn test(block: Fields, shared: &Shared) -> Option<Test> {
     let [(kind, _), (name, name_at)] = labels else {
         let what = "a test has a type and a name";
         block.pass_over();
-        block.mistake("", what, "write `test \"kvv2_read\" \"reads\" { … }`");
+        block.diagnostic("", what, "write `test \"kvv2_read\" \"reads\" { … }`");
         return None;
     };
     if name.is_empty() {
-        shared.mistake(name_at, "the test's name is empty", None);
+        shared.diagnostic(name_at, "the test's name is empty", None);
     }
     let weight = block.whole_from("weight", 0).unwrap_or(0);
     Some(Test {
@@ -193,19 +198,19 @@ fn test(block: Fields, shared: &Shared) -> Option<Test> {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Config, Mistakes> {
+    fn parse(text: &str) -> Result<Config, Diagnostics> {
         Config::parse("t.hcl", text, Environment::default())
     }
 
     #[track_caller]
-    fn check_mistake(text: &str, expected: &[&str]) {
-        let mistakes = match parse(text) {
+    fn check_diagnostic(text: &str, expected: &[&str]) {
+        let diagnostics = match parse(text) {
             Ok(config) => config.finish().unwrap_err(),
-            Err(mistakes) => mistakes,
+            Err(diagnostics) => diagnostics,
         };
-        let mistakes = mistakes.to_string();
+        let diagnostics = diagnostics.to_string();
         for expected in expected {
-            assert!(mistakes.contains(expected), "{mistakes}");
+            assert!(diagnostics.contains(expected), "{diagnostics}");
         }
     }
 
@@ -227,29 +232,29 @@ mod tests {
 
     #[test]
     fn weights_add_up_to_a_hundred() {
-        check_mistake("test \"k\" \"a\" { weight = 50 }", &["add up to 50", "t.hcl:1:1"]);
-        check_mistake("test \"k\" \"a\" { }", &["add up to 0"]);
-        check_mistake("test \"k\" \"a\" { weight = -1 }", &["`weight` must be at least 0"]);
-        check_mistake("workers = 1", &["there is no test"]);
+        check_diagnostic("test \"k\" \"a\" { weight = 50 }", &["add up to 50", "t.hcl:1:1"]);
+        check_diagnostic("test \"k\" \"a\" { }", &["add up to 0"]);
+        check_diagnostic("test \"k\" \"a\" { weight = -1 }", &["`weight` must be at least 0"]);
+        check_diagnostic("workers = 1", &["there is no test"]);
     }
 
     #[test]
     fn names_of_tests_are_told_apart() {
         let two = "test \"k\" \"a\" { weight = 50 }\ntest \"k\" \"a\" { weight = 50 }\n";
-        check_mistake(two, &["another test `a`", "t.hcl:2:1"]);
-        check_mistake("test \"k\" \"total\" { weight = 100 }", &["called `total`"]);
-        check_mistake("test \"k\" { weight = 100 }", &["a type and a name"]);
-        check_mistake("test \"k\" \"\" { weight = 100 }", &["name is empty"]);
+        check_diagnostic(two, &["another test `a`", "t.hcl:2:1"]);
+        check_diagnostic("test \"k\" \"total\" { weight = 100 }", &["called `total`"]);
+        check_diagnostic("test \"k\" { weight = 100 }", &["a type and a name"]);
+        check_diagnostic("test \"k\" \"\" { weight = 100 }", &["name is empty"]);
     }
 
     #[test]
-    fn unknown_options_are_mistakes_at_every_height() {
-        check_mistake(
+    fn unknown_options_are_refused_at_every_height() {
+        check_diagnostic(
             "wrkers = 1\ntest \"k\" \"a\" { weight = 100 }",
             &["unknown option `wrkers`"],
         );
         let inside = "test \"k\" \"a\" {\n  weight = 100\n  mountname = \"x\"\n}\n";
-        check_mistake(inside, &["`mountname` in test `a`", "t.hcl:3:3", "`mount_name`?"]);
+        check_diagnostic(inside, &["`mountname` in test `a`", "t.hcl:3:3", "`mount_name`?"]);
     }
 
     #[test]
@@ -258,10 +263,13 @@ mod tests {
         let check = |elsewhere: &[&str], expected: &str| {
             let config = parse(text).unwrap();
             config.tests[0].unknown_kind(&["kvv2_read", "ssh_sign"], elsewhere);
-            let mistakes = config.finish().unwrap_err();
-            assert_eq!(mistakes.0.len(), 1);
-            let mistake = mistakes.to_string();
-            assert!(mistake.contains("t.hcl:1:6") && mistake.contains(expected), "{mistake}");
+            let diagnostics = config.finish().unwrap_err();
+            assert_eq!(diagnostics.0.len(), 1);
+            let diagnostic = diagnostics.to_string();
+            assert!(
+                diagnostic.contains("t.hcl:1:6") && diagnostic.contains(expected),
+                "{diagnostic}"
+            );
         };
         check(&[], "did you mean `kvv2_read`?");
         check(&["kvv2_raed"], "bakeoff does not have");

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bakeoff_core::study::{Mistake, suggest};
+use bakeoff_core::study::{Diagnostic, suggest};
 use serde_json::Value as Json;
 
 use super::hcl::{Block, Body, Entry, Node, Source, Value, is_secret, shown};
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) source: Source,
     pub(super) environment: Environment,
     /// With where they stand, so that they can be told in order.
-    mistakes: RefCell<Vec<(usize, Mistake)>>,
+    diagnostics: RefCell<Vec<(usize, Diagnostic)>>,
 }
 
 /// The options of one block.
@@ -218,25 +218,25 @@ impl<const N: usize> From<[(&str, &str); N]> for Environment {
 
 impl Shared {
     pub(super) fn new(source: Source, environment: Environment) -> Self {
-        Self { source, environment, mistakes: RefCell::default() }
+        Self { source, environment, diagnostics: RefCell::default() }
     }
 
-    pub(super) fn mistake(
+    pub(super) fn diagnostic(
         &self,
         at: &Range<usize>,
         what: impl Into<String>,
         hint: impl Into<Option<String>>,
     ) {
         let place = Some(self.source.place(at));
-        let mistake = Mistake { what: what.into(), place, hint: hint.into() };
-        self.mistakes.borrow_mut().push((at.start, mistake));
+        let diagnostic = Diagnostic { what: what.into(), place, hint: hint.into() };
+        self.diagnostics.borrow_mut().push((at.start, diagnostic));
     }
 
     /// All mistakes so far, in the order of the lines.
-    pub(super) fn take_mistakes(&self) -> Vec<Mistake> {
-        let mut mistakes = self.mistakes.take();
-        mistakes.sort_by_key(|(at, _)| *at);
-        mistakes.into_iter().map(|(_, mistake)| mistake).collect()
+    pub(super) fn take_diagnostics(&self) -> Vec<Diagnostic> {
+        let mut diagnostics = self.diagnostics.take();
+        diagnostics.sort_by_key(|(at, _)| *at);
+        diagnostics.into_iter().map(|(_, diagnostic)| diagnostic).collect()
     }
 }
 
@@ -286,7 +286,7 @@ impl Known {
                     name => format!(" in {name}"),
                 };
                 let what = format!("unknown {kind} `{}`{inside}", shown(name));
-                shared.mistake(at, what, suggest(name, known(), "known options:"));
+                shared.diagnostic(at, what, suggest(name, known(), "known options:"));
             }
         };
         for (name, at, _) in &self.attributes {
@@ -331,9 +331,9 @@ impl Fields {
     }
 
     /// A mistake about an option of this block, or, where it is not written, about the block.
-    pub(super) fn mistake(&self, name: &str, what: impl Into<String>, hint: impl Into<String>) {
+    pub(super) fn diagnostic(&self, name: &str, what: impl Into<String>, hint: impl Into<String>) {
         let at = self.at(name);
-        self.shared.mistake(&at, what, Some(hint.into()));
+        self.shared.diagnostic(&at, what, Some(hint.into()));
     }
 
     fn at(&self, name: &str) -> Range<usize> {
@@ -350,7 +350,7 @@ impl Fields {
         self.asked(name);
         if let Some((_, at, _)) = self.known.blocks.iter().find(|(ident, _, _)| ident == name) {
             let what = format!("`{name}` is an option, not a block");
-            self.shared.mistake(at, what, Some(format!("write `{name} = …`")));
+            self.shared.diagnostic(at, what, Some(format!("write `{name} = …`")));
         }
         let (_, _, node) = self.known.attributes.iter().find(|(key, _, _)| key == name)?;
         (!matches!(node.value, Value::Null)).then_some(node)
@@ -366,7 +366,7 @@ impl Fields {
     /// Says what is wanted instead of what stands there.
     fn refuse<T>(&self, name: &str, wanted: &str, node: &Node) -> Option<T> {
         let what = format!("`{name}` must be {wanted}, not {}", node.value.seen(is_secret(name)));
-        self.shared.mistake(&node.at, what, None);
+        self.shared.diagnostic(&node.at, what, None);
         None
     }
 
@@ -393,7 +393,7 @@ impl Fields {
             return Some(number);
         }
         let what = format!("`{name}` must be at least {min}, not `{number}`");
-        self.shared.mistake(&self.at(name), what, None);
+        self.shared.diagnostic(&self.at(name), what, None);
         None
     }
 
@@ -467,7 +467,7 @@ impl Fields {
         let mut blocks = self.blocks(name);
         if blocks.len() > 1 {
             let what = format!("there is a second `{name}`: one is known here");
-            self.shared.mistake(&blocks[1].known.at, what, None);
+            self.shared.diagnostic(&blocks[1].known.at, what, None);
         }
         if blocks.is_empty() {
             let outer = &self.known;
@@ -484,7 +484,7 @@ impl Fields {
         self.asked(name);
         if let Some((_, at, _)) = self.known.attributes.iter().find(|(key, _, _)| key == name) {
             let what = format!("`{name}` is a block, not an option");
-            self.shared.mistake(at, what, Some(format!("write `{name} {{ … }}` without `=`")));
+            self.shared.diagnostic(at, what, Some(format!("write `{name} {{ … }}` without `=`")));
         }
         let blocks = self.known.blocks.iter().filter(|(ident, _, _)| ident == name);
         let fields =
@@ -529,7 +529,7 @@ impl Fields {
             Some(variable) => format!("write it there, or set `{variable}`"),
             None => format!("write `{} = …` there", field.name),
         };
-        self.shared.mistake(&self.known.at, what, Some(hint));
+        self.shared.diagnostic(&self.known.at, what, Some(hint));
     }
 }
 
@@ -582,13 +582,16 @@ fn json(value: &Value) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use bakeoff_core::study::Mistakes;
+    use bakeoff_core::study::Diagnostics;
 
     use super::*;
     use crate::vault_benchmark::config::Config;
 
     /// What `read` makes of the `config` of a test with these lines, and what is wrong with it.
-    fn read(lines: &str, read: impl FnOnce(&Fields) -> String) -> (String, Result<(), Mistakes>) {
+    fn read(
+        lines: &str,
+        read: impl FnOnce(&Fields) -> String,
+    ) -> (String, Result<(), Diagnostics>) {
         let text = format!("test \"k\" \"t\" {{\nweight = 100\nconfig {{\n{lines}\n}}\n}}\n");
         let environment = Environment::from([("VAULT_BENCHMARK_X", "from outside")]);
         let config = Config::parse("t.hcl", &text, environment).unwrap();
@@ -605,11 +608,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_mistake(lines: &str, fields: &[Field], expected: &[&str]) {
+    fn check_diagnostic(lines: &str, fields: &[Field], expected: &[&str]) {
         let (_, finished) = read(lines, |config| format!("{:?}", config.read(fields)));
-        let mistakes = finished.unwrap_err().to_string();
+        let diagnostics = finished.unwrap_err().to_string();
         for expected in expected {
-            assert!(mistakes.contains(expected), "{mistakes}");
+            assert!(diagnostics.contains(expected), "{diagnostics}");
         }
     }
 
@@ -649,36 +652,39 @@ mod tests {
 
     #[test]
     fn what_nobody_asked_for_is_unknown_and_has_its_line() {
-        check_mistake(
+        check_diagnostic(
             "role_nam = 1",
             &[text("role_name")],
             &["unknown option `role_nam` in `config` of test `t`", "t.hcl:4:1", "`role_name`?"],
         );
-        check_mistake("rle { }", &[text("a")], &["unknown block `rle`", "known options: `a`"]);
+        check_diagnostic("rle { }", &[text("a")], &["unknown block `rle`", "known options: `a`"]);
         let (_, finished) =
             read("role {\n  x = 1\n}", |config| format!("{:?}", config.block("role").text("y")));
-        let mistakes = finished.unwrap_err().to_string();
-        assert!(mistakes.contains("`x` in `role` of `config` of test `t`"), "{mistakes}");
-        assert!(mistakes.contains("t.hcl:5:3"), "{mistakes}");
+        let diagnostics = finished.unwrap_err().to_string();
+        assert!(diagnostics.contains("`x` in `role` of `config` of test `t`"), "{diagnostics}");
+        assert!(diagnostics.contains("t.hcl:5:3"), "{diagnostics}");
     }
 
     #[test]
-    fn what_cannot_be_is_a_mistake_that_keeps_secrets() {
-        check_mistake("a = []", &[text("a")], &["`a` must be a text, not a list", "t.hcl:4:5"]);
-        check_mistake("a = 1.5", &[whole("a")], &["must be a whole number, not `1.5`"]);
-        check_mistake("a = 1", &[flag("a")], &["must be `true` or `false`, not `1`"]);
-        check_mistake("a = \"x\"", &[texts("a")], &["must be a list of texts"]);
-        check_mistake("a = [[]]", &[texts("a")], &["must be a list of texts, not a list"]);
-        check_mistake("a { }", &[text("a")], &["`a` is an option, not a block"]);
-        check_mistake(
+    fn what_cannot_be_is_refused_that_keeps_secrets() {
+        check_diagnostic("a = []", &[text("a")], &["`a` must be a text, not a list", "t.hcl:4:5"]);
+        check_diagnostic("a = 1.5", &[whole("a")], &["must be a whole number, not `1.5`"]);
+        check_diagnostic("a = 1", &[flag("a")], &["must be `true` or `false`, not `1`"]);
+        check_diagnostic("a = \"x\"", &[texts("a")], &["must be a list of texts"]);
+        check_diagnostic("a = [[]]", &[texts("a")], &["must be a list of texts, not a list"]);
+        check_diagnostic("a { }", &[text("a")], &["`a` is an option, not a block"]);
+        check_diagnostic(
             "",
             &[text("a").required()],
             &["`config` of test `t` needs `a`", "t.hcl:3:1"],
         );
         let (_, finished) =
             read("password = \"hunter2\"", |config| format!("{:?}", config.whole("password")));
-        let mistakes = finished.unwrap_err().to_string();
-        assert!(mistakes.contains("a text") && !mistakes.contains("hunter2"), "{mistakes}");
+        let diagnostics = finished.unwrap_err().to_string();
+        assert!(
+            diagnostics.contains("a text") && !diagnostics.contains("hunter2"),
+            "{diagnostics}"
+        );
     }
 
     #[test]

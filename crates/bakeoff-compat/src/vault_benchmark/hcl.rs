@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use bakeoff_core::study::{Mistake, Mistakes, Place};
+use bakeoff_core::study::{Diagnostic, Diagnostics, Place};
 use hcl_edit::expr::{Expression, ObjectKey, UnaryOperator};
 use hcl_edit::repr::Span as _;
 use hcl_edit::structure::{self, BlockLabel, Structure};
@@ -111,32 +111,36 @@ pub(super) fn shown(text: &str) -> String {
 /// # Errors
 ///
 /// Syntax errors, and values that would have to be computed: all of them.
-pub(super) fn parse(file: &str, text: &str) -> Result<(Source, Body), Mistakes> {
+pub(super) fn parse(file: &str, text: &str) -> Result<(Source, Body), Diagnostics> {
     let source = Source::new(file, text);
     let parsed = hcl_edit::parser::parse_body(text).map_err(|error| {
         let at = error.location().offset();
         let what = format!("this is not HCL: {}", error.message().replace('\n', ", "));
         let place = Some(source.place(&(at..at + 1)));
         // The message itself names what was expected, never what was there.
-        Mistakes(vec![Mistake { what, place, hint: None }])
+        Diagnostics(vec![Diagnostic { what, place, hint: None }])
     })?;
-    let mut reader = Reader { source: &source, mistakes: Vec::new() };
+    let mut reader = Reader { source: &source, diagnostics: Vec::new() };
     let body = reader.body(&parsed);
-    match reader.mistakes {
+    match reader.diagnostics {
         none if none.is_empty() => Ok((source, body)),
-        mistakes => Err(Mistakes(mistakes)),
+        diagnostics => Err(Diagnostics(diagnostics)),
     }
 }
 
 struct Reader<'s> {
     source: &'s Source,
-    mistakes: Vec<Mistake>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
-    fn mistake(&mut self, at: &Range<usize>, what: &str, hint: &str) {
+    fn diagnostic(&mut self, at: &Range<usize>, what: &str, hint: &str) {
         let place = Some(self.source.place(at));
-        self.mistakes.push(Mistake { what: what.to_owned(), place, hint: Some(hint.to_owned()) });
+        self.diagnostics.push(Diagnostic {
+            what: what.to_owned(),
+            place,
+            hint: Some(hint.to_owned()),
+        });
     }
 
     fn body(&mut self, body: &structure::Body) -> Body {
@@ -189,7 +193,7 @@ impl Reader<'_> {
                             Value::Flag(flag) => Some(flag.to_string()),
                             _ => {
                                 let at = span(key.span());
-                                self.mistake(&at, "this cannot be a key", "keys are texts");
+                                self.diagnostic(&at, "this cannot be a key", "keys are texts");
                                 None
                             }
                         },
@@ -232,7 +236,7 @@ impl Reader<'_> {
     }
 
     fn computed(&mut self, expression: &Expression) -> Value {
-        self.mistake(
+        self.diagnostic(
             &span(expression.span()),
             "this value would have to be computed: there are no variables and functions here",
             "write the value itself; `$${` is a `${` that stays as it is",
@@ -391,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_have_to_be_computed_is_a_mistake_with_its_place() {
+    fn what_would_have_to_be_computed_is_refused_with_its_place() {
         for text in ["var.x", "upper(\"a\")", "\"${x}\"", "1 + 2", "[for x in [1]: x]"] {
             let error = parse("t.hcl", &format!("a = 1\nx = {text}\n")).unwrap_err().to_string();
             assert!(error.contains("t.hcl:2:5") && error.contains("computed"), "{error}");
@@ -399,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hcl_is_a_mistake_with_its_place() {
+    fn what_is_no_hcl_is_refused_with_its_place() {
         let error = parse("t.hcl", "a = 1\nb = \n").unwrap_err().to_string();
         assert!(error.contains("t.hcl:2:") && error.contains("not HCL"), "{error}");
         assert!(parse("t.hcl", "a = 1\na = 2\n").is_err());

@@ -382,7 +382,7 @@ impl Resolve<'_> {
             Origin::Flag => Err(LoadError::input(what(&format!("-{name}")), hint)),
             Origin::Variable(variable) => Err(LoadError::input(what(variable), hint)),
             Origin::File => {
-                self.config.mistake(name, what(name), hint);
+                self.config.diagnostic(name, what(name), hint);
                 Ok(None)
             }
         }

@@ -77,7 +77,7 @@ fn asked(config: &Config) -> Result<Vec<Asked>, LoadError> {
         match tests::build(&test.kind, &test.config) {
             Some(built) => {
                 if built.identity().is_some() && std::mem::replace(&mut identified, true) {
-                    test.mistake(
+                    test.diagnostic(
                         "a second test wants a certificate made up for it",
                         "all requests show the same one: one `cert_auth` can be without \
                          `certificate`",

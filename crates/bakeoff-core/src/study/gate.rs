@@ -161,7 +161,7 @@ clusters: kept
 
     fn study() -> Study {
         parse("stores", "stores.yaml", TEXT, &[STORE])
-            .unwrap_or_else(|mistakes| panic!("{mistakes}"))
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
     }
 
     fn program(path: &str) -> Build {

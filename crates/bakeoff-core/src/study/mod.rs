@@ -7,9 +7,9 @@
 //! Not here: which trials follow from a study, and in which order (`plan`); what a kind of system
 //! can do (the binary's `systems`, handed to `parse` as [`Kind`]s).
 
+mod diagnostic;
 mod fields;
 mod gate;
-mod mistake;
 mod names;
 mod parse;
 mod reading;
@@ -20,8 +20,8 @@ pub mod shipped;
 mod testing;
 mod tree;
 
+pub use diagnostic::{Diagnostic, Diagnostics, Place};
 pub use gate::{BUILDS, Build, NoGate};
-pub use mistake::{Mistake, Mistakes, Place};
 pub use parse::parse;
 pub use reading::suggest;
 pub use tree::STUDY_SIZE_MAX;

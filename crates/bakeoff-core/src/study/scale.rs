@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::mistake::{Mistake, Mistakes};
+use super::diagnostic::{Diagnostic, Diagnostics};
 use super::{Load, Stop, Study};
 
 /// The largest scale.
@@ -108,9 +108,9 @@ impl Study {
     /// # Errors
     /// When `factor` is not more than 0 and at most 100, or a stage of a load would be left with
     /// fewer operations than clients.
-    pub fn scaled(&self, factor: f64) -> Result<Study, Mistakes> {
+    pub fn scaled(&self, factor: f64) -> Result<Study, Diagnostics> {
         if !(factor > 0.0 && factor <= SCALE_MAX) {
-            return Err(Mistakes::from(Mistake {
+            return Err(Diagnostics::from(Diagnostic {
                 what: format!("a study cannot have the scale `{factor}`"),
                 place: None,
                 hint: Some("a scale is more than 0 and at most 100: `0.01`".to_owned()),
@@ -126,21 +126,21 @@ impl Study {
         for workload in &mut scaled.workloads {
             workload.keys.count = scale_count(workload.keys.count, factor);
         }
-        let mistakes: Vec<Mistake> = scaled
+        let diagnostics: Vec<Diagnostic> = scaled
             .loads
             .iter()
             .filter_map(|load| {
                 let short = |system: &super::System| load.too_few_operations(&system.name);
                 let worst = scaled.systems.iter().flat_map(short).max_by_key(TooFew::at_once)?;
                 let least = self.least_factor(load);
-                Some(Mistake {
+                Some(Diagnostic {
                     what: format!("at scale {}, {worst}", scaled.scale),
                     place: None,
                     hint: Some(format!("the smallest scale for it is {}", least * self.scale)),
                 })
             })
             .collect();
-        if mistakes.is_empty() { Ok(scaled) } else { Err(Mistakes(mistakes)) }
+        if diagnostics.is_empty() { Ok(scaled) } else { Err(Diagnostics(diagnostics)) }
     }
 
     /// The smallest factor, to three digits, that leaves this load enough operations.

@@ -145,8 +145,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::study::diagnostic::Diagnostics;
     use crate::study::fields::{STUDY, TABLES};
-    use crate::study::mistake::Mistakes;
     use crate::study::parse;
     use crate::study::parse::tests::{BASE, EVERY_FIELD};
     use crate::study::shipped::shipped;
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    fn read(text: &str) -> Result<(), Mistakes> {
+    fn read(text: &str) -> Result<(), Diagnostics> {
         parse("my", "my.yaml", text, &kinds()).map(|_| ())
     }
 

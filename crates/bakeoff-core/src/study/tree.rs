@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span};
 
-use super::mistake::{Mistake, Mistakes, Place};
+use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::units::shown;
 
 /// The longest study, in bytes.
@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 24;
 const WEIGHT_MAX: usize = 16 << 20;
 const NODE_WEIGHT: usize = 16;
 /// More mistakes than this are not worth reading.
-const MISTAKES_MAX: usize = 100;
+const DIAGNOSTICS_MAX: usize = 100;
 
 /// Bytes of the text.
 pub(super) type At = Range<usize>;
@@ -72,7 +72,7 @@ pub(super) struct Entry {
 pub(super) struct Mistaken<'a> {
     file: &'a str,
     text: &'a str,
-    found: Vec<(At, Mistake)>,
+    found: Vec<(At, Diagnostic)>,
 }
 
 impl<'a> Mistaken<'a> {
@@ -95,13 +95,13 @@ impl<'a> Mistaken<'a> {
         let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
         if !self.is_full() && !known {
             let place = Some(Place::of(self.file, self.text, at));
-            self.found.push((at.clone(), Mistake { what, place, hint }));
+            self.found.push((at.clone(), Diagnostic { what, place, hint }));
         }
     }
 
     /// Returns whether further mistakes are not kept.
     pub(super) fn is_full(&self) -> bool {
-        self.found.len() >= MISTAKES_MAX
+        self.found.len() >= DIAGNOSTICS_MAX
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -109,9 +109,9 @@ impl<'a> Mistaken<'a> {
     }
 
     /// All mistakes, in the order of the text.
-    pub(super) fn into_mistakes(mut self) -> Mistakes {
+    pub(super) fn into_diagnostics(mut self) -> Diagnostics {
         self.found.sort_by_key(|(at, _)| at.start);
-        Mistakes(self.found.into_iter().map(|(_, mistake)| mistake).collect())
+        Diagnostics(self.found.into_iter().map(|(_, diagnostic)| diagnostic).collect())
     }
 }
 

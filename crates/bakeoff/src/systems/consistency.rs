@@ -44,7 +44,7 @@ fn every_shipped_study_can_be_read_with_what_is_registered() {
     assert!(shipped::shipped().len() >= 4);
     for (name, text) in shipped::shipped() {
         let study = parse(name, &format!("{name}.yaml"), text, &kinds());
-        let study = study.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let study = study.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         for system in &study.systems {
             let members = std::iter::once(system).chain(system.parts.values());
             for member in members {

@@ -32,7 +32,7 @@ fn blocks(text: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn every_block_of_yaml_in_the_documents_is_a_study() {
-    let mut mistakes = Vec::new();
+    let mut diagnostics = Vec::new();
     let mut read = Vec::new();
     for path in documents() {
         let Ok(text) = fs::read_to_string(&path) else { continue };
@@ -40,11 +40,11 @@ fn every_block_of_yaml_in_the_documents_is_a_study() {
         for (line, block) in blocks(&text) {
             match study::parse("documented", &name, &block, &kinds()) {
                 Ok(_) => read.push(name.clone()),
-                Err(wrong) => mistakes.push(format!("the study at {name}:{line}:\n{wrong}")),
+                Err(wrong) => diagnostics.push(format!("the study at {name}:{line}:\n{wrong}")),
             }
         }
     }
-    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+    assert!(diagnostics.is_empty(), "{}", diagnostics.join("\n"));
     for holder in ["README.md", "studies.md"] {
         assert!(read.iter().any(|name| name == holder), "{holder} shows no study: {read:?}");
     }

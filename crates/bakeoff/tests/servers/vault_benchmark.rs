@@ -120,7 +120,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
             "mistakes_of_the_file_are_told_with_their_lines",
             "no server",
             no_server,
-            mistakes_are_told,
+            diagnostics_are_told,
         ),
         ("what_a_standby_answers_is_named_and_counted", "no server", no_server, standbys_are_named),
     ];
@@ -709,7 +709,7 @@ fn namespaces(program: &Path) {
     assert_eq!(server.belongings(), before);
 }
 
-fn mistakes_are_told(_: &Path) {
+fn diagnostics_are_told(_: &Path) {
     // Nobody listens there, and nobody is asked.
     let server = plain(1, TOKEN);
     let file = "duration = \"1s\"\ntest \"kvv9_read\" \"a\" {\n  weight = 50\n}\ntest \"kvv1_read\" \

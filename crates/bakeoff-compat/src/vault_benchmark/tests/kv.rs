@@ -62,7 +62,7 @@ impl Kv {
         let size = count("kvsize", 0).unwrap_or(1);
         if size > SIZE_MAX {
             let what = format!("`kvsize` is {size} bytes, and servers take no more than 32 MiB");
-            fields.mistake("kvsize", what, "a secret is some kilobytes at most");
+            fields.diagnostic("kvsize", what, "a secret is some kilobytes at most");
         }
         let detailed = version == Version::Two && fields.flag("detailed").unwrap_or(false);
         Box::new(Self { version, action, secrets, size: size.min(SIZE_MAX) as usize, detailed })

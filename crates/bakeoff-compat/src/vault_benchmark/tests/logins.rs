@@ -283,7 +283,7 @@ pub(super) fn cert(fields: &Fields) -> Box<dyn TestType> {
                 role.insert("certificate".into(), made.certificate.clone().into());
                 identity = Some(made);
             }
-            Err(error) => fields.mistake(
+            Err(error) => fields.diagnostic(
                 "certificate",
                 format!("no certificate could be made: {error}"),
                 "give one in `certificate`, and show it by `VAULT_CLIENT_CERT`",
@@ -376,7 +376,7 @@ pub(super) fn consul(fields: &Fields) -> Box<dyn TestType> {
                 }
             }
         }
-        None => fields.mistake(
+        None => fields.diagnostic(
             "version",
             "`version` is Consul's and must be a version",
             "write it as `version = \"1.14.0\"`",

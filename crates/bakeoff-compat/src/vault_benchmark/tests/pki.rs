@@ -239,7 +239,7 @@ fn given_request(given: &str, fields: &Fields) -> Option<String> {
             Ok(csr) => Some(csr),
             Err(error) => {
                 let what = format!("`csr` cannot be read from `{given}`: {error}");
-                fields.mistake("csr", what, "it is a request as PEM, or a file that holds one");
+                fields.diagnostic("csr", what, "it is a request as PEM, or a file that holds one");
                 None
             }
         };
@@ -252,7 +252,7 @@ fn given_request(given: &str, fields: &Fields) -> Option<String> {
     // A SEQUENCE in DER: what a request is at least.
     if inside.is_none_or(|der| der.first() != Some(&0x30)) {
         let what = "`csr` is neither a certificate request nor a file that is there";
-        fields.mistake("csr", what, "write it as PEM, `-----BEGIN CERTIFICATE REQUEST-----`");
+        fields.diagnostic("csr", what, "write it as PEM, `-----BEGIN CERTIFICATE REQUEST-----`");
         return None;
     }
     Some(given.to_owned())

@@ -238,16 +238,21 @@ mod tests {
         for service in all() {
             for config in [written(service, |_| true), written(service, Field::is_required)] {
                 let (_, config) = build_one(service.kind, &config);
-                config.finish().unwrap_or_else(|mistakes| panic!("{mistakes}"));
+                config.finish().unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
             }
             let (_, config) =
                 build_one(service.kind, &written(service, |field| !field.is_required()));
-            let mistakes = config.finish().unwrap_err();
+            let diagnostics = config.finish().unwrap_err();
             let fields = service.blocks.iter().flat_map(|block| block.fields).copied().flatten();
             let needed = fields.filter(|field| field.is_required());
             // One of them is in the environment of these tests.
             let given = usize::from(service.kind == "postgresql_secret");
-            assert_eq!(mistakes.0.len() + given, needed.count(), "{}: {mistakes}", service.kind);
+            assert_eq!(
+                diagnostics.0.len() + given,
+                needed.count(),
+                "{}: {diagnostics}",
+                service.kind
+            );
         }
     }
 
@@ -277,10 +282,10 @@ mod tests {
     fn what_a_type_needs_is_asked_for_with_its_line_or_taken_from_the_environment() {
         let role = "role {\ncreation_statements = \"x\"\n}";
         let (_, config) = build_one("postgresql_secret", role);
-        let mistakes = config.finish().unwrap_err().to_string();
-        assert!(mistakes.contains("needs `connection_url`"), "{mistakes}");
-        assert!(mistakes.contains("`VAULT_BENCHMARK_POSTGRES_USERNAME`"), "{mistakes}");
-        assert!(!mistakes.contains("needs `password`"), "{mistakes}");
+        let diagnostics = config.finish().unwrap_err().to_string();
+        assert!(diagnostics.contains("needs `connection_url`"), "{diagnostics}");
+        assert!(diagnostics.contains("`VAULT_BENCHMARK_POSTGRES_USERNAME`"), "{diagnostics}");
+        assert!(!diagnostics.contains("needs `password`"), "{diagnostics}");
         let connection = "db_connection {\nconnection_url = \"c\"\nusername = \"u\"\n}";
         let (_, config) = build_one("postgresql_secret", &format!("{role}\n{connection}"));
         config.finish().unwrap();

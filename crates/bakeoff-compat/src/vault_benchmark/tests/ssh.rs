@@ -123,7 +123,11 @@ fn given_key(given: &str, fields: &Fields) -> Option<String> {
             Ok(key) => Some(key),
             Err(error) => {
                 let what = format!("`public_key` cannot be read from `{given}`: {error}");
-                fields.mistake("public_key", what, "it is a public key, or a file that holds one");
+                fields.diagnostic(
+                    "public_key",
+                    what,
+                    "it is a public key, or a file that holds one",
+                );
                 None
             }
         };
@@ -137,7 +141,7 @@ fn given_key(given: &str, fields: &Fields) -> Option<String> {
     });
     if !is_key {
         let what = "`public_key` is neither a public key nor a file that is there";
-        fields.mistake("public_key", what, "write it as `ssh-ed25519 AAAA…`, or name its file");
+        fields.diagnostic("public_key", what, "write it as `ssh-ed25519 AAAA…`, or name its file");
         return None;
     }
     Some(given.to_owned())

@@ -87,7 +87,7 @@ impl Policies {
         let size = paths.saturating_mul(path_length);
         if size > POLICY_MAX {
             let what = format!("{paths} paths of {path_length} characters are no policy");
-            fields.mistake("paths", what, "servers take requests of at most 32 MiB");
+            fields.diagnostic("paths", what, "servers take requests of at most 32 MiB");
         }
         let standard = || ["create", "read", "update", "delete", "list", "sudo"].map(str::to_owned);
         Box::new(Self {
@@ -155,7 +155,11 @@ pub(super) fn mount(fields: &Fields) -> Box<dyn TestType> {
         "secret" => "mounts",
         _ => {
             let what = "`mount_type` is neither `secret` nor `auth`";
-            fields.mistake("mount_type", what, "an engine is `secret`, a way to log in is `auth`");
+            fields.diagnostic(
+                "mount_type",
+                what,
+                "an engine is `secret`, a way to log in is `auth`",
+            );
             "mounts"
         }
     };

@@ -49,7 +49,7 @@ impl Totp {
         let name = name.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
         if key.get("generate") == Some(&Value::Bool(false)) {
             let what = "`generate = false` takes a key of one's own, for which there is no option";
-            fields.mistake("generate", what, "leave it out: the server makes the key");
+            fields.diagnostic("generate", what, "leave it out: the server makes the key");
         }
         key.insert("generate".into(), true.into());
         Box::new(Self { action, name, key })

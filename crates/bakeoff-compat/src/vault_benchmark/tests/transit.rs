@@ -117,7 +117,7 @@ impl Transit {
         let length = |name: &'static str, or: usize| match fields.whole_from(name, 0) {
             Some(length) if length > PAYLOAD_MAX => {
                 let what = format!("`{name}` is {length} bytes, more than a server takes");
-                fields.mistake(name, what, "16 MiB are the most");
+                fields.diagnostic(name, what, "16 MiB are the most");
                 or
             }
             length => length.map_or(or, |length| length as usize),

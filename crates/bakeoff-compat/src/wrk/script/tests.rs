@@ -305,7 +305,7 @@ fn done_sees_the_figures() {
 }
 
 #[test]
-fn mistakes_are_told_with_file_line_callback_and_thread() {
+fn diagnostics_are_told_with_file_line_callback_and_thread() {
     let check = |source: &str, callback, said: &str| {
         let case = case(source);
         let failed = begun(&case).and_then(|mut script| {

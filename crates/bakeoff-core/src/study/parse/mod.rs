@@ -17,8 +17,8 @@ pub(in crate::study) mod tests;
 
 use std::time::Duration;
 
+use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;
-use super::mistake::{Mistake, Mistakes};
 use super::reading::Fields;
 use super::tree::{self, Mistaken, Node};
 use super::{Clusters, Kill, Kind, Publication, SAMPLE_EVERY_MIN, Study};
@@ -29,18 +29,18 @@ use crate::units::duration_text;
 ///
 /// # Errors
 /// Every mistake that was found, each with its place, in the order of the text.
-pub fn parse(name: &str, file: &str, text: &str, kinds: &[Kind]) -> Result<Study, Mistakes> {
+pub fn parse(name: &str, file: &str, text: &str, kinds: &[Kind]) -> Result<Study, Diagnostics> {
     let mut mistaken = Mistaken::new(file, text);
     let study =
         tree::read(text, &mut mistaken).and_then(|root| study(&mut mistaken, name, &root, kinds));
     match study {
         Some(study) if mistaken.is_empty() => Ok(study),
-        _ if mistaken.is_empty() => Err(Mistakes::from(Mistake {
+        _ if mistaken.is_empty() => Err(Diagnostics::from(Diagnostic {
             what: format!("`{file}` could not be read as a study, and bakeoff does not know why"),
             place: None,
             hint: Some("this is a mistake in bakeoff; please report it with the file".to_owned()),
         })),
-        _ => Err(mistaken.into_mistakes()),
+        _ => Err(mistaken.into_diagnostics()),
     }
 }
 

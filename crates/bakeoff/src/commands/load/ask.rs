@@ -217,14 +217,14 @@ fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Failure> {
     let shown = path.display();
     let text = String::from_utf8(bytes)
         .map_err(|_| bad(format!("the targets file `{shown}` is not UTF-8"), FILE_HINT))?;
-    let all = |mistakes: Vec<targets::Mistake>| {
+    let all = |diagnostics: Vec<targets::Diagnostic>| {
         let lines: Vec<String> =
-            mistakes.iter().map(|m| format!("{shown}:{}: {}", m.line, m.what)).collect();
+            diagnostics.iter().map(|m| format!("{shown}:{}: {}", m.line, m.what)).collect();
         bad(lines.join("\nerror: "), FILE_HINT)
     };
     let targets = targets::parse(&text).map_err(all)?;
     let (common, expect) = (headers(args)?, expect(args)?);
-    let (mut requests, mut mistakes) = (Vec::new(), Vec::new());
+    let (mut requests, mut diagnostics) = (Vec::new(), Vec::new());
     for target in targets {
         let url = Url::parse(&target.url);
         let body = match &target.body {
@@ -233,14 +233,14 @@ fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Failure> {
                 let what = format!(
                     "cannot read the body `{file}`: {error}; paths start where bakeoff is started"
                 );
-                mistakes.push(targets::Mistake { line: *line, what });
+                diagnostics.push(targets::Diagnostic { line: *line, what });
                 Vec::new()
             }),
         };
         let url = match url {
             Ok(url) => url,
             Err(what) => {
-                mistakes.push(targets::Mistake { line: target.line, what });
+                diagnostics.push(targets::Diagnostic { line: target.line, what });
                 continue;
             }
         };
@@ -259,9 +259,9 @@ fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Failure> {
             expect: expect.clone(),
         });
     }
-    if !mistakes.is_empty() {
-        mistakes.sort_by_key(|mistake| mistake.line);
-        return Err(all(mistakes));
+    if !diagnostics.is_empty() {
+        diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+        return Err(all(diagnostics));
     }
     name_apart(&mut requests);
     Ok(requests)
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_a_targets_file_name_file_and_line() {
+    fn diagnostics_of_a_targets_file_name_file_and_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.txt");
         let read_text = |text: &str, more: &[&str]| {

@@ -32,16 +32,16 @@ pub(super) struct Target {
 
 /// Something wrong with the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(super) struct Diagnostic {
     /// From 1.
     pub(super) line: usize,
     pub(super) what: String,
 }
 
 /// Reads the file's text; an empty list of mistakes is never an error.
-pub(super) fn parse(text: &str) -> Result<Vec<Target>, Vec<Mistake>> {
+pub(super) fn parse(text: &str) -> Result<Vec<Target>, Vec<Diagnostic>> {
     let mut targets: Vec<Target> = Vec::new();
-    let mut mistakes = Vec::new();
+    let mut diagnostics = Vec::new();
     // What belongs to the last request, until an empty line.
     let mut open = false;
     for (number, line) in text.lines().enumerate() {
@@ -87,13 +87,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Target>, Vec<Mistake>> {
                 what
             }
         };
-        mistakes.push(Mistake { line: number, what: wrong });
+        diagnostics.push(Diagnostic { line: number, what: wrong });
     }
-    if targets.is_empty() && mistakes.is_empty() {
+    if targets.is_empty() && diagnostics.is_empty() {
         let what = "it holds no request: write lines as `GET http://127.0.0.1:8080/`".to_owned();
-        mistakes.push(Mistake { line: 1, what });
+        diagnostics.push(Diagnostic { line: 1, what });
     }
-    if mistakes.is_empty() { Ok(targets) } else { Err(mistakes) }
+    if diagnostics.is_empty() { Ok(targets) } else { Err(diagnostics) }
 }
 
 enum Part {
@@ -174,8 +174,9 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[(usize, &str)]) {
-        let mistakes = parse(text).unwrap_err();
-        let seen: Vec<(usize, &str)> = mistakes.iter().map(|m| (m.line, m.what.as_str())).collect();
+        let diagnostics = parse(text).unwrap_err();
+        let seen: Vec<(usize, &str)> =
+            diagnostics.iter().map(|m| (m.line, m.what.as_str())).collect();
         assert_eq!(seen.len(), expected.len(), "{seen:#?}");
         for ((line, what), (expected_line, part)) in seen.iter().zip(expected) {
             assert!(line == expected_line && what.contains(part), "{line}: {what}");
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_each_with_its_line() {
+    fn all_diagnostics_are_told_each_with_its_line() {
         check("", &[(1, "it holds no request")]);
         check("# nothing\n\n", &[(1, "it holds no request")]);
         check("http://a/\n", &[(1, "no method stands before the URL")]);

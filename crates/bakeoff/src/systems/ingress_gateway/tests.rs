@@ -30,7 +30,7 @@ fn study(plane: &str, more: &str) -> Study {
          sidecar: {{kind: envoy}}\nworkloads:\n  w: {{mix: {{request: 1}}}}\nloads:\n  \
          l: {{clients: 1, stop: {{operations: 1}}}}\n"
     );
-    parse("t", "t.yaml", &text, &kinds()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    parse("t", "t.yaml", &text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
 /// All that the system is made of, with its programs; `None`, said, when one cannot be had.
@@ -222,14 +222,14 @@ fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent()
 }
 
 #[test]
-fn a_system_that_cannot_be_had_so_is_a_mistake() {
+fn a_system_that_cannot_be_had_so_is_refused() {
     let check = |text: &str, said: &str| {
         let whole = format!(
             "title: t\nsystems:\n  mesh: {text}\nworkloads:\n  w: {{mix: {{request: 1}}}}\nloads:\n  \
              l: {{clients: 1, stop: {{operations: 1}}}}\n"
         );
-        let mistakes = parse("t", "t.yaml", &whole, &kinds()).unwrap_err().to_string();
-        assert!(mistakes.contains(said), "{mistakes}");
+        let diagnostics = parse("t", "t.yaml", &whole, &kinds()).unwrap_err().to_string();
+        assert!(diagnostics.contains(said), "{diagnostics}");
     };
     let with = |parts: &str| format!("{{kind: ingress-gateway, parts: {{{parts}}}}}");
     let (app, sidecar) = ("application: {kind: application}", "sidecar: {kind: envoy}");

@@ -27,7 +27,7 @@ use super::http_session::ask;
 use super::http_status_text;
 use super::{ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
 use crate::environment;
-use words::{CLIENT, Meaning, Mistake, Place, written};
+use words::{CLIENT, Diagnostic, Meaning, Place, written};
 
 /// What the registry holds.
 pub(crate) const SYSTEM: &dyn System = &Process;
@@ -207,16 +207,16 @@ fn purposes(system: &study::System, process: &study::Process) -> Vec<String> {
     purposes
 }
 
-fn sound(system: &study::System) -> Result<(), Mistake> {
-    let mistake = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
+fn sound(system: &study::System) -> Result<(), Diagnostic> {
+    let diagnostic = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     if !system.is_started() {
-        return mistake(
+        return diagnostic(
             "a service that runs already has no command",
             "write `kind: http`, and leave `process` out",
         );
     }
     if system.program.is_some() {
-        return mistake(
+        return diagnostic(
             "it has a `program`, and its command begins with one",
             "leave `program` out",
         );
@@ -225,7 +225,7 @@ fn sound(system: &study::System) -> Result<(), Mistake> {
     let Some(process) = &system.process else { return Ok(()) };
     let program = process.command.first().map(String::as_str).unwrap_or_default();
     if program.is_empty() || program.contains(['{', '}']) {
-        return mistake(
+        return diagnostic(
             "its command does not begin with a program",
             "the first word is a path, or a name to be found on `PATH`; other words may hold `{here}`",
         );
@@ -240,7 +240,7 @@ fn sound(system: &study::System) -> Result<(), Mistake> {
             .map_err(|(what, hint)| (format!("{name}: {what}"), hint))?;
     }
     if !listens {
-        return mistake(
+        return diagnostic(
             "`{port}` stands nowhere, so that it cannot know where to listen",
             "write it into the command, the environment or a file: `--listen 127.0.0.1:{port}`; what \
              has a port of its own choice is started by yourself and is of kind `http`",

@@ -16,7 +16,7 @@ use super::ROLES;
 pub(super) const CLIENT: &str = "client";
 
 /// What is wrong with a word, and what to write instead.
-pub(super) type Mistake = (String, String);
+pub(super) type Diagnostic = (String, String);
 
 /// What a word stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) fn written(
     system: &study::System,
     place: Place,
     write: &mut dyn FnMut(Meaning) -> String,
-) -> Result<String, Mistake> {
+) -> Result<String, Diagnostic> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('{') {
@@ -95,7 +95,7 @@ fn doubled(text: &str) -> Option<(&str, &str)> {
 
 /// What a word stands for; `None` for one that is not known. A mistake is one that is known and
 /// stands for nothing here.
-fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Mistake> {
+fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagnostic> {
     let (name, which) = match word.split_once(':') {
         None => (word, None),
         Some((name, which)) => (name, Some(which)),
@@ -135,7 +135,7 @@ fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Mistak
     }))
 }
 
-fn unknown(word: &str, system: &study::System) -> Mistake {
+fn unknown(word: &str, system: &study::System) -> Diagnostic {
     let parts = system.parts.keys().map(|role| format!("{{{role}}}"));
     let known: Vec<String> = ["{port}", "{port:NAME}", "{dir}", "{node}", "{here}"]
         .map(str::to_owned)
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_stands_for_nothing_is_a_mistake() {
+    fn a_word_that_stands_for_nothing_is_refused() {
         refused("{prot}", Place::Ours, ["`{prot}`", "did you mean `{port}`?; `{{prot}}` is the"]);
         refused("{gateway}", Place::Ours, ["`{gateway}`", "`{dir}`, `{node}`"]);
         let own = written("{remote_host} {prot}", &system(), Place::File, &mut show).unwrap();

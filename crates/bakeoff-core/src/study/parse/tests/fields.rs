@@ -3,7 +3,7 @@
 use super::check;
 
 #[test]
-fn an_unknown_field_is_a_mistake() {
+fn an_unknown_field_is_refused() {
     check(
         &[("    clients: 2", "    clinets: 2")],
         r"
@@ -51,7 +51,7 @@ hint: did you mean `in-flight`?
 }
 
 #[test]
-fn a_missing_field_is_a_mistake() {
+fn a_missing_field_is_refused() {
     check(
         &[("title: t\n", "")],
         r"
@@ -121,7 +121,7 @@ hint: add `loads: {steady: {clients: 16, stop: {after: 30s}}}`
 }
 
 #[test]
-fn a_section_without_entries_is_a_mistake() {
+fn a_section_without_entries_is_refused() {
     check(
         &[("  one: {kind: canary}\n  three: {kind: etcd, nodes: 3}\n", "  {}\n")],
         r"
@@ -146,7 +146,7 @@ hint: write `systems: {etcd: {kind: etcd, nodes: 3}}`
 }
 
 #[test]
-fn a_value_of_the_wrong_form_is_a_mistake() {
+fn a_value_of_the_wrong_form_is_refused() {
     check(
         &[("clients: 2", "clients: few")],
         r"
@@ -295,7 +295,7 @@ error: `trials` must be from 1 to 1000, not `-3`
 }
 
 #[test]
-fn a_list_written_without_brackets_is_a_mistake() {
+fn a_list_written_without_brackets_is_refused() {
     check(
         &[("clients: 2", "clients: 1,10,100")],
         r"
@@ -310,7 +310,7 @@ hint: did you mean `[1, 10, 100]`?
 }
 
 #[test]
-fn a_field_that_is_not_indented_far_enough_is_a_mistake() {
+fn a_field_that_is_not_indented_far_enough_is_refused() {
     check(
         &[("    stop:", "  stop:")],
         r"
@@ -332,7 +332,7 @@ hint: indent it below the load whose field it is
 }
 
 #[test]
-fn a_section_that_is_too_long_is_a_mistake() {
+fn a_section_that_is_too_long_is_refused() {
     let systems = (0..65).fold(String::new(), |text, n| text + &format!("  s{n}: {{}}\n"));
     check(
         &[("  one: {kind: canary}\n", &systems)],
@@ -347,7 +347,7 @@ error: the study has more than 64 systems
 }
 
 #[test]
-fn a_name_that_is_no_file_name_is_a_mistake() {
+fn a_name_that_is_no_file_name_is_refused() {
     check(
         &[("  one:", "  One:")],
         r"
@@ -384,7 +384,7 @@ hint: names are lower-case letters, digits and hyphens, at most 40, as they beco
 }
 
 #[test]
-fn a_quantity_without_its_unit_is_a_mistake() {
+fn a_quantity_without_its_unit_is_refused() {
     check(
         &[("after: 1s", "after: 30")],
         r"
@@ -443,7 +443,7 @@ hint: write operations per second, minute or hour: `1000/s`, `60/m`, `10/h`
 }
 
 #[test]
-fn every_mistake_is_found_in_one_go() {
+fn every_diagnostic_is_found_in_one_go() {
     check(
         &[
             ("title: t\n", ""),
@@ -484,7 +484,7 @@ hint: did you mean `clients`?
 }
 
 #[test]
-fn sampling_too_finely_is_a_mistake() {
+fn sampling_too_finely_is_refused() {
     check(
         &[("title: t", "title: t\nsample-every: 50ms")],
         r"

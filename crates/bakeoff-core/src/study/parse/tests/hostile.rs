@@ -8,8 +8,8 @@ use crate::study::shipped::shipped;
 
 #[track_caller]
 fn first_line(text: &str) -> String {
-    let mistakes = parse("my", "my.yaml", text, &kinds()).expect_err("the study is wrong");
-    mistakes.to_string().lines().next().unwrap_or_default().to_owned()
+    let diagnostics = parse("my", "my.yaml", text, &kinds()).expect_err("the study is wrong");
+    diagnostics.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -46,10 +46,10 @@ fn aliases_of_aliases_do_not_multiply() {
 }
 
 #[test]
-fn a_thousand_mistakes_are_not_all_told() {
+fn a_thousand_diagnostics_are_not_all_told() {
     let many = (0..10_000).fold(BASE.to_owned(), |text, n| text + &format!("field-{n}: 1\n"));
-    let mistakes = parse("my", "my.yaml", &many, &kinds()).expect_err("the study is wrong");
-    assert_eq!(mistakes.0.len(), 100);
+    let diagnostics = parse("my", "my.yaml", &many, &kinds()).expect_err("the study is wrong");
+    assert_eq!(diagnostics.0.len(), 100);
 }
 
 /// One change to a text, wherever it falls.
@@ -106,14 +106,14 @@ fn changed(text: &str, changes: &[Change]) -> String {
 
 /// Whatever is read has a place for each mistake that lies in the text.
 fn read_and_place(text: &str) -> Result<(), TestCaseError> {
-    if let Err(mistakes) = parse("my", "my.yaml", text, &kinds()) {
-        prop_assert!(!mistakes.0.is_empty());
+    if let Err(diagnostics) = parse("my", "my.yaml", text, &kinds()) {
+        prop_assert!(!diagnostics.0.is_empty());
         let lines = text.matches('\n').count() + 1;
-        for mistake in &mistakes.0 {
-            let place = mistake.place.as_ref().expect("a mistake in a text has a place");
-            prop_assert!((1..=lines).contains(&place.line), "{mistake}");
+        for diagnostic in &diagnostics.0 {
+            let place = diagnostic.place.as_ref().expect("a mistake in a text has a place");
+            prop_assert!((1..=lines).contains(&place.line), "{diagnostic}");
             prop_assert!(place.column >= 1 && place.width >= 1);
-            let shown = mistake.to_string();
+            let shown = diagnostic.to_string();
             prop_assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
         }
     }

@@ -3,7 +3,7 @@
 use super::{BASE, check, read};
 
 #[test]
-fn a_load_that_no_workload_uses_is_a_mistake() {
+fn a_load_that_no_workload_uses_is_refused() {
     check(
         &[
             ("    keys", "    loads: [steady]\n    keys"),
@@ -58,7 +58,7 @@ hint: the usual warm-up of 1s touches keys, too; write `count: 200`, or `warmup:
 }
 
 #[test]
-fn more_clients_than_operations_is_a_mistake() {
+fn more_clients_than_operations_is_refused() {
     check(
         &[("clients: 2", "clients: 200"), ("after: 1s", "operations: 100")],
         r"
@@ -98,7 +98,7 @@ hint: write `operations: 1000` or more, or fewer clients
 }
 
 #[test]
-fn more_in_flight_than_operations_is_a_mistake() {
+fn more_in_flight_than_operations_is_refused() {
     check(
         &[
             ("  one: {kind: canary}\n", ""),
@@ -117,7 +117,7 @@ hint: write `operations: 200` or more, or fewer clients
 }
 
 #[test]
-fn more_in_flight_than_a_session_can_have_is_a_mistake() {
+fn more_in_flight_than_a_session_can_have_is_refused() {
     check(
         &[("clients: 2", "clients: 2\n    in-flight: 8")],
         r"
@@ -132,7 +132,7 @@ hint: a client of kind `canary` has at most 1; add clients
 }
 
 #[test]
-fn zero_is_a_mistake() {
+fn zero_is_refused() {
     check(
         &[("clients: 2", "clients: 0")],
         r"
@@ -251,7 +251,7 @@ error: `timeout` must be at most 1h
 }
 
 #[test]
-fn a_rate_too_low_to_end_within_a_day_is_a_mistake() {
+fn a_rate_too_low_to_end_within_a_day_is_refused() {
     check(
         &[("clients: 2", "clients: 2\n    rate: 10/s"), ("after: 1s", "operations: 1000000")],
         r"
@@ -303,7 +303,7 @@ hint: its fields: `after` and `operations`
 }
 
 #[test]
-fn arrivals_without_a_rate_are_a_mistake() {
+fn arrivals_without_a_rate_are_refused() {
     check(
         &[("clients: 2", "clients: 2\n    arrivals: poisson")],
         r"
@@ -329,7 +329,7 @@ hint: did you mean `poisson`?
 }
 
 #[test]
-fn a_sweep_with_a_rate_is_a_mistake() {
+fn a_sweep_with_a_rate_is_refused() {
     check(
         &[("clients: 2", "clients: [1, 2]\n    rate: 10/s")],
         r"
@@ -488,7 +488,7 @@ hint: known words: `on` and `off`
 }
 
 #[test]
-fn followers_of_a_single_node_are_a_mistake() {
+fn followers_of_a_single_node_are_refused() {
     check(
         &[("clients: 2", "clients: 2\n    targets: followers")],
         r"

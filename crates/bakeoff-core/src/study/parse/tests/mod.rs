@@ -20,7 +20,7 @@ use crate::study::{
 use crate::units::ByteCount;
 
 fn read(text: &str) -> Study {
-    parse("my", "my.yaml", text, &kinds()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    parse("my", "my.yaml", text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
 /// A sound study, for [`check`] to spoil.
@@ -48,14 +48,14 @@ fn check(changes: &[(&str, &str)], expected: &str) {
         assert!(text.contains(from), "`{from}` is not in the study");
         text = text.replacen(from, to, 1);
     }
-    let mistakes = parse("my", "my.yaml", &text, &kinds()).expect_err("the study is wrong");
-    assert_eq!(format!("\n{mistakes}\n"), expected);
+    let diagnostics = parse("my", "my.yaml", &text, &kinds()).expect_err("the study is wrong");
+    assert_eq!(format!("\n{diagnostics}\n"), expected);
 }
 
 pub(crate) fn read_shipped(name: &str) -> Study {
     let (_, text) =
         shipped().iter().find(|(shipped, _)| *shipped == name).expect("a shipped study");
-    parse(name, name, text, &kinds()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    parse(name, name, text, &kinds()).unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
 }
 
 /// The shortest study.

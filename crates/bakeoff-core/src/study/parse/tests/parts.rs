@@ -8,15 +8,15 @@ fn vault(fields: &str, workload: &str) -> Result<Study, String> {
         "title: t\nsystems:\n  safe: {{kind: vault, {fields}}}\nworkloads:\n  work: {{{workload}}}\n\
          loads:\n  steady: {{clients: 2, stop: {{after: 1s}}}}\n"
     );
-    parse("my", "my.yaml", &text, &kinds()).map_err(|mistakes| mistakes.to_string())
+    parse("my", "my.yaml", &text, &kinds()).map_err(|diagnostics| diagnostics.to_string())
 }
 
 const PUTS: &str = "mix: {put: 1}, keys: {count: 10}";
 
 fn refused(fields: &str, workload: &str, said: &[&str]) {
-    let mistakes = vault(fields, workload).expect_err("the study is wrong");
+    let diagnostics = vault(fields, workload).expect_err("the study is wrong");
     for text in said {
-        assert!(mistakes.contains(text), "no `{text}` in:\n{mistakes}");
+        assert!(diagnostics.contains(text), "no `{text}` in:\n{diagnostics}");
     }
 }
 
@@ -51,8 +51,11 @@ fn a_part_must_play_a_role_that_the_kind_has() {
 fn a_part_is_no_contender() {
     let study = "title: t\nsystems: {lb: {kind: haproxy}}\nworkloads: {w: {mix: {put: 1}, keys: {count: 9}}}\n\
                  loads: {l: {clients: 1, stop: {after: 1s}}}\n";
-    let mistakes = parse("my", "my.yaml", study, &kinds()).expect_err("a part").to_string();
-    assert!(mistakes.contains("of kind `haproxy`, which is only a part of others"), "{mistakes}");
+    let diagnostics = parse("my", "my.yaml", study, &kinds()).expect_err("a part").to_string();
+    assert!(
+        diagnostics.contains("of kind `haproxy`, which is only a part of others"),
+        "{diagnostics}"
+    );
 }
 
 #[test]

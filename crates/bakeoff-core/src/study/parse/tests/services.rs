@@ -9,7 +9,7 @@ fn service(system: &str, workload: &str, load: &str) -> Result<Study, String> {
         "title: t\nsystems:\n  web: {{{system}}}\n  gate: {{kind: gate}}\n\
          workloads:\n  pages: {{{workload}}}\nloads:\n  steady: {{{load}}}\n"
     );
-    parse("my", "my.yaml", &text, &kinds()).map_err(|mistakes| mistakes.to_string())
+    parse("my", "my.yaml", &text, &kinds()).map_err(|diagnostics| diagnostics.to_string())
 }
 
 const WEB: &str = r#"kind: process, process: {command: [./web, "{port}"]}"#;
@@ -18,9 +18,9 @@ const STEADY: &str = "clients: 4, stop: {after: 1s}";
 
 #[track_caller]
 fn refused(system: &str, workload: &str, load: &str, said: &[&str]) {
-    let mistakes = service(system, workload, load).expect_err("the study is wrong");
+    let diagnostics = service(system, workload, load).expect_err("the study is wrong");
     for text in said {
-        assert!(mistakes.contains(text), "no `{text}` in:\n{mistakes}");
+        assert!(diagnostics.contains(text), "no `{text}` in:\n{diagnostics}");
     }
 }
 

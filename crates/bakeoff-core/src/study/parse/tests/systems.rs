@@ -5,7 +5,7 @@ use crate::study::reading::list;
 use crate::study::testing::kinds;
 
 #[test]
-fn an_unknown_kind_is_a_mistake() {
+fn an_unknown_kind_is_refused() {
     check(
         &[("kind: etcd", "kind: ectd")],
         r"
@@ -36,7 +36,7 @@ hint: known kinds: {known}
 }
 
 #[test]
-fn more_nodes_than_the_kind_can_have_is_a_mistake() {
+fn more_nodes_than_the_kind_can_have_is_refused() {
     check(
         &[("{kind: canary}", "{kind: canary, nodes: 3}")],
         r"
@@ -72,7 +72,7 @@ hint: a system of kind `etcd` has at most 9 nodes
 }
 
 #[test]
-fn an_option_the_kind_has_not_is_a_mistake() {
+fn an_option_the_kind_has_not_is_refused() {
     check(
         &[("{kind: canary}", "{kind: canary, options: {snyc: each}}")],
         r"

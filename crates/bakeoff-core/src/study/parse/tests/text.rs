@@ -3,7 +3,7 @@
 use super::{BASE, check};
 
 #[test]
-fn text_that_is_not_yaml_is_a_mistake() {
+fn text_that_is_not_yaml_is_refused() {
     check(
         &[("    clients: 2\n", "\tclients: 2\n")],
         r"
@@ -51,7 +51,7 @@ hint: `*name` repeats what `&name` marks further up; put other text with a `*` i
 }
 
 #[test]
-fn a_colon_in_a_text_is_a_mistake() {
+fn a_colon_in_a_text_is_refused() {
     check(
         &[("title: t", "title: etcd: fast")],
         r"
@@ -128,7 +128,7 @@ hint: one file holds one study
 }
 
 #[test]
-fn a_field_given_twice_is_a_mistake() {
+fn a_field_given_twice_is_refused() {
     check(
         &[("    clients: 2\n", "    clients: 2\n    clients: 3\n")],
         r"
@@ -154,7 +154,7 @@ hint: it stands in line 3 already
 }
 
 #[test]
-fn tags_and_odd_names_are_mistakes() {
+fn tags_and_odd_names_are_refused() {
     check(
         &[("title: t", "title: !secret t")],
         r"

@@ -3,7 +3,7 @@
 use super::check;
 
 #[test]
-fn an_empty_mix_is_a_mistake() {
+fn an_empty_mix_is_refused() {
     check(
         &[("{put: 1}", "{}")],
         r"
@@ -29,7 +29,7 @@ hint: give at least one operation a weight: `mix: {get: 90, put: 10}`
 }
 
 #[test]
-fn an_unknown_operation_is_a_mistake() {
+fn an_unknown_operation_is_refused() {
     check(
         &[("{put: 1}", "{puts: 1}")],
         r"
@@ -75,7 +75,7 @@ error: `put` must be a whole number, not `0.5`
 }
 
 #[test]
-fn an_operation_that_a_system_lacks_is_a_mistake() {
+fn an_operation_that_a_system_lacks_is_refused() {
     check(
         &[("{put: 1}", "{put: 1, list: 1}"), ("kind: etcd", "kind: zookeeper")],
         r"
@@ -115,7 +115,7 @@ error: `count` must be a whole number, not `many`
 }
 
 #[test]
-fn reads_that_a_system_lacks_are_a_mistake() {
+fn reads_that_a_system_lacks_are_refused() {
     check(
         &[("{put: 1}", "{get: 1}\n    reads: default")],
         r"
@@ -141,7 +141,7 @@ hint: known words: `linearizable`, `default` and `stale`
 }
 
 #[test]
-fn sizes_too_small_to_prove_anything_are_mistakes() {
+fn sizes_too_small_to_prove_anything_are_refused() {
     check(
         &[("{count: 100}", "{count: 100, size: 16}")],
         r"
@@ -178,7 +178,7 @@ hint: write `size: 34` or more
 }
 
 #[test]
-fn a_value_that_a_system_does_not_take_is_a_mistake() {
+fn a_value_that_a_system_does_not_take_is_refused() {
     check(
         &[("{count: 100}", "{count: 100}\n    values: {size: 2MiB}")],
         r"
@@ -200,7 +200,7 @@ hint: kind `etcd` takes at most 1500000 bytes
 }
 
 #[test]
-fn a_list_without_directories_is_a_mistake() {
+fn a_list_without_directories_is_refused() {
     check(
         &[("{put: 1}", "{list: 1}"), ("{count: 100}", "{count: 100, per-directory: 0}")],
         r"
@@ -215,7 +215,7 @@ hint: `list` returns the keys of one directory; write `per-directory: 100`
 }
 
 #[test]
-fn an_unknown_order_is_a_mistake() {
+fn an_unknown_order_is_refused() {
     check(
         &[("{count: 100}", "{count: 100, order: random}")],
         r"
@@ -269,7 +269,7 @@ hint: known fields: `zipfian`
 }
 
 #[test]
-fn reading_what_nobody_wrote_is_a_mistake() {
+fn reading_what_nobody_wrote_is_refused() {
     check(
         &[("{put: 1}", "{get: 1}\n    fill: false")],
         r"
@@ -298,7 +298,7 @@ hint: leave `fill` out, and all keys are written before the load begins
 }
 
 #[test]
-fn more_operations_than_unique_keys_is_a_mistake() {
+fn more_operations_than_unique_keys_is_refused() {
     check(
         &[("{count: 100}", "{count: 100, order: unique}"), ("after: 1s", "operations: 1000")],
         r"
@@ -327,7 +327,7 @@ hint: in `unique` order each key is touched once; write `count: 300`, or another
 }
 
 #[test]
-fn an_unknown_load_is_a_mistake() {
+fn an_unknown_load_is_refused() {
     check(
         &[("    keys", "    loads: [stedy]\n    keys")],
         r"

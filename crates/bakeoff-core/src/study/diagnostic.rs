@@ -15,7 +15,7 @@ const SHOWN_BEFORE: usize = 40;
 
 /// One mistake in a study.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
+pub struct Diagnostic {
     /// What is wrong: `` unknown field `clinets` in load `sweep` ``.
     pub what: String,
     /// Where; none when it lies in no single place of a file.
@@ -43,7 +43,7 @@ pub struct Place {
 
 /// All mistakes of a study, in the order of its lines; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistakes(pub Vec<Mistake>);
+pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Place {
     /// The place of the bytes `range` of `text`.
@@ -89,7 +89,7 @@ fn harmless(c: char) -> char {
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "error: {}", self.what)?;
         if let Some(place) = &self.place {
@@ -106,25 +106,25 @@ impl fmt::Display for Mistake {
     }
 }
 
-impl std::error::Error for Mistake {}
+impl std::error::Error for Diagnostic {}
 
-impl fmt::Display for Mistakes {
+impl fmt::Display for Diagnostics {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, mistake) in self.0.iter().enumerate() {
+        for (index, diagnostic) in self.0.iter().enumerate() {
             if index > 0 {
                 to.write_str("\n\n")?;
             }
-            mistake.fmt(to)?;
+            diagnostic.fmt(to)?;
         }
         Ok(())
     }
 }
 
-impl std::error::Error for Mistakes {}
+impl std::error::Error for Diagnostics {}
 
-impl From<Mistake> for Mistakes {
-    fn from(mistake: Mistake) -> Mistakes {
-        Mistakes(vec![mistake])
+impl From<Diagnostic> for Diagnostics {
+    fn from(diagnostic: Diagnostic) -> Diagnostics {
+        Diagnostics(vec![diagnostic])
     }
 }
 
@@ -134,12 +134,12 @@ mod tests {
 
     fn check(text: &str, range: Range<usize>, expected: &str) {
         let place = Some(Place::of("my.yaml", text, &range));
-        let mistake = Mistake { what: "no".to_owned(), place, hint: Some("yes".to_owned()) };
-        assert_eq!(mistake.to_string(), expected);
+        let diagnostic = Diagnostic { what: "no".to_owned(), place, hint: Some("yes".to_owned()) };
+        assert_eq!(diagnostic.to_string(), expected);
     }
 
     #[test]
-    fn a_mistake_shows_its_line_and_a_caret() {
+    fn a_diagnostic_shows_its_line_and_a_caret() {
         check(
             "a: 1\nb: two\n",
             8..11,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_around_the_mistake() {
+    fn a_long_line_is_cut_around_the_diagnostic() {
         let text = format!("{}x{}", "a".repeat(5000), "b".repeat(5000));
         let place = Place::of("f", &text, &(5000..5001));
         assert_eq!((place.column, place.indent, place.width), (5001, SHOWN_BEFORE, 1));
