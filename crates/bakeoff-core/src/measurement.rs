@@ -41,7 +41,7 @@ pub enum ErrorKind {
     Status,
     /// The answer was not what was written.
     WrongValue,
-    /// The answer was older than what the system had promised.
+    /// The answer was older than what the system had guaranteed.
     StaleValue,
     /// It was due, and the load ended before anybody was free to send it.
     Unsent,

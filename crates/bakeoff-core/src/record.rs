@@ -194,8 +194,9 @@ pub struct SystemRecord {
     pub encryption_between: Option<Encryption>,
     /// Nodes.
     pub nodes: u32,
-    /// What it promises.
-    pub promises: Promises,
+    /// What it guarantees.
+    #[serde(rename = "promises", alias = "guarantees")]
+    pub guarantees: Guarantees,
     /// Settings that depart from the system's own defaults, each with its reason.
     pub settings: Vec<Setting>,
     /// What else it is made of, in the order in which it is started.
@@ -213,9 +214,9 @@ pub struct PartRecord {
     pub part: SystemRecord,
 }
 
-/// What a system promises, in words.
+/// What a system guarantees, in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promises {
+pub struct Guarantees {
     /// How data is replicated.
     pub replication: String,
     /// When a write is acknowledged.
@@ -463,7 +464,7 @@ impl SystemRecord {
 
     /// Returns where an acknowledged write is; `None` for a system that somebody else configured.
     pub fn acknowledged_in(&self) -> Option<Acknowledged> {
-        self.promises.acknowledged_in.filter(|_| !self.already_running)
+        self.guarantees.acknowledged_in.filter(|_| !self.already_running)
     }
 }
 

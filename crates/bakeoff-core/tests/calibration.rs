@@ -224,7 +224,7 @@ fn a_change_between_two_runs_is_found() {
     assert!(share >= 0.9, "{share}");
 }
 
-/// The share of runs that show no difference and whose promise of what would have been seen holds: a
+/// The share of runs that show no difference and whose guarantee of what would have been seen holds: a
 /// difference as large as theirs is declared with a probability of [`SEEN_WITH`] at least.
 #[test]
 fn what_would_have_been_seen_is_seen() {

@@ -56,7 +56,7 @@ pub(crate) enum Command {
         /// The study whose file to print
         name: Option<String>,
     },
-    /// List the systems: where each comes from, what it can do, what it promises
+    /// List the systems: where each comes from, what it can do, what it guarantees
     Systems,
     /// Fetch a system's program into bakeoff's cache, without root
     Install {

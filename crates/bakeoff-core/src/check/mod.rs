@@ -205,10 +205,10 @@ pub struct Audit {
     /// Why the nodes were killed at rest, where they were to be killed under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest_because: Option<String>,
-    /// Whether what was found is promised by nobody: a system that acknowledges once a write is in
+    /// Whether what was found is guaranteed by nobody: a system that acknowledges once a write is in
     /// memory may lose it in a kill.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unpromised: bool,
+    #[serde(rename = "unpromised", default, skip_serializing_if = "std::ops::Not::not")]
+    pub unguaranteed: bool,
     /// The first of each, by key.
     pub examples: Vec<String>,
     /// What follows from it.
@@ -230,7 +230,7 @@ impl Audit {
             claimed: None,
             under_load: None,
             at_rest_because: None,
-            unpromised: false,
+            unguaranteed: false,
             examples: Vec::new(),
             verdict,
         }

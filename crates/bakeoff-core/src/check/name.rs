@@ -92,7 +92,7 @@ checks! {
     Keys = "keys", User;
     /// Too many operations failed.
     Errors = "errors", System;
-    /// Answers were wrong, or older than promised.
+    /// Answers were wrong, or older than guaranteed.
     Answers = "answers", System;
     /// No operation succeeded.
     Successes = "successes", System;

@@ -184,7 +184,7 @@ pub fn would_have_seen_text(ratio: f64) -> String {
 /// The least ratio that would have been seen: `6.0 %`, `3.20 times`.
 pub fn least_text(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
-    // Rounded up: less was not promised.
+    // Rounded up: less was not guaranteed.
     let up = |step: f64| (percent * step - 1e-9).ceil() / step;
     match percent {
         p if p < 10.0 => format!("{:.1} %", up(10.0)),

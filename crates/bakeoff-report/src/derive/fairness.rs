@@ -367,10 +367,10 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
     {
         Some(place) => acknowledged_words(place).to_owned(),
         None if side.is.already_running => {
-            format!("{} (its settings are not known)", side.is.promises.acknowledged)
+            format!("{} (its settings are not known)", side.is.guarantees.acknowledged)
         }
-        None if side.is.promises.acknowledged.is_empty() => UNKNOWN.to_owned(),
-        None => side.is.promises.acknowledged.clone(),
+        None if side.is.guarantees.acknowledged.is_empty() => UNKNOWN.to_owned(),
+        None => side.is.guarantees.acknowledged.clone(),
     });
     let known: Vec<(&str, Acknowledged)> = sides
         .iter()
@@ -413,7 +413,7 @@ fn reads_asked(study: &Study) -> Vec<ReadConsistency> {
 }
 
 fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
-    let freshness = |side: &Side<'_>| side.is.promises.freshness.get(&asked).copied();
+    let freshness = |side: &Side<'_>| side.is.guarantees.freshness.get(&asked).copied();
     let is_only = |side: &Side<'_>| side.is.nodes == 1 && !side.is.already_running;
     let what = format!("{asked} reads return");
     let (mut row, _) = plain(&what, sides, Weight::Matters, |side| match freshness(side) {
@@ -421,8 +421,8 @@ fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
         Some(Freshness::Leader) => "what the leader has, old only if just deposed".to_owned(),
         Some(Freshness::NodeAsked) if is_only(side) => "what the only node has".to_owned(),
         Some(Freshness::NodeAsked) => "what the node asked has, which may be old".to_owned(),
-        None if side.is.promises.reads.is_empty() => UNKNOWN.to_owned(),
-        None => side.is.promises.reads.clone(),
+        None if side.is.guarantees.reads.is_empty() => UNKNOWN.to_owned(),
+        None => side.is.guarantees.reads.clone(),
     });
     let may_be_old =
         |side: &Side<'_>| Some(freshness(side)? == Freshness::NodeAsked && !is_only(side));

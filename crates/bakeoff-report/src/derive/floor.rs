@@ -106,7 +106,7 @@ impl Limits {
                 .map(|system| Started {
                     name: system.name.clone(),
                     nodes: system.nodes,
-                    acknowledged_in: system.promises.acknowledged_in,
+                    acknowledged_in: system.guarantees.acknowledged_in,
                 })
                 .collect(),
         })

@@ -141,14 +141,14 @@ fn micros(micros: f64) -> String {
 
 /// A system in a line, and what is to be known of it and of its parts.
 pub(crate) fn system(of: &SystemRecord) -> (String, Vec<String>) {
-    let promises = [
-        ("replication", &of.promises.replication),
-        ("acknowledged", &of.promises.acknowledged),
-        ("reads", &of.promises.reads),
+    let guarantees = [
+        ("replication", &of.guarantees.replication),
+        ("acknowledged", &of.guarantees.acknowledged),
+        ("reads", &of.guarantees.reads),
     ];
     let said = |text: &str| if text.is_empty() { "not said".to_owned() } else { text.to_owned() };
     let mut lines: Vec<String> =
-        promises.iter().map(|(name, text)| format!("{name}: {}", said(text))).collect();
+        guarantees.iter().map(|(name, text)| format!("{name}: {}", said(text))).collect();
     lines.extend(of.settings.iter().map(setting));
     lines.extend(of.between.iter().map(|between| format!("between its parts: {between}")));
     for PartRecord { role, part } in &of.parts {
@@ -474,8 +474,8 @@ struct Held {
     under_load: Option<[(u64, u64); 2]>,
     /// Why they were killed at rest in any of the trials, where they were to be killed under load.
     at_rest: Option<String>,
-    /// Whether nobody promised it.
-    unpromised: bool,
+    /// Whether nobody guaranteed it.
+    unguaranteed: bool,
     trials: usize,
 }
 
@@ -505,7 +505,7 @@ impl Held {
                 ]
             }),
             at_rest: passed.iter().find_map(|audit| audit.at_rest_because.clone()),
-            unpromised: passed.iter().any(|audit| audit.unpromised),
+            unguaranteed: passed.iter().any(|audit| audit.unguaranteed),
             trials: passed.len(),
         }
     }
@@ -541,12 +541,12 @@ impl Held {
             let some = if self.trials > 1 { " in some" } else { "" };
             format!(", killed at rest{some}: {why}")
         });
-        let unpromised =
-            if self.unpromised { "; passed, though nothing guarantees it" } else { "" };
+        let unguaranteed =
+            if self.unguaranteed { "; passed, though nothing guarantees it" } else { "" };
         match self.of {
             Audited::Writes => format!(
                 "{keys} acknowledged keys read back {when} \
-                 ({each}{trials}){killed}{at_rest}{claimed}{unpromised}"
+                 ({each}{trials}){killed}{at_rest}{claimed}{unguaranteed}"
             ),
             Audited::Passages => format!(
                 "nothing passed unchecked {when}: {read} requests passed, {all} were granted ({trials})"

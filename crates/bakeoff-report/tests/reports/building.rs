@@ -11,8 +11,8 @@ use bakeoff_core::measurement::{
 use bakeoff_core::plan;
 use bakeoff_core::record::{
     Acknowledged, Check, Environment, FORMAT, Floor, FloorAppends, FloorRoundTrips, Freshness,
-    Outcome, Promises, Record, RunEnd, RunHeader, Setting, StageRecord, SystemRecord, TrialRecord,
-    Usage,
+    Guarantees, Outcome, Record, RunEnd, RunHeader, Setting, StageRecord, SystemRecord,
+    TrialRecord, Usage,
 };
 use bakeoff_core::study::{
     Arrivals, Clusters, HttpRequest, KeyOrder, Keys, Load, Operation, ReadConsistency, Routing,
@@ -158,7 +158,7 @@ fn described(name: &str) -> SystemRecord {
         between: None,
         encryption_between: None,
         nodes: 3,
-        promises: Promises {
+        guarantees: Guarantees {
             replication: "to a majority of 3 nodes".to_owned(),
             acknowledged: "when it is on the disks of a majority".to_owned(),
             reads: "linearizable, or stale from one node".to_owned(),

@@ -61,12 +61,12 @@ fn parts_are_told_side_by_side() {
     let part = |record: &mut Record, place: usize, kind: &str, nodes: u32, place_of| {
         let system = &mut record.header.systems[place];
         system.nodes = 3;
-        system.promises.acknowledged_in = Some(place_of);
+        system.guarantees.acknowledged_in = Some(place_of);
         let part = SystemRecord {
             kind: kind.into(),
             version: Some("1.0".into()),
             nodes,
-            promises: system.promises.clone(),
+            guarantees: system.guarantees.clone(),
             ..SystemRecord::default()
         };
         system.parts = vec![PartRecord { role: "storage".into(), part }];
@@ -113,7 +113,7 @@ fn one_node_against_three_decides() {
     check(
         |record| {
             record.header.systems[0].nodes = 1;
-            record.header.systems[0].promises.acknowledged_in = Some(Acknowledged::Disk);
+            record.header.systems[0].guarantees.acknowledged_in = Some(Acknowledged::Disk);
         },
         "nodes",
         Weight::Decides,
@@ -139,7 +139,8 @@ fn one_node_against_three_decides() {
 #[test]
 fn memory_against_disks_decides_where_somebody_writes() {
     let unsynced = |record: &mut Record| {
-        record.header.systems[1].promises.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+        record.header.systems[1].guarantees.acknowledged_in =
+            Some(Acknowledged::MajorityPageCaches);
     };
     let cells = ["on a majority's disks", "in the page caches of a majority"];
     let what = "a write is acknowledged";
@@ -174,7 +175,7 @@ fn stale_against_linearizable_reads_decide() {
                 .iter_mut()
                 .zip([Freshness::Linearizable, Freshness::NodeAsked])
             {
-                system.promises.freshness.insert(ReadConsistency::Default, is);
+                system.guarantees.freshness.insert(ReadConsistency::Default, is);
                 system.nodes = nodes;
             }
         }
@@ -419,7 +420,7 @@ fn one_that_ran_already_is_not_taken_to_be_like_one_that_was_started() {
         let endpoint = Endpoint { tls: false, host: "10.0.0.5".into(), port: 2379 };
         asked(record).servers = Servers::Running(vec![endpoint]);
         record.header.systems[1].already_running = true;
-        record.header.systems[1].promises.acknowledged_in = None;
+        record.header.systems[1].guarantees.acknowledged_in = None;
     };
     let finding = "zookeeper ran already and etcd was started on this machine by bakeoff: hardware, \
                    network, settings and what else was going on there may differ, and are not known \
@@ -492,7 +493,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
             reason: "the study asks for it".into(),
         }];
     }
-    record.header.systems[1].promises.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
     let report = Report::new(&record);
     let differing: Vec<(&str, Weight)> =
         report.fairness().differing().iter().map(|row| (&*row.what, row.weight)).collect();
@@ -572,7 +573,7 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
 #[test]
 fn reads_are_not_held_against_the_disk() {
     let mut record = repeated();
-    record.header.systems[1].promises.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
+    record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
     let lines = floor_lines(&record);
     assert!(lines[0].starts_with("etcd reaches 1.9 % of what this disk can commit"), "{lines:?}");
     let said = "zookeeper is not held against this disk: it acknowledges before that (in the page \
@@ -614,7 +615,7 @@ fn more_than_the_disk_can_commit_is_judged_by_what_is_known() {
     // utmost.
     let faster = |rate: u64, place: Acknowledged| {
         let mut record = repeated();
-        record.header.systems[1].promises.acknowledged_in = Some(place);
+        record.header.systems[1].guarantees.acknowledged_in = Some(place);
         for trial in record.trials.iter_mut().filter(|one| one.trial.system == "zookeeper") {
             trial.stages[0].measurement = measured("put", rate, millis(4000), millis(1));
         }

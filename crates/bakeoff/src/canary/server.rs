@@ -2,7 +2,7 @@
 //!
 //! A round reads what has arrived on all connections, works on it, commits the log once, and only
 //! then lets the answers out. So writes that arrive together share one sync, and no answer, not
-//! even that of a read, tells of a write that is not as durable as was promised.
+//! even that of a read, tells of a write that is not as durable as was guaranteed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use bakeoff_core::record::{Encryption, PartRecord, Promises, SystemRecord};
+use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord};
 use bakeoff_core::study::{self, Stands, Study};
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::{self as install, Cache, Installed, VersionRequest};
@@ -17,7 +17,7 @@ use crate::systems::{self, System, WHOLE, exchange};
 /// A system of the study with all that is needed to run it.
 pub(crate) struct Contender<'a> {
     pub(crate) asked: &'a study::System,
-    /// The same with the version that was found, where the study names none: what it promises may
+    /// The same with the version that was found, where the study names none: what it guarantees may
     /// depend on it.
     pub(crate) found: study::System,
     pub(crate) system: &'static dyn System,
@@ -95,7 +95,7 @@ fn running<'a>(
         tls_version: exchange::greet(cluster.first()).ok().flatten(),
         source: Some(endpoints),
         // Somebody else configured it.
-        promises: Promises { acknowledged_in: None, ..system.promises(asked) },
+        guarantees: Guarantees { acknowledged_in: None, ..system.guarantees(asked) },
         version: version.clone(),
         ..named(asked, system)
     };
@@ -123,7 +123,7 @@ fn started(member: Member<'_>) -> SystemRecord {
         ..named(asked, *system)
     };
     note_program(&mut record, program.as_ref());
-    record.promises = system.promises(&with_version(asked, record.version.clone()));
+    record.guarantees = system.guarantees(&with_version(asked, record.version.clone()));
     record
 }
 

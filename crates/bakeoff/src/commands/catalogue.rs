@@ -100,10 +100,10 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
     }
     let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
     row("nodes", &nodes);
-    let promises = system.promises(&plain(kind.name));
-    row("replication", &promises.replication);
-    row("acknowledges", &promises.acknowledged);
-    row("reads", &promises.reads);
+    let guarantees = system.guarantees(&plain(kind.name));
+    row("replication", &guarantees.replication);
+    row("acknowledges", &guarantees.acknowledged);
+    row("reads", &guarantees.reads);
     for option in kind.options {
         row("option", &format!("{}: {}", option.name, option.meaning));
     }

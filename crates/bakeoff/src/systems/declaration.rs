@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bakeoff_core::check::Audit;
-use bakeoff_core::record::{Freshness, Promises};
+use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{self, Kind, ReadConsistency};
 use bakeoff_install::Recipe;
 
@@ -23,8 +23,8 @@ pub(crate) struct Declaration {
     pub(crate) kind: Kind,
     /// Where its program comes from.
     pub(crate) origin: Origin,
-    /// What it promises.
-    pub(crate) guarantees: Guarantees,
+    /// What it guarantees.
+    pub(crate) guarantees: GuaranteeRules,
     /// How its clients speak to it.
     pub(crate) clients: Clients,
     /// How long its nodes may take to be ready, once they are started: to elect a leader, mostly.
@@ -44,7 +44,7 @@ impl Declaration {
         Self {
             kind,
             origin,
-            guarantees: Guarantees::default(),
+            guarantees: GuaranteeRules::default(),
             clients: Clients::default(),
             ready_within: Duration::from_secs(60),
             health: None,
@@ -75,23 +75,23 @@ impl Origin {
     }
 }
 
-/// What a system promises under its options.
+/// What a system guarantees under its options.
 #[derive(Clone, Copy)]
-pub(crate) struct Guarantees {
+pub(crate) struct GuaranteeRules {
     /// Says it in words, and where an acknowledged write is. What reads return is taken from
-    /// `freshness`. A part's promises are its system's affair.
-    pub(crate) promises: fn(&study::System) -> Promises,
+    /// `freshness`. A part's guarantees are its system's affair.
+    pub(crate) guarantees: fn(&study::System) -> Guarantees,
     /// Says what reads that are asked for like this return.
     pub(crate) freshness: fn(&study::System, ReadConsistency) -> Freshness,
 }
 
-impl Default for Guarantees {
+impl Default for GuaranteeRules {
     fn default() -> Self {
-        Self { promises: |_| Promises::default(), freshness: |_, _| Freshness::NodeAsked }
+        Self { guarantees: |_| Guarantees::default(), freshness: |_, _| Freshness::NodeAsked }
     }
 }
 
-impl fmt::Debug for Guarantees {
+impl fmt::Debug for GuaranteeRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Guarantees")
     }
@@ -179,12 +179,12 @@ impl dyn System + '_ {
         self.declares().kind
     }
 
-    /// Returns what it promises under these options.
-    pub(crate) fn promises(&self, asked: &study::System) -> Promises {
+    /// Returns what it guarantees under these options.
+    pub(crate) fn guarantees(&self, asked: &study::System) -> Guarantees {
         let Declaration { kind, guarantees, .. } = self.declares();
         let freshness = |&reads: &ReadConsistency| (reads, (guarantees.freshness)(asked, reads));
         let freshness = kind.reads.iter().map(freshness).collect();
-        Promises { freshness, ..(guarantees.promises)(asked) }
+        Guarantees { freshness, ..(guarantees.guarantees)(asked) }
     }
 
     /// Says what reads that are asked for like this return.

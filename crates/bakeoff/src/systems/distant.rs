@@ -1,9 +1,9 @@
-//! What the emulators of distant services have in common: what they promise, and a latency before
+//! What the emulators of distant services have in common: what they guarantee, and a latency before
 //! them, as an option.
 //!
 //! Not here: what adds it (`crate::canary::delay`).
 
-use bakeoff_core::record::{Acknowledged, Promises, Setting};
+use bakeoff_core::record::{Acknowledged, Guarantees, Setting};
 use bakeoff_core::study::{KindOption, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
@@ -21,14 +21,14 @@ pub(super) const OPTIONS: &[KindOption] = &[KindOption {
     meaning: "how much longer each request takes, as if the service were so far away",
 }];
 
-/// What an emulator that keeps files promises.
-pub(super) fn promises(reads: &str) -> Promises {
-    Promises {
+/// What an emulator that keeps files guarantees.
+pub(super) fn guarantees(reads: &str) -> Guarantees {
+    Guarantees {
         replication: "none: one emulator has the data, where the service replicates it".into(),
         acknowledged: "once the kernel has it, where the service has it on several disks".into(),
         reads: reads.into(),
         acknowledged_in: Some(Acknowledged::PageCache),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

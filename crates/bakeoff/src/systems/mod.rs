@@ -1,6 +1,6 @@
 //! What is known about each system, one folder each, and the registry that makes them exist.
 //!
-//! A folder declares what its system is, promises and needs ([`declaration::Declaration`]), and says how it is
+//! A folder declares what its system is, guarantees and needs ([`declaration::Declaration`]), and says how it is
 //! configured, asked for its leader and spoken to. It starts nothing and measures nothing: a host runs what [`System::describe`] yields,
 //! the engine drives the sessions. The command line, the tables of the docs and the tests derive
 //! from [`registry`].
@@ -105,7 +105,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
 
 /// What every kind of system has to do. What only some do is a function in their declaration.
 pub(crate) trait System: fmt::Debug + Sync {
-    /// Says what it is, what it promises, and how its program can be had.
+    /// Says what it is, what it guarantees, and how its program can be had.
     fn declares(&self) -> Declaration;
 
     /// The nodes to run, each with a port named `client`, and the settings that depart from the

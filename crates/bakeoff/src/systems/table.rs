@@ -26,7 +26,7 @@ fn table() -> String {
 
 fn section(system: &dyn System, text: &mut String) {
     let kind = system.kind();
-    let promises = system.promises(&crate::commands::catalogue::plain(kind.name));
+    let guarantees = system.guarantees(&crate::commands::catalogue::plain(kind.name));
     let operations: Vec<&str> = kind.operations.iter().map(|operation| operation.name()).collect();
     let reads: Vec<&str> = kind.reads.iter().map(|reads| reads.name()).collect();
     let nodes = if kind.nodes_max == 1 { "1".into() } else { format!("1 to {}", kind.nodes_max) };
@@ -40,9 +40,9 @@ fn section(system: &dyn System, text: &mut String) {
     if let Some(service) = kind.emulates {
         row("emulates", service);
     }
-    row("replication", &promises.replication);
-    row("acknowledges a write", &promises.acknowledged);
-    row("reads", &promises.reads);
+    row("replication", &guarantees.replication);
+    row("acknowledges a write", &guarantees.acknowledged);
+    row("reads", &guarantees.reads);
     if !kind.is_part() {
         if !reads.is_empty() {
             row("`reads:` in a study", &reads.join(", "));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::check::{Audit, Verdict};
-use bakeoff_core::record::{Acknowledged, Promises};
+use bakeoff_core::record::{Acknowledged, Guarantees};
 use bakeoff_core::study::ReadConsistency;
 use bakeoff_core::units::count_text;
 use bakeoff_engine::Drive;
@@ -123,16 +123,16 @@ pub(crate) fn judge(
     audit
 }
 
-/// The audit after a kill, of a system with these promises. Where a write is acknowledged once it is in
-/// memory, what a kill takes is no broken promise, and what it leaves is more than was promised.
-pub(crate) fn after_a_kill(audit: Audit, promises: &Promises) -> Audit {
-    let promised = promises.acknowledged_in;
-    let in_memory = matches!(promised, Some(Acknowledged::Memory | Acknowledged::MajorityMemory));
+/// The audit after a kill, of a system with these guarantees. Where a write is acknowledged once it is in
+/// memory, what a kill takes is no broken guarantee, and what it leaves is more than was guaranteed.
+pub(crate) fn after_a_kill(audit: Audit, guarantees: &Guarantees) -> Audit {
+    let guaranteed = guarantees.acknowledged_in;
+    let in_memory = matches!(guaranteed, Some(Acknowledged::Memory | Acknowledged::MajorityMemory));
     if !in_memory {
         let verdict = match audit.verdict {
             Verdict::Failed(why) if audit.lost + audit.older > 0 => Verdict::Failed(format!(
                 "{why}; a write is said to be acknowledged {}",
-                promises.acknowledged
+                guarantees.acknowledged
             )),
             verdict => verdict,
         };
@@ -140,10 +140,10 @@ pub(crate) fn after_a_kill(audit: Audit, promises: &Promises) -> Audit {
     }
     let gone = audit.lost + audit.older;
     if gone == 0 || audit.wrong > audit.older || audit.unreadable > 0 {
-        return Audit { unpromised: audit.verdict.passed(), ..audit };
+        return Audit { unguaranteed: audit.verdict.passed(), ..audit };
     }
     let verdict = Verdict::NotChecked(format!(
-        "{} of {} acknowledged keys are gone or older, which is no broken promise: a write is acknowledged \
+        "{} of {} acknowledged keys are gone or older, which breaks no guarantee: a write is acknowledged \
          once it is in memory",
         count_text(gone),
         count_text(audit.read),
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kill_takes_from_memory_is_neither_kept_nor_a_broken_promise() {
+    fn loss_from_memory_breaks_no_guarantee() {
         let found = |lost, wrong, unreadable| Audit {
             read: 9,
             lost,
@@ -164,31 +164,32 @@ mod tests {
             unreadable,
             ..Audit::of("after a kill", Verdict::Failed("gone".into()))
         };
-        let promises = |acknowledged_in| Promises {
+        let guarantees = |acknowledged_in| Guarantees {
             replication: String::new(),
             acknowledged: "when it is there".into(),
             reads: String::new(),
             acknowledged_in,
             freshness: Default::default(),
         };
-        let verdict = |found, promised| after_a_kill(found, &promises(promised)).verdict;
+        let verdict = |found, guaranteed| after_a_kill(found, &guarantees(guaranteed)).verdict;
         let Verdict::NotChecked(why) = verdict(found(7, 0, 0), Some(Acknowledged::Memory)) else {
             panic!("it was memory alone");
         };
         assert!(why.starts_with("7 of 9 acknowledged keys are gone or older"), "{why}");
-        for promised in [None, Some(Acknowledged::PageCache), Some(Acknowledged::Disk)] {
-            assert!(verdict(found(7, 0, 0), promised).failed(), "{promised:?}");
+        for guaranteed in [None, Some(Acknowledged::PageCache), Some(Acknowledged::Disk)] {
+            assert!(verdict(found(7, 0, 0), guaranteed).failed(), "{guaranteed:?}");
         }
         let kept = Audit { verdict: Verdict::Passed, ..found(0, 0, 0) };
-        assert!(after_a_kill(kept.clone(), &promises(Some(Acknowledged::Memory))).unpromised);
-        assert!(!after_a_kill(kept, &promises(Some(Acknowledged::Disk))).unpromised);
+        assert!(after_a_kill(kept.clone(), &guarantees(Some(Acknowledged::Memory))).unguaranteed);
+        assert!(!after_a_kill(kept, &guarantees(Some(Acknowledged::Disk))).unguaranteed);
         let Verdict::Failed(why) = verdict(found(7, 0, 0), Some(Acknowledged::Disk)) else {
             panic!("it was promised");
         };
         assert!(why.ends_with("a write is said to be acknowledged when it is there"), "{why}");
         // An update that is gone is no other thing than a key that is gone.
         let updates = Audit { older: 2, ..found(0, 2, 0) };
-        let judged = |promised| after_a_kill(updates.clone(), &promises(Some(promised))).verdict;
+        let judged =
+            |guaranteed| after_a_kill(updates.clone(), &guarantees(Some(guaranteed))).verdict;
         assert!(matches!(judged(Acknowledged::Memory), Verdict::NotChecked(_)));
         assert!(matches!(judged(Acknowledged::Disk), Verdict::Failed(why) if why.contains("said")));
         // What is there has to be right all the same.

@@ -319,7 +319,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let Combination { contender, trial, workload, load } = self.of;
         let interrupted = self.context.interrupted;
         let system = contender.system;
-        // Those that must not be old are measured too unless they are promised to be the newest: a
+        // Those that must not be old are measured too unless they are guaranteed to be the newest: a
         // leader that was deposed and does not know it answers with what it has.
         let newest = system.freshness(&contender.found, workload.reads) == Freshness::Linearizable;
         let ages = match workload.writes() && !newest {
@@ -435,8 +435,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let cluster = cluster.restart(interrupted)?;
         self.phase("reading back");
         let audit = Audit { under_load, at_rest_because, ..judge(&cluster, when) };
-        let promises = &contender.record.promises;
-        self.record.audits.push(audit::after_a_kill(audit, promises));
+        let guarantees = &contender.record.guarantees;
+        self.record.audits.push(audit::after_a_kill(audit, guarantees));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }
     }
 }

@@ -104,7 +104,7 @@ fn a_node_that_does_not_lag_answers_nothing_old() {
 }
 
 #[test]
-fn a_stale_read_stays_an_error_where_fresh_ones_are_promised() {
+fn stale_read_is_an_error_where_fresh_ones_are_guaranteed() {
     let workload = "{mix: {put: 50, get: 50}, keys: {count: 1}}";
     let load = format!("{{clients: 2, rate: 100/s, warmup: 0s, stop: {{after: 2s}}, {SPLIT}}}");
     let trial = trial(LAGGING, workload, &load);

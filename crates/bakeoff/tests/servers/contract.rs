@@ -166,8 +166,8 @@ fn keeps_its_contract(case: &Case) {
         assert!(!text(&setting["name"]).is_empty(), "{setting}");
         assert!(text(&setting["reason"]).len() > 10, "a setting without a reason: {setting}");
     }
-    for promise in ["replication", "acknowledged", "reads"] {
-        assert!(!text(&system["promises"][promise]).is_empty(), "{promise}: {system}");
+    for guarantee in ["replication", "acknowledged", "reads"] {
+        assert!(!text(&system["promises"][guarantee]).is_empty(), "{guarantee}: {system}");
     }
     // Every node, those of parts among them, and the generator were watched.
     let parts: usize = case.parts.iter().map(|part| part.processes).sum();

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) enum Behaviour {
     /// Bytes that are no HTTP.
     Garbage,
-    /// Half of the body that was promised, then the end.
+    /// Half of the announced body, then the end.
     TruncatedBody,
     /// 10 MB of headers, and no end of them.
     EndlessHeaders,

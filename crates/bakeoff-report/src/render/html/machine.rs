@@ -51,9 +51,9 @@ fn systems(all: &[SystemRecord]) -> String {
             format!("{}{ran}", said(&one.source))
         }),
         ("SHA-256", |one| said(&one.sha256)),
-        ("replication", |one| one.promises.replication.clone()),
-        ("acknowledged", |one| one.promises.acknowledged.clone()),
-        ("reads", |one| one.promises.reads.clone()),
+        ("replication", |one| one.guarantees.replication.clone()),
+        ("acknowledged", |one| one.guarantees.acknowledged.clone()),
+        ("reads", |one| one.guarantees.reads.clone()),
     ];
     let head: Vec<String> =
         std::iter::once(String::new()).chain(all.iter().map(|one| one.name.clone())).collect();

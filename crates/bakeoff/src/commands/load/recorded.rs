@@ -100,7 +100,7 @@ impl Recorded {
             source: Some(endpoints.join(", ")),
             tls_version: system.endpoints().iter().any(|one| one.tls).then(|| "TLS".to_owned()),
             nodes: system.nodes,
-            promises: kind.promises(system),
+            guarantees: kind.guarantees(system),
             ..SystemRecord::default()
         };
         let order = (0..).zip(&study.loads).map(|(number, load)| Trial {

@@ -18,14 +18,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_core::check::Audit;
-use bakeoff_core::record::{Encryption, Promises, Setting};
+use bakeoff_core::record::{Encryption, Guarantees, Setting};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands, Workload};
 use bakeoff_core::units::parse_duration;
 use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
-use super::declaration::{Clients, Declaration, Guarantees, Hooks, Origin};
+use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin};
 use super::http_requests::OwnField;
 use super::nginx::config::{Plan, quoted};
 use super::nginx::status::Status;
@@ -106,7 +106,7 @@ const TRY: &str = "/connector";
 impl System for AccessGateway {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             clients: Clients { authentication: Some("a session's cookie"), ..Clients::default() },
             hooks: Hooks { account: Some(account), ..Hooks::default() },
             ..Declaration::new(
@@ -238,17 +238,17 @@ impl System for AccessGateway {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(asked: &study::System) -> Promises {
+/// Says what it guarantees under these options.
+fn guarantees(asked: &study::System) -> Guarantees {
     let acknowledged = match asks(asked) {
         true => "what Tarantool granted passes; a refusal is 403, no answer 500 or 503",
         false => "whoever asks passes: nothing is checked",
     };
-    Promises {
+    Guarantees {
         replication: "none: it has no data".into(),
         acknowledged: acknowledged.into(),
         reads: "what the protected resource answers".into(),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

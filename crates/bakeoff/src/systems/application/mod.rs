@@ -5,12 +5,12 @@
 //!
 //! Not here: the server itself (`crate::canary`).
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
 
-use super::declaration::{Declaration, Does, Guarantees, InKubernetes, Origin};
+use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin};
 use super::http_session::ask;
 use super::{ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, setting};
 use crate::canary::COMMAND;
@@ -42,7 +42,7 @@ const OPTIONS: &[KindOption] = &[
 impl System for Application {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             in_kubernetes: Some(InKubernetes { does: Does::Answers, carries: &[("size", None)] }),
             ..Declaration::new(
                 Kind {
@@ -94,12 +94,12 @@ impl System for Application {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
-    Promises {
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    Guarantees {
         replication: "none: it has no data".into(),
         acknowledged: "nothing is written".into(),
         reads: "the same text, always".into(),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }

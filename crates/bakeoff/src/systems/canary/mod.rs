@@ -6,7 +6,7 @@
 //! Not here: the server itself (`crate::canary`).
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::record::{Acknowledged, Freshness, Promises};
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
@@ -14,7 +14,7 @@ use bakeoff_engine::works::keyed::{Answer, Request};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
 
-use super::declaration::{Clients, Declaration, Guarantees, Origin};
+use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::http_session::{HttpSession, Mapping, ask};
 use super::{ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, setting};
 use crate::canary::COMMAND;
@@ -78,7 +78,7 @@ const OPTIONS: &[KindOption] = &[
 impl System for Canary {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, freshness },
+            guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { http: true, ..Clients::default() },
             ..Declaration::new(
                 Kind {
@@ -171,8 +171,8 @@ impl System for Canary {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(asked: &study::System) -> Promises {
+/// Says what it guarantees under these options.
+fn guarantees(asked: &study::System) -> Guarantees {
     let (acknowledged, acknowledged_in) = match super::option(asked, "sync") {
         Some("none") => (
             "once the kernel has it: a crash of the program loses nothing, a power cut may",
@@ -180,15 +180,15 @@ fn promises(asked: &study::System) -> Promises {
         ),
         _ => ("after it is synced to disk", Acknowledged::Disk),
     };
-    Promises {
+    Guarantees {
         replication: match asked.nodes {
             0 | 1 => "none: one node".into(),
             _ => "none: the first node has the data, the others pass requests on to it".into(),
         },
         acknowledged: acknowledged.into(),
-        reads: "linearizable; `stale` ones are not promised to be".into(),
+        reads: "linearizable; `stale` ones are not guaranteed to be".into(),
         acknowledged_in: Some(acknowledged_in),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

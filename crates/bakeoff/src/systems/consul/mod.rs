@@ -10,7 +10,7 @@ mod mesh;
 pub(crate) mod recipe;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::record::{Freshness, Promises};
+use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
@@ -19,7 +19,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use rustix::process::{Resource, getrlimit};
 
-use super::declaration::{Clients, Declaration, Does, Guarantees, InKubernetes, Origin, Plane};
+use super::declaration::{Clients, Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
 use super::http_session::{HttpSession, Mapping, ask};
 use super::mesh::CONTROL_PLANE;
 use super::{
@@ -43,7 +43,7 @@ const OPTIONS: &[KindOption] = &[KindOption {
 impl System for Consul {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, freshness },
+            guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { http: true, alpn: &[b"http/1.1"], ..Clients::default() },
             in_kubernetes: Some(InKubernetes {
                 does: Does::Controls(Plane::Consul),
@@ -186,16 +186,16 @@ impl System for Consul {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(asked: &study::System) -> Promises {
-    Promises {
+/// Says what it guarantees under these options.
+fn guarantees(asked: &study::System) -> Guarantees {
+    Guarantees {
         replication: "Raft: every server holds all data; a majority must live".into(),
         acknowledged: synced_by(asked).into(),
         reads: "by default from the leader, old only if it was just deposed; linearizable reads \
                 (`consistent`) ask a majority first; `stale` ones answer from the node asked"
             .into(),
         acknowledged_in: Some(majority_disks(asked)),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

@@ -11,13 +11,13 @@ pub(crate) mod recipe;
 #[cfg(test)]
 mod tests;
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
 use serde_json::json;
 
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::{Question, ask, question};
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System, distant, setting};
 
@@ -61,7 +61,7 @@ const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 \
 impl System for DynamoDbEmulator {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind {
                     options: distant::OPTIONS,
@@ -110,7 +110,7 @@ impl System for DynamoDbEmulator {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
-    distant::promises("what was written last, however they are asked for")
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    distant::guarantees("what was written last, however they are asked for")
 }

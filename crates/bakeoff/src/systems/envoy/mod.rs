@@ -9,12 +9,12 @@ pub(super) mod admin;
 pub(super) mod proxy;
 pub(crate) mod recipe;
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
-use super::declaration::{Declaration, Guarantees, Hooks, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Hooks, Origin};
 use super::mesh::{Mesh, Place};
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 use proxy::Plain;
@@ -39,7 +39,7 @@ struct Refuses(bool);
 impl System for Envoy {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ready_within: proxy::READY_WITHIN,
             hooks: Hooks { config_snapshot: Some(admin::config_snapshot), ..Hooks::default() },
             ..Declaration::new(
@@ -80,17 +80,17 @@ impl System for Envoy {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
     passes_on()
 }
 
-/// What every proxy promises.
-pub(super) fn passes_on() -> Promises {
-    Promises {
+/// What every proxy guarantees.
+pub(super) fn passes_on() -> Guarantees {
+    Guarantees {
         replication: "none: it has no data".into(),
         acknowledged: "when what stands behind it does".into(),
         reads: "what stands behind it answers".into(),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod recipe;
 mod session;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Freshness, Promises};
+use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_engine::EngineError;
 use bakeoff_host::ports::Allocator;
@@ -20,7 +20,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::grpc::{Client, Status};
 
 use self::session::EtcdSession;
-use super::declaration::{Clients, Declaration, Guarantees, Origin};
+use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, majority_disks,
@@ -61,7 +61,7 @@ fn flag(option: &str) -> &str {
 impl System for Etcd {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, freshness },
+            guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients { alpn: &[b"h2"], ..Clients::default() },
             ..Declaration::new(
                 Kind {
@@ -159,15 +159,15 @@ impl System for Etcd {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(asked: &study::System) -> Promises {
-    Promises {
+/// Says what it guarantees under these options.
+fn guarantees(asked: &study::System) -> Guarantees {
+    Guarantees {
         replication: "Raft: every node holds all data; a majority must live".into(),
         acknowledged: synced_by(asked).into(),
         reads: "linearizable by default; `stale` (serializable) reads answer from the node asked"
             .into(),
         acknowledged_in: Some(majority_disks(asked)),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

@@ -11,12 +11,12 @@ pub(crate) mod recipe;
 #[cfg(test)]
 mod tests;
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{HostError, NodeSpec};
 
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::{Question, ask, question};
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System, distant, setting};
 
@@ -43,7 +43,7 @@ pub(crate) fn make_bucket(entrance: &Access, name: &str) -> Result<(), String> {
 impl System for GcsEmulator {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind {
                     options: distant::OPTIONS,
@@ -113,7 +113,7 @@ impl System for GcsEmulator {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
-    distant::promises("what was written last")
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    distant::guarantees("what was written last")
 }

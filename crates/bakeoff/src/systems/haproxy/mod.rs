@@ -16,14 +16,14 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_engine::transport::Target;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use rustix::process::{Resource, getrlimit};
 
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::ask;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, WHOLE, setting,
@@ -77,7 +77,7 @@ struct Front {
 impl System for HaProxy {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind { options: OPTIONS, ..Kind::new("haproxy") },
                 Origin::Recipe(&recipe::RECIPE),
@@ -160,17 +160,17 @@ impl System for HaProxy {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(asked: &study::System) -> Promises {
+/// Says what it guarantees under these options.
+fn guarantees(asked: &study::System) -> Guarantees {
     let reads = match super::option(asked, "to") {
         Some("leader") => "what the leader answers",
         _ => "what the node answers whose turn it is",
     };
-    Promises {
+    Guarantees {
         replication: "none: it has no data".into(),
         acknowledged: "when the node behind it does".into(),
         reads: reads.into(),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

@@ -5,12 +5,12 @@
 //!
 //! Not here: a service that bakeoff starts (`process`), the requests (`http_requests`).
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, Operation};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange;
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 
@@ -24,7 +24,7 @@ pub(crate) struct Http;
 impl System for Http {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind {
                     operations: &[Operation::Request, Operation::Denied],
@@ -52,18 +52,18 @@ impl System for Http {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
-    unknown_promises()
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    unknown_guarantees()
 }
 
 /// What is known of a service that is not ours: what the workload says of its answers.
-pub(super) fn unknown_promises() -> Promises {
-    Promises {
+pub(super) fn unknown_guarantees() -> Guarantees {
+    Guarantees {
         replication: "not known".into(),
         acknowledged: "with the status that the workload expects".into(),
         reads: "not known".into(),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

@@ -13,12 +13,12 @@
 #[cfg(test)]
 mod tests;
 
-use bakeoff_core::record::{Encryption, Promises};
+use bakeoff_core::record::{Encryption, Guarantees};
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
-use super::declaration::{Declaration, Does, Guarantees, Hooks, InKubernetes, Origin};
+use super::declaration::{Declaration, Does, GuaranteeRules, Hooks, InKubernetes, Origin};
 use super::envoy::{self, admin, proxy};
 use super::http_session::ask;
 use super::mesh::{self, Mesh, Place};
@@ -74,7 +74,7 @@ const UNTRUSTED: &[&str] = &[
 impl System for IngressGateway {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ready_within: proxy::READY_WITHIN,
             hooks: Hooks { config_snapshot: Some(admin::config_snapshot), ..Hooks::default() },
             in_kubernetes: Some(InKubernetes {
@@ -136,8 +136,8 @@ impl System for IngressGateway {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
     envoy::passes_on()
 }
 

@@ -13,14 +13,14 @@ pub(crate) mod agent;
 mod config;
 pub(crate) mod recipe;
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind};
 use bakeoff_engine::tls::Authority;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use serde_json::json;
 
-use super::declaration::{Declaration, Does, Guarantees, InKubernetes, Origin, Plane};
+use super::declaration::{Declaration, Does, GuaranteeRules, InKubernetes, Origin, Plane};
 use super::http_session::ask;
 use super::mesh::{self, At, Mesh, Proxy, Upstream};
 use super::{Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
@@ -58,7 +58,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 impl System for Istio {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             in_kubernetes: Some(InKubernetes { does: Does::Controls(Plane::Istio), carries: &[] }),
             ..Declaration::new(Kind::new("istio"), Origin::Recipe(&recipe::RECIPE))
         }
@@ -178,13 +178,13 @@ impl System for Istio {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
-    Promises {
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    Guarantees {
         replication: "none: its configuration is in files".into(),
         acknowledged: "nothing is written".into(),
         reads: "what the files say".into(),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

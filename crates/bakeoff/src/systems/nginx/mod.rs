@@ -10,13 +10,13 @@ pub(in crate::systems) mod config;
 pub(crate) mod recipe;
 pub(in crate::systems) mod status;
 
-use bakeoff_core::record::Promises;
+use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm};
 use bakeoff_core::units::ByteCount;
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile};
 
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, http_session, option,
     plain_value, setting,
@@ -56,7 +56,7 @@ const BODY_SIZE_MAX: u64 = 1 << 20;
 impl System for Nginx {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind {
                     operations: &[Operation::Request],
@@ -119,13 +119,13 @@ impl System for Nginx {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
-    Promises {
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    Guarantees {
         replication: "none: its answer never changes".into(),
         acknowledged: "with the status that the workload expects".into(),
         reads: "the same bytes for every path".into(),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) mod recipe;
 use bakeoff_core::record::Freshness;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Stands};
 
-use super::declaration::{Declaration, Guarantees, Hooks};
+use super::declaration::{Declaration, GuaranteeRules, Hooks};
 use super::vault::{self, Product, STANDBY_READS, SecretStore, config};
 use super::{System, option};
 
@@ -22,8 +22,8 @@ pub(crate) const SYSTEM: &dyn System = &OPENBAO;
 const OPENBAO: SecretStore = SecretStore {
     product: Product::OpenBao,
     declaration: || Declaration {
-        guarantees: Guarantees {
-            promises: |asked| vault::promises(asked, freshness(asked)),
+        guarantees: GuaranteeRules {
+            guarantees: |asked| vault::guarantees(asked, freshness(asked)),
             freshness: |asked, _| freshness(asked),
         },
         hooks: Hooks {

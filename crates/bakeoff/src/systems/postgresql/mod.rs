@@ -3,7 +3,7 @@
 //! The first node is the primary; nothing is ever promoted. Each further one copies it before its first
 //! start and follows it from then on by a replication slot. `synchronous: on` makes a commit wait
 //! until a majority of all nodes, the primary among them, has it on disk, which is what the
-//! Raft-like stores beside it promise; with two nodes that is both.
+//! Raft-like stores beside it guarantee; with two nodes that is both.
 //!
 //! `fsync`, `full_page_writes` and `synchronous_commit` are as PostgreSQL has them: on.
 //!
@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bakeoff_core::record::{Acknowledged, Promises};
+use bakeoff_core::record::{Acknowledged, Guarantees};
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Before, FileMode, HostError, NodeFile, NodeSpec, OnFailure};
@@ -28,7 +28,7 @@ use rand::RngExt as _;
 use rand::distr::Alphanumeric;
 use rustix::process::Signal;
 
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, plain_value,
     setting,
@@ -98,7 +98,7 @@ fn waits_for(asked: &study::System) -> u32 {
 impl System for PostgreSql {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind { options: OPTIONS, nodes_max: 5, ..Kind::new("postgresql") },
                 Origin::Recipe(&recipe::RECIPE),
@@ -187,8 +187,8 @@ impl System for PostgreSql {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(asked: &study::System) -> Promises {
+/// Says what it guarantees under these options.
+fn guarantees(asked: &study::System) -> Guarantees {
     let replication = match (asked.nodes, waits_for(asked)) {
         (0 | 1, _) => "none: one node has the data",
         (_, 0) => "asynchronous: standbys follow the primary; none takes its place by itself",
@@ -199,12 +199,12 @@ fn promises(asked: &study::System) -> Promises {
         (_, 0) => ("after the primary has synced it to disk", Acknowledged::Disk),
         _ => ("after a majority has synced it to disk", Acknowledged::MajorityDisks),
     };
-    Promises {
+    Guarantees {
         replication: replication.into(),
         acknowledged: acknowledged.into(),
         reads: "from the primary: what was committed before".into(),
         acknowledged_in: Some(acknowledged_in),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

@@ -14,15 +14,15 @@
 mod tests;
 mod words;
 
-use bakeoff_core::record::{Promises, Setting};
+use bakeoff_core::record::{Guarantees, Setting};
 use bakeoff_core::study::{self, Kind, Operation, Role, Stands};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use bakeoff_install::Installed;
 
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange;
-use super::http::unknown_promises;
+use super::http::unknown_guarantees;
 use super::http_session::ask;
 use super::http_status_text;
 use super::{ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
@@ -46,7 +46,7 @@ const ROLES: &[Role] = &[Role {
 impl System for Process {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, ..Guarantees::default() },
+            guarantees: GuaranteeRules { guarantees, ..GuaranteeRules::default() },
             ..Declaration::new(
                 Kind {
                     operations: &[Operation::Request, Operation::Denied],
@@ -93,9 +93,9 @@ impl System for Process {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(_: &study::System) -> Promises {
-    unknown_promises()
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    unknown_guarantees()
 }
 
 /// The path that answers with a success once a node can serve; without one, a connection is enough.

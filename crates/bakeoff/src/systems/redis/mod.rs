@@ -13,7 +13,7 @@ pub(crate) mod recipe;
 mod session;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_core::workload::KEY_PREFIX;
 use bakeoff_engine::EngineError;
@@ -23,7 +23,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::resp::{Reply, Session};
 
 use self::session::RedisSession;
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System, option,
@@ -77,7 +77,7 @@ impl Replicas {
 impl System for Redis {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, freshness: |_, _| Freshness::Linearizable },
+            guarantees: GuaranteeRules { guarantees, freshness: |_, _| Freshness::Linearizable },
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
@@ -201,12 +201,12 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Says what it promises under these options.
+/// Says what it guarantees under these options.
 ///
 /// `everysec` hands the log to the kernel before it answers, but for the time in which the last second's
 /// sync runs: then it answers first, for up to two seconds (`flushAppendOnlyFile` of 7.0). A kill in that
-/// time loses what was acknowledged, so it promises no more than memory.
-fn promises(asked: &study::System) -> Promises {
+/// time loses what was acknowledged, so it guarantees no more than memory.
+fn guarantees(asked: &study::System) -> Guarantees {
     let replicas = Replicas::of(asked);
     let (primary, place) = match option(asked, APPENDFSYNC) {
         Some("always") => {
@@ -237,12 +237,12 @@ fn promises(asked: &study::System) -> Promises {
              place by itself"
         }
     };
-    Promises {
+    Guarantees {
         replication: replication.into(),
         acknowledged: format!("{primary}{waits}"),
         reads: "from the primary's memory: the newest write".into(),
         acknowledged_in: Some(place),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{
     self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
@@ -37,7 +37,7 @@ use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 
 use self::ask::{Probed, call};
 use self::session::TarantoolSession;
-use super::declaration::{Clients, Declaration, Guarantees, Hooks, Origin};
+use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::PATIENCE;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
@@ -91,7 +91,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 impl System for Tarantool {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, freshness },
+            guarantees: GuaranteeRules { guarantees, freshness },
             clients: Clients {
                 authentication: Some("user and password (chap-sha1), once a connection"),
                 ..Clients::default()
@@ -207,8 +207,8 @@ impl System for Tarantool {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(asked: &study::System) -> Promises {
+/// Says what it guarantees under these options.
+fn guarantees(asked: &study::System) -> Guarantees {
     let alone = asked.nodes <= 1;
     let (acknowledged, acknowledged_in) = match super::option(asked, WAL_MODE) {
         Some("none") => {
@@ -237,12 +237,12 @@ fn promises(asked: &study::System) -> Promises {
             "from the memory of the node asked, which may be old",
         ),
     };
-    Promises {
+    Guarantees {
         replication: replication.into(),
         acknowledged: acknowledged.into(),
         reads: reads.into(),
         acknowledged_in: Some(acknowledged_in),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 

@@ -198,18 +198,18 @@ fn what_cannot_be_is_said_when_the_study_is_read() {
 }
 
 #[test]
-fn a_promise_follows_from_the_log() {
-    let promises = |nodes, mode: Option<&'static str>| {
+fn a_guarantee_follows_from_the_log() {
+    let guarantees = |nodes, mode: Option<&'static str>| {
         let options: Vec<_> = mode.map(|mode| (WAL_MODE, mode)).into_iter().collect();
-        SYSTEM.promises(&asked("tarantool", nodes, &options))
+        SYSTEM.guarantees(&asked("tarantool", nodes, &options))
     };
-    let kept = |nodes, mode| promises(nodes, mode).acknowledged_in;
+    let kept = |nodes, mode| guarantees(nodes, mode).acknowledged_in;
     assert_eq!(kept(1, Some("none")), Some(Acknowledged::Memory));
     assert_eq!(kept(1, Some("fsync")), Some(Acknowledged::Disk));
     for nodes in [1, 2] {
         assert_eq!(kept(nodes, None), Some(Acknowledged::PageCache));
-        assert_eq!(promises(nodes, None), promises(nodes, Some("write")), "its own default");
+        assert_eq!(guarantees(nodes, None), guarantees(nodes, Some("write")), "its own default");
     }
-    let read = |nodes| promises(nodes, None).freshness[&ReadConsistency::Default];
+    let read = |nodes| guarantees(nodes, None).freshness[&ReadConsistency::Default];
     assert_eq!((read(1), read(2)), (Freshness::Linearizable, Freshness::NodeAsked));
 }

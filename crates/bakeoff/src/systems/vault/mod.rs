@@ -17,7 +17,7 @@ mod prepared;
 pub(crate) mod recipe;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Promises};
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
 use bakeoff_core::study::{
     self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Stands, Workload,
 };
@@ -27,7 +27,7 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
-use super::declaration::{Clients, Declaration, Guarantees, Health, Hooks, Origin};
+use super::declaration::{Clients, Declaration, GuaranteeRules, Health, Hooks, Origin};
 use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, option};
 
 /// What the registry holds.
@@ -37,8 +37,8 @@ pub(crate) const SYSTEM: &dyn System = &VAULT;
 const VAULT: SecretStore = SecretStore {
     product: Product::Vault,
     declaration: || Declaration {
-        guarantees: Guarantees {
-            promises: |asked| promises(asked, Freshness::Leader),
+        guarantees: GuaranteeRules {
+            guarantees: |asked| guarantees(asked, Freshness::Leader),
             freshness: |_, _| Freshness::Leader,
         },
         hooks: Hooks {
@@ -223,7 +223,7 @@ impl System for SecretStore {
 }
 
 /// What the storage makes of a write, and where reads are answered.
-pub(super) fn promises(asked: &study::System, freshness: Freshness) -> Promises {
+pub(super) fn guarantees(asked: &study::System, freshness: Freshness) -> Guarantees {
     let reads = match freshness {
         Freshness::NodeAsked => {
             "from the server asked: standbys answer from what they have got so far"
@@ -250,7 +250,7 @@ pub(super) fn promises(asked: &study::System, freshness: Freshness) -> Promises 
         storage => {
             let stands_on = part.and_then(|part| {
                 let system = super::by_kind(&part.kind)?;
-                Some(system.promises(part))
+                Some(system.guarantees(part))
             });
             match stands_on {
                 Some(under) => (
@@ -267,7 +267,7 @@ pub(super) fn promises(asked: &study::System, freshness: Freshness) -> Promises 
         }
     };
     let reads = reads.into();
-    Promises { replication, acknowledged, acknowledged_in, reads, ..Promises::default() }
+    Guarantees { replication, acknowledged, acknowledged_in, reads, ..Guarantees::default() }
 }
 
 /// An option that is on or off.

@@ -10,7 +10,7 @@ pub(crate) mod recipe;
 mod session;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Promises};
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
 use bakeoff_core::study::{
     self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency, Workload,
 };
@@ -24,7 +24,7 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply, Request, Session};
 
 use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, majority_disks,
@@ -58,7 +58,7 @@ const OPTIONS: &[KindOption] = &[
 impl System for ZooKeeper {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, freshness },
+            guarantees: GuaranteeRules { guarantees, freshness },
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
@@ -227,8 +227,8 @@ impl System for ZooKeeper {
     }
 }
 
-/// Says what it promises under these options.
-fn promises(asked: &study::System) -> Promises {
+/// Says what it guarantees under these options.
+fn guarantees(asked: &study::System) -> Guarantees {
     // Without `forceSync` its log is still written out before it answers, and not synced.
     let (acknowledged, acknowledged_in) = match (super::option(asked, "sync"), asked.nodes) {
         (Some("none"), 1) => ("once the kernel has it (`forceSync=no`)", Acknowledged::PageCache),
@@ -238,14 +238,14 @@ fn promises(asked: &study::System) -> Promises {
         ),
         _ => (synced_by(asked), majority_disks(asked)),
     };
-    Promises {
+    Guarantees {
         replication: "Zab: every node holds all data in memory; a majority must live".into(),
         acknowledged: acknowledged.into(),
         reads: "by default from the node asked, in order but perhaps old; linearizable reads send \
                 a `sync` first"
             .into(),
         acknowledged_in: Some(acknowledged_in),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 
