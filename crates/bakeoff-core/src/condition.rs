@@ -44,7 +44,7 @@ enum Which {
     /// From sent to done.
     Service,
     /// From due to sent.
-    Slip,
+    ScheduleLag,
 }
 
 /// Where in a distribution.
@@ -79,7 +79,7 @@ enum Limit {
 pub struct Figures {
     response: Ranked<'static>,
     service: Ranked<'static>,
-    slip: Ranked<'static>,
+    schedule_lag: Ranked<'static>,
     verified: u64,
     errors: u64,
     throughput: Option<f64>,
@@ -94,7 +94,7 @@ impl Figures {
             errors: total.error_count(),
             response: total.responses().into_owned(),
             service: total.services().into_owned(),
-            slip: Ranked::of_values(&measurement.slip).into_owned(),
+            schedule_lag: Ranked::of_values(&measurement.schedule_lag).into_owned(),
             throughput: measurement.throughput(),
         }
     }
@@ -203,7 +203,7 @@ fn metric(text: &str) -> Result<Metric, String> {
         [name] => (Which::Response, name),
         ["response", name] => (Which::Response, name),
         ["service", name] => (Which::Service, name),
-        ["slip", name] => (Which::Slip, name),
+        ["slip", name] => (Which::ScheduleLag, name),
         _ => return Err(format!("`{}` is no figure; {METRICS}", units::shown(text.trim()))),
     };
     let point = match name {
@@ -376,12 +376,12 @@ fn latency(figures: &Figures, which: Which, point: Point) -> Result<Place, &'sta
     let of = match which {
         Which::Response => &figures.response,
         Which::Service => &figures.service,
-        Which::Slip => &figures.slip,
+        Which::ScheduleLag => &figures.schedule_lag,
     };
-    if which != Which::Slip && figures.verified == 0 {
+    if which != Which::ScheduleLag && figures.verified == 0 {
         return Err("there was no success");
     }
-    if which == Which::Slip && of.count() == 0 {
+    if which == Which::ScheduleLag && of.count() == 0 {
         return Err("a closed load has no due times to be late for");
     }
     Ok(match point {
@@ -409,7 +409,7 @@ mod tests {
         }
         let mut measurement = Measurement { window: Duration::from_secs(1), ..Default::default() };
         measurement.operations.insert("GET /".into(), figures);
-        measurement.slip.record_many(Duration::from_micros(50), 10_000);
+        measurement.schedule_lag.record_many(Duration::from_micros(50), 10_000);
         measurement
     }
 
@@ -528,9 +528,9 @@ mod tests {
             "Unknown(\"errors is unknown: nothing ended that they could be a share of\")",
         );
         check_nothing("errors < 1", "Holds(\"errors is 0\")");
-        let slip =
+        let schedule_lag =
             "Unknown(\"slip p99 is unknown: a closed load has no due times to be late for\")";
-        check_nothing("slip p99 < 1ms", slip);
+        check_nothing("slip p99 < 1ms", schedule_lag);
         let mut saturated = second();
         let figures = saturated.operations.values_mut().next().unwrap();
         (figures.verified, figures.response) = (10_001, figures.response.clone());

@@ -448,7 +448,8 @@ pub struct Measurement {
     /// From due to sent, for operations that did not have to wait for a free client or a
     /// connection: the generator's own lateness. Of those that had to and fell due while the
     /// generator stood still, until it went on. Empty for a closed load.
-    pub slip: Latencies,
+    #[serde(rename = "slip", alias = "schedule_lag")]
+    pub schedule_lag: Latencies,
     /// By how much each timer's wake-up was late: from when a thread had asked to be woken until it
     /// was. Empty where nothing was waited for but answers.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
@@ -622,7 +623,7 @@ impl Measurement {
         self.connection_errors.count += other.connection_errors.count;
         self.connection_errors.examples.extend(other.connection_errors.examples.iter().cloned());
         self.connection_errors.examples.truncate(EXAMPLES_MAX);
-        self.slip.merge(&other.slip);
+        self.schedule_lag.merge(&other.schedule_lag);
         self.timer_lag.merge(&other.timer_lag);
         self.receive_lag.merge(&other.receive_lag);
         self.generator_busiest = self.generator_busiest.max(other.generator_busiest);

@@ -82,7 +82,7 @@ impl<'a> Ranked<'a> {
         Self { successes, waits, failures }
     }
 
-    /// Ranks values of which none can fail, such as a schedule's slip.
+    /// Ranks values of which none can fail, such as a schedule lag.
     pub fn of_values(values: &'a Latencies) -> Self {
         Self::new(Cow::Borrowed(values), Cow::Owned(Latencies::default()), 0)
     }

@@ -35,7 +35,7 @@ pub(super) struct Slice {
     /// From when to when nothing succeeded though something was due.
     pub(super) silences: Vec<Span>,
     pub(super) handshakes: Handshakes,
-    pub(super) slip: Latencies,
+    pub(super) schedule_lag: Latencies,
     /// When operations were sent, in nanoseconds since measuring began, as long as that is sampled.
     pub(super) sent: Vec<u64>,
     pub(super) timer_lag: Latencies,
@@ -68,7 +68,7 @@ impl Slice {
             staleness: vec![Staleness::default(); aged],
             silences: Vec::new(),
             handshakes: Handshakes::default(),
-            slip: Latencies::default(),
+            schedule_lag: Latencies::default(),
             sent: Vec::new(),
             timer_lag: Latencies::default(),
             receive_lag: Latencies::default(),
@@ -93,7 +93,7 @@ impl Slice {
         self.staleness.iter_mut().for_each(Staleness::clear);
         self.silences.clear();
         self.handshakes = Handshakes::default();
-        self.slip.clear();
+        self.schedule_lag.clear();
         self.sent.clear();
         self.timer_lag.clear();
         self.receive_lag.clear();
@@ -218,7 +218,7 @@ impl Collector {
         self.sent[worker].append(&mut slice.sent);
         measurement.handshakes.merge(&slice.handshakes);
         self.stalls[worker].append(&mut slice.stalls);
-        measurement.slip.merge(&slice.slip);
+        measurement.schedule_lag.merge(&slice.schedule_lag);
         measurement.timer_lag.merge(&slice.timer_lag);
         measurement.receive_lag.merge(&slice.receive_lag);
         measurement.receive_lag.record_many(Duration::ZERO, slice.prompt);

@@ -512,7 +512,7 @@ impl<'a, W: Work> Worker<'a, W> {
         }
         if let Some(lane) = lane {
             if measured && let Some(lag) = self.pacing.lanes[lane].schedule_lag(due, now) {
-                self.recorder.slice.slip.record(lag);
+                self.recorder.slice.schedule_lag.record(lag);
             }
             if measured && self.part.sample_sent > 0 {
                 self.sample_sent(lane, now);

@@ -467,9 +467,9 @@ fn open_files() -> u64 {
 }
 
 fn say(case: Case, round: usize, tool: Tool, run: &Run) {
-    let slip = run
+    let schedule_lag = run
         .said
-        .slip
+        .schedule_lag
         .map(|[p50, p99, max]| format!(", slip p50 {p50:.0} p99 {p99:.0} max {max:.0} us"));
     println!(
         "{} {}: {:12} {:6.2} us of CPU a request ({:.2} user), {:7.0}/s, {} MiB{}",
@@ -480,7 +480,7 @@ fn say(case: Case, round: usize, tool: Tool, run: &Run) {
         run.user_us(),
         run.said.per_second,
         run.used.rss_bytes_max >> 20,
-        slip.unwrap_or_default(),
+        schedule_lag.unwrap_or_default(),
     );
 }
 
@@ -493,7 +493,7 @@ mod tests {
     use super::*;
 
     fn said(requests: u64, errors: u64) -> Said {
-        Said { requests, errors, per_second: 1.0, slip: None }
+        Said { requests, errors, per_second: 1.0, schedule_lag: None }
     }
 
     #[test]

@@ -344,7 +344,7 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
             count_text(planned),
         ));
     }
-    if let Some(late) = measured.slip.quantile(0.99).filter(|late| *late > LATE) {
+    if let Some(late) = measured.schedule_lag.quantile(0.99).filter(|late| *late > LATE) {
         notes.push(format!(
             "the load generator itself was late: 1 % of requests were sent {} or more after they \
              were due",

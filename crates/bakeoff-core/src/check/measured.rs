@@ -15,7 +15,7 @@ use crate::units::{count_text, figure_text, rate_text};
 
 use super::stationary::stationary;
 use super::{
-    CheckName, Verdict, answers_waited, generator_busy, generator_stalled, schedule_slipped,
+    CheckName, Verdict, answers_waited, generator_busy, generator_stalled, schedule_lagged,
 };
 
 /// The generator's threads may work, or wait for a CPU, this share of the time; above it they had
@@ -110,7 +110,7 @@ fn loaded(load: &Load, stages: &[StageRecord], observed: Option<&Observed>) -> V
         check(CheckName::Timers, all().find_map(generator_stalled)),
     ];
     if open {
-        checks.push(check(CheckName::Schedule, all().find_map(schedule_slipped)));
+        checks.push(check(CheckName::Schedule, all().find_map(schedule_lagged)));
         checks.push(check(CheckName::ReceiveLag, all().find_map(answers_waited)));
     }
     checks.extend([
@@ -177,7 +177,7 @@ fn failures(stages: &[StageRecord], errors_max: f64) -> Option<String> {
     })
 }
 
-/// A generator that had no CPU to work with. An open one's slip shows that as well, unless all clients
+/// A generator that had no CPU to work with. An open one's schedule lag shows that as well, unless all clients
 /// are busy: then nothing is late but what waits for them.
 fn starved(load: &Load, stages: &[StageRecord], observed: &Observed) -> Option<String> {
     let generator = observed.nodes.iter().find(|series| series.name == "generator")?;

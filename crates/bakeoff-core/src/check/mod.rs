@@ -24,10 +24,10 @@ pub const BUSIEST_MAX: f64 = 0.9;
 /// Loads shorter than this tell nothing of how busy a thread is.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
 /// So late may 1 % of an open load's operations go out, or later where that is at most
-/// [`SLIP_SHARE_MAX`] of what 1 % of the responses take.
-pub const SLIP_MAX: Duration = Duration::from_millis(1);
-/// See [`SLIP_MAX`].
-pub const SLIP_SHARE_MAX: f64 = 0.1;
+/// [`SCHEDULE_LAG_SHARE_MAX`] of what 1 % of the responses take.
+pub const SCHEDULE_LAG_MAX: Duration = Duration::from_millis(1);
+/// See [`SCHEDULE_LAG_MAX`].
+pub const SCHEDULE_LAG_SHARE_MAX: f64 = 0.1;
 
 /// A thread of the generator may stand still for this share of the window, counted from
 /// [`STALL_MIN`](crate::measurement::STALL_MIN) on: more than one in a thousand operations met it
@@ -41,7 +41,7 @@ pub const LAG_MATTERS_BELOW: Duration = Duration::from_millis(1);
 
 /// Why a load says more of the generator than of the server; empty when it does not.
 pub fn generator_limits(measurement: &Measurement) -> Vec<String> {
-    let limits = [generator_busy, schedule_slipped, generator_stalled, answers_waited];
+    let limits = [generator_busy, schedule_lagged, generator_stalled, answers_waited];
     limits.into_iter().filter_map(|limit| limit(measurement)).collect()
 }
 
@@ -59,14 +59,14 @@ pub fn generator_busy(measurement: &Measurement) -> Option<String> {
 
 /// Returns whether an open load's schedule was not kept though clients were free; never of a closed load,
 /// which has no schedule to fall behind.
-pub fn schedule_slipped(measurement: &Measurement) -> Option<String> {
-    let slip = measurement.slip.quantile(0.99)?;
+pub fn schedule_lagged(measurement: &Measurement) -> Option<String> {
+    let schedule_lag = measurement.schedule_lag.quantile(0.99)?;
     let response = measurement.total().response.quantile(0.99).unwrap_or_default();
-    (slip > SLIP_MAX.max(response.mul_f64(SLIP_SHARE_MAX))).then(|| {
+    (schedule_lag > SCHEDULE_LAG_MAX.max(response.mul_f64(SCHEDULE_LAG_SHARE_MAX))).then(|| {
         format!(
             "the generator could not keep the schedule: 1 % of operations went out {} late or \
              later though a client was free",
-            latency_text(slip)
+            latency_text(schedule_lag)
         )
     })
 }
@@ -95,12 +95,12 @@ pub fn generator_stalled(measurement: &Measurement) -> Option<String> {
 /// Returns whether answers to an open load waited in the generator, behind others, for a good part of their
 /// time. Of a closed load latencies follow from the number of clients, and are not what it asks for.
 pub fn answers_waited(measurement: &Measurement) -> Option<String> {
-    if measurement.slip.is_empty() {
+    if measurement.schedule_lag.is_empty() {
         return None;
     }
     let lag = measurement.receive_lag.quantile(0.99)?;
     let response = measurement.total().response.quantile(0.99).unwrap_or_default();
-    (lag > SLIP_MAX.max(response.mul_f64(SLIP_SHARE_MAX))).then(|| {
+    (lag > SCHEDULE_LAG_MAX.max(response.mul_f64(SCHEDULE_LAG_SHARE_MAX))).then(|| {
         format!(
             "1 % of answers that had arrived waited {} or longer until the generator read them",
             latency_text(lag)
@@ -286,8 +286,8 @@ mod tests {
     use crate::histogram::Latencies;
     use crate::measurement::{GeneratorStall, OperationFigures};
 
-    /// An open load of ten seconds whose operations went out `slip` late and took `response`.
-    fn measured(busiest: f64, slip_us: u64, response_us: u64) -> Measurement {
+    /// An open load of ten seconds whose operations went out `schedule_lag` late and took `response`.
+    fn measured(busiest: f64, schedule_lag_us: u64, response_us: u64) -> Measurement {
         let of = |us| {
             let mut latencies = Latencies::default();
             latencies.record_many(Duration::from_micros(us), 100);
@@ -297,7 +297,7 @@ mod tests {
         Measurement {
             window: Duration::from_secs(10),
             generator_busiest: busiest,
-            slip: of(slip_us),
+            schedule_lag: of(schedule_lag_us),
             operations: [("get".to_owned(), figures)].into(),
             ..Measurement::default()
         }
@@ -332,7 +332,7 @@ mod tests {
         let stall = |thread, seconds| GeneratorStall { thread, from: 3.2, seconds };
         let stalled = |seconds, stalls: &[GeneratorStall]| Measurement {
             window: Duration::from_secs(seconds),
-            slip: Latencies::default(),
+            schedule_lag: Latencies::default(),
             stalls: stalls.to_vec(),
             ..measured(0.1, 10, 1_000)
         };
@@ -353,7 +353,7 @@ mod tests {
         check(&lagged(990, 1_000), &[]);
         check(&lagged(1_100, 2_000), &["answers that had arrived waited 1.1"]);
         check(&lagged(1_100, 20_000), &[]);
-        check(&Measurement { slip: Latencies::default(), ..lagged(1_100, 2_000) }, &[]);
+        check(&Measurement { schedule_lag: Latencies::default(), ..lagged(1_100, 2_000) }, &[]);
         let note = |lag_us, response_us| lag_in_latencies(&lagged(lag_us, response_us));
         assert_eq!(note(40, 500), None);
         assert_eq!(note(400, 1_100), None);

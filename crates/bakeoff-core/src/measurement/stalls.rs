@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Measurement;
 
-/// Shorter times in which a thread of the generator stood still are in `timer_lag` and `slip` alone.
+/// Shorter times in which a thread of the generator stood still are in `timer_lag` and `schedule_lag` alone.
 pub const STALL_MIN: Duration = Duration::from_millis(100);
 
 /// How many stalls of the generator are kept, the longest of them.

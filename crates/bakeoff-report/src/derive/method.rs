@@ -253,8 +253,10 @@ impl Run<'_> {
         if open == 0 {
             return (Met::InPart, "all loads are closed: few operations feel a stall".to_owned());
         }
-        let late =
-            self.stages().filter_map(|stage| stage.measurement.slip.quantile(QUANTILE)).max();
+        let late = self
+            .stages()
+            .filter_map(|stage| stage.measurement.schedule_lag.quantile(QUANTILE))
+            .max();
         let late = late.map_or(String::new(), |late| {
             format!("; 99 % of operations went out at most {} late", latency_text(late))
         });

@@ -557,9 +557,9 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::ConnectionErrors, count(whole.connection_errors.count)),
         (Quantity::Disconnected, Figure::Value(whole.disconnected.as_secs_f64())),
     ]);
-    let slip = Ranked::of_values(&whole.slip);
+    let schedule_lag = Ranked::of_values(&whole.schedule_lag);
     for point in Point::ALL {
-        figures.insert(Quantity::ScheduleLag(point), point.of(&slip));
+        figures.insert(Quantity::ScheduleLag(point), point.of(&schedule_lag));
     }
     if !whole.receive_lag.is_empty() {
         let receive_lag = Ranked::of_values(&whole.receive_lag);

@@ -153,7 +153,7 @@ fn open_mix() -> Record {
         let get = whole.operations.get_mut("get").expect("it was measured");
         get.old_reads = 17;
         for late in [20, 30, 4000] {
-            whole.slip.record(Duration::from_micros(late));
+            whole.schedule_lag.record(Duration::from_micros(late));
         }
         if unsent > 0 {
             get.response.record(Duration::from_secs(4000));

@@ -51,7 +51,7 @@ fn a_closed_load_sends_as_many_requests_as_were_asked_for() {
 }
 
 #[test]
-fn an_open_load_sends_at_its_rate_and_knows_its_slip() {
+fn open_load_sends_at_its_rate_and_knows_its_schedule_lag() {
     let _alone = alone();
     let canary = Canary::start("");
     let (result, _) = result(&[&canary.url("/health"), "--rate", "500", "--for", "2s"]);

@@ -203,10 +203,10 @@ fn in_a_closed_load_a_standstill_is_seen_once_by_each_client() {
 fn an_open_load_tells_how_late_it_sent_and_a_closed_one_has_no_schedule() {
     let canary = Canary::start("--truth constant:1ms");
     let open = Loaded::load(&canary, "--rate 500/s --clients 20 --for 3s");
-    let slip = |name: &str| open.result["slip"][name].as_f64().expect(name);
-    let told = [slip("p50_us"), slip("p99_us"), slip("max_us")];
+    let schedule_lag = |name: &str| open.result["slip"][name].as_f64().expect(name);
+    let told = [schedule_lag("p50_us"), schedule_lag("p99_us"), schedule_lag("max_us")];
     assert!(told.is_sorted(), "{told:?}");
-    assert!(slip("count") > 0.0);
+    assert!(schedule_lag("count") > 0.0);
     let closed = Loaded::load(&canary, "--clients 2 --requests 100");
     assert_eq!(closed.result["slip"]["count"], 0);
     assert!(closed.result["slip"]["p50_us"].is_null(), "{}", closed.result["slip"]);

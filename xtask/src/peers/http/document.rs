@@ -117,9 +117,11 @@ fn costs(case: Case, results: &Results) -> String {
 }
 
 fn open(results: &Results) -> String {
-    let slip = |tool, at: usize| {
-        let slip = move |run: &Run| run.said.slip.map_or(f64::NAN, |slip| slip[at]);
-        results.spread(tool, slip).map_or(String::new(), |spread| spread.text(0))
+    let schedule_lag = |tool, at: usize| {
+        let schedule_lag = move |run: &Run| {
+            run.said.schedule_lag.map_or(f64::NAN, |schedule_lag| schedule_lag[at])
+        };
+        results.spread(tool, schedule_lag).map_or(String::new(), |spread| spread.text(0))
     };
     let of = |tool, figure: fn(&Run) -> f64, decimals| {
         results.spread(tool, figure).map_or(String::new(), |spread| spread.text(decimals))
@@ -127,9 +129,9 @@ fn open(results: &Results) -> String {
     let rows = [Tool::Load, Tool::Precise].map(|tool| {
         vec![
             tool.name().to_owned(),
-            slip(tool, 0),
-            slip(tool, 1),
-            slip(tool, 2),
+            schedule_lag(tool, 0),
+            schedule_lag(tool, 1),
+            schedule_lag(tool, 2),
             of(tool, |run| run.said.per_second, 1),
             of(tool, Run::cpu_us, 2),
         ]

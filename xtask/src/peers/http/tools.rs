@@ -134,7 +134,7 @@ pub(super) struct Said {
     pub(super) errors: u64,
     pub(super) per_second: f64,
     /// How late requests of an open load were sent: p50, p99, most, in µs.
-    pub(super) slip: Option<[f64; 3]>,
+    pub(super) schedule_lag: Option<[f64; 3]>,
 }
 
 /// The words that make `tool` do `job`, the program first. Files that it needs are put in `dir`.
@@ -253,7 +253,8 @@ fn read_json(tool: Tool, output: &str) -> Option<Said> {
     let sum = |at: &str| -> Option<u64> {
         Some(json.pointer(at)?.as_object()?.values().filter_map(Value::as_u64).sum())
     };
-    let said = |requests, errors, per_second| Said { requests, errors, per_second, slip: None };
+    let said =
+        |requests, errors, per_second| Said { requests, errors, per_second, schedule_lag: None };
     Some(match tool {
         Tool::Floor => said(count("/requests")?, 0, number("/requests_per_second")?),
         Tool::K6 => said(count("/requests")?, count("/errors")?, number("/per_second")?),
@@ -274,13 +275,17 @@ fn read_json(tool: Tool, output: &str) -> Option<Said> {
             said(requests, errors, number("/summary/requestsPerSec")?)
         }
         Tool::Load | Tool::Precise => {
-            let slip = ["p50_us", "p99_us", "max_us"].map(|part| number(&format!("/slip/{part}")));
-            let slip = match slip {
+            let schedule_lag =
+                ["p50_us", "p99_us", "max_us"].map(|part| number(&format!("/slip/{part}")));
+            let schedule_lag = match schedule_lag {
                 [Some(p50), Some(p99), Some(max)] => Some([p50, p99, max]),
                 _ => None,
             };
             let errors = count("/errors").or_else(|| sum("/errors"))?;
-            Said { slip, ..said(count("/requests")?, errors, number("/requests_per_second")?) }
+            Said {
+                schedule_lag,
+                ..said(count("/requests")?, errors, number("/requests_per_second")?)
+            }
         }
         Tool::Wrk | Tool::OurWrk | Tool::H2load | Tool::Hey => return None,
     })
@@ -299,7 +304,7 @@ fn read_wrk(output: &str) -> Option<Said> {
     };
     let other = lines().find_map(|line| line.strip_prefix("Non-2xx or 3xx responses:"));
     let errors = digits(&socket.replace(',', " ")) + digits(other.unwrap_or(""));
-    Some(Said { requests, errors, per_second, slip: None })
+    Some(Said { requests, errors, per_second, schedule_lag: None })
 }
 
 /// `finished in 1.00s, 43389.00 req/s, 6.33MB/s` and `requests: 43389 total, 43393 started, 43389
@@ -317,7 +322,7 @@ fn read_h2load(output: &str) -> Option<Said> {
     let done = *counts.get("done")?;
     let good = *counts.get("succeeded")?;
     let errors = counts.get("errored")? + done.saturating_sub(good);
-    Some(Said { requests: done, errors, per_second: per_second.parse().ok()?, slip: None })
+    Some(Said { requests: done, errors, per_second: per_second.parse().ok()?, schedule_lag: None })
 }
 
 /// `[200] 18116 responses` for each status; `Error distribution:` with `[1] …` for each error.
@@ -346,7 +351,7 @@ fn read_hey(output: &str) -> Option<Said> {
             (None, _) => {}
         }
     }
-    Some(Said { requests, errors, per_second, slip: None })
+    Some(Said { requests, errors, per_second, schedule_lag: None })
 }
 
 #[cfg(test)]
@@ -354,7 +359,7 @@ mod tests {
     use super::*;
 
     fn said(requests: u64, errors: u64, per_second: f64) -> Option<Said> {
-        Some(Said { requests, errors, per_second, slip: None })
+        Some(Said { requests, errors, per_second, schedule_lag: None })
     }
 
     #[test]
@@ -395,8 +400,8 @@ mod tests {
         assert_eq!(read_json(Tool::Oha, oha), said(8, 1, 3.5));
         let ours = r#"{"requests":9,"requests_per_second":4.5,"errors":{"timeout":1,"refused":2},
             "slip":{"p50_us":1.5,"p99_us":20,"max_us":300.25}}"#;
-        let slip = Some([1.5, 20.0, 300.25]);
-        let ours_said = said(9, 3, 4.5).map(|said| Said { slip, ..said });
+        let schedule_lag = Some([1.5, 20.0, 300.25]);
+        let ours_said = said(9, 3, 4.5).map(|said| Said { schedule_lag, ..said });
         assert_eq!(read_json(Tool::Load, ours), ours_said);
         assert_eq!(read_json(Tool::K6, "level=error msg=no\n"), None);
     }

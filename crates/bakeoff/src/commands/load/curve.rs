@@ -166,7 +166,7 @@ fn table(page: &mut Page, result: &SearchResult) {
         };
         let again = if one.confirming { " again" } else { "" };
         row.extend([
-            Ranked::of_values(&measurement.slip).percentile(0.99).text(),
+            Ranked::of_values(&measurement.schedule_lag).percentile(0.99).text(),
             percent(measurement.generator_busiest),
             format!("{verdict}{again}"),
         ]);

@@ -131,7 +131,7 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
         "body_bytes": part.body_bytes,
         "response": latencies(&total.responses()),
         "service": latencies(&total.services()),
-        "slip": latencies(&Ranked::of_values(&measurement.slip)),
+        "slip": latencies(&Ranked::of_values(&measurement.schedule_lag)),
         "timer_lag": latencies(&Ranked::of_values(&measurement.timer_lag)),
         "receive_lag": latencies(&Ranked::of_values(&measurement.receive_lag)),
         "waited_for_client_share": part.waited(),

@@ -119,10 +119,10 @@ impl Part {
     }
 
     /// Returns which share of the requests of an open load waited for a free client or a connection; their
-    /// wait is in the response time and not in the slip.
+    /// wait is in the response time and not in the schedule lag.
     pub(super) fn waited(&self) -> Option<f64> {
         self.rate?;
-        let sent = self.measurement.slip.count();
+        let sent = self.measurement.schedule_lag.count();
         let all = self.requests();
         (all > 0).then(|| all.saturating_sub(sent) as f64 / all as f64)
     }

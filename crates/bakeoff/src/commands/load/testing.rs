@@ -25,8 +25,8 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
         figures.service.record(Duration::from_micros(micros / 2));
     }
     (figures.verified, figures.verified_in_window) = (count, count);
-    let mut slip = Latencies::default();
-    slip.record_many(Duration::from_micros(12), count);
+    let mut schedule_lag = Latencies::default();
+    schedule_lag.record_many(Duration::from_micros(12), count);
     let second = SecondFigures {
         verified: count,
         errors: 0,
@@ -39,7 +39,7 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
         window: Duration::from_secs(1),
         operations: [(NAME.to_owned(), figures)].into(),
         seconds: vec![Second { second: 0, operations }],
-        slip,
+        schedule_lag,
         generator_cpu: Duration::from_micros(count * 10),
         generator_threads: 2,
         generator_busiest: 0.25,

@@ -265,13 +265,15 @@ impl Page {
             return;
         }
         let (response, service) = (total.responses(), total.services());
-        let (slip, alone) =
-            (Ranked::of_values(&part.measurement.slip), Ranked::of_values(response.successes()));
+        let (schedule_lag, alone) = (
+            Ranked::of_values(&part.measurement.schedule_lag),
+            Ranked::of_values(response.successes()),
+        );
         let mut columns: Vec<(&str, &Ranked<'_>)> =
             vec![("response", &response), ("service", &service)];
         let receive_lag = Ranked::of_values(&part.measurement.receive_lag);
-        if slip.count() > 0 {
-            columns.push(("slip", &slip));
+        if schedule_lag.count() > 0 {
+            columns.push(("slip", &schedule_lag));
             if receive_lag.count() > 0 {
                 columns.push(("receive lag", &receive_lag));
             }
@@ -396,7 +398,7 @@ impl Page {
                 count_text(measurement.error_count()),
             ];
             row.extend(response_cells(&total.responses()));
-            row.push(Ranked::of_values(&measurement.slip).percentile(0.99).text());
+            row.push(Ranked::of_values(&measurement.schedule_lag).percentile(0.99).text());
             row.push(percent(measurement.generator_busiest));
             let valid = step.invalid_because().is_empty();
             row.push(if valid { "" } else { "not valid" }.to_owned());
@@ -595,7 +597,7 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has
             "{shown}"
         );
         let mut late = part(1000.0, 11);
-        late.measurement.slip.record_many(Duration::from_millis(5), 100);
+        late.measurement.schedule_lag.record_many(Duration::from_millis(5), 100);
         let shown = text(&result(late, &[]), PLAIN);
         assert!(
             shown.contains("\nnot valid: the generator could not keep the schedule"),
