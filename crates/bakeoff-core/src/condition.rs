@@ -423,7 +423,7 @@ mod tests {
         let figures = measurement.operations.values_mut().next().unwrap();
         figures.errors.entry(kind).or_default().count = count;
         match kind {
-            ErrorKind::Timeout | ErrorKind::Unsent => figures.unanswered.record_many(after, count),
+            ErrorKind::Timeout | ErrorKind::Dropped => figures.unanswered.record_many(after, count),
             _ => figures.failed.record_many(after, count),
         }
         if kind == ErrorKind::Timeout {
@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     fn failures_are_later_than_every_success() {
-        let two = failing(200, ErrorKind::Unsent, Duration::from_secs(2));
+        let two = failing(200, ErrorKind::Dropped, Duration::from_secs(2));
         let check_two = |text: &str, expected: &str| check(text, &two, expected);
         check_two("p97 < 98.5ms", "HoldsNot(\"p97 is 99.0 ms\")");
         check_two("service p97 < 9.75ms", "Holds(\"service p97 is 9.71 ms\")");

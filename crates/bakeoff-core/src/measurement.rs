@@ -44,7 +44,8 @@ pub enum ErrorKind {
     /// The answer was older than what the system had guaranteed.
     StaleValue,
     /// It was due, and the load ended before anybody was free to send it.
-    Unsent,
+    #[serde(rename = "unsent", alias = "dropped")]
+    Dropped,
 }
 
 impl ErrorKind {
@@ -57,16 +58,24 @@ impl ErrorKind {
         Self::Status,
         Self::WrongValue,
         Self::StaleValue,
-        Self::Unsent,
+        Self::Dropped,
     ];
 
     /// Returns whether errors of this kind differ in what was seen of them, so that it is counted.
     pub fn is_told_by_its_text(self) -> bool {
-        !matches!(self, Self::Refused | Self::Timeout | Self::Unsent)
+        !matches!(self, Self::Refused | Self::Timeout | Self::Dropped)
     }
 
-    /// Its name in tables.
+    /// Returns its name in tables and sentences.
     pub fn name(self) -> &'static str {
+        match self {
+            Self::Dropped => "dropped",
+            _ => self.key(),
+        }
+    }
+
+    /// Returns its name in the keys and values of JSON, which stays as it was first written.
+    pub fn key(self) -> &'static str {
         match self {
             Self::Refused => "refused",
             Self::Reset => "reset",
@@ -75,7 +84,7 @@ impl ErrorKind {
             Self::Status => "status",
             Self::WrongValue => "wrong value",
             Self::StaleValue => "stale value",
-            Self::Unsent => "unsent",
+            Self::Dropped => "unsent",
         }
     }
 }
@@ -283,7 +292,7 @@ impl OperationFigures {
     /// Service times of all operations that were sent, failures ranked last. How long other failures
     /// than timeouts had been under way is not known.
     pub fn services(&self) -> Ranked<'_> {
-        let never_sent = [ErrorKind::Unsent, ErrorKind::Refused].map(|kind| self.errors_of(kind));
+        let never_sent = [ErrorKind::Dropped, ErrorKind::Refused].map(|kind| self.errors_of(kind));
         let failures = self.error_count() - never_sent.iter().sum::<u64>();
         let (service, old) = self.successes(&self.service, failures);
         let mut waits = Cow::Borrowed(&self.unanswered_service);
@@ -513,7 +522,7 @@ impl Measurement {
 
     /// Failures of what was sent, of all operations.
     pub fn failed_count(&self) -> u64 {
-        self.error_count() - self.errors_of(ErrorKind::Unsent)
+        self.error_count() - self.errors_of(ErrorKind::Dropped)
     }
 
     /// Failures of one kind, of all operations.
@@ -803,7 +812,7 @@ mod tests {
             assert_eq!(ranked.max().text(), "≥ 1.00 s");
         }
         // What was never sent has no service time, and quick errors are failures too.
-        old.errors.entry(ErrorKind::Unsent).or_default().count = 10;
+        old.errors.entry(ErrorKind::Dropped).or_default().count = 10;
         old.errors.entry(ErrorKind::Status).or_default().count = 30;
         assert_eq!((old.responses().count(), old.services().count()), (140, 130));
     }
@@ -825,7 +834,7 @@ mod tests {
             let mut figures = OperationFigures { verified: 10, ..OperationFigures::default() };
             figures.verified_in_window = 10;
             figures.service.record(Duration::from_millis(milliseconds));
-            figures.count_error(ErrorKind::Unsent, Example::default);
+            figures.count_error(ErrorKind::Dropped, Example::default);
             figures.count_error(ErrorKind::Reset, Example::default);
             let second = |second| {
                 let latencies = Latencies::default().pack();

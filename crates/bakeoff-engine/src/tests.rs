@@ -164,7 +164,7 @@ fn a_node_that_goes_away_yields_its_share_of_refusals() {
                     server.go();
                 });
                 let failed = measured.errors_of(ErrorKind::Refused)
-                    + measured.errors_of(ErrorKind::Unsent)
+                    + measured.errors_of(ErrorKind::Dropped)
                     + measured.errors_of(ErrorKind::Reset);
                 let told = format!("{failed} with {threads} threads");
                 // A third of what is due in the 2.3 s that are left, unless the load began late.

@@ -275,7 +275,7 @@ impl<'a, W: Work> Worker<'a, W> {
     fn finish(mut self, interrupted: bool, busy: f64) {
         let now = clock::now();
         if let (Some(end), false) = (self.recorder.window.end, interrupted) {
-            self.count_unsent(end, now);
+            self.count_dropped(end, now);
             self.recorder.end(end, !self.pacing.exhausted);
         }
         for client in &mut self.clients {

@@ -334,13 +334,13 @@ fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
     let mut notes = Vec::new();
     let address = &server.address;
     let measured = &outcome.measurement;
-    if outcome.unsent > 0 {
-        let planned = outcome.unsent + outcome.tests.iter().map(|t| t.requests).sum::<u64>();
+    if outcome.dropped > 0 {
+        let planned = outcome.dropped + outcome.tests.iter().map(|t| t.requests).sum::<u64>();
         notes.push(format!(
             "the plan could not be kept: {} of {} requests to `{address}` were due and never sent, \
              because no worker was free; their waiting is in the times, they are not in the \
              counts. Fewer `-rps` or more `-workers` may help",
-            count_text(outcome.unsent),
+            count_text(outcome.dropped),
             count_text(planned),
         ));
     }

@@ -169,11 +169,11 @@ impl Run {
             interrupted,
             &mut |_| {},
         )?;
-        let unsent = outcome.measurement.errors_of(ErrorKind::Unsent);
+        let dropped = outcome.measurement.errors_of(ErrorKind::Dropped);
         let figures = figures(&outcome);
         main.flush();
         messages.output(&output::report(&figures, &options));
-        for note in notes::notes(&options, &figures, unsent) {
+        for note in notes::notes(&options, &figures, dropped) {
             messages.step(&note);
         }
         if main.defines("done") {

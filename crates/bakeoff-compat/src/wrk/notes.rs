@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::options::Options;
 use super::output::Figures;
 
-/// The lines for a run, none where nothing differs. `unsent`: requests of an open load that were
+/// The lines for a run, none where nothing differs. `dropped`: requests of an open load that were
 /// due and that nobody was free to send.
-pub(super) fn notes(options: &Options, figures: &Figures, unsent: u64) -> Vec<String> {
+pub(super) fn notes(options: &Options, figures: &Figures, dropped: u64) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |text: String| notes.push(format!("note: {text}"));
     if figures.status_errors > 0 {
@@ -35,9 +35,9 @@ pub(super) fn notes(options: &Options, figures: &Figures, unsent: u64) -> Vec<St
             figures.latency.count()
         ));
     }
-    if unsent > 0 {
+    if dropped > 0 {
         note(format!(
-            "{unsent} requests were due and found no free connection before the end: the server \
+            "{dropped} requests were due and found no free connection before the end: the server \
              did not keep up with `-R`; they are among the latencies"
         ));
     }
@@ -80,9 +80,9 @@ mod tests {
     use super::super::output::SocketErrors;
     use super::*;
 
-    fn said(command: &str, figures: &Figures, unsent: u64) -> String {
+    fn said(command: &str, figures: &Figures, dropped: u64) -> String {
         match options::parse(command.split_whitespace().map(OsString::from)) {
-            Ok(Asked::Run(options)) => notes(&options, figures, unsent).join("\n"),
+            Ok(Asked::Run(options)) => notes(&options, figures, dropped).join("\n"),
             other => panic!("{other:?}"),
         }
     }

@@ -188,19 +188,19 @@ mod tests {
 
     #[test]
     fn dropped_operations_are_late_and_no_failures() {
-        let with_unsent = |count: u64| {
+        let with_dropped = |count: u64| {
             let mut late = second(1000 - count, 5000);
             let figures = late.operations.get_mut("request").unwrap();
-            figures.errors.entry(ErrorKind::Unsent).or_default().count = count;
+            figures.errors.entry(ErrorKind::Dropped).or_default().count = count;
             late
         };
-        check(&with_unsent(2), &["p99 < 20ms"], &[], false);
+        check(&with_dropped(2), &["p99 < 20ms"], &[], false);
         let mut many = second(9980, 5000);
         let figures = many.operations.get_mut("request").unwrap();
-        figures.errors.entry(ErrorKind::Unsent).or_default().count = 20;
+        figures.errors.entry(ErrorKind::Dropped).or_default().count = 20;
         let why = "p99.9 is unknown: 0.20 % failed";
         check(&many, &["p99.9 < 20ms"], &[why], false);
-        check(&with_unsent(2), &["p99 < 20ms", "errors < 0.1%"], &["errors is 0.20 %"], false);
+        check(&with_dropped(2), &["p99 < 20ms", "errors < 0.1%"], &["errors is 0.20 %"], false);
     }
 
     #[test]

@@ -18,9 +18,9 @@ use super::Worker;
 use super::pacing::Pacing;
 use super::recorder::Failed;
 
-/// More unsent operations than this are counted by [`UNSENT_PARTS`] of the time they were due in.
-const UNSENT_ONE_BY_ONE: u64 = 100_000;
-const UNSENT_PARTS: u32 = 10_000;
+/// More dropped operations than this are counted by [`DROPPED_PARTS`] of the time they were due in.
+const DROPPED_ONE_BY_ONE: u64 = 100_000;
+const DROPPED_PARTS: u32 = 10_000;
 
 /// What one worker sends to one node in an open load.
 pub(crate) struct Lane {
@@ -190,32 +190,33 @@ impl<W: Work> Worker<'_, W> {
     /// What was due and never sent did not vanish: it waited until now. A load far beyond what a
     /// system can do leaves more of it than can be gone through one by one; then equal parts of the
     /// time that was left stand for the operations that were due in them.
-    pub(super) fn count_unsent(&mut self, end: Instant, now: Instant) {
+    pub(super) fn count_dropped(&mut self, end: Instant, now: Instant) {
         for place in 0..self.pacing.lanes.len() {
-            self.count_unsent_of(place, end, now);
+            self.count_dropped_of(place, end, now);
         }
     }
 
-    fn count_unsent_of(&mut self, place: usize, end: Instant, now: Instant) {
+    fn count_dropped_of(&mut self, place: usize, end: Instant, now: Instant) {
         let node = self.pacing.lanes[place].node;
         let what = || "no client was free before the load ended".to_owned();
         let start = self.recorder.window.start;
-        let kind = ErrorKind::Unsent;
+        let kind = ErrorKind::Dropped;
         while let Some(due) = self.pacing.lanes[place].next_due.filter(|&due| due < end) {
             let left = end.duration_since(due);
             let count =
                 self.pacing.lanes[place].schedule.due_between(due - start, end - start) as u64;
-            if count > UNSENT_ONE_BY_ONE {
-                for part in 0..UNSENT_PARTS {
-                    let due = due + left.mul_f64((f64::from(part) + 0.5) / f64::from(UNSENT_PARTS));
+            if count > DROPPED_ONE_BY_ONE {
+                for part in 0..DROPPED_PARTS {
+                    let due =
+                        due + left.mul_f64((f64::from(part) + 0.5) / f64::from(DROPPED_PARTS));
                     let ticket = self.pacing.take_ticket();
                     let Some(operation) = self.work.skip(node, ticket) else { return };
                     self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
-                    let rest = u64::from(u64::from(part) < count % u64::from(UNSENT_PARTS));
-                    let more = count / u64::from(UNSENT_PARTS) + rest - 1;
+                    let rest = u64::from(u64::from(part) < count % u64::from(DROPPED_PARTS));
+                    let more = count / u64::from(DROPPED_PARTS) + rest - 1;
                     let figures = &mut self.recorder.slice.operations[operation];
                     figures.unanswered.record_many(now.saturating_duration_since(due), more);
-                    figures.errors.entry(ErrorKind::Unsent).or_default().count += more;
+                    figures.errors.entry(ErrorKind::Dropped).or_default().count += more;
                 }
                 return;
             }

@@ -167,7 +167,7 @@ impl<'a> Recorder<'a> {
         self.slice.last_end = Some(now);
         self.failing_since = Some(self.failing_since.map_or(due, |since| since.min(due)));
         if let Some(target) = self.slice.targets.get_mut(node)
-            && kind != ErrorKind::Unsent
+            && kind != ErrorKind::Dropped
         {
             target.errors += 1;
         }
@@ -175,7 +175,7 @@ impl<'a> Recorder<'a> {
         let waited = now.saturating_duration_since(due);
         match kind {
             // These ended by waiting: they are as slow as they had waited, and more.
-            ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Unsent => {
+            ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Dropped => {
                 figures.unanswered.record(waited);
             }
             _ => figures.failed.record(waited),

@@ -533,7 +533,7 @@ fn bytes(
 
 /// Operations that went to a server, warm-up included.
 fn messages(of: &Measurement) -> u64 {
-    let never_sent = of.errors_of(ErrorKind::Unsent) + of.errors_of(ErrorKind::Refused);
+    let never_sent = of.errors_of(ErrorKind::Dropped) + of.errors_of(ErrorKind::Refused);
     (of.verified() + of.error_count() + of.warmup_operations).saturating_sub(never_sent)
 }
 

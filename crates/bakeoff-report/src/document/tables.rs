@@ -288,7 +288,7 @@ fn rows(of: &Comparison) -> Vec<Row> {
     rows.push(Row::Of(Quantity::Errors));
     for kind in ErrorKind::ALL {
         let quantity = Quantity::ErrorsOf(kind);
-        if any(quantity) || (kind == ErrorKind::Unsent && of.is_open()) {
+        if any(quantity) || (kind == ErrorKind::Dropped && of.is_open()) {
             rows.push(Row::Of(quantity));
         }
     }

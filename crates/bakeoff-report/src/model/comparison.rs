@@ -141,8 +141,8 @@ impl Contender {
 
     /// What became of the operations that were no successes.
     pub(crate) fn failed(&self) -> &'static str {
-        let unsent = Quantity::ErrorsOf(ErrorKind::Unsent);
-        let any = self.trials.iter().any(|trial| trial.number_of(unsent) > 0.0);
+        let dropped = Quantity::ErrorsOf(ErrorKind::Dropped);
+        let any = self.trials.iter().any(|trial| trial.number_of(dropped) > 0.0);
         if any { "failed or were dropped" } else { "failed" }
     }
 

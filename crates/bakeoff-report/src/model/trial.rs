@@ -159,8 +159,8 @@ impl TrialFigures {
         let (requests, seconds) =
             (self.number_of(Quantity::Requests), self.number_of(Quantity::Seconds));
         let in_time = self.number_of(Quantity::ThroughputMean) * seconds;
-        let unsent = self.number_of(Quantity::ErrorsOf(ErrorKind::Unsent));
-        let late = self.number_of(Quantity::Verified) - in_time + unsent;
+        let dropped = self.number_of(Quantity::ErrorsOf(ErrorKind::Dropped));
+        let late = self.number_of(Quantity::Verified) - in_time + dropped;
         let service = self
             .number_of(Quantity::OfSuccesses(figures::Point::P50))
             .min(self.get(Quantity::Service(figures::Point::P50)).value().unwrap_or(f64::INFINITY));

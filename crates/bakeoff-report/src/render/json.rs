@@ -180,7 +180,7 @@ fn trial(of: &TrialFigures) -> Value {
         .examples
         .iter()
         .map(|(kind, example)| {
-            let kind = kind.map_or("connection lost", bakeoff_core::measurement::ErrorKind::name);
+            let kind = kind.map_or("connection lost", bakeoff_core::measurement::ErrorKind::key);
             json!({
                 "kind": kind,
                 "at_seconds": example.at_seconds,
@@ -206,7 +206,7 @@ fn trial(of: &TrialFigures) -> Value {
         "search": search(of),
         "first_errors": errors,
         "errors_said": of.error_texts.iter().map(|(kind, one)| json!({
-            "kind": kind.name(), "text": one.text, "count": one.count,
+            "kind": kind.key(), "text": one.text, "count": one.count,
         })).collect::<Vec<_>>(),
         "two_humps": of.bimodal.as_ref().map(|found| json!({
             "operation": found.operation,

@@ -302,7 +302,7 @@ pub(crate) fn failing(mut of: Measurement, op: &str, kind: ErrorKind, count: u64
     };
     (0..count).for_each(|_| figures.count_error(kind, example));
     let waits = match kind {
-        ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Unsent => &mut figures.unanswered,
+        ErrorKind::Timeout | ErrorKind::Refused | ErrorKind::Dropped => &mut figures.unanswered,
         _ => &mut figures.failed,
     };
     waits.record_many(Duration::from_millis(250), count);

@@ -146,7 +146,7 @@ fn open_mix() -> Record {
     mixed.reads = ReadConsistency::Stale;
     mixed.fill = true;
     let mut record = record(study(&["etcd", "consul"], mixed, load, 1));
-    let both = |gets: u64, unsent: u64| {
+    let both = |gets: u64, dropped: u64| {
         let mut whole = measured("get", gets, Duration::from_secs(4), millis(1));
         let puts = put(50, 4, millis(3));
         whole.operations.extend(puts.operations);
@@ -155,13 +155,13 @@ fn open_mix() -> Record {
         for late in [20, 30, 4000] {
             whole.schedule_lag.record(Duration::from_micros(late));
         }
-        if unsent > 0 {
+        if dropped > 0 {
             get.response.record(Duration::from_secs(4000));
             get.verified += 1;
             whole.disconnected = millis(1500);
             whole.connection_errors.count = 2;
         }
-        failing(whole, "get", ErrorKind::Unsent, unsent)
+        failing(whole, "get", ErrorKind::Dropped, dropped)
     };
     // What the first node answered with was 1 to 40 ms old; of the second's, half is forgotten.
     let aged = |mut whole: Measurement, system: &str, forgotten: u32| {

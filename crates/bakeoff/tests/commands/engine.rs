@@ -96,10 +96,10 @@ fn no_operation_is_done_before_it_was_sent_nor_sent_before_it_was_due() {
     let (response, service) = (decode(&get["response"]), decode(&get["service"]));
     // 4 clients that wait 10 ms each cannot have 400 a second: those that were never sent are among
     // what never got an answer, with the time that they had waited.
-    let unsent = get["errors"]["unsent"]["count"].as_u64().unwrap_or(0);
+    let dropped = get["errors"]["unsent"]["count"].as_u64().unwrap_or(0);
     assert_eq!(response.len(), service.len());
-    assert_eq!(decode(&get["unanswered"]).len(), unsent);
-    assert_eq!(response.len() + unsent, 800, "400 a second for 2 s");
+    assert_eq!(decode(&get["unanswered"]).len(), dropped);
+    assert_eq!(response.len() + dropped, 800, "400 a second for 2 s");
     assert!(service.min() >= 9_900_000, "{} ns", service.min());
     for quantile in [0.01, 0.1, 0.5, 0.9, 0.99, 1.0] {
         let (response, service) =

@@ -89,7 +89,7 @@ pub(super) struct Outcome {
     /// When the load began, in seconds since 1970.
     pub(super) began: f64,
     /// Requests that were due and never sent, because no worker was free.
-    pub(super) unsent: u64,
+    pub(super) dropped: u64,
     pub(super) measurement: Measurement,
 }
 
@@ -228,19 +228,19 @@ pub(super) fn drive(
     Ok(Outcome {
         tests: tests.collect(),
         began,
-        unsent: measurement.errors_of(ErrorKind::Unsent),
+        dropped: measurement.errors_of(ErrorKind::Dropped),
         measurement,
     })
 }
 
 fn figures(name: &str, measured: &OperationFigures, counts: TestCounts) -> TestFigures {
     let mut errors = BTreeMap::new();
-    let (mut unanswered, mut unsent) = (0, 0);
+    let (mut unanswered, mut dropped) = (0, 0);
     for (&kind, seen) in &measured.errors {
         match kind {
             // Each status has its own line.
             ErrorKind::Status => {}
-            ErrorKind::Unsent => unsent = seen.count,
+            ErrorKind::Dropped => dropped = seen.count,
             ErrorKind::WrongValue => {
                 let what = seen.examples.first().map_or(kind.name(), |example| &example.what);
                 *errors.entry(what.to_owned()).or_default() += seen.count;
@@ -265,7 +265,7 @@ fn figures(name: &str, measured: &OperationFigures, counts: TestCounts) -> TestF
     }
     TestFigures {
         name: name.to_owned(),
-        requests: measured.verified + measured.error_count() - unsent,
+        requests: measured.verified + measured.error_count() - dropped,
         successes: measured.verified,
         latencies: measured.response_and_unanswered(),
         statuses,

@@ -218,12 +218,12 @@ mod tests {
         let figures = slow.measurement.operations.values_mut().next().unwrap();
         figures.verified_in_window = 900; // the others came after the window
         check(slow, &["p99 < 20ms"], &["only 90.2 % of the rate was answered with success"]);
-        let mut unsent = part(1000.0, 2);
-        let figures = unsent.measurement.operations.values_mut().next().unwrap();
-        figures.errors.entry(ErrorKind::Unsent).or_default().count = 1000;
+        let mut dropped = part(1000.0, 2);
+        let figures = dropped.measurement.operations.values_mut().next().unwrap();
+        figures.errors.entry(ErrorKind::Dropped).or_default().count = 1000;
         let never = "p99 is unknown: 50.0 % failed";
         let share = "only 50.0 % of the rate was answered with success";
-        check(unsent, &["p99 < 20ms", "errors < 60%"], &[never, share]);
+        check(dropped, &["p99 < 20ms", "errors < 60%"], &[never, share]);
     }
 
     #[test]

@@ -100,10 +100,10 @@ fn part(part: &Part, settings: &Settings, peak_rss_bytes: Option<u64>) -> Map<St
     let mut errors = Map::new();
     let mut examples = Vec::new();
     for (kind, count) in part.errors() {
-        errors.insert(kind.name().into(), count.into());
+        errors.insert(kind.key().into(), count.into());
         examples.extend(part.examples(kind, EXAMPLES_GIVEN).into_iter().map(|example| {
             json!({
-                "kind": kind.name(),
+                "kind": kind.key(),
                 "at_seconds": example.at_seconds,
                 "node": example.node,
                 "what": harmless(&example.what),
