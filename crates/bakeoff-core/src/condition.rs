@@ -18,7 +18,7 @@ use crate::ranked::{Place, Ranked, sample_min};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
 
 const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \
-                       `service p99` or `slip p99`; throughput; errors";
+                       `service p99` or `schedule lag p99`; throughput; errors";
 
 /// One figure compared with one limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -203,7 +203,8 @@ fn metric(text: &str) -> Result<Metric, String> {
         [name] => (Which::Response, name),
         ["response", name] => (Which::Response, name),
         ["service", name] => (Which::Service, name),
-        ["slip", name] => (Which::ScheduleLag, name),
+        // `slip` is its name of before.
+        ["schedule", "lag", name] | ["slip", name] => (Which::ScheduleLag, name),
         _ => return Err(format!("`{}` is no figure; {METRICS}", units::shown(text.trim()))),
     };
     let point = match name {
@@ -456,6 +457,7 @@ mod tests {
         check("service p50 < 5.1ms", "Holds(\"service p50 is 5.00 ms\")");
         check("response p50 < 5.1ms", "HoldsNot(\"response p50 is 50.0 ms\")");
         check("slip p99 > 100us", "HoldsNot(\"slip p99 is 50.0 µs\")");
+        check("schedule lag p99 > 100us", "HoldsNot(\"schedule lag p99 is 50.0 µs\")");
         check("mean < 60ms", "Holds(\"mean is 50.5 ms\")");
         check("throughput < 10000/s", "HoldsNot(\"throughput is 10,000/s\")");
         check("rate <= 10000", "Holds(\"rate is 10,000/s\")");
@@ -602,7 +604,7 @@ mod tests {
 
         #[test]
         fn condition_like_text_never_panics(
-            text in "(response |service |slip )?(p[0-9.]{0,8}|max|mean|errors|rate) ?[<>=!]{0,3} ?[0-9.]{0,6} ?(ms|s|%|/s|µs|h)?"
+            text in "(response |service |schedule lag |slip )?(p[0-9.]{0,8}|max|mean|errors|rate) ?[<>=!]{0,3} ?[0-9.]{0,6} ?(ms|s|%|/s|µs|h)?"
         ) {
             if let Ok(condition) = text.parse::<Condition>() {
                 condition.check(&some());

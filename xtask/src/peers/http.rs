@@ -470,7 +470,7 @@ fn say(case: Case, round: usize, tool: Tool, run: &Run) {
     let schedule_lag = run
         .said
         .schedule_lag
-        .map(|[p50, p99, max]| format!(", slip p50 {p50:.0} p99 {p99:.0} max {max:.0} us"));
+        .map(|[p50, p99, max]| format!(", schedule lag p50 {p50:.0} p99 {p99:.0} max {max:.0} us"));
     println!(
         "{} {}: {:12} {:6.2} us of CPU a request ({:.2} user), {:7.0}/s, {} MiB{}",
         case.name(),

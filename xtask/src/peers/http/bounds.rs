@@ -122,7 +122,7 @@ fn open(results: &Results) -> [Finding; 2] {
     });
     let schedule_lag = Finding {
         bound: format!(
-            "open: p99 of the slip, with --precision, at most {SCHEDULE_LAG_P99_US_MAX} µs"
+            "open: p99 of the schedule lag, with --precision, at most {SCHEDULE_LAG_P99_US_MAX} µs"
         ),
         seen: schedule_lag
             .map_or("no run".into(), |schedule_lag| format!("{} µs", schedule_lag.text(0))),

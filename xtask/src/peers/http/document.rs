@@ -136,8 +136,14 @@ fn open(results: &Results) -> String {
             of(tool, Run::cpu_us, 2),
         ]
     });
-    let head =
-        ["", "slip, p50, µs", "p99, µs", "most, µs", "requests per second", "CPU µs/request"];
+    let head = [
+        "",
+        "schedule lag, p50, µs",
+        "p99, µs",
+        "most, µs",
+        "requests per second",
+        "CPU µs/request",
+    ];
     table(&head, &rows)
 }
 

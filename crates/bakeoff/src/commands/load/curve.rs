@@ -143,7 +143,7 @@ fn table(page: &mut Page, result: &SearchResult) {
     if !["p50", "p99"].contains(&own) {
         heads.push(name);
     }
-    heads.extend(["slip p99", "generator", "objective"]);
+    heads.extend(["schedule lag p99", "generator", "objective"]);
     let mut rows = vec![head("rate", heads.iter().copied())];
     for one in result.by_rate() {
         let measurement = &one.part.measurement;
@@ -281,13 +281,13 @@ mod tests {
 GET http://127.0.0.1:8080/
 open load, constant, 256 clients, 1s
 
-rate     verified /s  errors  response p50      p99  slip p99  generator   objective
-1,000/s        1,000       0       1.50 ms  1.99 ms   12.0 µs     25.0 %        kept
-2,000/s        2,000       0       2.00 ms  2.98 ms   12.0 µs     25.0 %        kept
-4,000/s        4,000       0       4.50 ms  7.93 ms   12.0 µs     25.0 %        kept
-4,000/s        4,000       0       5.00 ms  8.92 ms   12.0 µs     25.0 %  kept again
-4,200/s        4,200       0       20.5 ms  39.6 ms   12.0 µs     25.0 %      broken
-8,000/s        8,000       0        451 ms   891 ms   12.0 µs     25.0 %      broken
+rate     verified /s  errors  response p50      p99  schedule lag p99  generator   objective
+1,000/s        1,000       0       1.50 ms  1.99 ms           12.0 µs     25.0 %        kept
+2,000/s        2,000       0       2.00 ms  2.98 ms           12.0 µs     25.0 %        kept
+4,000/s        4,000       0       4.50 ms  7.93 ms           12.0 µs     25.0 %        kept
+4,000/s        4,000       0       5.00 ms  8.92 ms           12.0 µs     25.0 %  kept again
+4,200/s        4,200       0       20.5 ms  39.6 ms           12.0 µs     25.0 %      broken
+8,000/s        8,000       0        451 ms   891 ms           12.0 µs     25.0 %      broken
 
 p99 against rate; ● kept, ○ broken, ┄ the limit
  891 ms │                                                           ○

@@ -273,7 +273,7 @@ impl Page {
             vec![("response", &response), ("service", &service)];
         let receive_lag = Ranked::of_values(&part.measurement.receive_lag);
         if schedule_lag.count() > 0 {
-            columns.push(("slip", &schedule_lag));
+            columns.push(("schedule lag", &schedule_lag));
             if receive_lag.count() > 0 {
                 columns.push(("receive lag", &receive_lag));
             }
@@ -384,7 +384,7 @@ impl Page {
             "p90",
             "p99",
             "max",
-            "slip p99",
+            "schedule lag p99",
             "generator",
             "",
         ];
@@ -511,15 +511,15 @@ open load, 1,000/s constant, 256 clients, 1s
 Verified successes: 1,000/s (1,000 of 1,000 requests in 1.00 s)
 Errors: none
 
-       response  service     slip
-p50     6.00 ms  3.00 ms  12.0 µs
-p75     8.50 ms  4.25 ms  12.0 µs
-p90     10.0 ms  5.00 ms  12.0 µs
-p95     10.5 ms  5.25 ms  12.0 µs
-p99     10.9 ms  5.45 ms  12.0 µs
-p99.9   too few  too few  too few
-max     11.0 ms  5.50 ms  12.0 µs
-mean    6.00 ms  3.00 ms  12.0 µs
+       response  service  schedule lag
+p50     6.00 ms  3.00 ms       12.0 µs
+p75     8.50 ms  4.25 ms       12.0 µs
+p90     10.0 ms  5.00 ms       12.0 µs
+p95     10.5 ms  5.25 ms       12.0 µs
+p99     10.9 ms  5.45 ms       12.0 µs
+p99.9   too few  too few       too few
+max     11.0 ms  5.50 ms       12.0 µs
+mean    6.00 ms  3.00 ms       12.0 µs
 1,000 requests are too few: p99.9 needs 10,000
 
 Statuses: 200: 1,000
@@ -573,15 +573,15 @@ FAILED: --fail-if `mean > 5ms`: mean is 6.00 ms
         let table = shown.split("\n\n").find(|part| part.contains("p50 ")).unwrap();
         assert_eq!(
             table,
-            "            response        service     slip  response of successes
-p50          12.3 ms        12.3 ms  12.0 µs                12.3 ms
-p75    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
-p90    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
-p95    49.0 % failed  49.0 % failed  12.0 µs                12.3 ms
-p99    49.0 % failed  49.0 % failed  12.0 µs                too few
-p99.9        too few        too few  too few                too few
-max         ≥ 503 ms      ≥ 12.3 ms  12.0 µs                12.3 ms
-mean        ≥ 253 ms      ≥ 12.3 ms  12.0 µs                12.3 ms
+            "            response        service  schedule lag  response of successes
+p50          12.3 ms        12.3 ms       12.0 µs                12.3 ms
+p75    49.0 % failed  49.0 % failed       12.0 µs                12.3 ms
+p90    49.0 % failed  49.0 % failed       12.0 µs                12.3 ms
+p95    49.0 % failed  49.0 % failed       12.0 µs                12.3 ms
+p99    49.0 % failed  49.0 % failed       12.0 µs                too few
+p99.9        too few        too few       too few                too few
+max         ≥ 503 ms      ≥ 12.3 ms       12.0 µs                12.3 ms
+mean        ≥ 253 ms      ≥ 12.3 ms       12.0 µs                12.3 ms
 No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has no answer and ranks last
 1,000 requests are too few: p99.9 needs 10,000"
         );
@@ -610,7 +610,10 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has
         let mut quick = part(1000.0, 2);
         quick.measurement.receive_lag.record_many(Duration::from_micros(30), 1000);
         let shown = text(&result(quick.clone(), &[]), PLAIN);
-        assert!(shown.contains("\n       response  service     slip  receive lag\n"), "{shown}");
+        assert!(
+            shown.contains("\n       response  service  schedule lag  receive lag\n"),
+            "{shown}"
+        );
         assert!(!shown.contains("behind others"), "{shown}");
         let figures = quick.measurement.operations.values_mut().next().unwrap();
         figures.response.record_many(Duration::from_micros(200), 2000);
@@ -635,9 +638,9 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has
         assert_eq!(
             rows,
             "\
-rate     verified /s  errors  response p50      p90      p99      max  slip p99  generator
-1,000/s        1,000       0       6.00 ms  10.0 ms  10.9 ms  11.0 ms   12.0 µs     25.0 %
-2,000/s        2,000       0       11.0 ms  19.0 ms  20.8 ms  21.0 ms   12.0 µs     97.0 %  not valid"
+rate     verified /s  errors  response p50      p90      p99      max  schedule lag p99  generator
+1,000/s        1,000       0       6.00 ms  10.0 ms  10.9 ms  11.0 ms           12.0 µs     25.0 %
+2,000/s        2,000       0       11.0 ms  19.0 ms  20.8 ms  21.0 ms           12.0 µs     97.0 %  not valid"
         );
         assert!(shown.contains("\nnot valid: at 2,000/s: the generator's busiest"), "{shown}");
     }
