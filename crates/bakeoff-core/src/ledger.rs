@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use crate::staleness::{Ended, Lag, Superseded};
+use crate::staleness::{Ended, StaleBy, Superseded};
 
 /// How many writes of unknown outcome a key remembers unless it is told otherwise.
 const UNKNOWN_MAX: u32 = 64;
@@ -38,7 +38,7 @@ pub struct KeyHistory {
     open: OpenWrites,
     unknown_max: u32,
     unknown: Option<Box<Unknown>>,
-    /// When what was superseded; only where ages are measured.
+    /// Moments at which writes superseded others; only where staleness is measured.
     superseded: Option<Box<Superseded>>,
 }
 
@@ -150,9 +150,9 @@ pub struct ReadBegan {
     pub newest: u32,
     /// Every write below was superseded by then, unless its outcome is unknown.
     pub floor: u32,
-    /// When it was, since a moment that is the same for all keys; zero where ages are not measured.
+    /// When it was, since a moment that is the same for all keys; zero where staleness is not measured.
     pub at: Duration,
-    /// How many writes had been acknowledged; 0 where ages are not measured.
+    /// How many writes had been acknowledged; 0 where staleness is not measured.
     pub acknowledged: u32,
 }
 
@@ -211,7 +211,7 @@ impl KeyHistory {
 
     /// The same, which remembers when the last `ring_max` writes superseded others, so that it can
     /// tell how old a stale read was.
-    pub fn measuring_ages(self, ring_max: usize) -> Self {
+    pub fn measuring_staleness(self, ring_max: usize) -> Self {
         Self { superseded: Some(Box::new(Superseded::new(ring_max))), ..self }
     }
 
@@ -223,7 +223,7 @@ impl KeyHistory {
     }
 
     /// Ends a write that was begun, by its sequence number. `at` is the time, since the moment that
-    /// all times here count from; it is asked for only where ages are measured.
+    /// all times here count from; it is asked for only where staleness is measured.
     pub fn end(&mut self, sequence: u32, outcome: Outcome, at: impl FnOnce() -> Duration) {
         let Some(&Open { write, .. }) = self.open.find(sequence) else { return };
         match outcome {
@@ -276,16 +276,16 @@ impl KeyHistory {
         }
     }
 
-    /// By how much a read was behind in which this was found; `None` where ages are not measured.
+    /// Returns the staleness of a read in which this was found; `None` where staleness is not measured.
     /// A key that was missing stands for its newest delete, or for its state before any write.
-    pub fn lag(&self, found: Violation, began: &ReadBegan) -> Option<Lag> {
+    pub fn stale_by(&self, found: Violation, began: &ReadBegan) -> Option<StaleBy> {
         let superseded = self.superseded.as_ref()?;
         let ended = match found {
             Violation::Stale(seen, _) => superseded.ended(seen),
             Violation::Lost => Ended::Exactly(self.delete_ended),
             Violation::FromTheFuture(_) => return None,
         };
-        Some(superseded.lag(ended, began.at, began.acknowledged))
+        Some(superseded.stale_by(ended, began.at, began.acknowledged))
     }
 
     /// Returns whether any write was acknowledged and must therefore show.
@@ -520,25 +520,29 @@ mod tests {
         history.end(sequence, Outcome::Acknowledged, || ms(at));
     }
 
-    fn lag_of(history: &KeyHistory, found: Result<(), Violation>, began: &ReadBegan) -> Lag {
-        history.lag(found.expect_err("it is stale"), began).expect("ages are measured")
+    fn staleness_of(
+        history: &KeyHistory,
+        found: Result<(), Violation>,
+        began: &ReadBegan,
+    ) -> StaleBy {
+        history.stale_by(found.expect_err("it is stale"), began).expect("ages are measured")
     }
 
     #[test]
     fn a_stale_read_is_as_old_as_the_first_acknowledgement_that_superseded_it() {
-        let mut history = KeyHistory::default().measuring_ages(8);
+        let mut history = KeyHistory::default().measuring_staleness(8);
         (1..=4).for_each(|n| put(&mut history, n * 10));
         let began = history.begin_read(|| ms(45));
         put(&mut history, 50); // after the read began: no matter
         let found = history.judge_value(1, &began);
-        let lag = lag_of(&history, found, &began);
-        assert_eq!(lag, Lag { age: Age::Exactly(ms(25)), behind: 3 });
+        let stale_by = staleness_of(&history, found, &began);
+        assert_eq!(stale_by, StaleBy { age: Age::Exactly(ms(25)), behind: 3 });
         assert_eq!(history.judge_value(4, &began), Ok(()));
     }
 
     #[test]
     fn overlapping_writes_make_no_read_of_one_of_them_stale_nor_older() {
-        let mut history = KeyHistory::default().measuring_ages(8);
+        let mut history = KeyHistory::default().measuring_staleness(8);
         put(&mut history, 10);
         let (second, third) = (history.begin(Write::Put), history.begin(Write::Put));
         history.end(third, Outcome::Acknowledged, || ms(20));
@@ -548,13 +552,13 @@ mod tests {
             assert_eq!(history.judge_value(seen, &began), Ok(()));
         }
         let found = history.judge_value(1, &began);
-        let lag = lag_of(&history, found, &began);
-        assert_eq!(lag, Lag { age: Age::Exactly(ms(20)), behind: 2 });
+        let stale_by = staleness_of(&history, found, &began);
+        assert_eq!(stale_by, StaleBy { age: Age::Exactly(ms(20)), behind: 2 });
     }
 
     #[test]
     fn a_write_that_others_overlapped_is_as_old_as_the_first_that_began_after_its_end() {
-        let mut history = KeyHistory::default().measuring_ages(8);
+        let mut history = KeyHistory::default().measuring_staleness(8);
         let long = history.begin(Write::Put);
         put(&mut history, 10);
         put(&mut history, 20);
@@ -563,26 +567,26 @@ mod tests {
         put(&mut history, 50);
         let began = history.begin_read(|| ms(60));
         let found = history.judge_value(long.into(), &began);
-        let lag = lag_of(&history, found, &began);
-        assert_eq!(lag, Lag { age: Age::Exactly(ms(20)), behind: 2 });
+        let stale_by = staleness_of(&history, found, &began);
+        assert_eq!(stale_by, StaleBy { age: Age::Exactly(ms(20)), behind: 2 });
         let found = history.judge_value(2, &began);
-        let lag = lag_of(&history, found, &began);
-        assert_eq!(lag, Lag { age: Age::Exactly(ms(40)), behind: 4 });
+        let stale_by = staleness_of(&history, found, &began);
+        assert_eq!(stale_by, StaleBy { age: Age::Exactly(ms(40)), behind: 4 });
     }
 
     #[test]
     fn a_missing_key_is_as_old_as_what_followed_its_newest_delete() {
-        let mut history = KeyHistory::default().measuring_ages(8);
+        let mut history = KeyHistory::default().measuring_staleness(8);
         put(&mut history, 10);
         let began = history.begin_read(|| ms(15));
         let found = history.judge_missing(&began);
-        assert_eq!(lag_of(&history, found, &began).age, Age::Exactly(ms(5)));
+        assert_eq!(staleness_of(&history, found, &began).age, Age::Exactly(ms(5)));
         let delete = history.begin(Write::Delete);
         history.end(delete, Outcome::Acknowledged, || ms(20));
         (3..=5).for_each(|n| put(&mut history, n * 10));
         let began = history.begin_read(|| ms(55));
         let found = history.judge_missing(&began);
-        assert_eq!(lag_of(&history, found, &began).age, Age::Exactly(ms(25)));
+        assert_eq!(staleness_of(&history, found, &began).age, Age::Exactly(ms(25)));
     }
 
     #[test]
@@ -592,6 +596,6 @@ mod tests {
         history.end(sequence, Outcome::Acknowledged, || unreachable!("no age is measured"));
         let began = history.begin_read(|| unreachable!("no age is measured"));
         let found = history.judge_missing(&began).expect_err("it is lost");
-        assert_eq!(history.lag(found, &began), None);
+        assert_eq!(history.stale_by(found, &began), None);
     }
 }

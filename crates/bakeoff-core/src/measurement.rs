@@ -244,9 +244,9 @@ pub struct OperationFigures {
     /// Verified successes that ended inside the measured window, also of operations that were due
     /// before it; what throughput is made of.
     pub verified_in_window: u64,
-    /// Of the verified, how many were allowed to be old and were.
-    #[serde(default)]
-    pub old_reads: u64,
+    /// Number of verified reads that were allowed to be stale and were.
+    #[serde(rename = "old_reads", alias = "stale_reads", default)]
+    pub stale_reads: u64,
     /// From due to done, of verified successes.
     pub response: Latencies,
     /// From sent to done, of verified successes.
@@ -354,7 +354,7 @@ impl OperationFigures {
     pub fn merge(&mut self, other: &Self) {
         self.verified += other.verified;
         self.verified_in_window += other.verified_in_window;
-        self.old_reads += other.old_reads;
+        self.stale_reads += other.stale_reads;
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.failed.merge(&other.failed);
@@ -373,7 +373,7 @@ impl OperationFigures {
         self.unanswered.clear();
         self.unanswered_service.clear();
         self.errors.clear();
-        (self.verified, self.verified_in_window, self.old_reads) = (0, 0, 0);
+        (self.verified, self.verified_in_window, self.stale_reads) = (0, 0, 0);
     }
 }
 
@@ -679,7 +679,7 @@ pub fn longest(silences: &mut Vec<Silence>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::staleness::{Age, Lag, Seen};
+    use crate::staleness::{Age, Seen, StaleBy};
 
     fn of_node(node: &str, milliseconds: &[u64]) -> TargetFigures {
         let mut of = TargetFigures { node: node.to_owned(), ..TargetFigures::default() };
@@ -888,8 +888,8 @@ mod tests {
             };
             Measurement { staleness: nodes.iter().map(one).collect(), ..Measurement::default() }
         };
-        let lag = Lag { age: Age::Exactly(Duration::from_millis(3)), behind: 2 };
-        let mut whole = stage(&[("a", Seen::Fresh), ("b", Seen::Old(Some(lag)))]);
+        let lag = StaleBy { age: Age::Exactly(Duration::from_millis(3)), behind: 2 };
+        let mut whole = stage(&[("a", Seen::Fresh), ("b", Seen::Stale(Some(lag)))]);
         whole.append(&stage(&[("b", Seen::Fresh), ("c", Seen::Fresh)]));
         let counts: Vec<(&str, u64, u64)> =
             whole.staleness.iter().map(|of| (of.node.as_str(), of.reads, of.stale)).collect();

@@ -1,4 +1,4 @@
-//! How old what a read returned was, where it may be old.
+//! Staleness of reads: by how long a value had been superseded when it was read.
 //!
 //! A read that returned write *s* of a key is stale when a later write of the key had been
 //! acknowledged before the read began. Its age is the time from the first acknowledgement that
@@ -16,35 +16,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Latencies;
 
-/// How old something was.
+/// Time for which a value had been superseded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
-    /// So old.
+    /// Known exactly.
     Exactly(Duration),
-    /// At least so old: what it was superseded by is no longer remembered.
+    /// A lower bound: the write that superseded it is no longer remembered.
     AtLeast(Duration),
 }
 
-/// By how much a read was behind.
+/// Staleness of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lag {
-    /// How long what it returned had been superseded when the read began.
+pub struct StaleBy {
+    /// Time for which its value had been superseded when the read began.
     pub age: Age,
-    /// How many acknowledged writes later than what it returned there were by then; at least so
-    /// many where the age is one of [`Age::AtLeast`].
+    /// Number of later acknowledged writes by then. A lower bound where the age is one.
     pub behind: u32,
 }
 
-/// What a read that may be old was found to be.
+/// Judgement of a read that may be stale.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Seen {
     /// It was no read of a value, or nothing is remembered of its key.
     #[default]
     Unjudged,
-    /// Nothing says that it was old.
+    /// Nothing says that it was stale.
     Fresh,
-    /// It was old; by how much is not known of a list.
-    Old(Option<Lag>),
+    /// It was stale; by how much is not known of a list.
+    Stale(Option<StaleBy>),
 }
 
 /// When one key's writes superseded those before them, as far back as is remembered.
@@ -133,25 +132,25 @@ impl Superseded {
 
     /// By how much a read was behind that found a write which `ended` then, though it had been
     /// superseded. The read began at `began`, when `acknowledged` writes were.
-    pub(crate) fn lag(&self, ended: Ended, began: Duration, acknowledged: u32) -> Lag {
+    pub(crate) fn stale_by(&self, ended: Ended, began: Duration, acknowledged: u32) -> StaleBy {
         let (Ended::Exactly(end) | Ended::By(end)) = ended;
         let place = self.ring.partition_point(|step| step.sequence <= end);
         let Some(step) = self.ring.get(place) else {
             // What superseded it came before all that is known of it.
-            return Lag { age: Age::AtLeast(Duration::ZERO), behind: 1 };
+            return StaleBy { age: Age::AtLeast(Duration::ZERO), behind: 1 };
         };
         let age = began.saturating_sub(step.at);
         // Before the oldest that is remembered there may have been others, if any was forgotten.
         let first_known = place > 0 || step.before == 0;
         let is_exact = first_known && matches!(ended, Ended::Exactly(_));
-        Lag {
+        StaleBy {
             age: if is_exact { Age::Exactly(age) } else { Age::AtLeast(age) },
             behind: acknowledged.saturating_sub(step.before).max(1),
         }
     }
 }
 
-/// How old the reads of one node were.
+/// Staleness of the reads of one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Staleness {
     /// Which node, by its name.
@@ -160,9 +159,10 @@ pub struct Staleness {
     pub reads: u64,
     /// Of these, how many returned what had been superseded when they began.
     pub stale: u64,
-    /// How old what the stale ones returned was.
-    pub ages: Latencies,
-    /// The same of those of which only a lower bound is known: none is in `ages`.
+    /// Ages of the stale ones.
+    #[serde(rename = "ages", alias = "exact")]
+    pub exact: Latencies,
+    /// Lower bounds of those whose age is not known exactly: none is in `exact`.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub at_least: Latencies,
     /// Versions that the stale ones were behind, added up.
@@ -174,16 +174,16 @@ pub struct Staleness {
 impl Staleness {
     /// Counts one read; what was not judged is not counted.
     pub fn count(&mut self, seen: Seen) {
-        let lag = match seen {
-            Seen::Unjudged | Seen::Old(None) => return,
+        let stale_by = match seen {
+            Seen::Unjudged | Seen::Stale(None) => return,
             Seen::Fresh => None,
-            Seen::Old(lag) => lag,
+            Seen::Stale(stale_by) => stale_by,
         };
         self.reads += 1;
-        let Some(Lag { age, behind }) = lag else { return };
+        let Some(StaleBy { age, behind }) = stale_by else { return };
         self.stale += 1;
         match age {
-            Age::Exactly(age) => self.ages.record(age),
+            Age::Exactly(age) => self.exact.record(age),
             Age::AtLeast(age) => self.at_least.record(age),
         }
         self.behind += u64::from(behind);
@@ -195,8 +195,8 @@ impl Staleness {
         self.reads += other.reads;
         self.stale += other.stale;
         // Most of the time there is nothing, and a histogram is long.
-        if !other.ages.is_empty() {
-            self.ages.merge(&other.ages);
+        if !other.exact.is_empty() {
+            self.exact.merge(&other.exact);
         }
         if !other.at_least.is_empty() {
             self.at_least.merge(&other.at_least);
@@ -208,7 +208,7 @@ impl Staleness {
     /// Forgets everything but whose it is; keeps the memory.
     pub fn clear(&mut self) {
         (self.reads, self.stale, self.behind, self.behind_max) = (0, 0, 0, 0);
-        self.ages.clear();
+        self.exact.clear();
         self.at_least.clear();
     }
 
@@ -227,14 +227,14 @@ impl Staleness {
     /// bound is known could be of any age without moving it.
     pub fn age(&self, quantile: f64) -> Option<Age> {
         if self.at_least.is_empty() {
-            return self.ages.quantile(quantile).map(Age::Exactly);
+            return self.exact.quantile(quantile).map(Age::Exactly);
         }
-        let mut all = self.ages.clone();
+        let mut all = self.exact.clone();
         all.merge(&self.at_least);
         let least = all.quantile(quantile)?;
         let rank = (quantile * all.count() as f64).ceil().max(1.0);
-        let known = self.ages.count() as f64;
-        let most = if rank > known { None } else { self.ages.quantile(rank / known) };
+        let known = self.exact.count() as f64;
+        let most = if rank > known { None } else { self.exact.quantile(rank / known) };
         Some(if most == Some(least) { Age::Exactly(least) } else { Age::AtLeast(least) })
     }
 }
@@ -257,28 +257,28 @@ mod tests {
     #[test]
     fn a_value_is_as_old_as_the_first_write_after_it_has_been_acknowledged() {
         let superseded = one_by_one(5, 8);
-        let lag = |seen| superseded.lag(superseded.ended(seen), ms(57), 5);
-        assert_eq!(lag(4), Lag { age: Age::Exactly(ms(7)), behind: 1 });
-        assert_eq!(lag(1), Lag { age: Age::Exactly(ms(37)), behind: 4 });
-        assert_eq!(lag(0), Lag { age: Age::Exactly(ms(47)), behind: 5 });
+        let stale_by = |seen| superseded.stale_by(superseded.ended(seen), ms(57), 5);
+        assert_eq!(stale_by(4), StaleBy { age: Age::Exactly(ms(7)), behind: 1 });
+        assert_eq!(stale_by(1), StaleBy { age: Age::Exactly(ms(37)), behind: 4 });
+        assert_eq!(stale_by(0), StaleBy { age: Age::Exactly(ms(47)), behind: 5 });
     }
 
     #[test]
     fn writes_acknowledged_after_the_read_began_do_not_count() {
         assert_eq!(
-            one_by_one(5, 8).lag(Ended::Exactly(1), ms(33), 3),
-            Lag { age: Age::Exactly(ms(13)), behind: 2 }
+            one_by_one(5, 8).stale_by(Ended::Exactly(1), ms(33), 3),
+            StaleBy { age: Age::Exactly(ms(13)), behind: 2 }
         );
     }
 
     #[test]
     fn of_what_is_forgotten_only_a_lower_bound_is_told() {
         let superseded = one_by_one(10, 3); // 8, 9 and 10 are remembered
-        let lag = |seen| superseded.lag(superseded.ended(seen), ms(105), 10);
-        assert_eq!(lag(9), Lag { age: Age::Exactly(ms(5)), behind: 1 });
-        assert_eq!(lag(8), Lag { age: Age::Exactly(ms(15)), behind: 2 });
-        assert_eq!(lag(7), Lag { age: Age::AtLeast(ms(25)), behind: 3 });
-        assert_eq!(lag(1), Lag { age: Age::AtLeast(ms(25)), behind: 3 });
+        let stale_by = |seen| superseded.stale_by(superseded.ended(seen), ms(105), 10);
+        assert_eq!(stale_by(9), StaleBy { age: Age::Exactly(ms(5)), behind: 1 });
+        assert_eq!(stale_by(8), StaleBy { age: Age::Exactly(ms(15)), behind: 2 });
+        assert_eq!(stale_by(7), StaleBy { age: Age::AtLeast(ms(25)), behind: 3 });
+        assert_eq!(stale_by(1), StaleBy { age: Age::AtLeast(ms(25)), behind: 3 });
     }
 
     #[test]
@@ -288,21 +288,21 @@ mod tests {
         superseded.acknowledge(2, 3, ms(20));
         superseded.acknowledge(3, 3, ms(30));
         superseded.acknowledge(4, 4, ms(40));
-        let lag = |seen| superseded.lag(superseded.ended(seen), ms(50), 4);
+        let stale_by = |seen| superseded.stale_by(superseded.ended(seen), ms(50), 4);
         for seen in 1..=3 {
-            assert_eq!(lag(seen), Lag { age: Age::Exactly(ms(10)), behind: 1 }, "{seen}");
+            assert_eq!(stale_by(seen), StaleBy { age: Age::Exactly(ms(10)), behind: 1 }, "{seen}");
         }
         // Of those that are remembered no longer the end is known not to be later.
         superseded.acknowledge(5, 6, ms(50));
         superseded.acknowledge(6, 6, ms(60));
         superseded.acknowledge(7, 7, ms(70));
         assert_eq!(superseded.ended(1), Ended::By(3));
-        let lag = superseded.lag(superseded.ended(1), ms(80), 7);
-        assert_eq!(lag, Lag { age: Age::AtLeast(ms(20)), behind: 2 });
+        let stale_by = superseded.stale_by(superseded.ended(1), ms(80), 7);
+        assert_eq!(stale_by, StaleBy { age: Age::AtLeast(ms(20)), behind: 2 });
     }
 
     fn old(age: Age, behind: u32) -> Seen {
-        Seen::Old(Some(Lag { age, behind }))
+        Seen::Stale(Some(StaleBy { age, behind }))
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
             old(Age::Exactly(ms(3)), 1),
             Seen::Unjudged,
             old(Age::AtLeast(ms(9)), 7),
-            Seen::Old(None),
+            Seen::Stale(None),
             old(Age::Exactly(ms(5)), 2),
         ];
         let of = |reads: &[Seen]| {

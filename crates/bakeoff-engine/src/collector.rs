@@ -27,10 +27,10 @@ pub(super) struct Slice {
     pub(super) operations: Vec<OperationFigures>,
     /// By operation: times of those that were sent when they were due, as all of a closed load are.
     /// Both of the operation's distributions have them, and the loop records them once.
-    pub(super) punctual: Vec<Latencies>,
+    pub(super) on_time: Vec<Latencies>,
     /// By node; none where nodes are not told apart.
     pub(super) targets: Vec<TargetFigures>,
-    /// By node; none where ages are not judged.
+    /// By node; none where staleness is not judged.
     pub(super) staleness: Vec<Staleness>,
     /// From when to when nothing succeeded though something was due.
     pub(super) silences: Vec<Span>,
@@ -63,7 +63,7 @@ impl Slice {
             worker,
             second: 0,
             operations: vec![OperationFigures::default(); operations],
-            punctual: vec![Latencies::default(); operations],
+            on_time: vec![Latencies::default(); operations],
             targets: vec![TargetFigures::default(); targets],
             staleness: vec![Staleness::default(); aged],
             silences: Vec::new(),
@@ -88,7 +88,7 @@ impl Slice {
     /// Forgets everything; keeps the memory.
     pub(super) fn clear(&mut self) {
         self.operations.iter_mut().for_each(OperationFigures::clear);
-        self.punctual.iter_mut().for_each(Latencies::clear);
+        self.on_time.iter_mut().for_each(Latencies::clear);
         self.targets.iter_mut().for_each(TargetFigures::clear);
         self.staleness.iter_mut().for_each(Staleness::clear);
         self.silences.clear();
@@ -201,10 +201,10 @@ impl Collector {
         for (ours, theirs) in merged.iter_mut().zip(&slice.operations) {
             ours.merge(theirs);
         }
-        for (ours, punctual) in merged.iter_mut().zip(&slice.punctual) {
-            if !punctual.is_empty() {
-                ours.response.merge(punctual);
-                ours.service.merge(punctual);
+        for (ours, on_time) in merged.iter_mut().zip(&slice.on_time) {
+            if !on_time.is_empty() {
+                ours.response.merge(on_time);
+                ours.service.merge(on_time);
             }
         }
         let measurement = &mut self.measurement;

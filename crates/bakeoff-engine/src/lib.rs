@@ -279,7 +279,7 @@ fn told_apart(targets: &[Target]) -> Vec<TargetFigures> {
     if several { targets.iter().map(of).collect() } else { Vec::new() }
 }
 
-/// A place for the ages that each node answered with; one for all where they are too many.
+/// A place for the staleness of each node; one for all where they are too many.
 fn aged(targets: &[Target]) -> Vec<Staleness> {
     let of = |node: String| Staleness { node, ..Staleness::default() };
     match targets.len() {

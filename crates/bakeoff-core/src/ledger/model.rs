@@ -49,7 +49,7 @@ struct Register {
 
 impl Register {
     fn new(unknown_max: u32) -> Self {
-        let history = KeyHistory::new(unknown_max).measuring_ages(4);
+        let history = KeyHistory::new(unknown_max).measuring_staleness(4);
         Self { history, now: 0, holds: 0, written: Vec::new(), reads: Vec::new() }
     }
 
@@ -173,7 +173,7 @@ impl Register {
             assert_eq!(judged.is_err(), superseded_at.is_some(), "write {sequence}");
             let Some((found, at)) = judged.err().zip(superseded_at) else { continue };
             let truth = self.time() - Duration::from_millis(at as u64);
-            match self.history.lag(found, &began).expect("ages are measured").age {
+            match self.history.stale_by(found, &began).expect("ages are measured").age {
                 Age::Exactly(age) => assert_eq!(age, truth, "write {sequence}"),
                 Age::AtLeast(age) => assert!(age <= truth, "{age:?} of {truth:?}"),
             }

@@ -122,10 +122,10 @@ impl<'a> Recorder<'a> {
         self.count_age(node, success.seen);
         let figures = &mut self.slice.operations[flight.operation];
         figures.verified += 1;
-        figures.old_reads += u64::from(matches!(success.seen, Seen::Old(_)));
+        figures.stale_reads += u64::from(matches!(success.seen, Seen::Stale(_)));
         let waited = now.saturating_duration_since(flight.due);
         let served = if flight.due == flight.sent {
-            self.slice.punctual[flight.operation].record(waited);
+            self.slice.on_time[flight.operation].record(waited);
             waited
         } else {
             let served = now.saturating_duration_since(flight.sent);

@@ -23,7 +23,7 @@ use crate::work::{Done, Failure, Issued, NotIssued, Pendings, Session, Success, 
 
 /// The most keys whose history is kept: of larger key spaces an evenly spaced sample is.
 const TRACKED_MAX: u64 = 1 << 18;
-/// How many moments are remembered where ages are measured, all keys together: 16 MiB of them,
+/// How many moments are remembered where staleness is measured, all keys together: 16 MiB of them,
 const MOMENTS_ALL: u64 = 1 << 20;
 /// and how many of each key, at the least and at the most.
 const MOMENTS_OF_A_KEY: std::ops::RangeInclusive<u64> = 16..=4096;
@@ -87,12 +87,12 @@ pub trait KvSession: Session + Send {
     }
 }
 
-/// Whether the ages of stale reads are measured.
+/// Whether the staleness of reads is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ages {
-    /// Ages of stale reads are measured.
+pub enum StalenessTracking {
+    /// It is measured.
     Measured,
-    /// They are not, and cost nothing.
+    /// It is not, and costs nothing.
     NotMeasured,
 }
 
@@ -101,14 +101,14 @@ pub struct Ledger {
     stride: u64,
     offset: u64,
     histories: Vec<Mutex<KeyHistory>>,
-    ages: Ages,
+    staleness: StalenessTracking,
     /// What its times count from.
     since: Instant,
 }
 
 impl Ledger {
     /// An empty ledger for `count` keys; `seed` chooses the sample where not all are kept.
-    pub fn new(count: u64, seed: u64, ages: Ages) -> Self {
+    pub fn new(count: u64, seed: u64, staleness: StalenessTracking) -> Self {
         let stride = count.div_ceil(TRACKED_MAX).max(1);
         let offset = mix64(seed) % stride;
         let tracked = (count - offset.min(count)).div_ceil(stride);
@@ -117,12 +117,12 @@ impl Ledger {
         };
         let moments = each(MOMENTS_ALL, MOMENTS_OF_A_KEY) as usize;
         let unknown = each(UNKNOWN_ALL, UNKNOWN_OF_A_KEY) as u32;
-        let history = || match ages {
-            Ages::Measured => KeyHistory::new(unknown).measuring_ages(moments),
-            Ages::NotMeasured => KeyHistory::new(unknown),
+        let history = || match staleness {
+            StalenessTracking::Measured => KeyHistory::new(unknown).measuring_staleness(moments),
+            StalenessTracking::NotMeasured => KeyHistory::new(unknown),
         };
         let histories = (0..tracked).map(|_| Mutex::new(history())).collect();
-        Self { stride, offset, histories, ages, since: clock::now() }
+        Self { stride, offset, histories, staleness, since: clock::now() }
     }
 
     /// The time, as histories take it. To be read while the key's history is locked, so that what is
@@ -172,11 +172,11 @@ pub struct Keyed {
 
 impl Keyed {
     /// The keys of a workload, none of them written yet.
-    pub fn new(workload: &Workload, seed: u64, ages: Ages) -> Self {
+    pub fn new(workload: &Workload, seed: u64, staleness: StalenessTracking) -> Self {
         Self {
             space: KeySpace::new(&workload.keys),
             values: Values::new(workload.value_size, seed),
-            ledger: Ledger::new(workload.keys.count, seed, ages),
+            ledger: Ledger::new(workload.keys.count, seed, staleness),
         }
     }
 }
@@ -258,7 +258,7 @@ pub struct Reading {
     /// How fresh reads must be.
     pub reads: ReadConsistency,
     /// Whether the system may answer such reads with something old.
-    pub may_be_old: bool,
+    pub may_be_stale: bool,
     /// Whether every key was written and none is deleted, so that a `list` must be complete.
     pub lists_are_complete: bool,
 }
@@ -302,7 +302,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
     }
 
     fn judges_age(&self) -> bool {
-        self.keyed.ledger.ages == Ages::Measured
+        self.keyed.ledger.staleness == StalenessTracking::Measured
             && self.source.operations().contains(&Operation::Get)
     }
 
@@ -491,8 +491,8 @@ impl<S, C> KvWork<S, C> {
         let judged = match judge(&history) {
             Ok(()) => Ok(Seen::Fresh),
             Err(found @ (Violation::Stale(..) | Violation::Lost)) => {
-                let old = Seen::Old(history.lag(found, &pending.began));
-                if self.reading.may_be_old { Ok(old) } else { Err((found, old)) }
+                let stale = Seen::Stale(history.stale_by(found, &pending.began));
+                if self.reading.may_be_stale { Ok(stale) } else { Err((found, stale)) }
             }
             Err(found) => Err((found, Seen::Unjudged)),
         };
@@ -505,7 +505,7 @@ impl<S, C> KvWork<S, C> {
         pending: &Pending,
         judged: Result<Seen, (Violation, Seen)>,
     ) -> Result<Success, Failure> {
-        let (found, old) = match judged {
+        let (found, stale) = match judged {
             Ok(seen) => {
                 if let Source::Audit(_, findings) = &self.source {
                     lock(findings).read += 1;
@@ -536,7 +536,7 @@ impl<S, C> KvWork<S, C> {
                 Failure::new(ErrorKind::WrongValue, what)
             }
         };
-        Err(Failure { seen: old, ..failure })
+        Err(Failure { seen: stale, ..failure })
     }
 
     fn judge_names(
@@ -558,13 +558,13 @@ impl<S, C> KvWork<S, C> {
             found += 1;
         }
         let incomplete =
-            self.reading.lists_are_complete && !self.reading.may_be_old && found < expected;
+            self.reading.lists_are_complete && !self.reading.may_be_stale && found < expected;
         if found > expected || incomplete {
             let what = format!("{found} names listed where {expected} keys were written");
             return Err(Failure::new(ErrorKind::WrongValue, what));
         }
-        let old = found < expected && self.reading.lists_are_complete;
-        Ok(Success { seen: if old { Seen::Old(None) } else { Seen::Unjudged } })
+        let stale = found < expected && self.reading.lists_are_complete;
+        Ok(Success { seen: if stale { Seen::Stale(None) } else { Seen::Unjudged } })
     }
 
     /// Describes what is wrong with a key, and notes it if this is an audit.

@@ -424,10 +424,10 @@ fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
         None if side.is.guarantees.reads.is_empty() => UNKNOWN.to_owned(),
         None => side.is.guarantees.reads.clone(),
     });
-    let may_be_old =
+    let may_be_stale =
         |side: &Side<'_>| Some(freshness(side)? == Freshness::NodeAsked && !is_only(side));
     let known: Vec<(&str, bool)> =
-        sides.iter().filter_map(|side| Some((side.name, may_be_old(side)?))).collect();
+        sides.iter().filter_map(|side| Some((side.name, may_be_stale(side)?))).collect();
     if alike(known.iter().map(|(_, old)| old)) {
         return (row, None);
     }

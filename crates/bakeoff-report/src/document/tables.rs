@@ -57,7 +57,7 @@ impl Row {
                         Quantity::ThroughputMean
                             | Quantity::Response(Point::P50 | Point::P99 | Point::P999)
                             | Quantity::Errors
-                            | Quantity::OldReads
+                            | Quantity::StaleReads
                             | Quantity::CpuPerOperation
                             | Quantity::MemorySum
                     )
@@ -293,9 +293,9 @@ fn rows(of: &Comparison) -> Vec<Row> {
         }
     }
     if of.workload.reads == bakeoff_core::study::ReadConsistency::Stale && of.reads()
-        || any(Quantity::OldReads)
+        || any(Quantity::StaleReads)
     {
-        rows.push(Row::Of(Quantity::OldReads));
+        rows.push(Row::Of(Quantity::StaleReads));
     }
     for quantity in [Quantity::ConnectionErrors, Quantity::Disconnected] {
         if any(quantity) {

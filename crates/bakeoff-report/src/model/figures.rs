@@ -150,7 +150,7 @@ pub(crate) enum Quantity {
     /// Failures of one kind.
     ErrorsOf(ErrorKind),
     /// Reads that were allowed to be old and were.
-    OldReads,
+    StaleReads,
     /// Of reads that may be old and are judged, which share was, 0 to 1.
     StaleShare,
     /// For how long what stale reads returned had been superseded, as far as that is known exactly.
@@ -242,7 +242,7 @@ impl Quantity {
             Self::Errors => "errors",
             Self::ErrorShare => "errors, of all",
             Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
-            Self::OldReads => "stale reads (allowed)",
+            Self::StaleReads => "stale reads (allowed)",
             Self::StaleShare => "stale reads (allowed), share",
             Self::StaleAge(point) => return format!("staleness of reads {}", point.words().0),
             Self::ConnectionErrors => "connections lost",
@@ -290,7 +290,7 @@ impl Quantity {
             Self::Errors => "errors",
             Self::ErrorShare => "error_share",
             Self::ErrorsOf(kind) => return format!("errors_{}", kind.key().replace(' ', "_")),
-            Self::OldReads => "old_reads",
+            Self::StaleReads => "old_reads",
             Self::StaleShare => "stale_share",
             Self::StaleAge(point) => return format!("stale_age_{}_ms", point.words().1),
             Self::ConnectionErrors => "connections_lost",
@@ -321,7 +321,7 @@ impl Quantity {
         match self {
             Self::Errors
             | Self::ErrorsOf(_)
-            | Self::OldReads
+            | Self::StaleReads
             | Self::ConnectionErrors
             | Self::Disconnected
             | Self::Beyond => Combined::Sum,
@@ -458,7 +458,7 @@ pub(crate) fn of_operation(operation: &OperationFigures) -> Figures {
         (Quantity::Verified, count(operation.verified)),
         (Quantity::Requests, count(operation.verified + errors)),
         (Quantity::Errors, count(errors)),
-        (Quantity::OldReads, count(operation.old_reads)),
+        (Quantity::StaleReads, count(operation.stale_reads)),
         (Quantity::Beyond, count(operation.response.saturated())),
     ]);
     for kind in ErrorKind::ALL {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Check, Outcome, Record};
-use bakeoff_core::staleness::{Age, Lag, Seen, Staleness};
+use bakeoff_core::staleness::{Age, Seen, StaleBy, Staleness};
 use bakeoff_core::study::{
     Arrivals, Metric, Operation, Publication, Published, ReadConsistency, Stop,
 };
@@ -151,7 +151,7 @@ fn open_mix() -> Record {
         let puts = put(50, 4, millis(3));
         whole.operations.extend(puts.operations);
         let get = whole.operations.get_mut("get").expect("it was measured");
-        get.old_reads = 17;
+        get.stale_reads = 17;
         for late in [20, 30, 4000] {
             whole.schedule_lag.record(Duration::from_micros(late));
         }
@@ -173,7 +173,7 @@ fn open_mix() -> Record {
                 let age = millis(u64::from(nth * 4));
                 let age =
                     if nth > stale - forgotten { Age::AtLeast(age) } else { Age::Exactly(age) };
-                of.count(Seen::Old(Some(Lag { age, behind: nth })));
+                of.count(Seen::Stale(Some(StaleBy { age, behind: nth })));
             }
             of
         };

@@ -16,7 +16,7 @@ use bakeoff_clock as clock;
 use bakeoff_core::study::{self, Study, Targets, Workload, suggest};
 use bakeoff_core::units::duration_text;
 use bakeoff_engine::tls::CaPem;
-use bakeoff_engine::works::keyed::{Ages, Keyed};
+use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::LimitsApplied;
 use bakeoff_host::ports::Allocator;
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ fn serve(
         }
     }
     if let Some(workload) = workload {
-        let keyed = Keyed::new(workload, SEED, Ages::NotMeasured);
+        let keyed = Keyed::new(workload, SEED, StalenessTracking::NotMeasured);
         let prepared = contender.system.prepare(cluster.first(), &cluster.nodes, workload, &keyed);
         prepared.map_err(|why| {
             let (system, workload) = (&contender.asked.name, &workload.name);

@@ -193,7 +193,7 @@ impl dyn System + '_ {
     }
 
     /// Returns whether reads of this kind may return something older than was acknowledged.
-    pub(crate) fn may_be_old(&self, asked: &study::System, reads: ReadConsistency) -> bool {
+    pub(crate) fn may_be_stale(&self, asked: &study::System, reads: ReadConsistency) -> bool {
         self.freshness(asked, reads) == Freshness::NodeAsked
     }
 

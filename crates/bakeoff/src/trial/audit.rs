@@ -66,7 +66,7 @@ pub(crate) fn judge(
         source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
         reading: Reading {
             reads: ReadConsistency::Linearizable,
-            may_be_old: false,
+            may_be_stale: false,
             lists_are_complete: false,
         },
         drive: &drive,

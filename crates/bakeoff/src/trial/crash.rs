@@ -87,7 +87,7 @@ pub(crate) fn under_load(
     };
     let reading = Reading {
         reads: ReadConsistency::Linearizable,
-        may_be_old: false,
+        may_be_stale: false,
         lists_are_complete: false,
     };
     let (enough, began) = (&AtomicBool::new(false), clock::now());

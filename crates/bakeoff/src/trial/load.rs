@@ -141,7 +141,7 @@ impl TrialRunner<'_, '_> {
         let seed = trial.seed;
         let reading = Reading {
             reads: workload.reads,
-            may_be_old: system.may_be_old(&contender.found, workload.reads),
+            may_be_stale: system.may_be_stale(&contender.found, workload.reads),
             lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
         };
         let moments = Moments::new(self.sampler.moments());
@@ -212,7 +212,7 @@ pub(super) fn fill(
         nodes: &cluster.nodes,
         keyed,
         source: &mut |_| Source::Fill,
-        reading: Reading { reads: workload.reads, may_be_old: false, lists_are_complete: false },
+        reading: Reading { reads: workload.reads, may_be_stale: false, lists_are_complete: false },
         drive: &drive,
         together: None,
         interrupted: context.interrupted,

@@ -25,7 +25,7 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, Outcome, TrialRecord};
 use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
 use bakeoff_engine::EngineError;
-use bakeoff_engine::works::keyed::{Ages, Keyed};
+use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::observe::{Sampler, Watched};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs, machine, usage};
@@ -322,11 +322,11 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         // Those that must not be old are measured too unless they are guaranteed to be the newest: a
         // leader that was deposed and does not know it answers with what it has.
         let newest = system.freshness(&contender.found, workload.reads) == Freshness::Linearizable;
-        let ages = match workload.writes() && !newest {
-            true => Ages::Measured,
-            false => Ages::NotMeasured,
+        let staleness = match workload.writes() && !newest {
+            true => StalenessTracking::Measured,
+            false => StalenessTracking::NotMeasured,
         };
-        let keyed = Arc::new(Keyed::new(workload, trial.seed, ages));
+        let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::from)?;
         let mut nodes = Routes::of(&cluster, workload, load).map_err(Ended::from)?;
         nodes.sessions(load.tls_resumption);

@@ -9,7 +9,7 @@ use bakeoff_core::study::{ReadConsistency, Workload};
 use bakeoff_core::workload::Stamp;
 use bakeoff_engine::Drive;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::keyed::{Ages, Keyed, Reading, Source};
+use bakeoff_engine::works::keyed::{Keyed, Reading, Source, StalenessTracking};
 
 use super::*;
 use crate::systems::{Memory, kinds};
@@ -246,7 +246,7 @@ fn workload(text: &str) -> Workload {
 #[test]
 fn a_decrypted_text_that_is_not_the_one_encrypted_is_a_wrong_value() {
     let workload = workload("mix: {decrypt: 1}, keys: {count: 1, order: same}");
-    let keyed = Arc::new(Keyed::new(&workload, 7, Ages::NotMeasured));
+    let keyed = Arc::new(Keyed::new(&workload, 7, StalenessTracking::NotMeasured));
     let mut text = Vec::new();
     keyed.values.write_value(0, Stamp { writer: 0, sequence: 1 }, &mut text);
     let mut altered = text.clone();
@@ -290,7 +290,7 @@ fn a_decrypted_text_that_is_not_the_one_encrypted_is_a_wrong_value() {
         source: &mut |_| Source::mix(&workload, 7, 7),
         reading: Reading {
             reads: ReadConsistency::Default,
-            may_be_old: false,
+            may_be_stale: false,
             lists_are_complete: false,
         },
         drive: &Drive::once(2, 1, 1, Duration::from_secs(10)),
