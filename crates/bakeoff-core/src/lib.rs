@@ -6,7 +6,7 @@
 pub mod check;
 pub mod condition;
 pub mod divide;
-pub mod gist;
+pub mod fingerprint;
 pub mod histogram;
 pub mod lanes;
 pub mod ledger;

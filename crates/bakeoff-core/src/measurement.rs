@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gist::gist_of_answer;
+use crate::fingerprint::fingerprint_of_answer;
 use crate::histogram::{HistogramError, Latencies, PackedLatencies};
 use crate::ranked::Ranked;
 use crate::staleness::Staleness;
@@ -174,7 +174,7 @@ impl Errors {
             same.count += 1;
             return;
         }
-        self.add_text(&gist_of_answer(what), 1);
+        self.add_text(&fingerprint_of_answer(what), 1);
     }
 
     fn add_text(&mut self, text: &str, count: u64) {

@@ -5,7 +5,7 @@
 //! a letter (Tarantool, klog). The first level that a line names is its own, so that an informing
 //! line may quote an error. What names no level is not counted: a stack trace is no further error.
 //!
-//! Lines are counted by what they say apart from what varies (`gist`); one of each kind is kept, with
+//! Lines are counted by what they say apart from what varies (`fingerprint`); one of each kind is kept, with
 //! what may be secret hidden.
 //!
 //! Not here: reading files (the binary), tables (`report`).
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::gist::{gist, redacted};
+use crate::fingerprint::{fingerprint, redacted};
 
 /// The most kinds of lines that are kept of each node, the most frequent ones.
 pub const KINDS_MAX: usize = 20;
@@ -100,7 +100,7 @@ impl Tally {
         let line = uncoloured(line.trim());
         let Some((level, message)) = complaint(&line) else { return };
         self.lines += 1;
-        let kind = (level, gist(&message));
+        let kind = (level, fingerprint(&message));
         let full = self.kinds.len() >= KINDS_READ_MAX;
         match self.kinds.get_mut(&kind) {
             Some((count, _)) => *count += 1,
@@ -320,7 +320,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns how a line is counted, as `level: gist`; `-` when it is not.
+    /// Returns how a line is counted, as `level: fingerprint`; `-` when it is not.
     fn counted(line: &str) -> String {
         let mut tally = Tally::default();
         tally.take(line.as_bytes());

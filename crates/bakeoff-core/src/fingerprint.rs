@@ -1,19 +1,18 @@
-//! What a text that somebody else wrote says, apart from what may be secret in it and apart from what
-//! varies from one such text to the next.
+//! Fingerprints messages of servers and hides the secrets in them.
 //!
-//! [`redacted`] is for showing one text as it was; [`gist`] is for counting alike ones together.
-//! Both look at form alone: nothing here knows a product. A form can be mistaken. What looks like a
-//! secret and is none is lost to the reader; that is the better mistake of the two.
+//! [`redacted`] shows one message without its secrets. [`fingerprint`] also removes what varies, so that
+//! alike messages are counted together. Both look at form alone: nothing here knows a product. A form can
+//! mislead. A word that looks like a secret and is none is lost to the reader, which is the better mistake.
 //!
 //! Not here: which lines of a log speak of errors (`said`).
 
-/// The most characters of a gist.
-pub const GIST_MAX: usize = 160;
+/// Length limit of a fingerprint, in characters.
+pub const FINGERPRINT_MAX: usize = 160;
 
-/// What stands in the place of what may be secret.
+/// Text in the place of a secret.
 const HIDDEN: &str = "[hidden]";
 
-/// What a name has in it whose value is secret.
+/// Parts of names whose value is secret.
 const SECRET_NAMES: [&str; 12] = [
     "token",
     "passw",
@@ -31,10 +30,10 @@ const SECRET_NAMES: [&str; 12] = [
 /// Names whose value has spaces and commas in it, and goes on to the end of the quotation.
 const LONG_VALUES: [&str; 2] = ["authorization", "cookie"];
 
-/// A word is looked at as a possible secret from this length on.
+/// Length from which a word may be a secret.
 const RANDOM_MIN: usize = 16;
 
-/// The text on one line, with all that may be a secret hidden: values of names like `token` and
+/// Returns the text on one line with possible secrets hidden: values of names like `token` and
 /// `password`, users of URLs, words that look random.
 pub fn redacted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -65,13 +64,13 @@ pub fn redacted(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// Returns how many bytes at its beginning are one word.
+/// Returns the length in bytes of the word at the text's beginning.
 fn word_len(text: &str) -> usize {
     let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+');
     text.bytes().take_while(is_of_word).count()
 }
 
-/// Returns where the host begins, of what begins with `://user:password@`.
+/// Returns where the host begins in a text that begins with `://user:password@`.
 fn user_of_url(text: &str) -> Option<usize> {
     let authority = text.strip_prefix("://")?;
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | ',');
@@ -79,7 +78,7 @@ fn user_of_url(text: &str) -> Option<usize> {
     authority.rfind('@').map(|at| "://".len() + at)
 }
 
-/// After a name of something secret: how many bytes lead to its value, and how many the value has.
+/// Returns how many bytes lead from a secret's name to its value, and the value's length in bytes.
 fn named_secret(name: &str, after: &str) -> Option<(usize, usize)> {
     let name = name.to_ascii_lowercase();
     if !SECRET_NAMES.iter().any(|part| name.contains(part)) {
@@ -135,15 +134,15 @@ fn looks_random(word: &str) -> bool {
     }
 }
 
-/// What a text says apart from numbers, addresses, times, ids and quoted strings, which become `N` and
-/// `"…"`; at most [`GIST_MAX`] characters.
-pub fn gist(text: &str) -> String {
+/// Returns a text with numbers, addresses, times and ids as `N` and quoted strings as `"…"`, in at most
+/// [`FINGERPRINT_MAX`] characters.
+pub fn fingerprint(text: &str) -> String {
     reduced(text, true)
 }
 
-/// The same with what is quoted by `"` kept as far as it does not vary, and a number at the very
-/// beginning: `503: {"errors":["not ready"]}`.
-pub fn gist_of_answer(text: &str) -> String {
+/// Returns the fingerprint of an answer, which keeps text in `"` and a status at the very beginning:
+/// `503: {"errors":["not ready"]}`.
+pub fn fingerprint_of_answer(text: &str) -> String {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (status, rest) = text.split_at(digits);
     // A page for people says what it says in its title.
@@ -158,8 +157,8 @@ pub fn gist_of_answer(text: &str) -> String {
 }
 
 fn reduced(text: &str, quotes_vary: bool) -> String {
-    // Of a text of any length more than this can leave no trace in a gist that is read.
-    let mut longest = text.len().min(16 * GIST_MAX);
+    // A longer text leaves no trace in a fingerprint.
+    let mut longest = text.len().min(16 * FINGERPRINT_MAX);
     while !text.is_char_boundary(longest) {
         longest -= 1;
     }
@@ -189,7 +188,7 @@ fn reduced(text: &str, quotes_vary: bool) -> String {
     cut(out.trim())
 }
 
-/// Words without quotations, and what is between them.
+/// Appends words that are not quoted, and the signs between them.
 fn push_words(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -214,13 +213,13 @@ fn push_words(text: &str, out: &mut String) {
     }
 }
 
-/// Returns whether what is quoted is left out. Values of `error=` and the like say what happened.
+/// Returns whether a quotation is left out. Values of `error=` and the like are kept: they name the cause.
 fn quoted_varies(quote: char, quotes_vary: bool, before: &str) -> bool {
     let tells = || ["error=", "err=", "msg=", "message=", "reason=", "cause="];
     quote == '`' || quotes_vary && !tells().iter().any(|name| before.ends_with(name))
 }
 
-/// Returns how many bytes a quotation has that begins here, its quotes among them.
+/// Returns the length in bytes of the quotation at the beginning, with its quotes.
 fn quotation(quote: char, text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -234,7 +233,7 @@ fn quotation(quote: char, text: &str) -> Option<usize> {
     None
 }
 
-/// A word with its numbers as `N`; numbers that signs join (`127.0.0.1:80`) are one.
+/// Appends a word with its numbers as `N`; numbers joined by signs (`127.0.0.1:80`) are one.
 fn push_word(word: &str, out: &mut String) {
     let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
     if !has_digit {
@@ -265,7 +264,7 @@ fn push_word(word: &str, out: &mut String) {
 
 fn cut(text: &str) -> String {
     let mut characters = text.chars();
-    let mut short: String = characters.by_ref().take(GIST_MAX).collect();
+    let mut short: String = characters.by_ref().take(FINGERPRINT_MAX).collect();
     if characters.next().is_some() {
         short.push('…');
     }
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_look_random_are_hidden_and_names_are_not() {
+    fn hides_words_that_look_random_and_spares_names() {
         for secret in [
             "hvs.CAESIJlU1nuWw5l2u0zXvHh4KHGh2cyN1pSnVZ",
             "6f1ed002-ab5f-42b1-8e7d-9a3c5d2b4e6f",
@@ -321,10 +320,10 @@ mod tests {
     }
 
     #[test]
-    fn alike_lines_have_one_gist() {
+    fn alike_lines_have_one_fingerprint() {
         let check = |texts: &[&str], expected: &str| {
             for text in texts {
-                assert_eq!(gist(text), expected);
+                assert_eq!(fingerprint(text), expected);
             }
         };
         check(
@@ -350,8 +349,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answers_gist_keeps_its_status_and_what_it_says() {
-        let check = |text: &str, expected: &str| assert_eq!(gist_of_answer(text), expected);
+    fn fingerprint_of_an_answer_keeps_its_status_and_text() {
+        let check = |text: &str, expected: &str| assert_eq!(fingerprint_of_answer(text), expected);
         check("500", "500");
         check(
             "503: {\"errors\":[\"node 3 is sealed\"]}",
@@ -365,9 +364,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_a_gist_and_no_gist_is_long(text in "\\PC{0,400}|[0-9a-fN.:\"`, =]{0,400}") {
-            prop_assert!(gist(&text).chars().count() <= GIST_MAX + 1);
-            prop_assert!(gist_of_answer(&text).chars().count() <= GIST_MAX + 1);
+        fn any_text_has_a_fingerprint_of_bounded_length(text in "\\PC{0,400}|[0-9a-fN.:\"`, =]{0,400}") {
+            prop_assert!(fingerprint(&text).chars().count() <= FINGERPRINT_MAX + 1);
+            prop_assert!(fingerprint_of_answer(&text).chars().count() <= FINGERPRINT_MAX + 1);
         }
 
         #[test]
