@@ -4,7 +4,7 @@
 //! alike messages are counted together. Both look at form alone: nothing here knows a product. A form can
 //! mislead. A word that looks like a secret and is none is lost to the reader, which is the better mistake.
 //!
-//! Not here: which lines of a log speak of errors (`said`).
+//! Not here: which lines of a log speak of errors (`log_findings`).
 
 /// Length limit of a fingerprint, in characters.
 pub const FINGERPRINT_MAX: usize = 160;

@@ -15,10 +15,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Audit, Cause, CheckName, Verdict};
+use crate::log_findings::NodeLog;
 use crate::measurement::Measurement;
 use crate::observed::Observed;
 use crate::plan::Trial;
-use crate::said::NodeLog;
 use crate::search::{Found, Tried};
 use crate::study::{ReadConsistency, Study};
 use crate::units;
@@ -305,10 +305,14 @@ pub struct TrialRecord {
     /// What was sampled from its beginning to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
-    /// What the nodes complained of in their own logs while the load ran; nodes that complained of
-    /// nothing are absent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<NodeLog>,
+    /// Complaints in the nodes' own logs while the load ran; nodes without any are absent.
+    #[serde(
+        rename = "said",
+        alias = "log_findings",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub log_findings: Vec<NodeLog>,
     /// The CPUs that the load generator was kept to, away from those that the nodes are pinned to;
     /// empty where it was not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,14 +1,14 @@
 //! Looks through nodes' logs for what they cannot tell in any other way: that a disk was full, and what
 //! they complained of while they were loaded.
 //!
-//! Not here: which lines complain (`bakeoff_core::said`), the last lines of a log for an error message
+//! Not here: which lines complain (`bakeoff_core::log_findings`), the last lines of a log for an error message
 //! (`error`).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::said::{NodeLog, Tally};
+use bakeoff_core::log_findings::{NodeLog, Tally};
 
 use super::Process;
 

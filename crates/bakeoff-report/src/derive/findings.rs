@@ -1,14 +1,14 @@
 //! What must be known before any figure is read, each with its cause.
 //!
 //! Not here: how warnings are grouped and shown (`document`), what each cause looks for (`noticed`,
-//! `nodes`, `turnover`, `said`, `position`, `fairness`).
+//! `nodes`, `turnover`, `log_findings`, `position`, `fairness`).
 
 use bakeoff_core::check::Cause as Doing;
 use bakeoff_core::record::{Outcome, Record};
 use bakeoff_core::search::Found;
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
-use super::{nodes, noticed, said, turnover};
+use super::{log_findings, nodes, noticed, turnover};
 use crate::model::comparison::{Comparison, Contender};
 
 /// One thing to know.
@@ -136,7 +136,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     add(Cause::SlowNode, noticed::slow_nodes_of(of, place));
     add(Cause::Throttled, nodes::findings(of, place));
     add(Cause::Turnover, turnover::findings(of, place));
-    add(Cause::Log, one(said::finding(of, place)));
+    add(Cause::Log, one(log_findings::finding(of, place)));
     found
 }
 

@@ -4,7 +4,7 @@
 //! None of them makes a trial invalid: all are the system's own doing. They are said above the tables,
 //! since percentiles and means hide them.
 //!
-//! Not here: what checks found (`check`), what nodes used (`nodes`) and said (`said`).
+//! Not here: what checks found (`check`), what nodes used (`nodes`) and said (`log_findings`).
 
 mod lasted;
 mod modes;

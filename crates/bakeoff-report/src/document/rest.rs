@@ -5,7 +5,7 @@
 use super::table::Tone;
 use super::{Block, item, tables, words};
 use crate::Report;
-use crate::derive::{floor, method, nodes, said, stale};
+use crate::derive::{floor, log_findings, method, nodes, stale};
 use crate::model::comparison::Comparison;
 
 /// Returns what is folded. `wide`: cells of tables have room for a clause.
@@ -61,7 +61,7 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
     lines(Tone::Plain, "", words::unchecked(of));
     lines(Tone::Plain, "", stale::lines(of));
     lines(Tone::Faint, "error: ", words::errors(of));
-    lines(Tone::Faint, "server log: ", said::lines(of));
+    lines(Tone::Faint, "server log: ", log_findings::lines(of));
     let more = [
         tables::tries(of),
         nodes::table(of),

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use bakeoff_core::check::{Audit, Cause};
+use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::measurement::{ErrorKind, ErrorText, Example, Measurement};
 use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
-use bakeoff_core::said::NodeLog;
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::stats::Figure;
@@ -64,7 +64,7 @@ pub(crate) struct TrialFigures {
     /// What nodes did often, and how often in a second.
     pub(crate) often: BTreeMap<Often, f64>,
     /// What the nodes complained of in their logs.
-    pub(crate) said: Vec<NodeLog>,
+    pub(crate) log_findings: Vec<NodeLog>,
     /// How old what reads returned was, by node; empty where that was not measured.
     pub(crate) staleness: Vec<Staleness>,
     /// What its charts show.
@@ -121,7 +121,7 @@ impl TrialFigures {
             }),
             nodes: nodes::of_trial(record, whole.as_ref(), system),
             often: turnover::of_trial(record),
-            said: record.said.clone(),
+            log_findings: record.log_findings.clone(),
             staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
             drawn: Drawn::new(record, load.warmup, whole.as_ref()),
         }

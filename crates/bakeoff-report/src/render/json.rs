@@ -15,7 +15,7 @@ use crate::Report;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::derive::method::Answer;
 use crate::derive::position::Position;
-use crate::derive::{findings, floor, said, stale};
+use crate::derive::{findings, floor, log_findings, stale};
 use crate::document::words;
 use crate::model::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use crate::model::figures::{Combined, Figures, Quantity};
@@ -120,7 +120,7 @@ fn contender(of: &Contender) -> Value {
         "published_notes": of.notes,
         "not_checked": not_checked,
         "staleness": stale::json(&stale::nodes(of)),
-        "servers_said": said::complaints(of),
+        "servers_said": log_findings::complaints(of),
         "trials": of.trials.iter().map(trial).collect::<Vec<_>>(),
     })
 }

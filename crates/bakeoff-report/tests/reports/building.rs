@@ -211,7 +211,7 @@ pub(crate) trait Trials: AsRecord {
             checks: vec![Check { name: CheckName::Limits, verdict: Verdict::Passed }],
             outcome: Outcome::Completed,
             observed: None,
-            said: Vec::new(),
+            log_findings: Vec::new(),
             generator_cpus: Vec::new(),
             found: None,
             floor_appends: Vec::new(),

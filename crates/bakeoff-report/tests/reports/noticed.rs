@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use bakeoff_core::log_findings::{Level, LogKind, NodeLog};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement, Silence, TargetFigures};
 use bakeoff_core::record::Record;
-use bakeoff_core::said::{Level, LogKind, NodeLog};
 use bakeoff_core::study::{Limits, Operation, Stop};
 use bakeoff_report::{self as report, Report};
 
@@ -200,7 +200,8 @@ fn log_findings_are_shown_with_their_count_and_an_example() {
             kind(Level::Error, "lua tcp socket read timed out", 40),
             kind(Level::Critical, "worker exited", 2),
         ];
-        trial.said = vec![NodeLog { node: "etcd-1".into(), lines: 950, kinds, unread_bytes: 0 }];
+        trial.log_findings =
+            vec![NodeLog { node: "etcd-1".into(), lines: 950, kinds, unread_bytes: 0 }];
     }
     let report = Report::new(&record);
     let said = "etcd's servers wrote 84 errors into their logs while they were loaded under \

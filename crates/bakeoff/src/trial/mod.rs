@@ -111,7 +111,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         checks: Vec::new(),
         outcome: Outcome::Completed,
         observed: None,
-        said: Vec::new(),
+        log_findings: Vec::new(),
         generator_cpus: Vec::new(),
         found: None,
         floor_appends: Vec::new(),
@@ -238,7 +238,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
         check(CheckName::Clock, check::machine::clock(wall, lasted));
         record.observed = Some(observed);
-        record.said = marks.complaints();
+        record.log_findings = marks.complaints();
         match ended {
             Ok(()) => {}
             Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,

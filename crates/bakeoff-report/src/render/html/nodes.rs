@@ -1,11 +1,11 @@
 //! What each node used, and what it complained of in its own log.
 //!
-//! Not here: the figures (`report::nodes`), which lines complain (`bakeoff_core::said`).
+//! Not here: the figures (`report::nodes`), which lines complain (`bakeoff_core::log_findings`).
 
 use bakeoff_core::units::count_text;
 
 use crate::Report;
-use crate::derive::{nodes, said};
+use crate::derive::{log_findings, nodes};
 
 use super::page::{escape, grid, paragraph, table};
 use super::place;
@@ -28,20 +28,20 @@ pub(super) fn section(report: &Report) -> String {
     html
 }
 
-/// What the servers said.
+/// What the servers complaint.
 fn logs(report: &Report) -> String {
     let mut rows = Vec::new();
     for comparison in &report.comparisons {
         for one in &comparison.contenders {
-            for said in said::complaints(one) {
+            for complaint in log_findings::complaints(one) {
                 rows.push(vec![
-                    said.node,
+                    complaint.node,
                     place(comparison),
-                    said.level.name().to_owned(),
-                    count_text(said.count),
-                    said.trials.to_string(),
-                    said.what,
-                    said.example,
+                    complaint.level.name().to_owned(),
+                    count_text(complaint.count),
+                    complaint.trials.to_string(),
+                    complaint.what,
+                    complaint.example,
                 ]);
             }
         }

@@ -172,7 +172,7 @@ impl Recorded {
             checks: Vec::new(),
             outcome: if interrupted { Outcome::Interrupted } else { Outcome::Completed },
             observed: None,
-            said: Vec::new(),
+            log_findings: Vec::new(),
             generator_cpus: Vec::new(),
             found,
             floor_appends: Vec::new(),

@@ -1,12 +1,11 @@
-//! What servers wrote into their own logs: which lines complain, and which of them are alike.
+//! Finds the lines of servers' logs that complain, and counts alike ones together.
 //!
 //! A line's level is found by its form: a word in brackets (NGINX, Envoy, HashiCorp's, HAProxy), a field
 //! of JSON (etcd, Vault, Envoy) or of `name=value` pairs, a word among the first (PostgreSQL, Java),
 //! a letter (Tarantool, klog). The first level that a line names is its own, so that an informing
-//! line may quote an error. What names no level is not counted: a stack trace is no further error.
+//! line may quote an error. A line without a level is not counted: a stack trace is no further error.
 //!
-//! Lines are counted by what they say apart from what varies (`fingerprint`); one of each kind is kept, with
-//! what may be secret hidden.
+//! Lines are counted by their [`fingerprint`]. One of each kind is kept, without its secrets.
 //!
 //! Not here: reading files (the binary), tables (`report`).
 
@@ -18,20 +17,20 @@ use serde_json::{Map, Value};
 
 use crate::fingerprint::{fingerprint, redacted};
 
-/// The most kinds of lines that are kept of each node, the most frequent ones.
+/// Most kinds of lines kept of a node, the frequent ones first.
 pub const KINDS_MAX: usize = 20;
-/// The most that are told apart while a log is read; lines of further ones are counted together.
+/// Most kinds told apart while a log is read; lines of further ones are counted together.
 const KINDS_READ_MAX: usize = 500;
-/// The most characters of an example.
+/// Length limit of an example, in characters.
 const EXAMPLE_MAX: usize = 300;
-/// So much of a line is looked at, in bytes.
+/// Length limit of a line, in bytes.
 const LINE_MAX: usize = 8 << 10;
-/// Within so many bytes at its beginning a line names its level, if it is no JSON and no pairs.
+/// Bytes at a line's beginning that may name its level, if it is no JSON and no pairs.
 const HEAD: usize = 200;
-/// Among so many words at its beginning a word alone is a level.
+/// Words at a line's beginning among which a word alone may be a level.
 const WORDS: usize = 10;
 
-/// How bad a line says it is.
+/// Level of a line, by its own word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
@@ -54,30 +53,30 @@ impl Level {
     }
 }
 
-/// What one node's logs complained of while the load ran.
+/// Complaints in one node's logs while the load ran.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeLog {
     /// The node's name.
     pub node: String,
     /// Lines that complain, all kinds.
     pub lines: u64,
-    /// What they say, the most frequent first; at most [`KINDS_MAX`].
+    /// Kinds of lines, the most frequent first; at most [`KINDS_MAX`].
     pub kinds: Vec<LogKind>,
     /// Bytes that were too many to be read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unread_bytes: u64,
 }
 
-/// Lines that say the same.
+/// Lines with one fingerprint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogKind {
-    /// How bad they say it is.
+    /// Their level.
     pub level: Level,
-    /// What they say, without what varies.
+    /// Their fingerprint.
     pub what: String,
-    /// How many there are.
+    /// Number of lines.
     pub count: u64,
-    /// The first of them, what may be secret hidden.
+    /// The first of them, without its secrets.
     pub example: String,
 }
 
@@ -116,7 +115,7 @@ impl Tally {
         }
     }
 
-    /// What was counted; `None` when no line complained and all was read.
+    /// Returns the counts; `None` when no line complained and all was read.
     pub fn finish(self, node: &str, unread_bytes: u64) -> Option<NodeLog> {
         if self.lines == 0 && unread_bytes == 0 {
             return None;
@@ -132,7 +131,7 @@ impl Tally {
     }
 }
 
-/// A line without the escape codes that colour it.
+/// Returns a line without the escape codes that colour it.
 fn uncoloured(line: &str) -> Cow<'_, str> {
     if !line.contains('\u{1b}') {
         return line.into();

@@ -1,18 +1,18 @@
-//! What the servers complained of in their own logs while they were loaded.
+//! Collects the complaints in servers' logs while they were loaded.
 //!
 //! Trials are added up, valid or not: what a server says of a trial that failed is often why.
 //!
-//! Not here: which lines complain, and which are alike (`bakeoff_core::said`).
+//! Not here: which lines complain, and which are alike (`bakeoff_core::log_findings`).
 
-use bakeoff_core::said::{Level, LogKind};
+use bakeoff_core::log_findings::{Level, LogKind};
 use bakeoff_core::units::{ByteCount, count_text, plural, trials_text};
 use serde::Serialize;
 
 use crate::model::comparison::{Comparison, Contender};
 
-/// So many lines at the least are said above the tables,
+/// Fewest lines that make a finding,
 const LINES_WORTH_SAYING: u64 = 20;
-/// and so many kinds of them.
+/// and most kinds of them that it names.
 const KINDS_ABOVE: usize = 2;
 /// How many kinds of each system a terminal and Markdown show.
 const KINDS_SHOWN: usize = 6;
@@ -32,7 +32,7 @@ pub(crate) struct Complaint {
 /// All that the nodes of a system complained of: errors before warnings, the most frequent first.
 pub(crate) fn complaints(of: &Contender) -> Vec<Complaint> {
     let mut all: Vec<Complaint> = Vec::new();
-    for log in of.trials.iter().flat_map(|trial| &trial.said) {
+    for log in of.trials.iter().flat_map(|trial| &trial.log_findings) {
         for LogKind { level, what, count, example } in &log.kinds {
             let is_it = |one: &&mut Complaint| {
                 one.node == log.node && one.level == *level && one.what == *what
@@ -59,11 +59,11 @@ pub(crate) fn complaints(of: &Contender) -> Vec<Complaint> {
 
 /// Lines of all kinds, and bytes of logs that were not read.
 fn totals(of: &Contender) -> (u64, u64) {
-    let logs = || of.trials.iter().flat_map(|trial| &trial.said);
+    let logs = || of.trials.iter().flat_map(|trial| &trial.log_findings);
     (logs().map(|log| log.lines).sum(), logs().map(|log| log.unread_bytes).sum())
 }
 
-/// What is said of it above the tables.
+/// Returns the finding that stands above the tables, if it is worth one.
 pub(crate) fn finding(of: &Contender, place: &str) -> Option<String> {
     let errors: Vec<Complaint> =
         complaints(of).into_iter().filter(|one| one.level >= Level::Error).collect();
@@ -83,25 +83,25 @@ pub(crate) fn finding(of: &Contender, place: &str) -> Option<String> {
     ))
 }
 
-/// What the servers said, for a terminal and for Markdown.
+/// Returns the lines that a terminal and Markdown show.
 pub(crate) fn lines(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for one in &of.contenders {
         let all = complaints(one);
-        for (place, said) in all.iter().take(KINDS_SHOWN).enumerate() {
+        for (place, complaint) in all.iter().take(KINDS_SHOWN).enumerate() {
             let example =
-                if place < 2 { format!("; first: {}", said.example) } else { String::new() };
+                if place < 2 { format!("; first: {}", complaint.example) } else { String::new() };
             lines.push(format!(
                 "{}: {} × {} in {}: {}{example}",
-                said.node,
-                count_text(said.count),
-                said.level.name(),
-                trials_text(said.trials),
-                said.what
+                complaint.node,
+                count_text(complaint.count),
+                complaint.level.name(),
+                trials_text(complaint.trials),
+                complaint.what
             ));
         }
         let (total, unread) = totals(one);
-        let shown: u64 = all.iter().take(KINDS_SHOWN).map(|said| said.count).sum();
+        let shown: u64 = all.iter().take(KINDS_SHOWN).map(|complaint| complaint.count).sum();
         if total > shown {
             let more = plural(total - shown, "further line");
             lines.push(format!("{}: {more} of other kinds", one.system));
