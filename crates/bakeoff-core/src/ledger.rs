@@ -149,7 +149,7 @@ pub struct ReadBegan {
     /// The newest write acknowledged by then; 0 is none.
     pub newest: u32,
     /// Every write below was superseded by then, unless its outcome is unknown.
-    pub floor: u32,
+    pub oldest_allowed: u32,
     /// When it was, since a moment that is the same for all keys; zero where staleness is not measured.
     pub at: Duration,
     /// How many writes had been acknowledged; 0 where staleness is not measured.
@@ -266,12 +266,12 @@ impl KeyHistory {
     /// A read begins. `at` as for [`Self::end`].
     pub fn begin_read(&self, at: impl FnOnce() -> Duration) -> ReadBegan {
         let oldest = self.open.all().first().map_or(u32::MAX, |open| open.sequence);
-        let (newest, floor) = (self.acknowledged, self.acknowledged.min(oldest));
+        let (newest, oldest_allowed) = (self.acknowledged, self.acknowledged.min(oldest));
         match &self.superseded {
-            None => ReadBegan { newest, floor, ..ReadBegan::default() },
+            None => ReadBegan { newest, oldest_allowed, ..ReadBegan::default() },
             Some(superseded) => {
                 let acknowledged = superseded.acknowledged();
-                ReadBegan { newest, floor, at: at(), acknowledged }
+                ReadBegan { newest, oldest_allowed, at: at(), acknowledged }
             }
         }
     }
@@ -317,8 +317,8 @@ impl KeyHistory {
 
     /// Returns whether a write of known outcome had certainly been superseded when the read began.
     fn was_superseded(&self, seen: u32, began: &ReadBegan) -> bool {
-        if seen >= began.newest || seen < began.floor {
-            return seen < began.floor;
+        if seen >= began.newest || seen < began.oldest_allowed {
+            return seen < began.oldest_allowed;
         }
         match self.open.find(seen) {
             Some(open) => open.ended.is_some_and(|ended| ended < began.newest),

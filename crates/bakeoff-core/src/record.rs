@@ -114,25 +114,30 @@ pub struct Environment {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_machine: bool,
     /// What the machine itself can do, measured before the first trial.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub floor: Option<Floor>,
+    #[serde(
+        rename = "floor",
+        alias = "machine_baseline",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub machine_baseline: Option<MachineBaseline>,
 }
 
 /// The machine's own limits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
+pub struct MachineBaseline {
     /// Bytes of each append.
     pub append_bytes: u64,
     /// Durable appends to the disk that holds the servers' data, for each number of clients whose
     /// appends share one sync.
-    pub appends: Vec<FloorAppends>,
+    pub appends: Vec<BaselineAppends>,
     /// Round trips over loopback to a server that does nothing, for each number of clients.
-    pub round_trips: Vec<FloorRoundTrips>,
+    pub round_trips: Vec<BaselineRoundTrips>,
 }
 
 /// Durable appends when so many wait for each sync (group commit).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct FloorAppends {
+pub struct BaselineAppends {
     /// Appends that share one sync.
     pub clients: u32,
     /// Appends made durable per second, by the median time of a write and its sync.
@@ -147,7 +152,7 @@ pub struct FloorAppends {
 
 /// Round trips over loopback to a server that does nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct FloorRoundTrips {
+pub struct BaselineRoundTrips {
     /// Clients, each with one request under way.
     pub clients: u32,
     /// Round trips per second.
@@ -321,8 +326,13 @@ pub struct TrialRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
     /// Of the first trial of a round but the first: the disk's durable appends, measured again before it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub floor_appends: Vec<FloorAppends>,
+    #[serde(
+        rename = "floor_appends",
+        alias = "baseline_appends",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub baseline_appends: Vec<BaselineAppends>,
 }
 
 /// How a trial ended.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_core::record::FloorAppends;
+use bakeoff_core::record::BaselineAppends;
 
 use super::HostError;
 
@@ -96,7 +96,7 @@ pub fn commits(
     bytes: u64,
     clients: &[u32],
     stop: &AtomicBool,
-) -> Result<Vec<FloorAppends>, HostError> {
+) -> Result<Vec<BaselineAppends>, HostError> {
     let batch = |clients: u32| u64::from(clients).saturating_mul(bytes);
     let fits = |clients: &u32| (1..=COMMIT_BYTES_MAX).contains(&batch(*clients));
     let clients: Vec<u32> = clients.iter().copied().filter(fits).collect();
@@ -124,7 +124,7 @@ pub fn commits(
         let quickest = times.first()?.as_secs_f64();
         let mean = times.iter().sum::<Duration>().as_secs_f64() / times.len() as f64;
         let median = times[(times.len() - 1) / 2].as_secs_f64();
-        Some(FloorAppends {
+        Some(BaselineAppends {
             clients,
             per_second: f64::from(clients) / median,
             per_second_mean: Some(f64::from(clients) / mean),

@@ -15,14 +15,14 @@ mod document;
 mod model;
 mod render;
 
-pub use derive::{fairness, floor, method};
+pub use derive::{fairness, machine_baseline, method};
 pub use render::csv::csv;
 pub use render::html::html;
 pub use render::json::{FORMAT, json};
 pub use render::markdown::markdown;
 pub use render::terminal::{demands, terminal};
 
-use bakeoff_core::record::{Floor, Record, RunHeader};
+use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
 use derive::findings::{self, Finding};
 use derive::leader;
 use document::words;
@@ -124,14 +124,14 @@ impl Report {
     }
 
     /// The machine's own limits, if they were measured.
-    pub fn floor(&self) -> Option<&Floor> {
-        self.header.environment.floor.as_ref()
+    pub fn machine_baseline(&self) -> Option<&MachineBaseline> {
+        self.header.environment.machine_baseline.as_ref()
     }
 
     /// What each system reached of the machine's limits, stage by stage, under this workload and
     /// load of the study; empty where nothing is to be held against them.
-    pub fn bounds(&self, workload: &str, load: &str) -> Vec<floor::Bound> {
+    pub fn bounds(&self, workload: &str, load: &str) -> Vec<machine_baseline::Bound> {
         let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;
-        self.comparisons.iter().find(here).map_or_else(Vec::new, floor::bounds)
+        self.comparisons.iter().find(here).map_or_else(Vec::new, machine_baseline::bounds)
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn describe(
         generator_threads: threads,
         shared_with_servers,
         shared_machine: false,
-        floor: None,
+        machine_baseline: None,
     })
 }
 

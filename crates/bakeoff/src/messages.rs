@@ -225,7 +225,7 @@ impl Reporter for Messages {
                 self.line("measuring what disk and loopback of this machine can do at best");
             }
             Event::BaselineFailed { failure } => {
-                self.complain(&format!("the machine's floor was not measured: {failure}"));
+                self.complain(&format!("the machine baseline was not measured: {failure}"));
             }
             Event::GateStarted(started) => self.line(&sentences::gate_started(started)),
             Event::GateExtended(extended) => {

@@ -515,9 +515,9 @@ impl<S, C> KvWork<S, C> {
             Err(found) => found,
         };
         let failure = match found {
-            Violation::Stale(seen, floor) => {
+            Violation::Stale(seen, oldest_allowed) => {
                 let what = format!(
-                    "write {seen} of the key was read after write {floor} was acknowledged"
+                    "write {seen} of the key was read after write {oldest_allowed} was acknowledged"
                 );
                 let what = self.find(pending.key, false, &what);
                 if let Source::Audit(_, findings) = &self.source {

@@ -7,7 +7,7 @@
 //! for the same.
 //!
 //! Not here: figures and their comparison (`comparison`, `stats`), the machine's own limits
-//! (`floor`), how a sheet looks (`terminal`, `markdown`, `json`).
+//! (`machine_baseline`), how a sheet looks (`terminal`, `markdown`, `json`).
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Acknowledged, Freshness, Record, SystemRecord, TrialRecord};

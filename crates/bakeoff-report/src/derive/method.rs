@@ -468,7 +468,7 @@ impl Run<'_> {
         let environment = &self.record.header.environment;
         let generator = self.checked(CheckName::Generator);
         let lag = self.checked(CheckName::ReceiveLag);
-        if environment.floor.is_none() {
+        if environment.machine_baseline.is_none() {
             return (Met::No, "the machine's own limits were not measured".to_owned());
         }
         if generator.failed + lag.failed > 0 {

@@ -4,10 +4,10 @@
 
 pub mod fairness;
 pub(crate) mod findings;
-pub mod floor;
 pub(crate) mod judgement;
 pub(crate) mod leader;
 pub(crate) mod log_findings;
+pub mod machine_baseline;
 pub mod method;
 pub(crate) mod nodes;
 pub(crate) mod noticed;

@@ -5,7 +5,7 @@
 use super::table::Tone;
 use super::{Block, item, tables, words};
 use crate::Report;
-use crate::derive::{floor, log_findings, method, nodes, stale};
+use crate::derive::{log_findings, machine_baseline, method, nodes, stale};
 use crate::model::comparison::Comparison;
 
 /// Returns what is folded. `wide`: cells of tables have room for a clause.
@@ -50,7 +50,7 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
     let mut lines = |tone: Tone, mark: &'static str, lines: Vec<String>| {
         blocks.extend(lines.into_iter().map(|line| item(tone, mark, line)));
     };
-    lines(Tone::Plain, "", floor::lines(of));
+    lines(Tone::Plain, "", machine_baseline::lines(of));
     lines(Tone::Faint, "", words::published(report, of));
     lines(Tone::Plain, "", words::seconds(of).into_iter().chain(words::latencies(of)).collect());
     lines(Tone::Alarm, "", words::invalid(of));

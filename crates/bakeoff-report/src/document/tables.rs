@@ -12,9 +12,9 @@ use bakeoff_core::units::{figure_text, share_text};
 
 use super::table::{Cell, Column, Table};
 use crate::derive::fairness::{Row as Fact, Sheet, Weight};
-use crate::derive::floor::Limits;
 use crate::derive::judgement::Judgement;
 use crate::derive::leader::deciding;
+use crate::derive::machine_baseline::Limits;
 use crate::model::comparison::{Comparison, Contender};
 use crate::model::figures::{Figures, Point, Quantity};
 
@@ -562,7 +562,7 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
             cells: cells.iter().map(text).collect(),
         })
     };
-    let floor: Vec<Column> = limit("disk /s", Limits::disk)
+    let machine_baseline: Vec<Column> = limit("disk /s", Limits::disk)
         .into_iter()
         .chain(limit("loopback /s", Limits::loopback))
         .collect();
@@ -581,7 +581,7 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
                 0 => vec![column(one, (Quantity::ThroughputMean, ""))],
                 _ => listed.iter().map(|&what| column(one, what)).collect(),
             })
-            .chain((!floor.is_empty()).then_some(floor))
+            .chain((!machine_baseline.is_empty()).then_some(machine_baseline))
             .collect(),
     })
 }

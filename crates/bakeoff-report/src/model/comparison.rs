@@ -17,8 +17,8 @@ use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
 use bakeoff_core::units::{share_text, trials_text};
 use bakeoff_core::workload::mix64;
 
-use crate::derive::floor::Limits;
 use crate::derive::judgement::{Judgement, LedBy};
+use crate::derive::machine_baseline::Limits;
 use crate::derive::position::Position;
 use crate::model::contradicted;
 use crate::model::figures::{self, Combined, Quantity};

@@ -15,7 +15,7 @@ use crate::Report;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::derive::method::Answer;
 use crate::derive::position::Position;
-use crate::derive::{findings, floor, log_findings, stale};
+use crate::derive::{findings, log_findings, machine_baseline, stale};
 use crate::document::words;
 use crate::model::comparison::{Comparison, Contender, TrialFigures, not_checked};
 use crate::model::figures::{Combined, Figures, Quantity};
@@ -67,7 +67,7 @@ fn comparison(of: &Comparison) -> Value {
         "findings": findings::findings(of).into_iter().map(|one| one.text).collect::<Vec<_>>(),
         "order_effect": of.position.as_ref().map(Position::json),
         "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
-        "floor": floor::bounds(of),
+        "floor": machine_baseline::bounds(of),
         "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),
     })
 }

@@ -10,9 +10,9 @@ use bakeoff_core::measurement::{
 };
 use bakeoff_core::plan;
 use bakeoff_core::record::{
-    Acknowledged, Check, Environment, FORMAT, Floor, FloorAppends, FloorRoundTrips, Freshness,
-    Guarantees, Outcome, Record, RunEnd, RunHeader, Setting, StageRecord, SystemRecord,
-    TrialRecord, Usage,
+    Acknowledged, BaselineAppends, BaselineRoundTrips, Check, Environment, FORMAT, Freshness,
+    Guarantees, MachineBaseline, Outcome, Record, RunEnd, RunHeader, Setting, StageRecord,
+    SystemRecord, TrialRecord, Usage,
 };
 use bakeoff_core::study::{
     Arrivals, Clusters, HttpRequest, KeyOrder, Keys, Load, Operation, ReadConsistency, Routing,
@@ -112,7 +112,7 @@ pub(crate) fn record(study: Study) -> Record {
                 generator_threads: 2,
                 shared_with_servers: true,
                 shared_machine: false,
-                floor: None,
+                machine_baseline: None,
             },
             systems,
             gate: None,
@@ -125,20 +125,20 @@ pub(crate) fn record(study: Study) -> Record {
 }
 
 /// A disk that syncs 400 times a second, and not much of a loopback.
-pub(crate) fn floor(clients: &[u32]) -> Floor {
-    let appends = |&clients: &u32| FloorAppends {
+pub(crate) fn machine_baseline(clients: &[u32]) -> MachineBaseline {
+    let appends = |&clients: &u32| BaselineAppends {
         clients,
         per_second: 400.0 * f64::from(clients),
         per_second_mean: None,
         quickest_us: Some(1000.0),
     };
-    let round_trips = |&clients: &u32| FloorRoundTrips {
+    let round_trips = |&clients: &u32| BaselineRoundTrips {
         clients,
         per_second: 10_000.0 * f64::from(clients).sqrt(),
         generator_cpu_us: 12.0,
         server_cpu_us: 10.0,
     };
-    Floor {
+    MachineBaseline {
         append_bytes: 1280,
         appends: clients.iter().map(appends).collect(),
         round_trips: clients.iter().map(round_trips).collect(),
@@ -214,7 +214,7 @@ pub(crate) trait Trials: AsRecord {
             log_findings: Vec::new(),
             generator_cpus: Vec::new(),
             found: None,
-            floor_appends: Vec::new(),
+            baseline_appends: Vec::new(),
         });
         record.trials.last_mut().expect("it was just pushed")
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Handshakes};
 use bakeoff_core::record::{
-    Acknowledged, Check, FloorRoundTrips, Freshness, PartRecord, Record, Setting, SystemRecord,
+    Acknowledged, BaselineRoundTrips, Check, Freshness, PartRecord, Record, Setting, SystemRecord,
 };
 use bakeoff_core::study::{
     Arrivals, Endpoint, Limits, Operation, ReadConsistency, Servers, Stop, System, Tls,
@@ -512,8 +512,8 @@ fn differing_row(report: &Report) -> Row {
     report.fairness().differing()[0].clone()
 }
 
-/// What terminal and Markdown say of the floor, and what JSON has of it.
-fn floor_lines(record: &Record) -> Vec<String> {
+/// What terminal and Markdown say of the machine baseline, and what JSON has of it.
+fn baseline_lines(record: &Record) -> Vec<String> {
     let report = Report::new(record);
     let text = full(&report, &PLAIN);
     let about = |line: &&str| {
@@ -528,7 +528,7 @@ fn floor_lines(record: &Record) -> Vec<String> {
 #[test]
 fn share_of_the_baseline_is_said_and_no_more_than_follows() {
     let shares = |lines: &[String]| lines.first().cloned().unwrap_or_default();
-    let lines = floor_lines(&repeated());
+    let lines = baseline_lines(&repeated());
     assert_eq!(
         lines,
         [
@@ -541,7 +541,7 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
         ]
     );
     // Values of another size, reads, checks, an open load, a system that runs elsewhere: the disk is
-    // no floor for them.
+    // no machine baseline for them.
     let mut large = repeated();
     large.header.study.workloads[0].value_size = 100_000;
     let mut mixed = repeated();
@@ -553,20 +553,20 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
         system.already_running = true;
     }
     for record in [&large, &mixed, &checks, &elsewhere] {
-        let lines = floor_lines(record);
+        let lines = baseline_lines(record);
         assert!(lines.len() == 1 && shares(&lines).contains("loopback"), "{lines:?}");
     }
     // Of operations that share a connection several share each round trip.
     let mut deep = repeated();
-    let floor = deep.header.environment.floor.as_mut().unwrap();
-    let with_more = floor.round_trips.last().unwrap().clone();
-    floor.round_trips.push(FloorRoundTrips { clients: 128, ..with_more });
-    assert!(floor_lines(&deep).iter().any(|line| line.contains("loopback")));
+    let machine_baseline = deep.header.environment.machine_baseline.as_mut().unwrap();
+    let with_more = machine_baseline.round_trips.last().unwrap().clone();
+    machine_baseline.round_trips.push(BaselineRoundTrips { clients: 128, ..with_more });
+    assert!(baseline_lines(&deep).iter().any(|line| line.contains("loopback")));
     deep.header.study.loads[0].in_flight = 2;
-    assert!(floor_lines(&deep).iter().all(|line| !line.contains("loopback")));
+    assert!(baseline_lines(&deep).iter().all(|line| !line.contains("loopback")));
     let mut open = repeated();
     open.header.study.loads[0].arrivals = Arrivals::Poisson { rate: 500.0 };
-    assert!(floor_lines(&open).is_empty());
+    assert!(baseline_lines(&open).is_empty());
     assert_eq!(Report::new(&open).bounds("create", "steady"), []);
 }
 
@@ -574,7 +574,7 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
 fn reads_are_not_held_against_the_disk() {
     let mut record = repeated();
     record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
-    let lines = floor_lines(&record);
+    let lines = baseline_lines(&record);
     assert!(lines[0].starts_with("etcd reaches 1.9 % of what this disk can commit"), "{lines:?}");
     let said = "zookeeper is not held against this disk: it acknowledges before that (in the page \
                 caches of a majority)";
@@ -587,10 +587,10 @@ fn reads_are_not_held_against_the_disk() {
 #[test]
 fn a_disk_that_changes_from_round_to_round_is_told_as_a_range_and_by_its_mean_too() {
     let mut record = repeated();
-    let first = record.header.environment.floor.as_mut().unwrap();
+    let first = record.header.environment.machine_baseline.as_mut().unwrap();
     first.appends[0].per_second_mean = Some(20_000.0);
     let of_round = |factor: f64| {
-        let mut points = super::floor(&[64]).appends;
+        let mut points = super::machine_baseline(&[64]).appends;
         points[0].per_second *= factor;
         points[0].per_second_mean = Some(20_000.0 * factor);
         points
@@ -599,10 +599,10 @@ fn a_disk_that_changes_from_round_to_round_is_told_as_a_range_and_by_its_mean_to
         record.trials.iter().position(|trial| trial.trial.round == round).unwrap()
     };
     let (second, third) = (begins(&record, 1), begins(&record, 2));
-    record.trials[second].floor_appends = of_round(0.5);
-    record.trials[third].floor_appends = of_round(1.25);
+    record.trials[second].baseline_appends = of_round(0.5);
+    record.trials[third].baseline_appends = of_round(1.25);
     assert_eq!(
-        floor_lines(&record)[0],
+        baseline_lines(&record)[0],
         "etcd reaches 1.6 % to 3.9 % and zookeeper 0.88 % to 2.2 % of what this disk can commit with \
          64 clients (12,800 to 32,000 appends/s of 1.25 KiB by the median sync, 20,000 by the mean, \
          all of them sharing each sync)"
@@ -619,7 +619,7 @@ fn more_than_the_disk_can_commit_is_judged_by_what_is_known() {
         for trial in record.trials.iter_mut().filter(|one| one.trial.system == "zookeeper") {
             trial.stages[0].measurement = measured("put", rate, millis(4000), millis(1));
         }
-        let lines = floor_lines(&record);
+        let lines = baseline_lines(&record);
         lines.into_iter().find(|line| line.starts_with("zookeeper did more"))
     };
     let check = |rate, place, expected: Option<&str>| {
@@ -651,7 +651,7 @@ fn a_sweep_has_its_limits_at_each_number_of_clients() {
     let load = closed("sweep", &[1, 10, 100, 1000], Stop::Operations(400));
     let create = workload("create", &[(Operation::Put, 1)], "sweep");
     let mut record = record(study(&["etcd"], create, load, 1));
-    record.header.environment.floor = Some(super::floor(&[1, 100]));
+    record.header.environment.machine_baseline = Some(super::machine_baseline(&[1, 100]));
     let stage = |clients, rate| (clients, measured("put", rate, millis(1000), millis(1)));
     record.run("etcd", vec![stage(1, 100), stage(10, 800), stage(100, 600), stage(1000, 500)]);
     let report = Report::new(&record);
@@ -663,7 +663,7 @@ fn a_sweep_has_its_limits_at_each_number_of_clients() {
     // Between 400/s with one client and 40,000/s with a hundred.
     let seen: Vec<_> = (0..bounds.len()).map(limit).collect();
     assert_eq!(seen, [(1, Some(400.0)), (10, Some(4000.0)), (100, Some(40_000.0))]);
-    let lines = floor_lines(&record);
+    let lines = baseline_lines(&record);
     assert!(
         lines[0].starts_with(
             "etcd reaches at best 18 % of what this disk can commit with 10 clients (4,000 "

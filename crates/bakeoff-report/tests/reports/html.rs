@@ -143,7 +143,7 @@ fn empty() -> Record {
 /// From before anything was sampled, with a trial in which nothing was measured.
 fn old() -> Record {
     let mut record = hostile();
-    record.header.environment.floor = None;
+    record.header.environment.machine_baseline = None;
     for trial in &mut record.trials {
         trial.observed = None;
         trial.stages.iter_mut().for_each(|stage| stage.began = 0.0);

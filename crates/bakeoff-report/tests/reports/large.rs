@@ -1,5 +1,5 @@
 //! A record as large as a page must cope with, with everything in it that a page shows: three
-//! systems, eight loads, five trials of thirty seconds, sampled nodes, a floor, published figures.
+//! systems, eight loads, five trials of thirty seconds, sampled nodes, a machine baseline, published figures.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use bakeoff_core::histogram::{Latencies, PackedLatencies};
 use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures, Second, SecondFigures};
 use bakeoff_core::observed::{Column, Observed, Phase, Series};
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{Check, Floor, FloorAppends, FloorRoundTrips, Record};
+use bakeoff_core::record::{BaselineAppends, BaselineRoundTrips, Check, MachineBaseline, Record};
 use bakeoff_core::study::{Arrivals, Load, Metric, Operation, Publication, Published, Stop};
 
 use super::building::{Trials as _, closed, failing, record, study, workload};
@@ -139,12 +139,12 @@ pub(crate) fn observed(system: &str, seed: u64) -> Observed {
     }
 }
 
-pub(crate) fn floor() -> Floor {
+pub(crate) fn machine_baseline() -> MachineBaseline {
     let clients = [1, 10, 100, 1000];
-    Floor {
+    MachineBaseline {
         append_bytes: 1024,
         appends: clients
-            .map(|clients| FloorAppends {
+            .map(|clients| BaselineAppends {
                 clients,
                 per_second: 2400.0 * f64::from(clients).powf(0.4),
                 per_second_mean: None,
@@ -152,7 +152,7 @@ pub(crate) fn floor() -> Floor {
             })
             .to_vec(),
         round_trips: clients
-            .map(|clients| FloorRoundTrips {
+            .map(|clients| BaselineRoundTrips {
                 clients,
                 per_second: 21_000.0 * f64::from(clients).powf(0.3),
                 generator_cpu_us: 9.2,
@@ -214,7 +214,7 @@ fn with(run: impl Fn(&Trial) -> bool) -> Record {
         published("etcd", "c64", Metric::LatencyP99Ms, 12.0),
     ];
     let mut record = record(study);
-    record.header.environment.floor = Some(floor());
+    record.header.environment.machine_baseline = Some(machine_baseline());
     for trial in record.header.order.clone().into_iter().filter(run) {
         let number = trial.number;
         let place = systems.iter().position(|name| *name == trial.system).expect("it is one");

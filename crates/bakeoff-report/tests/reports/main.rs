@@ -29,7 +29,8 @@ use bakeoff_report::{self as report, Extent, Report, Style};
 use serde_json::Value;
 
 use building::{
-    KILLED, Trials as _, audit, closed, failing, floor, measured, record, study, workload,
+    KILLED, Trials as _, audit, closed, failing, machine_baseline, measured, record, study,
+    workload,
 };
 
 const PLAIN: Style = Style { width: None, colour: false };
@@ -54,7 +55,7 @@ fn repeated() -> Record {
     let load = closed("steady", &[64], Stop::After(Duration::from_secs(4)));
     let create = workload("create", &[(Operation::Put, 1)], "steady");
     let mut record = record(study(&["etcd", "zookeeper"], create, load, 3));
-    record.header.environment.floor = Some(floor(&[64]));
+    record.header.environment.machine_baseline = Some(machine_baseline(&[64]));
     for round in 0..3 {
         record.run("etcd", vec![(64, put(500 + 10 * round, 4, millis(2)))]);
         record.run("zookeeper", vec![(64, put(300 - 10 * round, 4, millis(4)))]);
@@ -96,7 +97,7 @@ fn scaled_sweep() -> Record {
     };
     study.published = figures.into_iter().map(published).collect();
     let mut record = record(study);
-    record.header.environment.floor = Some(floor(&[1, 100]));
+    record.header.environment.machine_baseline = Some(machine_baseline(&[1, 100]));
     for (system, rate) in [("etcd", 1000), ("zookeeper", 1200), ("consul", 400)] {
         let stage = |place: u64, clients: u32| {
             let window = Duration::from_secs_f64(2.4 - 0.5 * place as f64);

@@ -139,10 +139,10 @@ fn the_shortest_window_counts() {
 }
 
 #[test]
-fn a_floor_a_warm_up_and_audits_are_looked_for() {
+fn machine_baseline_warm_up_and_audits_are_looked_for() {
     expect(&repeated(), "Kasture", "in part", "share the machine");
     let mut bare = repeated();
-    bare.header.environment.floor = None;
+    bare.header.environment.machine_baseline = None;
     expect(&bare, "Kasture", "not met", "not measured");
     let mut busy = repeated();
     fail(&mut busy, CheckName::Generator);

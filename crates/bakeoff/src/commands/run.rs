@@ -93,9 +93,9 @@ impl Runner<'_> {
         environment.shared_machine =
             self.options.shared_machine || environment::is_machine_shared();
         let generator = Generator { threads, open_files };
-        let floor =
+        let machine_baseline =
             baseline::measure(&study, &folder.path, generator, self.reporter, self.interrupted)?;
-        environment.floor = floor;
+        environment.machine_baseline = machine_baseline;
         let header = RunHeader {
             format: FORMAT,
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
@@ -206,12 +206,16 @@ impl Runner<'_> {
                 found: progress.found(trial).as_deref(),
             }));
             let contender = contender_of(remaining.contenders, trial);
-            let floor_appends = match begins_round {
-                true => baseline::again(&run_dir, environment.floor.as_ref(), self.interrupted),
+            let baseline_appends = match begins_round {
+                true => baseline::again(
+                    &run_dir,
+                    environment.machine_baseline.as_ref(),
+                    self.interrupted,
+                ),
                 false => Vec::new(),
             };
             let record = trial::run(&mut context, contender, trial, self.reporter);
-            let record = TrialRecord { floor_appends, ..record };
+            let record = TrialRecord { baseline_appends, ..record };
             progress.ended(&record, began.elapsed());
             let left = progress.left(&trials[place + 1..]);
             self.reporter.report(&Event::TrialFinished { record: &record, left });

@@ -1,22 +1,22 @@
-//! Measures what this machine can do at best, before the first trial: the floor under every system.
+//! Measures what this machine can do at best, before the first trial: the machine baseline under every system.
 //! The disk is measured again before each further round.
 //!
 //! Durable appends to the disk that will hold the servers' data, and round trips over loopback to a
 //! server that does nothing, each at the numbers of clients that the study's loads use. The
 //! server is the canary asked for `/health`: it reads a request, answers with an empty body, keeps
-//! nothing. It is one thread; a floor that is no bound for a server on many CPUs.
+//! nothing. It is one thread; a machine baseline that is no bound for a server on many CPUs.
 //!
-//! A study loses nothing when its floor cannot be measured: it is complained about and left out.
+//! A study loses nothing when its machine baseline cannot be measured: it is complained about and left out.
 //!
-//! Not here: the disk itself (`host::disk`), what a floor says of a system
-//! (`bakeoff_report::floor`).
+//! Not here: the disk itself (`host::disk`), what a machine baseline says of a system
+//! (`bakeoff_report::machine_baseline`).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_core::record::{Floor, FloorAppends, FloorRoundTrips};
+use bakeoff_core::record::{BaselineAppends, BaselineRoundTrips, MachineBaseline};
 use bakeoff_core::study::{Stop, Study};
 use bakeoff_engine::works::http::{self, Plan, Protocol, Request, TlsOptions, Url};
 use bakeoff_engine::{Connections, Drive, Seconds};
@@ -36,7 +36,7 @@ const WARM_UP: Duration = Duration::from_millis(100);
 /// How long each number of clients is measured at most, and all of them together.
 const MEASURE: Duration = Duration::from_millis(300);
 const MEASURE_ALL: Duration = Duration::from_secs(2);
-/// After this long what was not measured stays unknown: a floor must not keep a study waiting.
+/// After this long what was not measured stays unknown: a machine baseline must not keep a study waiting.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(8);
 const TIMEOUT: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -57,17 +57,17 @@ pub(crate) fn measure(
     generator: Generator,
     reporter: &mut dyn Reporter,
     interrupted: &AtomicBool,
-) -> Result<Option<Floor>, Failure> {
+) -> Result<Option<MachineBaseline>, Failure> {
     let Generator { threads, open_files } = generator;
     let most = u32::try_from(open_files.saturating_sub(OTHER_FILES)).unwrap_or(u32::MAX);
     let clients = points(study, most.min(CLIENTS_MAX));
     let own = dir.join("floor");
     reporter.report(&Event::BaselineStarted);
-    let measured = floor(study, &own, &clients, threads, interrupted);
+    let measured = machine_baseline(study, &own, &clients, threads, interrupted);
     std::fs::remove_dir_all(&own).ok();
     match measured {
         _ if interrupted.load(Ordering::Relaxed) => Err(Failure::INTERRUPTED),
-        Ok(floor) => Ok(Some(floor)),
+        Ok(machine_baseline) => Ok(Some(machine_baseline)),
         Err(failure) => {
             reporter.report(&Event::BaselineFailed { failure: &failure });
             Ok(None)
@@ -79,21 +79,21 @@ pub(crate) fn measure(
 /// first; nothing where it was not measured or could not be.
 pub(crate) fn again(
     dir: &Path,
-    first: Option<&Floor>,
+    first: Option<&MachineBaseline>,
     interrupted: &AtomicBool,
-) -> Vec<FloorAppends> {
+) -> Vec<BaselineAppends> {
     let Some(first) = first.filter(|first| !first.appends.is_empty()) else { return Vec::new() };
     let clients: Vec<u32> = first.appends.iter().map(|point| point.clients).collect();
     disk::commits(dir, first.append_bytes, &clients, interrupted).unwrap_or_default()
 }
 
-fn floor(
+fn machine_baseline(
     study: &Study,
     dir: &Path,
     clients: &[u32],
     threads: u32,
     interrupted: &AtomicBool,
-) -> Result<Floor, Failure> {
+) -> Result<MachineBaseline, Failure> {
     let began = clock::now();
     std::fs::create_dir_all(dir).map_err(|error| Failure::file("make", dir, &error))?;
     // Where nothing is started the data is on somebody else's disk.
@@ -110,7 +110,7 @@ fn floor(
         round_trips.extend(drive(&ready, &server, clients, threads, measure, interrupted)?);
     }
     host::terminate_all(&[server], STOP_GRACE);
-    Ok(Floor { append_bytes: bytes, appends, round_trips })
+    Ok(MachineBaseline { append_bytes: bytes, appends, round_trips })
 }
 
 /// Returns how many operations the loads of a study may have under way: all different numbers, at most
@@ -176,7 +176,7 @@ fn plan(server: &Process) -> Result<Plan, Failure> {
         }
     })?;
     let url = Url::parse(&format!("http://{address}/health"))
-        .map_err(|what| Failure::machine(format!("the floor's own address: {what}")))?;
+        .map_err(|what| Failure::machine(format!("the baseline's own address: {what}")))?;
     Ok(Plan {
         requests: vec![Request::get(url)],
         protocol: Protocol::One,
@@ -196,7 +196,7 @@ fn drive(
     threads: u32,
     measure: Duration,
     interrupted: &AtomicBool,
-) -> Result<Option<FloorRoundTrips>, Failure> {
+) -> Result<Option<BaselineRoundTrips>, Failure> {
     let drive = Drive {
         clients,
         in_flight: 1,
@@ -223,7 +223,7 @@ fn drive(
         return Ok(None);
     }
     let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / all as f64;
-    Ok(Some(FloorRoundTrips {
+    Ok(Some(BaselineRoundTrips {
         clients,
         per_second,
         generator_cpu_us: micros(measured.generator_cpu),

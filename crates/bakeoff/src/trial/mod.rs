@@ -114,7 +114,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         log_findings: Vec::new(),
         generator_cpus: Vec::new(),
         found: None,
-        floor_appends: Vec::new(),
+        baseline_appends: Vec::new(),
     }
 }
 

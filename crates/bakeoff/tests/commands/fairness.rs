@@ -1,4 +1,4 @@
-//! The fairness sheet and the floor of real runs.
+//! The fairness sheet and the machine baseline of real runs.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -101,7 +101,7 @@ fn a_run_begins_with_what_the_machine_can_do() {
 }
 
 #[test]
-fn an_interrupted_floor_leaves_nothing() {
+fn interrupted_machine_baseline_leaves_nothing() {
     let clients: Vec<String> = (1..=8).map(|count| count.to_string()).collect();
     let study = STUDY.replace("[1, 16]", &format!("[{}]", clients.join(", ")));
     let bench = Bench::new(&study);

@@ -35,7 +35,7 @@ pub(super) fn section(report: &Report) -> String {
     }
     html.push_str("<h3>Machine</h3>");
     html.push_str(&machine(&header.environment));
-    html.push_str(&floor(&header.environment));
+    html.push_str(&machine_baseline(&header.environment));
     html
 }
 
@@ -139,13 +139,13 @@ fn machine(of: &Environment) -> String {
 }
 
 /// What the machine itself can do.
-fn floor(of: &Environment) -> String {
-    let Some(floor) = &of.floor else { return String::new() };
-    let appends = floor.appends.iter().map(|one| {
-        let what = format!("durable appends of {}", ByteCount(floor.append_bytes));
+fn machine_baseline(of: &Environment) -> String {
+    let Some(machine_baseline) = &of.machine_baseline else { return String::new() };
+    let appends = machine_baseline.appends.iter().map(|one| {
+        let what = format!("durable appends of {}", ByteCount(machine_baseline.append_bytes));
         vec![what, one.clients.to_string(), figure_text(one.per_second), "–".into(), "–".into()]
     });
-    let trips = floor.round_trips.iter().map(|one| {
+    let trips = machine_baseline.round_trips.iter().map(|one| {
         let cpu = |value: f64| format!("{} µs", figure_text(value));
         vec![
             "round trips over loopback".to_owned(),

@@ -9,7 +9,7 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::units::trials_text;
 
 use crate::Report;
-use crate::derive::floor;
+use crate::derive::machine_baseline;
 use crate::document::{tables, words};
 use crate::model::comparison::{Comparison, Contender};
 use crate::model::figures::{Point, Quantity};
@@ -54,7 +54,7 @@ fn key(report: &Report) -> String {
     if !report.header.study.published.is_empty() {
         entries.push((swatch(|svg| published(svg, 15.0, 7.0, "")), "published".into()));
     }
-    if report.header.environment.floor.is_some() {
+    if report.header.environment.machine_baseline.is_some() {
         entries.push((
             swatch(|svg| svg.line("floor", 15.0, 0.0, 15.0, 14.0)),
             "the machine's own limit".into(),
@@ -84,7 +84,7 @@ fn one(report: &Report, of: &Comparison) -> String {
         let caption = format!("{}, {}", place(of), more.title.as_deref().unwrap_or_default());
         all.push_str(&table(&caption, &more));
     }
-    let notes: Vec<String> = floor::lines(of)
+    let notes: Vec<String> = machine_baseline::lines(of)
         .into_iter()
         .chain(words::published(report, of))
         .chain(words::seconds(of))
@@ -114,7 +114,7 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
     let rate = quantity == Quantity::ThroughputMean;
     let what = if rate { "Throughput" } else { "Response time, p99" };
     let unit = if rate { Unit::Count } else { Unit::Latency };
-    let floor = if rate { limit(of) } else { None };
+    let machine_baseline = if rate { limit(of) } else { None };
     let measured = of.contenders.iter().flat_map(|one| &one.trials);
     let mut values: Vec<f64> = measured
         .filter_map(|trial| trial.get(quantity).value())
@@ -125,7 +125,7 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
         .contenders
         .iter()
         .filter_map(|one| one.published.get(&quantity).copied())
-        .chain(floor.as_ref().map(|(_, value)| *value));
+        .chain(machine_baseline.as_ref().map(|(_, value)| *value));
     let near: Vec<f64> = references.filter(|&value| value <= most * BEYOND).collect();
     values.extend(near);
     let axis = Axis::fitting(unit, &values, 5).between(LEFT, RIGHT);
@@ -140,14 +140,15 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
         (false, true) => "99 % of operations were answered within (logarithmic)",
     };
     svg.text("label", "middle", f64::midpoint(LEFT, RIGHT), bottom + 34.0, label);
-    if let Some((_, value)) = floor.as_ref().filter(|(_, value)| *value <= axis.high()) {
+    if let Some((_, value)) = machine_baseline.as_ref().filter(|(_, value)| *value <= axis.high()) {
         svg.line("floor", axis.at(*value), 0.0, axis.at(*value), bottom);
     }
     // From the slowest round's disk to the quickest's.
-    let range = floor.as_ref().filter(|(what, _)| what.contains("disk")).and_then(|_| {
-        let [clients] = of.load.clients.as_slice() else { return None };
-        of.limits.as_ref()?.disk_range(clients.saturating_mul(of.load.in_flight))
-    });
+    let range =
+        machine_baseline.as_ref().filter(|(what, _)| what.contains("disk")).and_then(|_| {
+            let [clients] = of.load.clients.as_slice() else { return None };
+            of.limits.as_ref()?.disk_range(clients.saturating_mul(of.load.in_flight))
+        });
     if let Some((least, most)) = range.filter(|(_, most)| *most <= axis.high()) {
         for end in [least, most] {
             svg.line("floor", axis.at(end), 0.0, axis.at(end), bottom);
@@ -170,7 +171,7 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
             }
         }
     }
-    if let Some((what, value)) = &floor {
+    if let Some((what, value)) = &machine_baseline {
         let rate = |value: f64| Quantity::ThroughputMean.text(Figure::Value(value));
         let text = match range {
             Some((least, most)) => format!("{} to {}", rate(least), rate(most)),

@@ -9,7 +9,7 @@
 use bakeoff_core::stats::{self, Figure};
 
 use crate::Report;
-use crate::derive::floor::Limits;
+use crate::derive::machine_baseline::Limits;
 use crate::model::comparison::{Comparison, Contender};
 use crate::model::figures::{Point, Quantity};
 

@@ -175,7 +175,7 @@ impl Recorded {
             log_findings: Vec::new(),
             generator_cpus: Vec::new(),
             found,
-            floor_appends: Vec::new(),
+            baseline_appends: Vec::new(),
         };
         let observed = trial.sampler.stop();
         let (lasted, wall) = (trial.began.elapsed(), wall::seconds() - trial.wall);

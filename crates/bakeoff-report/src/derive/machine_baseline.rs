@@ -1,6 +1,6 @@
 //! How close each system came to what the machine itself can do.
 //!
-//! The floor is measured before the first trial: how many appends a second this disk makes durable
+//! The baseline is measured before the first trial: how many appends a second this disk makes durable
 //! when so many clients share each sync, and how many round trips this generator and a server that
 //! does nothing make over loopback. A share of it says what a system adds to what nobody could leave
 //! out. Closed loads alone are held against it: an open one has a rate of its own; and to the disk
@@ -12,7 +12,7 @@
 //!
 //! Not here: measuring it (the binary), the sheet (`fairness`).
 
-use bakeoff_core::record::{Acknowledged, FloorAppends, FloorRoundTrips, Record};
+use bakeoff_core::record::{Acknowledged, BaselineAppends, BaselineRoundTrips, Record};
 use bakeoff_core::stats::{Figure, and, summary};
 use bakeoff_core::study::Load;
 use bakeoff_core::units::{ByteCount, count_text, rate_text};
@@ -22,7 +22,7 @@ use crate::derive::fairness::{acknowledged_words, percent};
 use crate::model::comparison::{Comparison, Contender};
 use crate::model::figures::Quantity;
 
-/// Keys and values whose size differs from the floor's appends by more than this factor are not
+/// Keys and values whose size differs from the machine baseline's appends by more than this factor are not
 /// held against it.
 const SIZE_ALIKE: u64 = 2;
 
@@ -65,9 +65,9 @@ pub struct Share {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Limits {
     /// As measured before each round; empty where nothing is to be held against the disk.
-    appends: Vec<Vec<FloorAppends>>,
+    appends: Vec<Vec<BaselineAppends>>,
     append_bytes: u64,
-    round_trips: Vec<FloorRoundTrips>,
+    round_trips: Vec<BaselineRoundTrips>,
     /// Systems whose servers were started here.
     started: Vec<Started>,
 }
@@ -81,27 +81,29 @@ struct Started {
 }
 
 impl Limits {
-    /// `None` where the run has no floor, or the load is an open one.
+    /// `None` where the run has no machine baseline, or the load is an open one.
     pub(crate) fn of(record: &Record, comparison: &Comparison) -> Option<Self> {
-        let floor = record.header.environment.floor.as_ref()?;
+        let machine_baseline = record.header.environment.machine_baseline.as_ref()?;
         if comparison.is_open() {
             return None;
         }
-        let (work, floor_bytes) = (&comparison.workload, floor.append_bytes);
+        let (work, baseline_bytes) = (&comparison.workload, machine_baseline.append_bytes);
         let bytes = work.keys.size + work.value_size;
-        let alike = bytes <= floor_bytes.saturating_mul(SIZE_ALIKE)
-            && floor_bytes <= bytes.saturating_mul(SIZE_ALIKE);
+        let alike = bytes <= baseline_bytes.saturating_mul(SIZE_ALIKE)
+            && baseline_bytes <= bytes.saturating_mul(SIZE_ALIKE);
         // What stores nothing (a ping, a check) is no matter of the disk.
         let only_writes = work.mix.keys().all(|operation| operation.writes());
         let rounds = || {
-            let later = record.trials.iter().map(|trial| &trial.floor_appends);
-            std::iter::once(&floor.appends).chain(later).filter(|points| !points.is_empty())
+            let later = record.trials.iter().map(|trial| &trial.baseline_appends);
+            std::iter::once(&machine_baseline.appends)
+                .chain(later)
+                .filter(|points| !points.is_empty())
         };
         let started = record.header.systems.iter().filter(|system| !system.already_running);
         Some(Self {
             appends: if alike && only_writes { rounds().cloned().collect() } else { Vec::new() },
-            append_bytes: floor_bytes,
-            round_trips: floor.round_trips.clone(),
+            append_bytes: baseline_bytes,
+            round_trips: machine_baseline.round_trips.clone(),
             started: started
                 .map(|system| Started {
                     name: system.name.clone(),
@@ -160,9 +162,10 @@ impl Limits {
     }
 
     /// Of each round, appends per second when `under_way` share each sync, from the least on.
-    fn disk_rounds(&self, under_way: u32, rate: fn(&FloorAppends) -> Option<f64>) -> Vec<f64> {
-        let point = |point: &FloorAppends| Some((point.clients, rate(point)?));
-        let of = |points: &Vec<FloorAppends>| between(points.iter().filter_map(point), under_way);
+    fn disk_rounds(&self, under_way: u32, rate: fn(&BaselineAppends) -> Option<f64>) -> Vec<f64> {
+        let point = |point: &BaselineAppends| Some((point.clients, rate(point)?));
+        let of =
+            |points: &Vec<BaselineAppends>| between(points.iter().filter_map(point), under_way);
         let mut rates: Vec<f64> = self.appends.iter().filter_map(of).collect();
         rates.sort_by(f64::total_cmp);
         rates
