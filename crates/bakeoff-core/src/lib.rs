@@ -5,7 +5,6 @@
 
 pub mod check;
 pub mod condition;
-pub mod divide;
 pub mod fingerprint;
 pub mod histogram;
 pub mod lanes;
@@ -15,6 +14,7 @@ pub mod measurement;
 pub mod observed;
 pub mod plan;
 pub mod ranked;
+pub mod read_write_split;
 pub mod record;
 pub mod schedule;
 pub mod search;

@@ -3,7 +3,7 @@
 //! Each waits until the clients of all are connected; the last to come sets the moment. One that
 //! cannot connect its clients says so, and then none begins.
 //!
-//! Not here: driving them (`engine`), what they are (`split`).
+//! Not here: driving them (`engine`), what they are (the binary's `trial::split_load`).
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;

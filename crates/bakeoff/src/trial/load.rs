@@ -1,14 +1,14 @@
 //! The load of a trial: keys before it, then its stages or the tries of a search, on one cluster.
 //!
-//! Not here: where clients connect to (`routes`), writes and reads on nodes of their own (`split`), the
+//! Not here: where clients connect to (`routes`), writes and reads on nodes of their own (`split_load`), the
 //! loop itself (`bakeoff_engine`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_core::check::Verdict;
-use bakeoff_core::divide;
 use bakeoff_core::plan;
+use bakeoff_core::read_write_split;
 use bakeoff_core::record::StageRecord;
 use bakeoff_core::schedule;
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate};
@@ -21,7 +21,7 @@ use bakeoff_engine::{Connections, Drive, Live, Seconds};
 use bakeoff_host::disturbance::Stretch;
 
 use super::routes::Routes;
-use super::split::{self, Split};
+use super::split_load::{self, SplitLoad};
 use super::{Combination, Ended, TrialContext, TrialRunner, neighbours};
 use crate::cluster::Ready;
 use crate::cluster::contenders::Contender;
@@ -172,10 +172,10 @@ impl TrialRunner<'_, '_> {
         let (mut measurement, next_ticket) = match nodes {
             Routes::Split { writes, reads } => {
                 let threads = self.context.threads;
-                let halves = divide::halves(workload, stage, arrivals, threads);
+                let halves = read_write_split::halves(workload, stage, arrivals, threads);
                 let halves = halves.expect("only what writes and reads is driven apart");
-                let split = Split { system, keyed, reading, drive: &drive, seed, interrupted };
-                split::drive(&split, &halves, [writes, reads], progress)?
+                let split = SplitLoad { system, keyed, reading, drive: &drive, seed, interrupted };
+                split_load::drive(&split, &halves, [writes, reads], progress)?
             }
             Routes::Same(nodes) => system.drive(KvLoad {
                 nodes,

@@ -9,7 +9,7 @@ pub(crate) mod crash;
 mod load;
 pub(crate) mod neighbours;
 pub(crate) mod routes;
-pub(crate) mod split;
+pub(crate) mod split_load;
 mod verdicts;
 
 use std::collections::BTreeMap;

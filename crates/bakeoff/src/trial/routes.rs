@@ -1,8 +1,8 @@
 //! Which nodes of a cluster a load's clients connect to.
 //!
-//! Not here: how a load is shared between writes and reads (`split`, core's `divide`).
+//! Not here: how a load is shared between writes and reads (`split_load`, core's `read_write_split`).
 
-use bakeoff_core::divide;
+use bakeoff_core::read_write_split;
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::{Load, Workload};
 use bakeoff_engine::tls;
@@ -24,7 +24,7 @@ impl Routes {
     /// Those of a load; an error tells why there are none.
     pub(crate) fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, String> {
         let targets = |writes| cluster.targets(load.targets.of(writes));
-        if load.targets.is_split() && divide::divides(workload) {
+        if load.targets.is_split() && read_write_split::can_split(workload) {
             return Ok(Self::Split { writes: targets(true)?, reads: targets(false)? });
         }
         targets(workload.writes()).map(Self::Same)

@@ -199,7 +199,7 @@ impl Metrics {
         let duration = figures.last_sent.saturating_sub(figures.first_sent);
         let wait = figures.last_done.saturating_sub(figures.last_sent);
         let each = |total: u64| Bytes { total, mean: total as f64 / requests as f64 };
-        // Over no time at all vegeta divides by one second; a rate of requests it is not.
+        // Over no time at all vegeta can_split by one second; a rate of requests it is not.
         let over = |time: Duration| if duration.is_zero() { 1.0 } else { time.as_secs_f64() };
         let moment = |since: Duration| Moment::at(began + since.as_nanos().cast_signed());
         Self {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::loads::ReadLoad;
 use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
-use crate::divide::divides;
+use crate::read_write_split::can_split;
 use crate::study::reading::{list, suggest};
 use crate::study::tree::{At, Mistaken};
 use crate::study::{Arrivals, KeyOrder, Kind, Load, Stop, Targets, Workload};
@@ -31,7 +31,7 @@ pub(super) fn check(
             for load in loads.iter().filter(|load| read.loads.contains(&load.name)) {
                 if let Some(resolved) = &load.load {
                     enough_keys(mistaken, read, workload, load, resolved);
-                    divisible(mistaken, workload, load, resolved);
+                    splittable(mistaken, workload, load, resolved);
                 }
             }
         }
@@ -143,8 +143,8 @@ fn enough_keys(
 }
 
 /// Returns whether a load whose writes and reads go to different nodes can be divided between them.
-fn divisible(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad, resolved: &Load) {
-    if !resolved.targets.is_split() || !divides(workload) {
+fn splittable(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad, resolved: &Load) {
+    if !resolved.targets.is_split() || !can_split(workload) {
         return;
     }
     let places = load

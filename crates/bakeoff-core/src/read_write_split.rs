@@ -1,16 +1,15 @@
-//! A load divided in two: a workload's writes to some nodes, its reads to others.
+//! Splits a load in two: a workload's writes to some nodes, its reads to others.
 //!
-//! The two halves run side by side. What is counted is shared by the mix: an open load's rate and
-//! operations, and the clients of every load, at least one for each half. A closed load's mix is then
-//! no longer what decides how often each operation happens, since each half goes as fast as it is
-//! answered.
+//! The two halves run side by side and share counts by the mix: an open load's rate and operations, and
+//! every load's clients, at least one for each half. In a closed load the mix then no longer decides how
+//! often each operation happens, since each half goes as fast as it is answered.
 //!
 //! Not here: driving the halves (the binary).
 
 use crate::plan::Stage;
 use crate::study::{Arrivals, Stop, Workload};
 
-/// One half.
+/// One half of a split load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Half {
     /// The workload with this half's operations alone.
@@ -19,18 +18,18 @@ pub struct Half {
     pub stage: Stage,
     /// When its operations are due.
     pub arrivals: Arrivals,
-    /// How many threads drive it.
+    /// Number of threads that drive it.
     pub threads: u32,
 }
 
 /// Returns whether a workload has both halves: operations that write keys, and others.
-pub fn divides(workload: &Workload) -> bool {
+pub fn can_split(workload: &Workload) -> bool {
     workload.writes() && workload.mix.keys().any(|operation| !operation.writes())
 }
 
-/// The writes and the reads of a workload; what neither writes keys nor reads them goes with the
-/// reads. `None` where it has only one of them, and there is
-/// nothing to divide. A stage has at least two clients, and two operations where it ends by count.
+/// Returns the writes and the reads of a workload. Operations that do neither go with the reads.
+///
+/// `None` where it has only one of them, so that there is nothing to split. A stage has at least two clients, and two operations where it ends by count.
 pub fn halves(
     workload: &Workload,
     stage: &Stage,
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_that_only_reads_is_not_divided() {
+    fn workload_that_only_reads_is_not_split() {
         let stage = Stage { clients: 4, stop: Stop::Operations(100) };
         let only = |operation| halves(&workload(&[(operation, 1)]), &stage, Arrivals::Closed, 2);
         assert_eq!(only(Operation::Get), None);

@@ -4,15 +4,15 @@
 //! they measured adds up. The ledger is one: a read at a follower is judged by what the leader
 //! acknowledged.
 //!
-//! Not here: how a load is divided (`bakeoff_core::divide`).
+//! Not here: how a load is split (`bakeoff_core::read_write_split`).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 
-use bakeoff_core::divide::Half;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::ranked::Place;
+use bakeoff_core::read_write_split::Half;
 use bakeoff_core::schedule;
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::together::Together;
@@ -22,7 +22,7 @@ use bakeoff_engine::{Drive, EngineError, Live};
 use crate::systems::{Access, KvLoad, System};
 
 /// What both halves have in common.
-pub(crate) struct Split<'a> {
+pub(crate) struct SplitLoad<'a> {
     pub(crate) system: &'static dyn System,
     pub(crate) keyed: &'a Arc<Keyed>,
     pub(crate) reading: Reading,
@@ -37,7 +37,7 @@ pub(crate) struct Split<'a> {
 /// first operation not begun: in each half operations are numbered by themselves, so that with keys
 /// in an order each half goes through them in that order.
 pub(crate) fn drive(
-    split: &Split<'_>,
+    split: &SplitLoad<'_>,
     halves: &[Half; 2],
     nodes: [&[Access]; 2],
     progress: &mut dyn FnMut(&Live),
@@ -93,7 +93,7 @@ pub(crate) fn drive(
 }
 
 fn drive_half(
-    split: &Split<'_>,
+    split: &SplitLoad<'_>,
     half: &Half,
     nodes: &[Access],
     together: &Together,
