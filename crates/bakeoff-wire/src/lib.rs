@@ -34,6 +34,7 @@ pub mod http1;
 pub mod http2;
 pub mod iproto;
 pub mod msgpack;
+pub mod nats;
 pub mod postgres;
 pub mod protobuf;
 pub mod resp;

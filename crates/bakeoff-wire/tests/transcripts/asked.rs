@@ -235,3 +235,44 @@ pub(crate) const RESP: &[&[&[u8]]] = &[
     &[b"INCRBY", b"bakeoff/number", b"-7"],
     &[b"QUIT"],
 ];
+
+/// A message to NATS: where to, with which headers, and what it says. The answer goes to `inbox.` and its
+/// number.
+type Published = (&'static str, &'static [(&'static str, &'static str)], Vec<u8>);
+
+/// Who a client of NATS is.
+pub(crate) const NATS_CONNECT: &str = r#"{"verbose":true,"pedantic":false,"headers":true,"no_responders":true,"lang":"bakeoff","version":"1","protocol":1}"#;
+
+/// Messages to NATS, after `NATS_CONNECT`, a subscription to `inbox.>` under the number 7, one
+/// to `a..b`, and a `PING`.
+pub(crate) fn nats() -> Vec<Published> {
+    let bucket = r#"{"name":"KV_bakeoff","subjects":["$KV.bakeoff.>"],"max_msgs_per_subject":1,"discard":"new","allow_rollup_hdrs":true,"deny_delete":true,"allow_direct":true,"storage":"file","num_replicas":1}"#;
+    let list = r#"{"stream_name":"KV_bakeoff","config":{"name":"list","deliver_policy":"last_per_subject","ack_policy":"none","filter_subject":"$KV.bakeoff.d.>","headers_only":true,"mem_storage":true}}"#;
+    let last = r#"{"last_by_subj":"$KV.bakeoff.d.a"}"#;
+    let no_last = r#"{"last_by_subj":"$KV.bakeoff.missing"}"#;
+    let get = "$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.d.a";
+    let text = |text: &str| text.as_bytes().to_vec();
+    vec![
+        ("$JS.API.STREAM.INFO.KV_bakeoff", &[], Vec::new()),
+        ("$KV.bakeoff.d.a", &[], text("to no bucket")),
+        ("$JS.API.STREAM.CREATE.KV_bakeoff", &[], text(bucket)),
+        ("$KV.bakeoff.d.a", &[], text("one")),
+        ("$KV.bakeoff.d.b", &[], b"\r\nMSG a 1 1\r\n\x00\xff".to_vec()),
+        (get, &[], Vec::new()),
+        ("$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.d.b", &[], Vec::new()),
+        ("$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.missing", &[], Vec::new()),
+        ("$JS.API.STREAM.MSG.GET.KV_bakeoff", &[], text(last)),
+        ("$JS.API.STREAM.MSG.GET.KV_bakeoff", &[], text(no_last)),
+        ("$KV.bakeoff.large", &[], vec![b'x'; 20_000]),
+        ("$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.large", &[], Vec::new()),
+        ("$KV.bakeoff.d.a", &[("KV-Operation", "DEL")], Vec::new()),
+        (get, &[], Vec::new()),
+        ("$JS.API.STREAM.MSG.GET.KV_bakeoff", &[], text(last)),
+        ("$JS.API.CONSUMER.CREATE.KV_bakeoff.list.$KV.bakeoff.d.>", &[], text(list)),
+        ("$JS.API.CONSUMER.MSG.NEXT.KV_bakeoff.list", &[], text(r#"{"batch":2,"no_wait":true}"#)),
+        ("$JS.API.CONSUMER.DELETE.KV_bakeoff.list", &[], Vec::new()),
+        ("$JS.API.CONSUMER.MSG.NEXT.KV_bakeoff.list", &[], text(r#"{"batch":2,"no_wait":true}"#)),
+        ("inbox.echo", &[("A", "1"), ("B", "")], text("to ourselves")),
+        ("$JS.API.STREAM.DELETE.KV_bakeoff", &[], Vec::new()),
+    ]
+}

@@ -9,7 +9,7 @@ mod asked;
 
 use bakeoff_wire::protobuf::{Fields, Value};
 use bakeoff_wire::zookeeper::{self, Event, Reply, Resumption, Session};
-use bakeoff_wire::{grpc, http1, http2, iproto, msgpack, postgres, resp};
+use bakeoff_wire::{grpc, http1, http2, iproto, msgpack, nats, postgres, resp};
 use proptest::prelude::*;
 
 fn transcript(name: &str) -> Vec<u8> {
@@ -590,4 +590,84 @@ fn a_redis_session_is_understood() {
         "OK",
     ];
     check("redis-7.0.15-session", replay_resp, &expected);
+}
+
+/// Returns the events; answers name where what they answer was sent.
+fn replay_nats(pieces: &[&[u8]]) -> Vec<String> {
+    let mut session = nats::Session::default();
+    let (mut out, mut sent) = (Vec::new(), Vec::new());
+    session.connect(asked::NATS_CONNECT, &mut sent);
+    let asked = asked::nats();
+    let answered = |subject: &[u8]| {
+        let number = std::str::from_utf8(subject.strip_prefix(b"inbox.")?).ok()?;
+        Some(asked.get(number.parse::<usize>().ok()?)?.0.to_owned())
+    };
+    let mut seen = Vec::new();
+    let text = |bytes: &[u8]| match bytes.len() {
+        0..100 => bytes.escape_ascii().to_string(),
+        length => format!("{length} bytes"),
+    };
+    for piece in pieces {
+        let mut on = |event: nats::Event<'_>| {
+            seen.push(match event {
+                nats::Event::Info(info) => format!("info of {} bytes", info.len()),
+                nats::Event::Pong => "pong".to_owned(),
+                nats::Event::Error(error) => format!("error: {}", text(error)),
+                nats::Event::Message(message) => {
+                    assert_eq!(message.subscription, 7);
+                    let headers = message.headers;
+                    let subject = message.subject;
+                    let mut said = answered(subject).unwrap_or_else(|| text(subject));
+                    if !message.reply.is_empty() {
+                        said += &format!(" (reply to {})", text(message.reply));
+                    }
+                    if let Some(status) = headers.status() {
+                        said += &format!(" {status} {}", text(headers.description()));
+                    }
+                    for name in ["KV-Operation", "Nats-Sequence", "Nats-Msg-Size", "A", "B"] {
+                        if let Some(value) = headers.get(name) {
+                            said += &format!(" {name}={}", text(value));
+                        }
+                    }
+                    format!("{said}: {}", text(message.payload))
+                }
+            });
+        };
+        session.receive(piece, &mut out, &mut on).unwrap();
+    }
+    assert!(sent.starts_with(b"CONNECT {"));
+    assert_eq!(out, b"PONG\r\n", "it was pinged once");
+    seen
+}
+
+#[test]
+fn a_nats_session_is_understood() {
+    let ack = |seq: u32| format!(r#"{{\"stream\":\"KV_bakeoff\", \"seq\":{seq}}}"#);
+    let expected = [
+        "info of 260 bytes",
+        "error: Invalid Subject",
+        "pong",
+        "$JS.API.STREAM.INFO.KV_bakeoff: 158 bytes",
+        "$KV.bakeoff.d.a 503 : ",
+        "$JS.API.STREAM.CREATE.KV_bakeoff: 656 bytes",
+        &format!("$KV.bakeoff.d.a: {}", ack(1)),
+        &format!("$KV.bakeoff.d.b: {}", ack(2)),
+        "$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.d.a Nats-Sequence=1: one",
+        r"$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.d.b Nats-Sequence=2: \r\nMSG a 1 1\r\n\x00\xff",
+        "$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.missing 404 Message Not Found: ",
+        "$JS.API.STREAM.MSG.GET.KV_bakeoff: 161 bytes",
+        "$JS.API.STREAM.MSG.GET.KV_bakeoff: 130 bytes",
+        &format!("$KV.bakeoff.large: {}", ack(3)),
+        "$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.large Nats-Sequence=3: 20000 bytes",
+        &format!("$KV.bakeoff.d.a: {}", ack(4)),
+        "$JS.API.DIRECT.GET.KV_bakeoff.$KV.bakeoff.d.a KV-Operation=DEL Nats-Sequence=4: ",
+        "$JS.API.STREAM.MSG.GET.KV_bakeoff: 200 bytes",
+        "$JS.API.CONSUMER.CREATE.KV_bakeoff.list.$KV.bakeoff.d.>: 578 bytes",
+        "$KV.bakeoff.d.b (reply to $JS.ACK.KV_bakeoff.list.1.2.1.1795409602724499946.1) Nats-Msg-Size=15: ",
+        "$KV.bakeoff.d.a (reply to $JS.ACK.KV_bakeoff.list.1.4.2.1795409605348495020.0) KV-Operation=DEL Nats-Msg-Size=0: ",
+        r#"$JS.API.CONSUMER.DELETE.KV_bakeoff.list: {\"type\":\"io.nats.jetstream.api.v1.consumer_delete_response\",\"success\":true}"#,
+        "inbox.echo (reply to inbox.19) A=1 B=: to ourselves",
+        r#"$JS.API.STREAM.DELETE.KV_bakeoff: {\"type\":\"io.nats.jetstream.api.v1.stream_delete_response\",\"success\":true}"#,
+    ];
+    check("nats-2.9.10-session", replay_nats, &expected);
 }

@@ -51,6 +51,8 @@ pub(crate) mod tarantool;
 
 pub(crate) mod redis;
 
+pub(crate) mod nats;
+
 pub(crate) mod ingress_gateway;
 
 pub(crate) mod envoy;

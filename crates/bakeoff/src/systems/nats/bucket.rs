@@ -1,0 +1,220 @@
+//! The bucket that holds the keys: its names, and the JSON of JetStream's API.
+//!
+//! A bucket is a stream that keeps the last message of each subject, as NATS' own clients make it: a key is
+//! a subject, `$KV.bakeoff.KEY`, with a dot where a key of ours has a slash, so that a directory is a wildcard. A deleted key's
+//! last message has a header that says so.
+//!
+//! Source: ADR-8 of <https://github.com/nats-io/nats-architecture-and-design>, and
+//! <https://docs.nats.io/reference/reference-protocols/nats_api_reference>.
+//!
+//! Not here: who sends it (`session`, and `ask` in the folder's `mod.rs`).
+
+use std::borrow::Cow;
+
+use bakeoff_core::workload::KEY_PREFIX;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The stream under the bucket.
+macro_rules! stream {
+    () => {
+        "KV_bakeoff"
+    };
+}
+
+/// The subject before the key.
+const KEYS: &str = "$KV.bakeoff.";
+
+pub(super) const STREAM_INFO: &str = concat!("$JS.API.STREAM.INFO.", stream!());
+pub(super) const STREAM_CREATE: &str = concat!("$JS.API.STREAM.CREATE.", stream!());
+pub(super) const STREAM_DELETE: &str = concat!("$JS.API.STREAM.DELETE.", stream!());
+/// Answered by the stream's leader, with JSON.
+pub(super) const LAST_OF_LEADER: &str = concat!("$JS.API.STREAM.MSG.GET.", stream!());
+/// Answered by any replica, with the message itself. A subject follows.
+pub(super) const LAST_OF_ANY: &str = concat!("$JS.API.DIRECT.GET.", stream!(), ".");
+/// The name of a consumer and what it is to see follow.
+pub(super) const CONSUMER_CREATE: &str = concat!("$JS.API.CONSUMER.CREATE.", stream!(), ".");
+/// The name of a consumer follows.
+pub(super) const CONSUMER_NEXT: &str = concat!("$JS.API.CONSUMER.MSG.NEXT.", stream!(), ".");
+/// The name of a consumer follows.
+pub(super) const CONSUMER_DELETE: &str = concat!("$JS.API.CONSUMER.DELETE.", stream!(), ".");
+
+/// The header that tells a deleted key from one with an empty value.
+pub(super) const OPERATION: &str = "KV-Operation";
+/// Its value for a deleted key.
+pub(super) const DELETED: &str = "DEL";
+
+/// The error of a stream that is not there.
+pub(super) const NO_STREAM: u32 = 10059;
+/// The error of a stream that has no such message.
+const NO_MESSAGE: u32 = 10037;
+
+/// How long a list's consumer outlives its last request, where its end was never seen: 30 s in nanoseconds.
+const CONSUMER_IDLE: u64 = 30_000_000_000;
+
+/// What a cluster's bucket is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bucket {
+    pub(super) replicas: u32,
+    /// Whether every replica answers reads, or the leader alone.
+    pub(super) direct: bool,
+}
+
+impl Bucket {
+    /// Returns the stream's configuration.
+    pub(super) fn config(self) -> Value {
+        json!({
+            "name": stream!(),
+            "subjects": [format!("{KEYS}>")],
+            "max_msgs_per_subject": 1,
+            "discard": "new",
+            "allow_rollup_hdrs": true,
+            "deny_delete": true,
+            "allow_direct": self.direct,
+            "storage": "file",
+            "num_replicas": self.replicas,
+        })
+    }
+}
+
+/// Writes the subject of a key; for a directory, which ends in `/`, what stands for all keys below it.
+pub(super) fn write_subject(key: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(KEYS.as_bytes());
+    let key = key.strip_prefix(KEY_PREFIX.as_bytes()).unwrap_or(key);
+    out.extend(key.iter().map(|&byte| if byte == b'/' { b'.' } else { byte }));
+    if key.is_empty() || key.ends_with(b"/") {
+        out.push(b'>');
+    }
+}
+
+/// Returns the last part of the key whose subject this is.
+pub(super) fn name(subject: &[u8]) -> &[u8] {
+    subject.rsplit(|&byte| byte == b'.').next().unwrap_or_default()
+}
+
+/// Returns what asks the leader for a key's last message.
+pub(super) fn last_of(subject: &[u8]) -> Vec<u8> {
+    json!({"last_by_subj": String::from_utf8_lossy(subject)}).to_string().into_bytes()
+}
+
+/// Returns what makes a consumer that sees the last message of each subject, without the payload.
+pub(super) fn consumer(name: &str, filter: &[u8]) -> Vec<u8> {
+    json!({
+        "stream_name": stream!(),
+        "config": {
+            "name": name,
+            "deliver_policy": "last_per_subject",
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "filter_subject": String::from_utf8_lossy(filter),
+            "headers_only": true,
+            "mem_storage": true,
+            "num_replicas": 1,
+            "inactive_threshold": CONSUMER_IDLE,
+        },
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// Returns what asks a consumer for so many messages, if it has them.
+pub(super) fn next(count: u64) -> Vec<u8> {
+    format!(r#"{{"batch":{count},"no_wait":true}}"#).into_bytes()
+}
+
+/// Where a message that a consumer delivers is to be acknowledged says which consumer it was and how many
+/// messages it still has: `$JS.ACK.STREAM.CONSUMER.….PENDING`, of newer servers with the domain and the account before the stream
+/// and a random last part.
+pub(super) fn delivered(reply: &[u8]) -> Option<(&str, u64)> {
+    let parts: Vec<&str> = std::str::from_utf8(reply).ok()?.split('.').collect();
+    let (consumer, pending) = match parts.as_slice() {
+        ["$JS", "ACK", _, consumer, _, _, _, _, pending] => (consumer, pending),
+        ["$JS", "ACK", _, _, _, consumer, _, _, _, _, pending, ..] => (consumer, pending),
+        _ => return None,
+    };
+    Some((consumer, pending.parse().ok()?))
+}
+
+/// An answer of JetStream's API, as far as anybody asks for it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ApiAnswer<'a> {
+    #[serde(borrow)]
+    pub(super) error: Option<ApiError<'a>>,
+    /// Of a message that was kept: its number.
+    pub(super) seq: Option<u64>,
+    /// Of a consumer: how many messages it has to deliver.
+    pub(super) num_pending: Option<u64>,
+    #[serde(borrow)]
+    pub(super) message: Option<Kept<'a>>,
+}
+
+/// What JetStream could not do.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ApiError<'a> {
+    pub(super) code: u32,
+    pub(super) err_code: u32,
+    #[serde(borrow)]
+    pub(super) description: Cow<'a, str>,
+}
+
+impl ApiError<'_> {
+    pub(super) fn is_no_message(&self) -> bool {
+        self.err_code == NO_MESSAGE
+    }
+
+    pub(super) fn text(&self) -> String {
+        format!("{}: {} ({})", self.code, self.description, self.err_code)
+    }
+}
+
+/// A message as JetStream's API returns it: headers and payload in base64.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Kept<'a> {
+    #[serde(borrow)]
+    pub(super) data: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) hdrs: Cow<'a, str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_subject_and_a_directory_a_wildcard() {
+        let subject = |key: &str| {
+            let mut out = Vec::new();
+            write_subject(key.as_bytes(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(subject("bakeoff/0007kk"), "$KV.bakeoff.0007kk");
+        assert_eq!(subject("bakeoff/d0001/0007kk"), "$KV.bakeoff.d0001.0007kk");
+        assert_eq!(subject("bakeoff/d0001/"), "$KV.bakeoff.d0001.>");
+        assert_eq!(subject("bakeoff/"), "$KV.bakeoff.>");
+        assert_eq!(name(b"$KV.bakeoff.d0001.0007kk"), b"0007kk");
+    }
+
+    #[test]
+    fn a_delivered_message_names_its_consumer_and_how_many_follow() {
+        let old = b"$JS.ACK.KV_bakeoff.list.1.2.1.1795409558148473515.17";
+        assert_eq!(delivered(old), Some(("list", 17)));
+        let new = b"$JS.ACK.hub.ACCOUNT.KV_bakeoff.list.1.2.1.1795409558148473515.17.x7";
+        assert_eq!(delivered(new), Some(("list", 17)));
+        assert_eq!(delivered(b"inbox.1"), None);
+        assert_eq!(delivered(b"$JS.ACK.KV_bakeoff.list.1.2.1.1795409558148473515.x"), None);
+    }
+
+    #[test]
+    fn errors_and_messages_are_read_from_the_answers_of_a_server() {
+        let answer = r#"{"type":"io.nats.jetstream.api.v1.stream_msg_get_response","error":{"code":404,"err_code":10037,"description":"no message found"}}"#;
+        let error = serde_json::from_str::<ApiAnswer<'_>>(answer).unwrap().error.unwrap();
+        assert!(error.is_no_message());
+        assert_eq!(error.text(), "404: no message found (10037)");
+        let answer = r#"{"message":{"subject":"$KV.bakeoff.d.a","seq":1,"data":"b25l","time":"2026-11-23T04:52:37.828487179Z"}}"#;
+        let message = serde_json::from_str::<ApiAnswer<'_>>(answer).unwrap().message.unwrap();
+        assert_eq!((&*message.data, &*message.hdrs), ("b25l", ""));
+    }
+}

@@ -1,0 +1,35 @@
+//! How a server and a client say who they are.
+
+use serde::Deserialize;
+
+/// Who a client is: headers, and a `503` where nobody listens to a request.
+pub(super) const CONNECT: &str = concat!(
+    r#"{"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"bakeoff","version":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#"","protocol":1}"#
+);
+
+/// Who a server is.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Greeting {
+    server_id: String,
+    pub(super) server_name: String,
+    pub(super) version: String,
+    #[serde(default)]
+    client_id: u64,
+    #[serde(default)]
+    pub(super) jetstream: bool,
+}
+
+impl Greeting {
+    pub(super) fn read(info: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(info).map_err(|error| format!("a greeting that is no JSON: {error}"))
+    }
+
+    /// Returns a name for the connection that no other of the cluster has: the server's random one, cut as
+    /// its own clients' are, and the connection's number there.
+    pub(super) fn connection(&self) -> String {
+        let server = self.server_id.get(..22).unwrap_or(&self.server_id);
+        format!("{server}{}", self.client_id)
+    }
+}

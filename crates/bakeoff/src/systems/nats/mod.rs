@@ -1,0 +1,389 @@
+//! Runs a NATS cluster with JetStream and opens sessions to it: a key-value bucket.
+//!
+//! JetStream acknowledges what its log's file has, and syncs that file every two minutes; replicas are
+//! acknowledged by a majority's files. So a kill takes nothing and a power cut up to two minutes of writes,
+//! on all nodes if it meets all of them. We leave that on, as its users have it, and say so; a study that wants
+//! each write synced says `sync-interval: always`.
+//!
+//! The bucket is made as NATS' own clients make it, with a replica on each node. They read from whichever
+//! replica is near (`allow_direct`), which may be behind; audits ask the leader.
+//!
+//! Not here: the wire format (`bakeoff_wire::nats`), timing (`bakeoff_engine`), TLS (a server of NATS
+//! begins without it and then asks for it, which the engine's links do not do), authentication.
+
+mod bucket;
+mod greeting;
+pub(crate) mod recipe;
+mod session;
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
+use bakeoff_core::study::Workload;
+use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::Keyed;
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+use bakeoff_wire::ProtocolError;
+use bakeoff_wire::nats::{Event, Session};
+use serde_json::{Value, json};
+
+use self::bucket::Bucket;
+use self::greeting::{CONNECT, Greeting};
+use self::session::NatsSession;
+use super::declaration::{Declaration, Guarantees, Origin};
+use super::exchange::{PATIENCE, Receiver, exchange};
+use super::{
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System, option,
+    setting,
+};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Nats;
+
+/// NATS with JetStream.
+#[derive(Debug)]
+pub(crate) struct Nats;
+
+const SYNC_INTERVAL: &str = "sync-interval";
+const ALLOW_DIRECT: &str = "allow-direct";
+
+const OPTIONS: &[KindOption] = &[
+    KindOption {
+        name: SYNC_INTERVAL,
+        form: OptionForm::Word(&["always"]),
+        meaning: "syncs each write before it is acknowledged, which takes NATS 2.10 or newer; every two \
+                  minutes when absent",
+    },
+    KindOption {
+        name: ALLOW_DIRECT,
+        form: OptionForm::Word(&["yes", "no"]),
+        meaning: "whether any replica answers reads, or the stream's leader alone; yes when absent, as its \
+                  own clients make a bucket",
+    },
+];
+
+/// Most replicas that a stream can have.
+const REPLICAS_MAX: u32 = 5;
+
+/// Returns what the bucket of this system is made with.
+fn bucket_of(system: &study::System) -> Bucket {
+    Bucket {
+        replicas: system.nodes.min(REPLICAS_MAX),
+        direct: option(system, ALLOW_DIRECT) != Some("no"),
+    }
+}
+
+impl System for Nats {
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: Guarantees { promises, freshness },
+            ..Declaration::new(
+                Kind {
+                    operations: Operation::KEY_VALUE,
+                    reads: &[ReadConsistency::Default],
+                    options: OPTIONS,
+                    sound,
+                    nodes_max: REPLICAS_MAX,
+                    value_size_max: 1 << 20, // max_payload
+                    in_flight_max: 1000,     // its clients have up to 4000 unacknowledged
+                    kill: Kill::UnderLoad,
+                    ..Kind::new("nats")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let synced = asked.option(SYNC_INTERVAL).is_some();
+        if synced && ["2.8.", "2.9."].iter().any(|old| installed.version.starts_with(old)) {
+            return Err(HostError::Spec {
+                node: asked.system.name.clone(),
+                problem: format!(
+                    "`{SYNC_INTERVAL}` takes NATS 2.10 or newer, and this is {}",
+                    installed.version
+                ),
+            });
+        }
+        let mut nodes = Vec::new();
+        for name in asked.node_names() {
+            nodes.push((name, ports.take()?, ports.take()?));
+        }
+        // One node is no cluster: it needs no majority to elect a leader.
+        let routes = match nodes.len() {
+            1 => None,
+            _ => Some(
+                nodes
+                    .iter()
+                    .map(|(_, _, route)| format!("\"nats://127.0.0.1:{route}\""))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
+        };
+        let specs = nodes.into_iter().map(|(name, client, route)| {
+            let dir = asked.dir.join(&name);
+            let sync = if synced { ", sync_interval: always" } else { "" };
+            let mut config = format!(
+                "server_name: \"{name}\"\nlisten: \"127.0.0.1:{client}\"\n\
+                 jetstream {{ store_dir: \"{}\"{sync} }}\n",
+                dir.join("data").display()
+            );
+            let mut own_ports = vec![("client".into(), client)];
+            if let Some(routes) = &routes {
+                let cluster = &asked.system.name;
+                config += &format!(
+                    "cluster {{ name: \"{cluster}\", listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
+                );
+                own_ports.push(("route".into(), route));
+            }
+            NodeSpec {
+                program: (&installed.command()[0]).into(),
+                args: vec!["-c".into(), "nats.conf".into()],
+                env: installed.env(),
+                files: vec![NodeFile {
+                    path: "nats.conf".into(),
+                    contents: config.into_bytes(),
+                    mode: FileMode::Readable,
+                }],
+                dir,
+                ports: own_ports,
+                limits: asked.system.limits.clone(),
+                name,
+                ..NodeSpec::default()
+            }
+        });
+        let nodes = specs.collect();
+        let memory = Memory::default();
+        memory.keep(bucket_of(asked.system));
+        Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
+    }
+
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        let mut status = ClusterStatus { leader: None, version: None };
+        let mut names = Vec::new();
+        let mut leader = None;
+        for node in nodes {
+            let (greeting, info) = ask(node, bucket::STREAM_INFO, b"")?;
+            let name = &node.name;
+            if !greeting.jetstream {
+                return Err(NotReady::Never {
+                    seen: format!("`{name}` runs without JetStream"),
+                    hint: "start it with `jetstream {}` in its configuration, or `-js`".to_owned(),
+                });
+            }
+            let bucket = node.memory.get::<Bucket>();
+            match (missing(&info), bucket) {
+                // The leader is one of the bucket's, so a bucket of ours has to be there.
+                (true, Some(bucket)) => {
+                    make(node, *bucket)?;
+                    return Err(format!("`{name}` makes the bucket").into());
+                }
+                (true, None) => {}
+                (false, _) => {
+                    error_of(&info).map_or(Ok(()), |error| Err(format!("`{name}`: {error}")))?;
+                    let cluster = &info["cluster"];
+                    let behind = cluster["replicas"].as_array().into_iter().flatten();
+                    if behind.into_iter().any(|replica| replica["current"] != true) {
+                        return Err(format!("not all replicas follow, says `{name}`").into());
+                    }
+                    leader = leader.or_else(|| cluster["leader"].as_str().map(str::to_owned));
+                }
+            }
+            status.version.get_or_insert(greeting.version);
+            names.push(greeting.server_name);
+        }
+        status.leader = match leader {
+            Some(leader) => names.iter().position(|name| *name == leader),
+            None => (nodes.len() == 1).then_some(0),
+        };
+        match status.leader {
+            None if nodes.iter().any(|node| node.memory.get::<Bucket>().is_some()) => {
+                Err("the bucket has no leader".into())
+            }
+            _ => Ok(status),
+        }
+    }
+
+    fn prepare(
+        &self,
+        first: &Access,
+        nodes: &[Access],
+        _: &Workload,
+        _: &Keyed,
+    ) -> Result<(), String> {
+        let (_, info) = ask(first, bucket::STREAM_INFO, b"")?;
+        if missing(&info) {
+            let replicas = u32::try_from(nodes.len()).unwrap_or(1).min(REPLICAS_MAX);
+            let bucket = first.memory.get::<Bucket>();
+            make(first, bucket.map_or(Bucket { replicas, direct: true }, |bucket| *bucket))?;
+        }
+        Ok(())
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        let (_, info) = ask(node, bucket::STREAM_DELETE, b"")?;
+        if missing(&info) {
+            return Ok(());
+        }
+        error_of(&info).map_or(Ok(()), |error| Err(format!("`{}`: {error}", node.name)))
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(|node| {
+            NatsSession::new(node.memory.get::<Bucket>().is_none_or(|bucket| bucket.direct))
+        })
+    }
+}
+
+fn sound(system: &study::System) -> Result<(), (String, String)> {
+    if !system.is_started() && !system.options.is_empty() {
+        return Err((
+            "what runs already is not configured by bakeoff".to_owned(),
+            "leave `options` out, or `endpoints`".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Says what it promises under these options.
+///
+/// A stream's file is written before the acknowledgement; with replicas each one's Raft log is
+/// (`stream.go`, `raft.go`: `AsyncFlush: false`). `sync_interval: always` syncs what was written
+/// (`flushPendingMsgsLocked`).
+fn promises(asked: &study::System) -> Promises {
+    let synced = option(asked, SYNC_INTERVAL).is_some();
+    let one = asked.nodes == 1;
+    let (acknowledged, place) = match (synced, one) {
+        (true, true) => {
+            ("after it is synced to disk (`sync_interval: always`)", Acknowledged::Disk)
+        }
+        (true, false) => (
+            "after a majority has synced it to disk (`sync_interval: always`)",
+            Acknowledged::MajorityDisks,
+        ),
+        (false, true) => (
+            "once its kernel has it: it is synced every 2 minutes, and a power cut takes what was not",
+            Acknowledged::PageCache,
+        ),
+        (false, false) => (
+            "once the kernels of a majority have it: it is synced every 2 minutes, and a power cut that \
+             meets a majority takes what was not",
+            Acknowledged::MajorityPageCaches,
+        ),
+    };
+    let reads = match (one, bucket_of(asked).direct) {
+        (true, _) => "from the one node: the newest write",
+        (false, true) => {
+            "from the replica of the node asked, which may be behind, as its own clients read \
+             (`allow_direct`)"
+        }
+        (false, false) => {
+            "from the stream's leader, old only if it was just deposed; a `list` from a replica"
+        }
+    };
+    Promises {
+        replication: match one {
+            true => "none: one node has the data".into(),
+            false => "Raft: every node has a replica of the bucket; a majority must live".into(),
+        },
+        acknowledged: acknowledged.into(),
+        reads: reads.into(),
+        acknowledged_in: Some(place),
+        ..Promises::default()
+    }
+}
+
+/// Says what reads return.
+fn freshness(asked: &study::System, _: ReadConsistency) -> Freshness {
+    match (asked.nodes, bucket_of(asked).direct) {
+        (1, _) => Freshness::Linearizable,
+        (_, true) => Freshness::NodeAsked,
+        (_, false) => Freshness::Leader,
+    }
+}
+
+fn settings(asked: &Asked<'_>) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    if let Some(interval) = asked.option(SYNC_INTERVAL) {
+        settings.push(setting("jetstream.sync_interval", interval, ASKED));
+    }
+    if asked.option(ALLOW_DIRECT) == Some("no") {
+        settings.push(setting("allow_direct", false, ASKED));
+    }
+    settings
+}
+
+/// Makes the bucket; one that is there already stays as it is.
+fn make(node: &Access, bucket: Bucket) -> Result<(), String> {
+    let config = bucket.config().to_string();
+    let (_, answer) = ask(node, bucket::STREAM_CREATE, config.as_bytes())?;
+    error_of(&answer).map_or(Ok(()), |error| Err(format!("`{}`: {error}", node.name)))
+}
+
+/// Returns whether an answer says that there is no such stream.
+fn missing(answer: &Value) -> bool {
+    answer["error"]["err_code"] == bucket::NO_STREAM
+}
+
+/// Returns the error of an answer, in words.
+fn error_of(answer: &Value) -> Option<String> {
+    let error = answer.get("error")?;
+    Some(error["description"].as_str().map_or_else(|| error.to_string(), str::to_owned))
+}
+
+/// Returns a status in place of an answer as JetStream's own errors are.
+fn nobody_answers(status: u16) -> Value {
+    json!({"error": {"description": format!("JetStream does not answer ({status})")}})
+}
+
+/// Asks JetStream one thing outside of a load; returns who the server is, and its answer.
+fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value), String> {
+    struct Question<'a> {
+        session: Session,
+        subject: &'a str,
+        payload: &'a [u8],
+        greeting: Option<Greeting>,
+        answer: Option<Result<Value, String>>,
+    }
+    impl Receiver for Question<'_> {
+        fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
+            let Self { session, subject, payload, greeting, answer } = self;
+            let mut said = Vec::new();
+            session.receive(input, &mut said, &mut |event| match event {
+                Event::Info(info) if greeting.is_none() => match Greeting::read(info) {
+                    Ok(read) => *greeting = Some(read),
+                    Err(why) => *answer = Some(Err(why)),
+                },
+                Event::Info(_) | Event::Pong => {}
+                Event::Error(error) => {
+                    *answer = Some(Err(String::from_utf8_lossy(error).into_owned()));
+                }
+                Event::Message(message) => {
+                    *answer = Some(match message.headers.status() {
+                        Some(status) => Ok(nobody_answers(status)),
+                        None => serde_json::from_slice(message.payload)
+                            .map_err(|error| format!("an answer that is no JSON: {error}")),
+                    });
+                }
+            })?;
+            out.append(&mut said);
+            if let Some(greeting) = greeting.as_ref().filter(|_| !subject.is_empty()) {
+                let inbox = format!("_INBOX.{}", greeting.connection());
+                session.connect(CONNECT, out);
+                session.subscribe(inbox.as_bytes(), 1, out);
+                session.publish(subject.as_bytes(), inbox.as_bytes(), payload, out);
+                *subject = "";
+            }
+            Ok(answer.is_some())
+        }
+    }
+    let session = Session::default();
+    let mut question = Question { session, subject, payload, greeting: None, answer: None };
+    exchange(node, PATIENCE, Vec::new(), &mut question)?;
+    let Question { greeting, answer, .. } = question;
+    let answer = answer.unwrap_or_else(|| Err("no answer".to_owned()));
+    let answer = answer.map_err(|error| format!("`{}`: {error}", node.name))?;
+    Ok((greeting.ok_or_else(|| format!("`{}` does not greet", node.name))?, answer))
+}
