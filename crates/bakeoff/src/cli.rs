@@ -8,9 +8,10 @@ use bakeoff_core::units::{parse_duration, parse_share};
 use bakeoff_report::compare::FailIf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::commands::load::LoadArgs;
+pub(crate) use self::load::{LoadArgs, Ramp, Spread};
 use crate::failure::EXIT_CODES;
 
+mod load;
 #[cfg(test)]
 mod reference;
 

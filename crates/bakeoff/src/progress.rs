@@ -128,7 +128,7 @@ mod tests {
     use bakeoff_core::record::{Outcome, StageRecord};
 
     use super::*;
-    use crate::commands::run::load_study;
+    use crate::commands::study_file::load_study;
     use crate::trial;
 
     fn record(trial: &Trial, rate: u64) -> TrialRecord {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord};
 use bakeoff_core::study::{self, Stands, Study};
 use bakeoff_host::ports::Allocator;
@@ -186,4 +187,13 @@ pub(crate) fn version_request(text: Option<&str>) -> Result<Option<VersionReques
         text.parse::<VersionRequest>().map_err(|error| Failure::input(error.to_string(), hint))
     };
     text.map(parse).transpose()
+}
+
+/// Returns the contender of a trial.
+pub(crate) fn for_trial<'a, 'b>(
+    contenders: &'a [Contender<'b>],
+    trial: &Trial,
+) -> &'a Contender<'b> {
+    let found = contenders.iter().find(|contender| contender.asked.name == trial.system);
+    found.expect("a plan names the systems of its study")
 }

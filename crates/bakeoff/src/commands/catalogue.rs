@@ -10,7 +10,7 @@ use bakeoff_core::study::{self, Study, shipped};
 use bakeoff_install::{self as install, Availability, Cache, Program};
 
 use crate::cluster::contenders::version_request;
-use crate::commands::run::load_study;
+use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages;

@@ -17,18 +17,20 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::plan;
-use bakeoff_core::record::{self, Line, RunExtended, SystemRecord};
+use bakeoff_core::record::{self, Line, RunExtended};
 use bakeoff_core::stats::gate::{self as rounds, Shortfall};
 use bakeoff_core::study::{Build, Study};
 use bakeoff_report::compare::{self, Compared, Passed};
 use sha2::{Digest as _, Sha256};
 
 use crate::cli::{CompareFormat, GateArgs};
-use crate::cluster::contenders::{Contender, version_request};
+use crate::cluster::contenders::version_request;
 use crate::commands::compare::{CANNOT_TELL, PROVEN};
 use crate::commands::report::Rendering;
-use crate::commands::run::{self, Runner, load_study};
+use crate::commands::run::refusals::SAME_HINT;
+use crate::commands::run::runner::{self, Runner};
 use crate::commands::run_folder;
+use crate::commands::study_file::load_study;
 use crate::event::{Event, GateExtended, GateStarted, Reporter};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
@@ -56,7 +58,7 @@ pub(crate) fn run(
         }
         (None, Some(study)) => {
             let (study, gate) = asked(study, args)?;
-            let (seed, order) = run::order(&study, args.options.seed);
+            let (seed, order) = runner::order(&study, args.options.seed);
             let (trials, takes) = (order.len(), Progress::new(&study, &[]).left(&order));
             let started = GateStarted { study: &study, gate: &gate, trials, takes };
             runner.reporter.report(&Event::GateStarted(started));
@@ -240,8 +242,6 @@ fn refuse_same_file(builds: &[Build; 2]) -> Result<(), Failure> {
     Ok(())
 }
 
-const SAME_HINT: &str = "was the new one built? nothing was started";
-
 /// Of a file; `None` for what is none.
 fn sha256(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok().filter(|_| path.is_file())?;
@@ -253,31 +253,6 @@ fn sha256(path: &Path) -> Option<String> {
         }
     }
     Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Refuses builds that were found to be the same program, before anything is started: versions may lead
-/// to one.
-pub(crate) fn refuse_same_program(contenders: &[Contender<'_>]) -> Result<(), Failure> {
-    let [base, new] = contenders else { return Ok(()) };
-    let of = |one: &Contender<'_>| one.record.sha256.clone();
-    let same_options = base.asked.options == new.asked.options;
-    match of(base) {
-        Some(sum) if same_options && of(new).as_ref() == Some(&sum) => {
-            let text = |record: &SystemRecord| {
-                let version = record.version.clone().unwrap_or_else(|| "no version".to_owned());
-                format!("{version}, {}", record.source.clone().unwrap_or_default())
-            };
-            Err(Failure::input(
-                format!(
-                    "base ({}) and new ({}) are the same program (SHA-256 {sum})",
-                    text(&base.record),
-                    text(&new.record)
-                ),
-                SAME_HINT,
-            ))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Renders the run, says what came of the gate, and answers by the exit code.

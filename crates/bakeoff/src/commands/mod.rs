@@ -12,3 +12,4 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod run_folder;
 pub(crate) mod start;
+pub(crate) mod study_file;

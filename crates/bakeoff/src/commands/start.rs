@@ -25,7 +25,7 @@ use crate::cli::StartArgs;
 use crate::cluster::contenders::{self, Contender};
 use crate::cluster::topology::compose;
 use crate::cluster::{self, Ready};
-use crate::commands::run::load_study;
+use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages;

@@ -23,9 +23,9 @@ use bakeoff_engine::{Connections, Drive, Seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::args::{LoadArgs, Ramp, Spread};
 use super::result::{Length, RequestShown, Settings};
 use super::targets;
+use crate::cli::{LoadArgs, Ramp, Spread};
 use crate::failure::Failure;
 
 /// Clients of a closed load, unless asked otherwise.

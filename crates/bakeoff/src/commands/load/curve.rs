@@ -11,9 +11,9 @@ use bakeoff_core::units::{count_text, latency_text, rate_text};
 use bakeoff_report::Style;
 use serde_json::{Value, json};
 
-use super::find::{SearchResult, Try};
 use super::json;
 use super::knee::knee;
+use super::search_result::{SearchResult, Try};
 use super::text::{Page, figure, head, latency, percent};
 
 /// Columns and lines of the chart's field.

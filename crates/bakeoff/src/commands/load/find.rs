@@ -11,74 +11,19 @@ use std::sync::atomic::Ordering;
 
 use bakeoff_core::condition::{Condition, Figures};
 use bakeoff_core::schedule::{Pace, Spacing};
-use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate, longest};
+use bakeoff_core::search::{CONFIRM_TIMES, Next, Search, Tried, least_rate, longest};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::{duration_text, rate_text};
 use bakeoff_engine::LoadError;
 use bakeoff_host::disturbance::Stretch;
 
-use super::Loader;
 use super::curve;
+use super::loader::Loader;
 use super::recorded::Recorded;
-use super::result::{Part, Settings};
+use super::result::Part;
+use super::search_result::{SearchResult, Try};
 use crate::failure::{Failure, NOT_VALID};
 use crate::messages;
-
-/// What one rate came to.
-#[derive(Debug, Clone)]
-pub(super) struct Try {
-    pub(super) rate: f64,
-    /// The winner's second, longer one.
-    pub(super) confirming: bool,
-    pub(super) part: Part,
-    /// What the objective's first latency was, in seconds; the response's p99 where it names none.
-    pub(super) latency: Option<f64>,
-    /// Why it did not keep the objective; empty when it did.
-    pub(super) broken_by: Vec<String>,
-    /// What disturbed the generator or this machine meanwhile.
-    pub(super) disturbed_by: Vec<String>,
-}
-
-impl Try {
-    /// Returns whether it broke the objective without saying anything of the server: it was not valid.
-    pub(super) fn is_void(&self) -> bool {
-        !self.broken_by.is_empty() && !self.disturbed_by.is_empty()
-    }
-
-    fn tried(&self) -> Tried {
-        let Self { rate, confirming, .. } = *self;
-        let (broken_by, disturbed_by) = (self.broken_by.clone(), self.disturbed_by.clone());
-        Tried { rate, confirming, broken_by, void: self.is_void(), disturbed_by }
-    }
-}
-
-/// What a search came to.
-#[derive(Debug, Clone)]
-pub(super) struct SearchResult {
-    pub(super) settings: Settings,
-    pub(super) objective: Vec<Condition>,
-    pub(super) tries: Vec<Try>,
-    /// `None` when it was interrupted.
-    pub(super) found: Option<Found>,
-}
-
-impl SearchResult {
-    /// The lowest rate above another that broke the objective, as it was tried last.
-    pub(super) fn broken_above(&self, rate: f64) -> Option<&Try> {
-        let tries: Vec<Tried> = self.tries.iter().map(Try::tried).collect();
-        let bound = Tried::broken_above(tries.iter(), rate)?.rate;
-        self.tries.iter().rev().find(|one| one.rate == bound)
-    }
-
-    /// Returns whether the server's highest rate is known, or that it is beyond all that was tried.
-    pub(super) fn is_answer(&self) -> bool {
-        match self.found {
-            Some(Found::Rate(rate)) => !self.broken_above(rate).is_some_and(Try::is_void),
-            Some(Found::NoLimit(_)) => true,
-            Some(Found::Nothing(_) | Found::Unsteady(_) | Found::OutOfTime(_)) | None => false,
-        }
-    }
-}
 
 /// Searches, prints the curve and the answer.
 pub(super) fn run(

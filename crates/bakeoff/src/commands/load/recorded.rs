@@ -29,7 +29,7 @@ use bakeoff_host::observe::Sampler;
 use bakeoff_host::{machine, usage};
 
 use super::ask::{Asked, Course};
-use super::result::{Length, Part, RequestShown, Settings};
+use super::result::{Began, Length, Part, RequestShown, Settings};
 use super::text::requests_text;
 use crate::commands::report::Rendering;
 use crate::commands::run_folder::{self, RunFolder};
@@ -68,15 +68,6 @@ struct UnderWay {
     /// The same by the wall clock, in seconds since 1970.
     wall: f64,
     started: String,
-}
-
-/// When a part of a load began, in seconds since its trial did.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Began {
-    /// To connect.
-    pub(super) connecting: f64,
-    /// To be measured.
-    pub(super) measured: Option<f64>,
 }
 
 impl Recorded {

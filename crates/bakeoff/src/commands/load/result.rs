@@ -13,8 +13,6 @@ use bakeoff_core::search;
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::Live;
 
-use super::recorded::Began;
-
 /// What was asked for, as the result repeats it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
@@ -73,6 +71,15 @@ pub(super) struct Part {
     pub(super) body_bytes: u64,
     /// When it began; of interest where it is recorded.
     pub(super) began: Began,
+}
+
+/// When a part of a load began, in seconds since its trial did.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Began {
+    /// To connect.
+    pub(super) connecting: f64,
+    /// To be measured.
+    pub(super) measured: Option<f64>,
 }
 
 impl Part {

@@ -11,9 +11,9 @@ use bakeoff_core::ranked::Place;
 use bakeoff_core::search::Found;
 use bakeoff_engine::Live;
 
-use super::find::{SearchResult, Try};
-use super::recorded::Began;
+use super::result::Began;
 use super::result::{Gate, Length, LoadResult, Part, RequestShown, Settings};
+use super::search_result::{SearchResult, Try};
 
 /// A second's load at a rate, whose responses took from 1 to `slowest_ms` ms.
 pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {

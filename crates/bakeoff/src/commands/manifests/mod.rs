@@ -17,7 +17,7 @@ use bakeoff_core::study::{self, Study};
 use serde_json::Value;
 
 use crate::cli::ManifestsArgs;
-use crate::commands::run::{StudyText, study_text};
+use crate::commands::study_file::{StudyText, study_text};
 use crate::failure::Failure;
 use crate::messages;
 use crate::systems;

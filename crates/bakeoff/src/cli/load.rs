@@ -1,9 +1,9 @@
 //! What `bakeoff load` can be asked, and its help.
 //!
-//! What may hold a secret (URLs, headers) is taken as text here and read in `ask`, since clap
+//! What may hold a secret (URLs, headers) is taken as text here and read in `commands::load::ask`, since clap
 //! repeats a value that it cannot read.
 //!
-//! Not here: what the flags mean together (`ask`).
+//! Not here: what the flags mean together (`commands::load::ask`).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,130 +39,130 @@ Exit codes:
 pub(crate) struct LoadArgs {
     /// Where requests go; several URLs are asked in turn
     #[arg(value_name = "URL", required_unless_present = "targets", conflicts_with = "targets")]
-    pub(super) urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
 
     /// A file of requests: lines of `[WEIGHT] METHOD URL`, below each its `Name: value` headers and
     /// `@FILE` for its body
     #[arg(long, value_name = "FILE", help_heading = "Requests")]
-    pub(super) targets: Option<PathBuf>,
+    pub(crate) targets: Option<PathBuf>,
     /// How often each URL is asked beside the others, as `3,1` [default: in turn]
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "targets")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Requests")]
-    pub(super) weights: Vec<u32>,
+    pub(crate) weights: Vec<u32>,
     /// The method [default: GET, or POST where there is a body]
     #[arg(long, conflicts_with = "targets", help_heading = "Requests")]
-    pub(super) method: Option<String>,
+    pub(crate) method: Option<String>,
     /// A header of each request, `Name: value`; may be given several times
     #[arg(long, short = 'H', value_name = "HEADER", help_heading = "Requests")]
-    pub(super) header: Vec<String>,
+    pub(crate) header: Vec<String>,
     /// The body of each request
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["body_file", "targets"])]
     #[arg(help_heading = "Requests")]
-    pub(super) body: Option<String>,
+    pub(crate) body: Option<String>,
     /// A file with the body of each request
     #[arg(long, value_name = "FILE", conflicts_with = "targets", help_heading = "Requests")]
-    pub(super) body_file: Option<PathBuf>,
+    pub(crate) body_file: Option<PathBuf>,
     /// Statuses that are a success: `200`, `2xx`, `200-299,404` [default: 200-399]
     #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
-    pub(super) expect_status: Option<String>,
+    pub(crate) expect_status: Option<String>,
     /// What a success has in its body: a text, or `sha256:HEX` of the whole
     #[arg(long, value_name = "TEXT", help_heading = "Requests")]
-    pub(super) expect_body: Option<String>,
+    pub(crate) expect_body: Option<String>,
 
     /// Clients [default: 64, or 256 where there is a rate; no more than requests]
     #[arg(long, short, value_name = "N", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(super) clients: Option<u32>,
+    pub(crate) clients: Option<u32>,
     /// Threads of the load generator [default: one a core, no more than clients]
     #[arg(long, short, value_name = "N", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(super) threads: Option<u32>,
+    pub(crate) threads: Option<u32>,
     /// How long to measure, or each step of it [default: 10s; 5s for each rate of `--find-max`]
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     #[arg(help_heading = "Load")]
-    pub(super) time: Option<Duration>,
+    pub(crate) time: Option<Duration>,
     /// Stop after so many requests rather than after a time
     #[arg(long, short = 'n', value_name = "N", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(conflicts_with_all = ["time", "ramp", "steps", "find_max"])]
-    pub(super) requests: Option<u64>,
+    pub(crate) requests: Option<u64>,
     /// Load for so long before measuring, or before each step [default: 0s; 1s with `--find-max`]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
-    pub(super) warmup: Option<Duration>,
+    pub(crate) warmup: Option<Duration>,
     /// How long to wait for an answer
     #[arg(long, value_name = "TIME", value_parser = time_above_zero, default_value = "10s")]
     #[arg(help_heading = "Load")]
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     /// Requests that a client has under way at once, over HTTP/2 [default: 1]
     #[arg(long, value_name = "N", requires = "http2", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(super) in_flight: Option<u32>,
+    pub(crate) in_flight: Option<u32>,
     /// What random arrivals follow from [default: a fresh one, printed]
     #[arg(long, value_name = "N", help_heading = "Load")]
-    pub(super) seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
 
     /// Open load: requests are due at this rate, whoever is free; with `--find-max` the first rate
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Open load")]
     #[arg(conflicts_with_all = ["ramp", "steps"])]
-    pub(super) rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// From one rate to another, evenly over `--for`
     #[arg(long, value_name = "FROM..TO", value_parser = ramp, help_heading = "Open load")]
     #[arg(conflicts_with_all = ["steps", "warmup"])]
-    pub(super) ramp: Option<Ramp>,
+    pub(crate) ramp: Option<Ramp>,
     /// One rate after the other, each for `--for`
     #[arg(long, value_name = "RATE,…", value_parser = rate, value_delimiter = ',')]
     #[arg(help_heading = "Open load")]
-    pub(super) steps: Vec<f64>,
+    pub(crate) steps: Vec<f64>,
     /// How requests of an open load are spread over time [default: constant]
     #[arg(long, value_enum, requires = "open", help_heading = "Open load")]
-    pub(super) arrivals: Option<Spread>,
+    pub(crate) arrivals: Option<Spread>,
     /// Wait for due times without sleeping, for at most this long: finer times for more CPU
     #[arg(long, value_name = "TIME", value_parser = time_above_zero, requires = "open")]
     #[arg(num_args = 0..=1, default_missing_value = "100us", require_equals = true)]
     #[arg(help_heading = "Open load")]
-    pub(super) precision: Option<Duration>,
+    pub(crate) precision: Option<Duration>,
     /// Search for the highest rate that keeps `--slo`
     #[arg(long, requires = "slo", conflicts_with_all = ["ramp", "steps", "fail_if"])]
     #[arg(help_heading = "Open load")]
-    pub(super) find_max: bool,
+    pub(crate) find_max: bool,
     /// What `--find-max` has to keep, `p99 < 20ms`; given several times, all of it
     #[arg(long, value_name = "CONDITION", requires = "find_max", help_heading = "Open load")]
-    pub(super) slo: Vec<String>,
+    pub(crate) slo: Vec<String>,
 
     /// HTTP/2; without TLS with prior knowledge
     #[arg(long, conflicts_with = "no_keepalive", help_heading = "Connection")]
-    pub(super) http2: bool,
+    pub(crate) http2: bool,
     /// A new connection for each request
     #[arg(long, help_heading = "Connection")]
-    pub(super) no_keepalive: bool,
+    pub(crate) no_keepalive: bool,
     /// Trust certificates that this authority signed, a PEM file [default: this machine's trust]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = "Connection")]
-    pub(super) ca: Option<PathBuf>,
+    pub(crate) ca: Option<PathBuf>,
     /// Show this certificate, a PEM file that may hold the key too
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
-    pub(super) cert: Option<PathBuf>,
+    pub(crate) cert: Option<PathBuf>,
     /// The certificate's key, a PEM file [default: the certificate's file]
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "Connection")]
-    pub(super) key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
     /// Trust any certificate
     #[arg(long, help_heading = "Connection")]
-    pub(super) insecure: bool,
+    pub(crate) insecure: bool,
 
     /// End with code 1 if this holds, `p99 > 20ms`; may be given several times
     #[arg(long, value_name = "CONDITION", help_heading = "Result")]
-    pub(super) fail_if: Vec<String>,
+    pub(crate) fail_if: Vec<String>,
     /// Leave a run in a new folder of this one, as `bakeoff run` does: a page, and a record that `report`,
     /// `compare` and `history` read
     #[arg(long, value_name = "DIR", conflicts_with = "ramp", help_heading = "Result")]
-    pub(super) out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long, help_heading = "Result")]
-    pub(super) json: bool,
+    pub(crate) json: bool,
 }
 
 /// How the requests of an open load are spread over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Spread {
+pub(crate) enum Spread {
     /// At equal distances
     Constant,
     /// At exponentially distributed distances, as independent users arrive
@@ -171,9 +171,9 @@ pub(super) enum Spread {
 
 /// `--ramp`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Ramp {
-    pub(super) from: f64,
-    pub(super) to: f64,
+pub(crate) struct Ramp {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -1,0 +1,119 @@
+//! Refuses a run that could not mean what it seems to: before its first trial, and with a hint.
+//!
+//! Not here: mistakes of a study (`bakeoff_core::study`), a gate's flags (`commands::gate`).
+
+use std::path::Path;
+
+use bakeoff_core::plan::Trial;
+use bakeoff_core::record::{Environment, FORMAT, RunHeader, SystemRecord};
+use bakeoff_core::study::Study;
+use bakeoff_host::ports::Allocator;
+
+use crate::cluster::contenders::{self, Contender};
+use crate::cluster::topology::compose;
+use crate::commands::run_folder::RunFolder;
+use crate::failure::Failure;
+
+/// Refuses a machine or programs that are not those that a run began with.
+pub(super) fn refuse_changes(
+    header: &RunHeader,
+    here: &Environment,
+    contenders: &[Contender<'_>],
+    folder: &RunFolder,
+) -> Result<(), Failure> {
+    let found: Vec<&SystemRecord> = contenders.iter().map(|contender| &contender.record).collect();
+    let changes = changes(header, here, &found);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::input(
+        format!(
+            "trials that were run here would not belong to `{}`: {}",
+            folder.path.display(),
+            changes.join("; ")
+        ),
+        "run the study anew",
+    ))
+}
+
+/// Returns what differs from the machine and the programs that a run began with, in words.
+fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> Vec<String> {
+    let mut changes = Vec::new();
+    let mut differs = |what: &str, then: &str, now: &str| {
+        if then != now {
+            changes.push(format!("{what} was {then} and is {now}"));
+        }
+    };
+    let then = &header.environment;
+    differs("bakeoff", &header.bakeoff, env!("CARGO_PKG_VERSION"));
+    // Trials of two formats do not mean the same by the same names.
+    differs("the record's format", &header.format.to_string(), &FORMAT.to_string());
+    differs("the processor", &then.cpu_model, &here.cpu_model);
+    differs("the number of CPUs", &then.cpus.to_string(), &here.cpus.to_string());
+    differs("the kernel", &then.kernel, &here.kernel);
+    differs("the file system", &then.file_system, &here.file_system);
+    for (then, now) in header.systems.iter().zip(found) {
+        let text = |of: &Option<String>| of.clone().unwrap_or_else(|| "unknown".to_owned());
+        let name = &then.name;
+        differs(&format!("{name}'s version"), &text(&then.version), &text(&now.version));
+        differs(&format!("the SHA-256 of {name}"), &text(&then.sha256), &text(&now.sha256));
+    }
+    changes
+}
+
+/// Refuses builds that were found to be the same program, before anything is started: versions may lead
+/// to one.
+pub(super) fn refuse_same_program(contenders: &[Contender<'_>]) -> Result<(), Failure> {
+    let [base, new] = contenders else { return Ok(()) };
+    let of = |one: &Contender<'_>| one.record.sha256.clone();
+    let same_options = base.asked.options == new.asked.options;
+    match of(base) {
+        Some(sum) if same_options && of(new).as_ref() == Some(&sum) => {
+            let text = |record: &SystemRecord| {
+                let version = record.version.clone().unwrap_or_else(|| "no version".to_owned());
+                format!("{version}, {}", record.source.clone().unwrap_or_default())
+            };
+            Err(Failure::input(
+                format!(
+                    "base ({}) and new ({}) are the same program (SHA-256 {sum})",
+                    text(&base.record),
+                    text(&new.record)
+                ),
+                SAME_HINT,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) const SAME_HINT: &str = "was the new one built? nothing was started";
+
+/// Returns whether the ports that a user chose are free, all of them, before the first trial takes any.
+pub(super) fn check_ports(
+    base: Option<u16>,
+    order: &[Trial],
+    contenders: &[Contender<'_>],
+    dir: &Path,
+) -> Result<(), Failure> {
+    let Some(base) = base else { return Ok(()) };
+    let mut ports = Allocator::rehearsal(base);
+    for trial in order {
+        compose(&contenders::for_trial(contenders, trial).ingredients, dir, 0, &mut ports)?;
+    }
+    Ok(())
+}
+
+/// The least free space with which three servers of any kind start and keep their logs.
+const SPACE_MIN: u64 = 1 << 30;
+
+pub(super) fn check_space(study: &Study, free: u64) -> Result<(), Failure> {
+    if study.starts_any() && free < SPACE_MIN {
+        let mib = free >> 20;
+        return Err(Failure::machine(format!(
+            "only {mib} MiB are free on the disk that would hold the servers' data\n  needed: at least \
+             {} MiB\nhint: `--out DIR` puts runs somewhere else",
+            SPACE_MIN >> 20
+        )));
+    }
+    Ok(())
+}

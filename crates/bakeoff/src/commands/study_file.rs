@@ -1,0 +1,50 @@
+//! Finds the study that a command names: a file's, or one of those that ship.
+//!
+//! Not here: reading it (`bakeoff_core::study`).
+
+use std::path::PathBuf;
+
+use bakeoff_core::study::{self, Study, shipped};
+
+use crate::failure::Failure;
+use crate::systems;
+
+/// Reads a study by path, or one of those that ship by its name.
+pub(crate) fn load_study(asked: &str) -> Result<Study, Failure> {
+    let StudyText { name, file, text } = study_text(asked)?;
+    Ok(study::parse(&name, &file, &text, &systems::kinds())?)
+}
+
+/// A study as it is written.
+pub(crate) struct StudyText {
+    /// `ingress`.
+    pub(crate) name: String,
+    /// As it is called in messages: `studies/ingress.yaml`.
+    pub(crate) file: String,
+    pub(crate) text: String,
+}
+
+/// The text of a study by path, or of one of those that ship by its name.
+pub(crate) fn study_text(asked: &str) -> Result<StudyText, Failure> {
+    let path = PathBuf::from(asked);
+    if let Some((name, text)) = shipped::shipped().iter().find(|(name, _)| *name == asked)
+        && !path.is_file()
+    {
+        let (name, file) = ((*name).to_owned(), format!("studies/{name}.yaml"));
+        return Ok(StudyText { name, file, text: (*text).to_owned() });
+    }
+    let bytes = std::fs::read(&path).map_err(|error| {
+        let names: Vec<&str> = shipped::shipped().iter().map(|(name, _)| *name).collect();
+        let hint = format!("give a study's file, or one of those that ship: {}", names.join(", "));
+        Failure::input(format!("cannot read study `{asked}`: {error}"), hint)
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::input(
+            format!("study `{asked}` is not UTF-8 at byte {at}"),
+            "studies are YAML text",
+        )
+    })?;
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study");
+    Ok(StudyText { name: stem.to_owned(), file: asked.to_owned(), text })
+}
