@@ -17,7 +17,7 @@ pub(crate) mod recipe;
 mod session;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Promises, Setting};
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
 use bakeoff_core::study::Workload;
 use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
 use bakeoff_engine::EngineError;
@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use self::bucket::Bucket;
 use self::greeting::{CONNECT, Greeting};
 use self::session::NatsSession;
-use super::declaration::{Declaration, Guarantees, Origin};
+use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System, option,
@@ -77,7 +77,7 @@ fn bucket_of(system: &study::System) -> Bucket {
 impl System for Nats {
     fn declares(&self) -> Declaration {
         Declaration {
-            guarantees: Guarantees { promises, freshness },
+            guarantees: GuaranteeRules { guarantees, freshness },
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
@@ -247,12 +247,12 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Says what it promises under these options.
+/// Says what it guarantees under these options.
 ///
 /// A stream's file is written before the acknowledgement; with replicas each one's Raft log is
 /// (`stream.go`, `raft.go`: `AsyncFlush: false`). `sync_interval: always` syncs what was written
 /// (`flushPendingMsgsLocked`).
-fn promises(asked: &study::System) -> Promises {
+fn guarantees(asked: &study::System) -> Guarantees {
     let synced = option(asked, SYNC_INTERVAL).is_some();
     let one = asked.nodes == 1;
     let (acknowledged, place) = match (synced, one) {
@@ -283,7 +283,7 @@ fn promises(asked: &study::System) -> Promises {
             "from the stream's leader, old only if it was just deposed; a `list` from a replica"
         }
     };
-    Promises {
+    Guarantees {
         replication: match one {
             true => "none: one node has the data".into(),
             false => "Raft: every node has a replica of the bucket; a majority must live".into(),
@@ -291,7 +291,7 @@ fn promises(asked: &study::System) -> Promises {
         acknowledged: acknowledged.into(),
         reads: reads.into(),
         acknowledged_in: Some(place),
-        ..Promises::default()
+        ..Guarantees::default()
     }
 }
 
