@@ -779,19 +779,19 @@ pub struct Role {
     pub name: &'static str,
     /// The kinds that can play it.
     pub kinds: &'static [&'static str],
-    /// Where it stands.
-    pub stands: Stands,
+    /// Its tier.
+    pub tier: Tier,
     /// What it does, in a line.
     pub meaning: &'static str,
 }
 
-/// Where a part stands, seen from the clients.
+/// Tier of a part, seen from the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stands {
-    /// Behind the system, which needs it: started first.
-    Behind,
-    /// In front of it: started last, and what clients of a load with `targets: all` connect to.
-    InFront,
+pub enum Tier {
+    /// Backend: the system needs it, so it is started first.
+    Backend,
+    /// Frontend: started last. Clients of a load with `targets: all` connect to it.
+    Frontend,
 }
 
 /// One option of a kind of system.

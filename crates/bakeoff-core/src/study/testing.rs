@@ -10,7 +10,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Stands};
+use super::{Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier};
 
 /// What the registry declares.
 const DECLARED: &str = include_str!("testing/kinds.json");
@@ -74,7 +74,7 @@ fn gate() -> Kind {
         KindOption { name, form, meaning: "" }
     }
     const ROLES: &[Role] =
-        &[Role { name: "backend", kinds: &["process"], stands: Stands::Behind, meaning: "" }];
+        &[Role { name: "backend", kinds: &["process"], tier: Tier::Backend, meaning: "" }];
     const OPTIONS: &[KindOption] = &[
         option("connector", OptionForm::Word(&["pooled", "own"])),
         option("connector.path", OptionForm::Text),
@@ -142,7 +142,7 @@ fn role(value: &Value) -> Role {
     Role {
         name: kept(&value["name"]),
         kinds: list(&value["kinds"], kept),
-        stands: if value["stands"] == "behind" { Stands::Behind } else { Stands::InFront },
+        tier: if value["tier"] == "backend" { Tier::Backend } else { Tier::Frontend },
         meaning: "",
     }
 }

@@ -5,15 +5,15 @@ use std::sync::atomic::AtomicBool;
 
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Encryption, Guarantees, PartRecord, SystemRecord};
-use bakeoff_core::study::{self, Stands, Study};
+use bakeoff_core::study::{self, Study, Tier};
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::{self as install, Cache, Installed, VersionRequest};
 
 use crate::cluster;
-use crate::cluster::topology::{self, Ingredient, Member, compose};
+use crate::cluster::topology::{self, Component, Member, compose};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-use crate::systems::{self, System, WHOLE, exchange};
+use crate::systems::{self, COMPOSITE, System, exchange};
 
 /// A system of the study with all that is needed to run it.
 pub(crate) struct Contender<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct Contender<'a> {
     pub(crate) found: study::System,
     pub(crate) system: &'static dyn System,
     /// What is started for it, in that order: itself and its parts. Nothing for what runs already.
-    pub(crate) ingredients: Vec<Ingredient<'a>>,
+    pub(crate) components: Vec<Component<'a>>,
     pub(crate) record: SystemRecord,
 }
 
@@ -47,16 +47,16 @@ fn contender<'a>(
     if !asked.is_started() {
         return running(asked, system, reporter, stop);
     }
-    let mut ingredients = vec![ingredient(WHOLE, None, asked, reporter, stop)?];
+    let mut components = vec![component(COMPOSITE, None, asked, reporter, stop)?];
     // In the order in which the kind names its roles: a later one may need an earlier.
     for role in system.kind().roles {
         if let Some(part) = asked.parts.get(role.name) {
-            ingredients.push(ingredient(role.name, Some(role.stands), part, reporter, stop)?);
+            components.push(component(role.name, Some(role.tier), part, reporter, stop)?);
         }
     }
-    ingredients.sort_by_key(|one| topology::order(one.stands));
+    components.sort_by_key(|one| topology::order(one.tier));
     // Described once for their settings; ports and folders differ from trial to trial.
-    let members = compose(&ingredients, run_dir, 0, &mut Allocator::new(None))?;
+    let members = compose(&components, run_dir, 0, &mut Allocator::new(None))?;
     let mut record = SystemRecord::default();
     let mut parts = Vec::new();
     let mut between: Vec<(&str, Encryption)> = Vec::new();
@@ -65,7 +65,7 @@ fn contender<'a>(
         between.extend(member.description.between.filter(|said| !between.contains(said)));
         let one = started(member);
         match role {
-            WHOLE => record = one,
+            COMPOSITE => record = one,
             role => parts.push(PartRecord { role: role.to_owned(), part: one }),
         }
     }
@@ -75,7 +75,7 @@ fn contender<'a>(
     // What is plain anywhere is not encrypted.
     record.encryption_between = between.iter().map(|(_, encryption)| *encryption).min();
     let found = with_version(asked, record.version.clone());
-    Ok(Contender { asked, found, system, ingredients, record })
+    Ok(Contender { asked, found, system, components, record })
 }
 
 /// A system that runs already.
@@ -101,7 +101,7 @@ fn running<'a>(
         ..named(asked, system)
     };
     let found = with_version(asked, version);
-    Ok(Contender { asked, found, system, ingredients: Vec::new(), record })
+    Ok(Contender { asked, found, system, components: Vec::new(), record })
 }
 
 /// What the study says of a system or a part.
@@ -117,7 +117,7 @@ fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
 
 /// A system or a part that is to be started, with the program that it is.
 fn started(member: Member<'_>) -> SystemRecord {
-    let Ingredient { asked, system, program, .. } = member.of;
+    let Component { asked, system, program, .. } = member.of;
     let mut record = SystemRecord {
         settings: member.description.settings,
         tls_version: member.description.tls.map(|_| "TLS".to_owned()),
@@ -138,13 +138,13 @@ fn kind_of(asked: &study::System) -> &'static dyn System {
 }
 
 /// Finds, and where needed fetches, the program of a system or a part.
-fn ingredient<'a>(
+fn component<'a>(
     role: &'a str,
-    stands: Option<Stands>,
+    tier: Option<Tier>,
     asked: &'a study::System,
     reporter: &mut dyn Reporter,
     stop: &AtomicBool,
-) -> Result<Ingredient<'a>, Failure> {
+) -> Result<Component<'a>, Failure> {
     let system = kind_of(asked);
     let program = match (system.declares().origin.recipe(), &asked.process) {
         (None, None) => None,
@@ -160,7 +160,7 @@ fn ingredient<'a>(
             Some(install::install(recipe, wanted.as_ref(), own, &cache, progress, stop)?)
         }
     };
-    Ok(Ingredient { role, stands, asked, system, program })
+    Ok(Component { role, tier, asked, system, program })
 }
 
 /// Returns which program it is, for the record.

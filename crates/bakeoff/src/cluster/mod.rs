@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_core::study::{self, Endpoint, ReadConsistency, Stands, Targets};
+use bakeoff_core::study::{self, Endpoint, ReadConsistency, Targets, Tier};
 use bakeoff_engine::tls;
 use bakeoff_engine::transport::{Target, TlsTarget};
 use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
@@ -56,9 +56,9 @@ pub(crate) struct Launched {
 /// A cluster that has a leader, with all that it is made of.
 pub(crate) struct Ready {
     /// Its parts behind it, ready, in the order in which they were started.
-    behind: Vec<Ready>,
+    backends: Vec<Ready>,
     /// Its parts in front of it, likewise.
-    in_front: Vec<Ready>,
+    frontends: Vec<Ready>,
     name: String,
     system: &'static dyn System,
     processes: Vec<Process>,
@@ -77,13 +77,13 @@ pub(crate) fn start(
     mut watch: impl FnMut(&[Process]),
 ) -> Result<Ready, Failure> {
     let neighbours = topology::neighbours(&members);
-    let mut whole: Option<Ready> = None;
-    let mut behind = Vec::new();
+    let mut composite: Option<Ready> = None;
+    let mut backends = Vec::new();
     for member in members {
         let Member { of, description, nodes } = member;
         let Declaration { ready_within, hooks, .. } = of.system.declares();
         let prepare_parts =
-            hooks.prepare_parts.filter(|_| of.stands.is_none() && !behind.is_empty());
+            hooks.prepare_parts.filter(|_| of.tier.is_none() && !backends.is_empty());
         if let Some(prepare_parts) = prepare_parts {
             prepare_parts(of.asked, &neighbours).map_err(|why| {
                 Failure::machine(format!(
@@ -104,29 +104,29 @@ pub(crate) fn start(
             launched.processes.push(host.launch(spec)?);
         }
         watch(&launched.processes);
-        let ready = launched.ready(stop).map_err(|failure| with_logs_of(&behind, failure))?;
-        match (&mut whole, of.stands) {
-            (_, Some(Stands::Behind)) => behind.push(ready),
-            (Some(whole), _) => {
-                whole.after += ready.after;
-                whole.in_front.push(ready);
+        let ready = launched.ready(stop).map_err(|failure| with_logs_of(&backends, failure))?;
+        match (&mut composite, of.tier) {
+            (_, Some(Tier::Backend)) => backends.push(ready),
+            (Some(composite), _) => {
+                composite.after += ready.after;
+                composite.frontends.push(ready);
             }
             (None, _) => {
-                let before: Duration = behind.iter().map(|part: &Ready| part.after).sum();
-                let behind = std::mem::take(&mut behind);
-                whole = Some(Ready { behind, after: ready.after + before, ..ready });
+                let before: Duration = backends.iter().map(|part: &Ready| part.after).sum();
+                let backends = std::mem::take(&mut backends);
+                composite = Some(Ready { backends, after: ready.after + before, ..ready });
             }
         }
     }
-    Ok(whole.expect("a system is one of its own members"))
+    Ok(composite.expect("a system is one of its own members"))
 }
 
 /// What became of a member that did not get ready, with what those before it said last: it may be
 /// theirs to have it ready.
-fn with_logs_of(behind: &[Ready], failure: Failure) -> Failure {
+fn with_logs_of(backends: &[Ready], failure: Failure) -> Failure {
     match failure {
         Failure::Host(HostError::NotReady { nodes, within, seen, limits, mut logs }) => {
-            let processes = behind.iter().flat_map(|part| &part.processes);
+            let processes = backends.iter().flat_map(|part| &part.processes);
             logs.extend(processes.map(|process| process.log_tail(LAST_WORDS)));
             Failure::Host(HostError::NotReady { nodes, within, seen, limits, logs })
         }
@@ -249,8 +249,8 @@ impl Launched {
         });
         match looked {
             Ok(after) => {
-                let (behind, in_front) = (Vec::new(), Vec::new());
-                Ok(Ready { behind, in_front, name, system, processes, nodes, view, after })
+                let (backends, frontends) = (Vec::new(), Vec::new());
+                Ok(Ready { backends, frontends, name, system, processes, nodes, view, after })
             }
             Err(HostError::NotReady { .. }) if processes.is_empty() => {
                 Err(Failure::unreachable(format!(
@@ -273,7 +273,7 @@ impl Launched {
 impl Ready {
     /// It and its parts, in the order in which they were started.
     fn members(&self) -> impl Iterator<Item = &Ready> {
-        self.behind.iter().chain(std::iter::once(self)).chain(&self.in_front)
+        self.backends.iter().chain(std::iter::once(self)).chain(&self.frontends)
     }
 
     /// The processes of all nodes, those of its parts among them; none for a system that ran
@@ -318,7 +318,7 @@ impl Ready {
     pub(crate) fn targets(&self, targets: Targets) -> Result<Vec<Access>, String> {
         let leader = match (targets, self.view.leader) {
             (Targets::All, _) => {
-                let front = self.in_front.last();
+                let front = self.frontends.last();
                 // The nodes know what the sessions need; what stands before them passes it on.
                 let through = |node: &Access| Access {
                     memory: self.nodes[0].memory.clone(),
@@ -403,14 +403,14 @@ impl Ready {
         stop: &AtomicBool,
         before: &dyn Fn(&[Process]) -> Result<(), HostError>,
     ) -> Result<Self, Failure> {
-        let Self { behind, in_front, name, system, processes, nodes, .. } = self;
+        let Self { backends, frontends, name, system, processes, nodes, .. } = self;
         let each = |parts: Vec<Ready>| -> Result<Vec<Ready>, Failure> {
             parts.into_iter().map(|part| part.each_again(within, stop, before)).collect()
         };
-        let behind = each(behind)?;
+        let backends = each(backends)?;
         before(&processes)?;
         let ready = Launched { name, within, system, processes, nodes }.ready(stop)?;
-        Ok(Ready { behind, in_front: each(in_front)?, ..ready })
+        Ok(Ready { backends, frontends: each(frontends)?, ..ready })
     }
 
     /// Stops what was started, in reverse order; what does not end when asked is killed.

@@ -1,15 +1,13 @@
-//! What a system is made of, described: its own nodes and those of its parts, in the order in which
-//! they are started.
+//! Describes the components of a system: its own nodes and those of its parts, in the order of their start.
 //!
-//! What stands behind a system is started before it, what stands in front of it after it. All of
-//! it is described before anything is started, ports and passwords among it, so that each member
-//! can be told of those before it.
+//! Backends are started before the system, frontends after it. All components are described before
+//! anything is started, with their ports and passwords, so that each can be told of those before it.
 //!
 //! Not here: starting it (`cluster`), what each kind needs (`systems`).
 
 use std::path::Path;
 
-use bakeoff_core::study::{self, Stands};
+use bakeoff_core::study::{self, Tier};
 use bakeoff_core::workload::mix64;
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
@@ -18,11 +16,11 @@ use bakeoff_install::Installed;
 use crate::systems::{Access, Asked, Description, Neighbour, System};
 
 /// A system or one of its parts, and the program that it is.
-pub(crate) struct Ingredient<'a> {
-    /// `storage`; [`crate::systems::WHOLE`] for the system itself.
+pub(crate) struct Component<'a> {
+    /// `storage`; [`crate::systems::COMPOSITE`] for the system itself.
     pub(crate) role: &'a str,
-    /// Where it stands; `None` for the system itself.
-    pub(crate) stands: Option<Stands>,
+    /// Its tier; `None` for the system itself.
+    pub(crate) tier: Option<Tier>,
     pub(crate) asked: &'a study::System,
     pub(crate) system: &'static dyn System,
     /// Its program; `None` for what is part of bakeoff.
@@ -31,7 +29,7 @@ pub(crate) struct Ingredient<'a> {
 
 /// The system itself or one of its parts, described.
 pub(crate) struct Member<'a> {
-    pub(crate) of: &'a Ingredient<'a>,
+    pub(crate) of: &'a Component<'a>,
     pub(crate) description: Description,
     /// How its nodes are reached once they run.
     pub(crate) nodes: Vec<Access>,
@@ -39,27 +37,28 @@ pub(crate) struct Member<'a> {
 
 impl Member<'_> {
     fn neighbour(&self) -> Neighbour {
-        let Ingredient { role, system, .. } = *self.of;
+        let Component { role, system, .. } = *self.of;
         Neighbour { role: role.to_owned(), system, nodes: self.nodes.clone() }
     }
 }
 
-/// Describes all that a system is made of, with data below `dir`, in the order of the ingredients.
-/// `seed` is what the order of faults follows from, where a system has any.
+/// Describes a system's components in order, with data below `dir`.
+///
+/// `seed` decides the order of faults, where a system has any.
 pub(crate) fn compose<'a>(
-    ingredients: &'a [Ingredient<'a>],
+    components: &'a [Component<'a>],
     dir: &Path,
     seed: u64,
     ports: &mut Allocator,
 ) -> Result<Vec<Member<'a>>, HostError> {
     let mut members: Vec<Member<'a>> = Vec::new();
-    let whole = ingredients.iter().find(|of| of.stands.is_none());
-    for of in ingredients {
+    let composite = components.iter().find(|of| of.tier.is_none());
+    for of in components {
         let neighbours = neighbours(&members);
         let program = of.program.as_ref();
         let (system, role) = (of.asked, of.role);
-        let whole = whole.map_or(system, |whole| whole.asked);
-        let asked = Asked { system, role, whole, program, dir, seed, neighbours: &neighbours };
+        let composite = composite.map_or(system, |composite| composite.asked);
+        let asked = Asked { system, role, composite, program, dir, seed, neighbours: &neighbours };
         let mut description = of.system.describe(&asked, ports)?;
         description.nodes.iter_mut().for_each(|node| node.env.push(padding(seed)));
         let nodes = description.accesses();
@@ -85,17 +84,17 @@ fn padding(seed: u64) -> (String, String) {
     (PADDING.to_owned(), "x".repeat(length as usize))
 }
 
-/// What members need to know of each other.
+/// Returns how members reach each other.
 pub(crate) fn neighbours(members: &[Member<'_>]) -> Vec<Neighbour> {
     members.iter().map(Member::neighbour).collect()
 }
 
-/// In which order a part is started: what stands behind the system first.
-pub(crate) fn order(stands: Option<Stands>) -> u8 {
-    match stands {
-        Some(Stands::Behind) => 0,
+/// Returns a component's place in the order of starts: backends, the system, frontends.
+pub(crate) fn order(tier: Option<Tier>) -> u8 {
+    match tier {
+        Some(Tier::Backend) => 0,
         None => 1,
-        Some(Stands::InFront) => 2,
+        Some(Tier::Frontend) => 2,
     }
 }
 

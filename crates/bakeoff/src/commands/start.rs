@@ -117,7 +117,7 @@ fn serve(
     let contenders = contenders::gather(study, dir, reporter, interrupted)?;
     let contender = contenders.first().expect("the study was cut down to one system");
     let mut ports = Allocator::new(args.ports.base_port);
-    let members = compose(&contender.ingredients, &dir.join("nodes"), SEED, &mut ports)?;
+    let members = compose(&contender.components, &dir.join("nodes"), SEED, &mut ports)?;
     reporter.report(&Event::SystemStarting { system: &contender.asked.name });
     let cluster = cluster::start(members, dir, interrupted, |_| {})?;
     for warning in &cluster.exposed() {

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use bakeoff_core::study::{Kill, Kind, KindOption, OptionForm, Stands};
+use bakeoff_core::study::{Kill, Kind, KindOption, OptionForm, Tier};
 use serde_json::{Value, json};
 
 use super::kinds;
@@ -24,11 +24,11 @@ fn option(option: &KindOption) -> Value {
 
 fn declared(kind: &Kind) -> Value {
     let roles = kind.roles.iter().map(|role| {
-        let stands = match role.stands {
-            Stands::Behind => "behind",
-            Stands::InFront => "in-front",
+        let tier = match role.tier {
+            Tier::Backend => "backend",
+            Tier::Frontend => "frontend",
         };
-        json!({"name": role.name, "kinds": role.kinds, "stands": stands})
+        json!({"name": role.name, "kinds": role.kinds, "tier": tier})
     });
     json!({
         "name": kind.name,

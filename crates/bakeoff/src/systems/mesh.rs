@@ -90,6 +90,6 @@ pub(super) fn node_of<'a>(asked: &'a Asked<'_>, role: &str) -> Result<&'a Access
 }
 
 /// Returns whether a whole system is to have mutual TLS inside: unless it says otherwise.
-pub(super) fn has_mutual_tls(whole: &bakeoff_core::study::System) -> bool {
-    option(whole, MUTUAL_TLS) != Some("off")
+pub(super) fn has_mutual_tls(composite: &bakeoff_core::study::System) -> bool {
+    option(composite, MUTUAL_TLS) != Some("off")
 }

@@ -155,10 +155,10 @@ pub(crate) trait System: fmt::Debug + Sync {
 pub(crate) struct Asked<'a> {
     /// The study's words.
     pub(crate) system: &'a study::System,
-    /// What it is in the whole: `storage`, or [`WHOLE`].
+    /// What it is in the whole: `storage`, or [`COMPOSITE`].
     pub(crate) role: &'a str,
-    /// The study's words for the whole that it is, or is a part of.
-    pub(crate) whole: &'a study::System,
+    /// The composite system that it is, or is a part of, as the study has it.
+    pub(crate) composite: &'a study::System,
     /// Its program; `None` for a system that is part of bakeoff.
     pub(crate) program: Option<&'a Installed>,
     /// Where each node gets a directory of its own.
@@ -181,7 +181,7 @@ pub(crate) struct Neighbour {
 }
 
 /// The role of a system among its parts.
-pub(crate) const WHOLE: &str = "system";
+pub(crate) const COMPOSITE: &str = "system";
 
 impl Asked<'_> {
     /// `etcd-1`, …: the names of the nodes.

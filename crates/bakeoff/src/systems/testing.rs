@@ -10,8 +10,8 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_install::{self as install, Cache, Installed};
 use tempfile::TempDir;
 
-use super::{System, WHOLE};
-use crate::cluster::topology::{Ingredient, compose};
+use super::{COMPOSITE, System};
+use crate::cluster::topology::{Component, compose};
 use crate::cluster::{self, Ready};
 use crate::commands::catalogue;
 
@@ -63,8 +63,8 @@ pub(crate) fn start(
     program: Option<Installed>,
 ) -> Running {
     let dir = TempDir::new().unwrap();
-    let ingredients = [Ingredient { role: WHOLE, stands: None, asked, system, program }];
-    let members = compose(&ingredients, dir.path(), 7, &mut Allocator::new(None)).unwrap();
+    let components = [Component { role: COMPOSITE, tier: None, asked, system, program }];
+    let members = compose(&components, dir.path(), 7, &mut Allocator::new(None)).unwrap();
     let never = AtomicBool::new(false);
     let ready = cluster::start(members, dir.path(), &never, |_| {});
     let ready = ready.unwrap_or_else(|error| panic!("{error}"));

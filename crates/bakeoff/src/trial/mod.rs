@@ -307,7 +307,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         // Left by trials that failed, or by a run that was killed and is resumed.
         std::fs::remove_dir_all(nodes).ok();
         let Combination { contender, trial, .. } = self.of;
-        let members = compose(&contender.ingredients, nodes, trial.seed, &mut self.context.ports)
+        let members = compose(&contender.components, nodes, trial.seed, &mut self.context.ports)
             .map_err(Failure::from)?;
         let sampler = &mut self.sampler;
         let watch = |processes: &[Process]| sampler.watch(processes.iter().map(Watched::node));

@@ -98,7 +98,7 @@ pub(super) fn check_ports(
     let Some(base) = base else { return Ok(()) };
     let mut ports = Allocator::rehearsal(base);
     for trial in order {
-        compose(&contenders::for_trial(contenders, trial).ingredients, dir, 0, &mut ports)?;
+        compose(&contenders::for_trial(contenders, trial).components, dir, 0, &mut ports)?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::Audit;
 use bakeoff_core::record::{Encryption, Guarantees, Setting};
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands, Workload};
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Tier, Workload};
 use bakeoff_core::units::parse_duration;
 use bakeoff_engine::works::keyed::Keyed;
 use bakeoff_host::HostError;
@@ -86,13 +86,13 @@ const ROLES: &[Role] = &[
     Role {
         name: RIGHTS,
         kinds: &["tarantool"],
-        stands: Stands::Behind,
+        tier: Tier::Backend,
         meaning: "who knows which session may have what",
     },
     Role {
         name: PROTECTED,
         kinds: &["nginx"],
-        stands: Stands::Behind,
+        tier: Tier::Backend,
         meaning: "what is passed to those who may have it",
     },
 ];

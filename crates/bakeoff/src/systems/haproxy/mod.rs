@@ -26,7 +26,7 @@ use rustix::process::{Resource, getrlimit};
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::ask;
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, System, WHOLE, setting,
+    ASKED, Access, Asked, COMPOSITE, ClusterStatus, Description, Memory, NotReady, System, setting,
 };
 
 /// What the registry holds.
@@ -90,7 +90,8 @@ impl System for HaProxy {
         let name = asked.node_names().next().unwrap_or_default();
         let unsound =
             |problem: &str| HostError::Spec { node: name.clone(), problem: problem.into() };
-        let fronted = asked.neighbour(WHOLE).ok_or_else(|| unsound("nothing stands behind it"))?;
+        let fronted =
+            asked.neighbour(COMPOSITE).ok_or_else(|| unsound("nothing stands behind it"))?;
         let health = fronted.system.declares().health;
         let health =
             health.ok_or_else(|| unsound("the system behind it does not say which nodes serve"))?;

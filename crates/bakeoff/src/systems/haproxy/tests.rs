@@ -112,16 +112,17 @@ fn describe(
     program: &bakeoff_install::Installed,
     dir: &tempfile::TempDir,
 ) -> Result<Description, HostError> {
-    let whole = Neighbour { role: WHOLE.into(), system: &Small, nodes: nodes.access.clone() };
+    let composite =
+        Neighbour { role: COMPOSITE.into(), system: &Small, nodes: nodes.access.clone() };
     let balancer = asked("haproxy", 1, options);
     let asked = Asked {
         system: &balancer,
         role: "balancer",
-        whole: &balancer,
+        composite: &balancer,
         program: Some(program),
         dir: dir.path(),
         seed: 0,
-        neighbours: &[whole],
+        neighbours: &[composite],
     };
     HaProxy.describe(&asked, &mut Allocator::new(None))
 }

@@ -14,7 +14,7 @@
 mod tests;
 
 use bakeoff_core::record::{Encryption, Guarantees};
-use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Stands};
+use bakeoff_core::study::{self, Kind, KindOption, Operation, OptionForm, Role, Tier};
 use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 
@@ -46,19 +46,19 @@ const ROLES: &[Role] = &[
     Role {
         name: mesh::APPLICATION,
         kinds: &["application", "nginx", "process"],
-        stands: Stands::Behind,
+        tier: Tier::Backend,
         meaning: "what answers requests in the end",
     },
     Role {
         name: mesh::CONTROL_PLANE,
         kinds: &["consul", "istio"],
-        stands: Stands::Behind,
+        tier: Tier::Backend,
         meaning: "what tells gateway and sidecar what to do",
     },
     Role {
         name: mesh::SIDECAR,
         kinds: &["envoy"],
-        stands: Stands::Behind,
+        tier: Tier::Backend,
         meaning: "the proxy beside the application",
     },
 ];

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_core::study::{Stands, Study, Tls, parse};
+use bakeoff_core::study::{Study, Tier, Tls, parse};
 use bakeoff_engine::tls::{self, Authority, Trust};
 use bakeoff_engine::transport::{Target, TlsTarget};
 use bakeoff_host::{Host, NodeSpec};
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::cluster;
-use crate::cluster::topology::{Ingredient, Member, compose};
+use crate::cluster::topology::{Component, Member, compose};
 use crate::failure::Failure;
 use crate::systems::testing::{Running, program, shown_to_others};
-use crate::systems::{Memory, WHOLE, by_kind, kinds};
+use crate::systems::{COMPOSITE, Memory, by_kind, kinds};
 
 /// A study of one system with this control plane, its options and limits as `more`.
 fn study(plane: &str, more: &str) -> Study {
@@ -34,23 +34,22 @@ fn study(plane: &str, more: &str) -> Study {
 }
 
 /// All that the system is made of, with its programs; `None`, said, when one cannot be had.
-fn ingredients(system: &study::System) -> Option<Vec<Ingredient<'_>>> {
+fn components(system: &study::System) -> Option<Vec<Component<'_>>> {
     let mut all = Vec::new();
-    let roles =
-        ROLES.iter().map(|role| (role.name, Some(Stands::Behind), &system.parts[role.name]));
-    for (role, stands, asked) in roles.chain([(WHOLE, None, system)]) {
+    let roles = ROLES.iter().map(|role| (role.name, Some(Tier::Backend), &system.parts[role.name]));
+    for (role, tier, asked) in roles.chain([(COMPOSITE, None, system)]) {
         let kind = by_kind(&asked.kind).unwrap();
         let program = match kind.declares().origin.recipe() {
             None => None,
             Some(_) => Some(program(kind, &[])?),
         };
-        all.push(Ingredient { role, stands, asked, system: kind, program });
+        all.push(Component { role, tier, asked, system: kind, program });
     }
     Some(all)
 }
 
-fn described<'a>(ingredients: &'a [Ingredient<'a>], dir: &TempDir) -> Vec<Member<'a>> {
-    compose(ingredients, dir.path(), 7, &mut Allocator::new(None)).unwrap()
+fn described<'a>(components: &'a [Component<'a>], dir: &TempDir) -> Vec<Member<'a>> {
+    compose(components, dir.path(), 7, &mut Allocator::new(None)).unwrap()
 }
 
 fn start(members: Vec<Member<'_>>, dir: &TempDir) -> Result<crate::cluster::Ready, Failure> {
@@ -89,9 +88,9 @@ fn passes(gateway: &Access) {
 
 fn through_mutual_tls(plane: &str) {
     let study = study(plane, "");
-    let Some(ingredients) = ingredients(&study.systems[0]) else { return };
+    let Some(components) = components(&study.systems[0]) else { return };
     let dir = TempDir::new().unwrap();
-    let mut members = described(&ingredients, &dir);
+    let mut members = described(&components, &dir);
     let sidecar = at(node_of(&mut members, mesh::SIDECAR));
     let ready = start(members, &dir).unwrap_or_else(|error| panic!("{error}"));
     let gateway = ready.nodes[0].clone();
@@ -125,9 +124,9 @@ fn requests_pass_through_a_mesh_of_istios_and_nobody_else_reaches_the_sidecar() 
 #[test]
 fn without_mutual_tls_a_plain_request_reaches_istios_sidecar() {
     let study = study("istio", "    options: {mtls: off}\n");
-    let Some(ingredients) = ingredients(&study.systems[0]) else { return };
+    let Some(components) = components(&study.systems[0]) else { return };
     let dir = TempDir::new().unwrap();
-    let mut members = described(&ingredients, &dir);
+    let mut members = described(&components, &dir);
     let sidecar = at(node_of(&mut members, mesh::SIDECAR));
     let settings = &members.last().unwrap().description.settings;
     assert!(settings.iter().any(|one| one.name.starts_with("mutual TLS") && one.value == "off"));
@@ -140,9 +139,9 @@ fn without_mutual_tls_a_plain_request_reaches_istios_sidecar() {
 /// Starts an Istio with other credentials in the folder of one proxy; what is said of it.
 fn with_credentials(role: &str, identity: &tls::Identity, ca: Option<&str>) -> Option<String> {
     let study = study("istio", "");
-    let ingredients = ingredients(&study.systems[0])?;
+    let components = components(&study.systems[0])?;
     let dir = TempDir::new().unwrap();
-    let mut members = described(&ingredients, &dir);
+    let mut members = described(&components, &dir);
     for file in &mut node_of(&mut members, role).files {
         let text = match file.path.file_name().and_then(|name| name.to_str()) {
             Some("cert-chain.pem") => &identity.cert_pem,
@@ -175,9 +174,9 @@ fn a_certificate_that_does_not_match_is_told_at_once() {
 #[test]
 fn a_sidecar_that_answers_plain_requests_where_it_must_not_is_told_at_once() {
     let study = study("istio", "");
-    let Some(ingredients) = ingredients(&study.systems[0]) else { return };
+    let Some(components) = components(&study.systems[0]) else { return };
     let dir = TempDir::new().unwrap();
-    let mut members = described(&ingredients, &dir);
+    let mut members = described(&components, &dir);
     let files = &mut node_of(&mut members, mesh::CONTROL_PLANE).files;
     let policy = files.iter_mut().find(|file| file.path.ends_with("PeerAuthentication.yaml"));
     let policy = &mut policy.unwrap().contents;
@@ -191,9 +190,9 @@ fn a_sidecar_that_answers_plain_requests_where_it_must_not_is_told_at_once() {
 #[test]
 fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent() {
     let study = study("consul", "");
-    let Some(ingredients) = ingredients(&study.systems[0]) else { return };
+    let Some(components) = components(&study.systems[0]) else { return };
     let dir = TempDir::new().unwrap();
-    let mut members = described(&ingredients, &dir);
+    let mut members = described(&components, &dir);
     let host = Host::new(dir.path()).unwrap();
     let mut processes = Vec::new();
     let sidecar = members.iter().position(|member| member.of.role == mesh::SIDECAR).unwrap();
@@ -224,11 +223,11 @@ fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent()
 #[test]
 fn a_system_that_cannot_be_had_so_is_refused() {
     let check = |text: &str, said: &str| {
-        let whole = format!(
+        let composite = format!(
             "title: t\nsystems:\n  mesh: {text}\nworkloads:\n  w: {{mix: {{request: 1}}}}\nloads:\n  \
              l: {{clients: 1, stop: {{operations: 1}}}}\n"
         );
-        let diagnostics = parse("t", "t.yaml", &whole, &kinds()).unwrap_err().to_string();
+        let diagnostics = parse("t", "t.yaml", &composite, &kinds()).unwrap_err().to_string();
         assert!(diagnostics.contains(said), "{diagnostics}");
     };
     let with = |parts: &str| format!("{{kind: ingress-gateway, parts: {{{parts}}}}}");

@@ -72,7 +72,7 @@ impl System for Istio {
             unsound("there is no `pilot-agent` beside its program `pilot-discovery`".into())
         })?;
         let application = mesh::node_of(asked, mesh::APPLICATION)?.target.address.port();
-        let mutual_tls = mesh::has_mutual_tls(asked.whole);
+        let mutual_tls = mesh::has_mutual_tls(asked.composite);
         let (client, grpc, monitoring) = (ports.take()?, ports.take()?, ports.take()?);
         let plan = config::Plan {
             gateway: ports.take()?,

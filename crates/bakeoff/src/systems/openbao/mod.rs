@@ -9,7 +9,7 @@
 pub(crate) mod recipe;
 
 use bakeoff_core::record::Freshness;
-use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Stands};
+use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Tier};
 
 use super::declaration::{Declaration, GuaranteeRules, Hooks};
 use super::vault::{self, Product, STANDBY_READS, SecretStore, config};
@@ -59,7 +59,7 @@ const ROLES: &[Role] = &[
     Role {
         name: "storage",
         kinds: &["postgresql"],
-        stands: Stands::Behind,
+        tier: Tier::Backend,
         meaning: "what it keeps data in",
     },
     vault::DATABASE,

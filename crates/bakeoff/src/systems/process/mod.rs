@@ -15,7 +15,7 @@ mod tests;
 mod words;
 
 use bakeoff_core::record::{Guarantees, Setting};
-use bakeoff_core::study::{self, Kind, Operation, Role, Stands};
+use bakeoff_core::study::{self, Kind, Operation, Role, Tier};
 use bakeoff_host::ports::Allocator;
 use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 use bakeoff_install::Installed;
@@ -39,7 +39,7 @@ pub(crate) struct Process;
 const ROLES: &[Role] = &[Role {
     name: "backend",
     kinds: &["process", "nginx"],
-    stands: Stands::Behind,
+    tier: Tier::Backend,
     meaning: "what it stands before; `{backend}` is its address",
 }];
 

@@ -36,8 +36,8 @@ fn described(system: &study::System) -> Result<Description, HostError> {
     let program = installed();
     let asked = Asked {
         system,
-        whole: system,
-        role: crate::systems::WHOLE,
+        composite: system,
+        role: crate::systems::COMPOSITE,
         program: Some(&program),
         dir: std::path::Path::new("/nowhere"),
         seed: 1,

@@ -153,7 +153,7 @@ fn a_node_is_told_what_the_study_asks_for_and_nothing_else() {
         let dir = std::path::Path::new("/");
         let of = Asked {
             system: &system,
-            whole: &system,
+            composite: &system,
             role: "",
             program: installed,
             dir,

@@ -19,7 +19,7 @@ pub(crate) mod recipe;
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
 use bakeoff_core::study::{
-    self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Stands, Workload,
+    self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier, Workload,
 };
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::Keyed;
@@ -136,7 +136,7 @@ const ROLES: &[Role] = &[
     Role {
         name: "storage",
         kinds: &["consul", "postgresql", "gcs-emulator", "dynamodb-emulator"],
-        stands: Stands::Behind,
+        tier: Tier::Backend,
         meaning: "what it keeps data in",
     },
     DATABASE,
@@ -147,14 +147,14 @@ const ROLES: &[Role] = &[
 pub(super) const DATABASE: Role = Role {
     name: "database",
     kinds: &["postgresql"],
-    stands: Stands::Behind,
+    tier: Tier::Backend,
     meaning: "the database that `issue-credentials` makes users of",
 };
 
 pub(super) const BALANCER: Role = Role {
     name: "balancer",
     kinds: &["haproxy"],
-    stands: Stands::InFront,
+    tier: Tier::Frontend,
     meaning: "the load balancer that clients connect to",
 };
 

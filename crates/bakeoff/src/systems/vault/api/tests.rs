@@ -178,7 +178,7 @@ fn a_status_that_has_a_meaning_is_named() {
 #[test]
 fn an_answer_without_what_the_operation_is_for_is_an_error() {
     let issued = "{\"data\":{\"certificate\":\"c\",\"private_key\":\"k\",\"serial_number\":\"s\"}}";
-    for (operation, whole, broken, lacks) in [
+    for (operation, composite, broken, lacks) in [
         (
             Operation::LoginUserpass,
             "{\"auth\":{\"client_token\":\"t\"}}",
@@ -227,7 +227,7 @@ fn an_answer_without_what_the_operation_is_for_is_an_error() {
         (Operation::ReadPolicy, "{\"data\":{\"policy\":\"p\"}}", "{\"policy\":\"p\"}", "policy"),
         (Operation::ReadMount, "{\"data\":{\"uuid\":\"u\"}}", "{}", "UUID"),
     ] {
-        check(operation, 200, whole, "done");
+        check(operation, 200, composite, "done");
         fails(operation, 200, broken, &["protocol", operation.name(), "has no", lacks]);
         fails(operation, 200, "certainly", &["protocol", "JSON object"]);
         fails(operation, 204, "", &["status: 204"]);

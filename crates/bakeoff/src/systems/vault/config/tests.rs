@@ -4,7 +4,7 @@ use bakeoff_engine::transport::Target;
 use bakeoff_install::{Installed, Program};
 
 use super::*;
-use crate::systems::WHOLE;
+use crate::systems::COMPOSITE;
 use crate::systems::testing::asked;
 use crate::systems::{Access, by_kind};
 
@@ -122,8 +122,8 @@ fn described(product: Product, system: &study::System) -> (Vec<Value>, Descripti
         .collect();
     let asked = Asked {
         system,
-        role: WHOLE,
-        whole: system,
+        role: COMPOSITE,
+        composite: system,
         program: Some(&program),
         dir: Path::new("/data"),
         seed: 0,
@@ -245,9 +245,10 @@ fn credentials_are_found_from_the_folder_of_the_user() {
     let options = [("storage", "gcs"), ("bucket", "b"), ("credentials", "./key.json")];
     let system = crate::systems::testing::asked("vault", 1, &options);
     let dir = Path::new("/nodes");
-    let (role, program) = (WHOLE, None);
-    let whole = &system;
-    let asked = Asked { system: whole, role, whole, program, dir, seed: 7, neighbours: &[] };
+    let (role, program) = (COMPOSITE, None);
+    let composite = &system;
+    let asked =
+        Asked { system: composite, role, composite, program, dir, seed: 7, neighbours: &[] };
     let mut env = Vec::new();
     let said = storage(&asked, 0, "vault", dir, &[], false, &mut env);
     assert_eq!(said, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));
