@@ -103,7 +103,7 @@ fn write_hex(value: u64, digits: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Who wrote a value, and as the how-manieth for its key.
+/// Writer of a value, and the number of the write among those of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// The writing client.

@@ -224,10 +224,10 @@ fn a_change_between_two_runs_is_found() {
     assert!(share >= 0.9, "{share}");
 }
 
-/// The share of runs that show no difference and whose guarantee of what would have been seen holds: a
+/// The share of runs that show no difference and whose minimum detectable effect holds: a
 /// difference as large as theirs is declared with a probability of [`SEEN_WITH`] at least.
 #[test]
-fn what_would_have_been_seen_is_seen() {
+fn minimum_detectable_effect_is_detected() {
     println!("| rounds | the promise holds |");
     println!("| --- | --- |");
     for rounds in [3_usize, 5, 7, 12] {
@@ -253,9 +253,9 @@ fn what_would_have_been_seen_is_seen() {
         }
         let (mut none, mut holds) = (0, 0);
         for _ in 0..REPETITIONS {
-            if let Finding::NoneShown { would_have_seen } = run(&mut rng, 0.0).finding {
+            if let Finding::NoneShown { min_detectable } = run(&mut rng, 0.0).finding {
                 none += 1;
-                holds += usize::from(would_have_seen.ln() >= high);
+                holds += usize::from(min_detectable.ln() >= high);
             }
         }
         let share = f64::from(u32::try_from(holds).unwrap_or(0)) / f64::from(none);

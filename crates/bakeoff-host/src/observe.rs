@@ -113,7 +113,7 @@ const THOROUGH: Duration = Duration::from_millis(900);
 const PROPORTIONAL: Duration = Duration::from_millis(4_900);
 /// The same for the data directories.
 const WALK: Duration = Duration::from_millis(2_900);
-/// What is dear may use this share of a core: one part in so many.
+/// Share of a core that expensive samples may use, as its reciprocal.
 const SHARE: u32 = 400;
 /// The most files of a data directory that are counted.
 const FILES_MAX: usize = 20_000;
@@ -282,7 +282,7 @@ struct Node {
     series: Series,
 }
 
-/// When something dear may be done again.
+/// Time from which the next expensive sample may be taken.
 struct Pace {
     at_least: Duration,
     last: Option<Instant>,

@@ -20,7 +20,7 @@ pub const FALSE_ALARMS: f64 = 0.05;
 /// The part of [`FALSE_ALARMS`] that the family's leading questions share; the others share the
 /// rest, and inherit it all where the leading ones are declared.
 pub const LEADING_SHARE: f64 = 0.8;
-/// The probability with which a difference as large as `would_have_seen` is declared.
+/// The probability with which a difference as large as `min_detectable` is declared.
 pub const SEEN_WITH: f64 = 0.9;
 /// The standard normal distribution's quantile of [`SEEN_WITH`].
 const SEEN_QUANTILE: f64 = 1.281_551_6;
@@ -163,7 +163,7 @@ pub enum Finding {
         /// The true ratio, above 1, that this many trials would have declared with probability
         /// [`SEEN_WITH`]; the difference, of [`Scale::Points`]. The spread is taken as an upper bound of
         /// what it may be, with a confidence of [`SEEN_WITH`] as well: a few trials do not know it.
-        would_have_seen: f64,
+        min_detectable: f64,
     },
 }
 
@@ -354,7 +354,7 @@ fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> 
     } else {
         let error = error * student::scatter_bound(freedom, SEEN_QUANTILE);
         let least = student::detectable(critical, freedom, SEEN_QUANTILE) * error;
-        Finding::NoneShown { would_have_seen: scale.back(least) }
+        Finding::NoneShown { min_detectable: scale.back(least) }
     };
     let p_value = student::two_sided(mean.abs() / error, freedom);
     Answer { ratio, interval: (low, high), confidence: 1.0 - level, finding, p_value }

@@ -168,20 +168,20 @@ pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("{} to {}", ratio_text(low), ratio_text(high))
 }
 
-/// `a difference of more than 6.0 % would have been seen`.
-pub fn would_have_seen_text(ratio: f64) -> String {
+/// Returns `a difference of more than 6.0 % would have been detected`.
+pub fn min_detectable_text(ratio: f64) -> String {
     match ratio {
         ratio if ratio <= 2.0 => {
-            format!("a difference of more than {} would have been seen", least_text(ratio))
+            format!("a difference of more than {} would have been detected", least_text(ratio))
         }
         ratio if ratio < 1e6 => {
-            format!("only more than {} would have been seen", least_text(ratio))
+            format!("only more than {} would have been detected", least_text(ratio))
         }
-        _ => "hardly any difference would have been seen".to_owned(),
+        _ => "hardly any difference would have been detected".to_owned(),
     }
 }
 
-/// The least ratio that would have been seen: `6.0 %`, `3.20 times`.
+/// Returns the minimum detectable effect: `6.0 %`, `3.20 times`.
 pub fn least_text(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     // Rounded up: less was not guaranteed.
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn minimum_detectable_effect_is_rounded_up() {
         let check = |ratio, expected: &str| {
-            let text = would_have_seen_text(ratio);
+            let text = min_detectable_text(ratio);
             assert!(text.starts_with(expected), "{text}");
         };
         check(1.0601, "a difference of more than 6.1 % ");

@@ -4,7 +4,7 @@
 
 use super::judge::{Answer, Finding};
 use super::rounds::Withheld;
-use super::{and, interval_text, middle, ratio_text, would_have_seen_text};
+use super::{and, interval_text, middle, min_detectable_text, ratio_text};
 use crate::units::{figure_text, trials_text};
 
 /// One system under one workload and load, as the sentence sees it.
@@ -314,10 +314,10 @@ fn sustained(
 }
 
 /// `no difference shown between etcd and zookeeper in puts per second under create/steady; a
-/// difference of more than 6.0 % would have been seen (5 trials each; medians 5,100 and 5,080)`.
+/// difference of more than 6.0 % would have been detected (5 trials each; medians 5,100 and 5,080)`.
 fn no_difference(best: &Contender, other: &Contender, under: &str, of: Comparing) -> String {
     let seen = match of.answer.finding {
-        Finding::NoneShown { would_have_seen } => would_have_seen_text(would_have_seen),
+        Finding::NoneShown { min_detectable } => min_detectable_text(min_detectable),
         Finding::Higher | Finding::Lower => String::new(),
     };
     format!(
@@ -453,7 +453,7 @@ mod tests {
     const LOW: &[f64] = &[2900.0, 3000.0, 2950.0];
 
     #[test]
-    fn a_difference_is_said_with_its_interval_and_none_with_what_would_have_been_seen() {
+    fn difference_shows_its_interval_and_none_its_minimum_detectable_effect() {
         check(
             &[did("zookeeper", LOW), did("etcd", HIGH)],
             "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
@@ -462,7 +462,7 @@ mod tests {
         check(
             &[did("etcd", HIGH), did("zookeeper", &[5150.0, 5900.0, 5800.0])],
             "no difference shown between zookeeper and etcd in puts per second under create/steady; \
-             only more than 3.11 times would have been seen (3 trials each; medians 5,800 and \
+             only more than 3.11 times would have been detected (3 trials each; medians 5,800 and \
              5,100)",
         );
         check(
@@ -492,7 +492,7 @@ mod tests {
         check(
             &[did("old", HIGH), did("new", &[5150.0, 5900.0, 5800.0])],
             "no difference shown between new and old in the highest rate that keeps p99 < 50ms under \
-             pages/limit; only more than 3.11 times would have been seen (3 trials each; medians \
+             pages/limit; only more than 3.11 times would have been detected (3 trials each; medians \
              5,800 and 5,100)",
         );
         check(
@@ -519,7 +519,7 @@ mod tests {
             &[did("consul", &[1000.0; 3]), did("etcd", HIGH), did("zookeeper", &[5150.0; 3])],
             "zookeeper sustained 5.15 times consul's puts per second under create/steady (95 % \
              interval 5.13 to 5.17, 3 trials each; medians 5,150 and 1,000); no difference shown \
-             between zookeeper and etcd; a difference of more than 28 % would have been seen (3 \
+             between zookeeper and etcd; a difference of more than 28 % would have been detected (3 \
              trials each; medians 5,150 and 5,100)",
         );
         check(

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::fields::{Field, Form, Given, NAME_PATTERN, NAMES_MAX, Table};
-use super::tree::{At, Entry, Mistaken, Node, Value};
+use super::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
 /// A mapping whose fields are those of a table.
@@ -26,7 +26,7 @@ pub(super) struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// Reports fields that the table has not, and takes `node` for a mapping of the rest.
     pub(super) fn open(
-        mistaken: &mut Mistaken<'_>,
+        sink: &mut DiagnosticSink<'_>,
         table: &'static Table,
         what: impl Into<String>,
         at: &At,
@@ -37,22 +37,17 @@ impl<'a> Fields<'a> {
             let fields: Vec<_> = table.fields.iter().map(|field| field.name).collect();
             let seen = seen(node);
             let hint = format!("its fields: {}", list(&fields));
-            mistaken.hint(&node.at, format!("{what} must be a mapping, not {seen}"), hint);
+            sink.hint(&node.at, format!("{what} must be a mapping, not {seen}"), hint);
             return None;
         };
         let mut meant = Vec::new();
         for entry in entries {
             // There may be very many, and suggestions take time.
-            let known =
-                mistaken.is_full() || table.fields.iter().any(|field| field.name == entry.key);
+            let known = sink.is_full() || table.fields.iter().any(|field| field.name == entry.key);
             if !known {
                 let known = || table.fields.iter().map(|field| field.name);
                 let unknown = format!("unknown field `{}` in {what}", shown(&entry.key));
-                mistaken.hint(
-                    &entry.key_at,
-                    unknown,
-                    suggest(&entry.key, known(), "known fields:"),
-                );
+                sink.hint(&entry.key_at, unknown, suggest(&entry.key, known(), "known fields:"));
                 meant.extend(nearest(&entry.key, known()));
             }
         }
@@ -84,14 +79,14 @@ impl<'a> Fields<'a> {
     /// The field's form and node; reports it missing when it must be there.
     fn field(
         &self,
-        mistaken: &mut Mistaken<'_>,
+        sink: &mut DiagnosticSink<'_>,
         name: &str,
     ) -> Option<(&'static Field, Option<&'a Node>)> {
         let field = self.table.fields.iter().find(|field| field.name == name)?;
         let node = self.node(name);
         if node.is_none() && matches!(field.given, Given::Always) && !self.meant.contains(&name) {
             let hint = format!("add `{name}: {}`", field.example);
-            mistaken.hint(&self.at, format!("{} has no `{name}`", self.what), hint);
+            sink.hint(&self.at, format!("{} has no `{name}`", self.what), hint);
         }
         Some((field, node))
     }
@@ -99,77 +94,77 @@ impl<'a> Fields<'a> {
     /// A field read by `read`, from its default when it is left out and has one.
     fn get<T>(
         &self,
-        mistaken: &mut Mistaken<'_>,
+        sink: &mut DiagnosticSink<'_>,
         name: &str,
-        read: impl FnOnce(&mut Mistaken<'_>, &'static Form, &Node) -> Option<T>,
+        read: impl FnOnce(&mut DiagnosticSink<'_>, &'static Form, &Node) -> Option<T>,
     ) -> Option<T> {
-        match self.field(mistaken, name)? {
-            (field, Some(node)) => read(mistaken, &field.form, node),
+        match self.field(sink, name)? {
+            (field, Some(node)) => read(sink, &field.form, node),
             (Field { given: Given::Default(text), form, .. }, None) => {
-                read(mistaken, form, &Node::plain(text))
+                read(sink, form, &Node::plain(text))
             }
             _ => None,
         }
     }
 
-    pub(super) fn text(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<String> {
-        self.get(mistaken, name, |mistaken, form, node| match form {
-            Form::AsWritten => as_written(mistaken, name, node),
-            _ => text(mistaken, name, node),
+    pub(super) fn text(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<String> {
+        self.get(sink, name, |sink, form, node| match form {
+            Form::AsWritten => as_written(sink, name, node),
+            _ => text(sink, name, node),
         })
     }
 
-    pub(super) fn whole(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<u64> {
-        self.get(mistaken, name, |mistaken, form, node| whole(mistaken, name, form, node))
+    pub(super) fn whole(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<u64> {
+        self.get(sink, name, |sink, form, node| whole(sink, name, form, node))
     }
 
-    pub(super) fn number(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<f64> {
-        self.get(mistaken, name, |mistaken, form, node| number(mistaken, name, form, node))
+    pub(super) fn number(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<f64> {
+        self.get(sink, name, |sink, form, node| number(sink, name, form, node))
     }
 
-    pub(super) fn size(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<u64> {
-        self.get(mistaken, name, |mistaken, form, node| size(mistaken, name, form, node))
+    pub(super) fn size(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<u64> {
+        self.get(sink, name, |sink, form, node| size(sink, name, form, node))
     }
 
-    pub(super) fn rate(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<f64> {
-        self.get(mistaken, name, |mistaken, _, node| {
-            let rate = unit(mistaken, name, node, units::parse_rate)?;
+    pub(super) fn rate(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<f64> {
+        self.get(sink, name, |sink, _, node| {
+            let rate = unit(sink, name, node, units::parse_rate)?;
             if rate > 0.0 && rate <= 1e9 {
                 return Some(rate);
             }
             let what = format!("`{name}` must be more than 0 and at most 1000000000/s");
-            mistaken.hint(&node.at, what, "a load without a rate, and with `clients`, is closed");
+            sink.hint(&node.at, what, "a load without a rate, and with `clients`, is closed");
             None
         })
     }
 
-    pub(super) fn share(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<f64> {
-        self.get(mistaken, name, |mistaken, _, node| unit(mistaken, name, node, units::parse_share))
+    pub(super) fn share(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<f64> {
+        self.get(sink, name, |sink, _, node| unit(sink, name, node, units::parse_share))
     }
 
-    pub(super) fn duration(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<Duration> {
-        self.get(mistaken, name, |mistaken, form, node| {
-            let duration = unit(mistaken, name, node, units::parse_duration)?;
+    pub(super) fn duration(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<Duration> {
+        self.get(sink, name, |sink, form, node| {
+            let duration = unit(sink, name, node, units::parse_duration)?;
             let Form::Duration { zero, max } = form else { return Some(duration) };
             if duration.is_zero() && !zero {
-                mistaken.add(&node.at, format!("`{name}` must be more than zero"));
+                sink.add(&node.at, format!("`{name}` must be more than zero"));
                 return None;
             }
             if units::parse_duration(max).is_ok_and(|max| duration > max) {
-                mistaken.add(&node.at, format!("`{name}` must be at most {max}"));
+                sink.add(&node.at, format!("`{name}` must be at most {max}"));
                 return None;
             }
             Some(duration)
         })
     }
 
-    pub(super) fn flag(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<bool> {
-        self.get(mistaken, name, |mistaken, _, node| match &node.value {
+    pub(super) fn flag(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<bool> {
+        self.get(sink, name, |sink, _, node| match &node.value {
             Value::Scalar { text, plain: true } if text == "true" => Some(true),
             Value::Scalar { text, plain: true } if text == "false" => Some(false),
             _ => {
                 let what = format!("`{name}` must be `true` or `false`, not {}", seen(node));
-                mistaken.add(&node.at, what);
+                sink.add(&node.at, what);
                 None
             }
         })
@@ -178,31 +173,31 @@ impl<'a> Fields<'a> {
     /// One of `all`, whose names are those of the field's form.
     pub(super) fn word<T: Copy>(
         &self,
-        mistaken: &mut Mistaken<'_>,
+        sink: &mut DiagnosticSink<'_>,
         name: &str,
         all: &[T],
     ) -> Option<T> {
-        self.get(mistaken, name, |mistaken, form, node| {
+        self.get(sink, name, |sink, form, node| {
             let Form::Word(words) = form else { return None };
-            let index = word(mistaken, name, words, node)?;
+            let index = word(sink, name, words, node)?;
             all.get(index).copied()
         })
     }
 
     /// The mapping in a field, by its own table.
-    pub(super) fn table(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<Fields<'a>> {
-        let (field, Some(node)) = self.field(mistaken, name)? else { return None };
+    pub(super) fn table(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<Fields<'a>> {
+        let (field, Some(node)) = self.field(sink, name)? else { return None };
         let Form::Table(table) = &field.form else { return None };
         let what = format!("`{name}` of {}", self.what);
-        Fields::open(mistaken, table, what, self.key_at(name), node)
+        Fields::open(sink, table, what, self.key_at(name), node)
     }
 
     /// The items of a list in a field; a single value is a list of one where the form allows it.
-    pub(super) fn list(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<&'a [Node]> {
-        let (field, Some(node)) = self.field(mistaken, name)? else { return None };
+    pub(super) fn list(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<&'a [Node]> {
+        let (field, Some(node)) = self.field(sink, name)? else { return None };
         match &node.value {
             Value::List(items) if items.is_empty() => {
-                mistaken.hint(
+                sink.hint(
                     &node.at,
                     format!("`{name}` is an empty list"),
                     format!("write `{name}: {}`", field.example),
@@ -214,21 +209,21 @@ impl<'a> Fields<'a> {
             _ => {
                 let hint = format!("write `{name}: {}`", field.example);
                 let what = format!("`{name}` must be a list, not {}", seen(node));
-                mistaken.hint(&node.at, what, hint);
+                sink.hint(&node.at, what, hint);
                 None
             }
         }
     }
 
     /// The entries of a mapping from names or words.
-    pub(super) fn entries(&self, mistaken: &mut Mistaken<'_>, name: &str) -> Option<&'a [Entry]> {
-        let (field, Some(node)) = self.field(mistaken, name)? else { return None };
+    pub(super) fn entries(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<&'a [Entry]> {
+        let (field, Some(node)) = self.field(sink, name)? else { return None };
         match &node.value {
             Value::Map(entries) => Some(entries),
             _ => {
                 let hint = format!("write `{name}: {}`", field.example);
                 let what = format!("`{name}` must be a mapping, not {}", seen(node));
-                mistaken.hint(&node.at, what, hint);
+                sink.hint(&node.at, what, hint);
                 None
             }
         }
@@ -237,20 +232,20 @@ impl<'a> Fields<'a> {
     /// The entries of a section whose names the author chose; `noun` is what one is called.
     pub(super) fn named(
         &self,
-        mistaken: &mut Mistaken<'_>,
+        sink: &mut DiagnosticSink<'_>,
         name: &str,
         noun: &str,
     ) -> Vec<&'a Entry> {
-        let Some(entries) = self.entries(mistaken, name) else { return Vec::new() };
+        let Some(entries) = self.entries(sink, name) else { return Vec::new() };
         let at = self.key_at(name);
         if entries.is_empty() {
-            mistaken.add(at, format!("the study has no {name}"));
+            sink.add(at, format!("the study has no {name}"));
         }
         if entries.len() > NAMES_MAX {
-            mistaken.add(at, format!("the study has more than {NAMES_MAX} {name}"));
+            sink.add(at, format!("the study has more than {NAMES_MAX} {name}"));
             return Vec::new();
         }
-        let table = match self.field(mistaken, name) {
+        let table = match self.field(sink, name) {
             Some((Field { form: Form::Named(Form::Table(table)), .. }, _)) => table,
             _ => return Vec::new(),
         };
@@ -259,13 +254,13 @@ impl<'a> Fields<'a> {
         for entry in strayed {
             let what = format!("`{}` stands where the name of a {noun} belongs", entry.key);
             let hint = format!("indent it below the {noun} whose field it is");
-            mistaken.hint(&entry.key_at, what, hint);
+            sink.hint(&entry.key_at, what, hint);
         }
         for entry in named.iter().filter(|entry| !is_name(&entry.key)) {
             let what = format!("`{}` cannot be the name of a {noun}", shown(&entry.key));
             let hint = "names are lower-case letters, digits and hyphens, at most 40, as they \
                         become part of file names";
-            mistaken.hint(&entry.key_at, what, hint);
+            sink.hint(&entry.key_at, what, hint);
         }
         named
     }
@@ -306,7 +301,7 @@ fn is_null(text: &str) -> bool {
 
 /// The text of a scalar that is not null; `wanted` is what a message asks for otherwise.
 fn scalar<'n>(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     name: &str,
     wanted: &str,
     node: &'n Node,
@@ -314,22 +309,22 @@ fn scalar<'n>(
     match &node.value {
         Value::Scalar { text, plain } if !(*plain && is_null(text)) => Some(text.trim()),
         _ => {
-            mistaken.add(&node.at, format!("`{name}` must be {wanted}, not {}", seen(node)));
+            sink.add(&node.at, format!("`{name}` must be {wanted}, not {}", seen(node)));
             None
         }
     }
 }
 
 /// A text, number or flag as it is written.
-pub(super) fn as_written(mistaken: &mut Mistaken<'_>, name: &str, node: &Node) -> Option<String> {
-    scalar(mistaken, name, "a text or a number", node).map(str::to_owned)
+pub(super) fn as_written(sink: &mut DiagnosticSink<'_>, name: &str, node: &Node) -> Option<String> {
+    scalar(sink, name, "a text or a number", node).map(str::to_owned)
 }
 
 /// A text that is not empty. A number in its place is taken as it is written: `title: 2026`.
-pub(super) fn text(mistaken: &mut Mistaken<'_>, name: &str, node: &Node) -> Option<String> {
-    let text = scalar(mistaken, name, "a text", node)?;
+pub(super) fn text(sink: &mut DiagnosticSink<'_>, name: &str, node: &Node) -> Option<String> {
+    let text = scalar(sink, name, "a text", node)?;
     if text.is_empty() {
-        mistaken.add(&node.at, format!("`{name}` is empty"));
+        sink.add(&node.at, format!("`{name}` is empty"));
         return None;
     }
     Some(text.to_owned())
@@ -337,7 +332,7 @@ pub(super) fn text(mistaken: &mut Mistaken<'_>, name: &str, node: &Node) -> Opti
 
 /// A whole number within the bounds of `form`.
 pub(super) fn whole(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     name: &str,
     form: &Form,
     node: &Node,
@@ -347,9 +342,9 @@ pub(super) fn whole(
         let what = format!("`{name}` must be a whole number, not {}", seen(node));
         match &node.value {
             Value::Scalar { text, .. } if text.parse::<u64>().is_ok() => {
-                mistaken.hint(&node.at, what, "leave the quotes out");
+                sink.hint(&node.at, what, "leave the quotes out");
             }
-            _ => mistaken.add(&node.at, what),
+            _ => sink.add(&node.at, what),
         }
         return None;
     };
@@ -358,14 +353,14 @@ pub(super) fn whole(
         Ok(number) if digits && (*min..=*max).contains(&number) => Some(number),
         _ if digits || text.parse::<i64>().is_ok() => {
             let what = format!("`{name}` must be from {min} to {max}, not `{}`", shown(text));
-            mistaken.add(&node.at, what);
+            sink.add(&node.at, what);
             None
         }
         _ => {
             let what = format!("`{name}` must be a whole number, not {}", seen(node));
             match meant_number(text) {
-                Some(meant) => mistaken.hint(&node.at, what, format!("did you mean `{meant}`?")),
-                None => mistaken.add(&node.at, what),
+                Some(meant) => sink.hint(&node.at, what, format!("did you mean `{meant}`?")),
+                None => sink.add(&node.at, what),
             }
             None
         }
@@ -386,7 +381,7 @@ fn meant_number(text: &str) -> Option<String> {
 
 /// A decimal number within the bounds of `form`.
 pub(super) fn number(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     name: &str,
     form: &Form,
     node: &Node,
@@ -400,7 +395,7 @@ pub(super) fn number(
         _ => None,
     };
     let Some(value) = value else {
-        mistaken.add(&node.at, format!("`{name}` must be a number, not {}", seen(node)));
+        sink.add(&node.at, format!("`{name}` must be a number, not {}", seen(node)));
         return None;
     };
     if (value > *min || (*from_min && value == *min)) && value <= *max {
@@ -410,13 +405,13 @@ pub(super) fn number(
     // A bound that no one meets by honest means need not be spelled out.
     let to = if *max < 1e6 { format!(" and at most {max}") } else { String::new() };
     let what = format!("`{name}` must be {from} {min}{to}, not {}", seen(node));
-    mistaken.add(&node.at, what);
+    sink.add(&node.at, what);
     None
 }
 
 /// A size within the bounds of `form`, in bytes.
-fn size(mistaken: &mut Mistaken<'_>, name: &str, form: &Form, node: &Node) -> Option<u64> {
-    let ByteCount(bytes) = unit(mistaken, name, node, str::parse::<ByteCount>)?;
+fn size(sink: &mut DiagnosticSink<'_>, name: &str, form: &Form, node: &Node) -> Option<u64> {
+    let ByteCount(bytes) = unit(sink, name, node, str::parse::<ByteCount>)?;
     let Form::Size { min, max } = form else { return Some(bytes) };
     if (*min..=*max).contains(&bytes) {
         return Some(bytes);
@@ -424,24 +419,24 @@ fn size(mistaken: &mut Mistaken<'_>, name: &str, form: &Form, node: &Node) -> Op
     let (least, most) = (ByteCount(*min), ByteCount(*max));
     let what = format!("`{name}` must be from {least} to {most}, not {}", seen(node));
     match name {
-        "size" => mistaken.hint(&node.at, what, "keys and values carry what proves them right"),
-        _ => mistaken.add(&node.at, what),
+        "size" => sink.hint(&node.at, what, "keys and values carry what proves them right"),
+        _ => sink.add(&node.at, what),
     }
     None
 }
 
 /// A quantity that `read` knows how to read.
 pub(super) fn unit<T>(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     name: &str,
     node: &Node,
     read: impl FnOnce(&str) -> Result<T, Unreadable>,
 ) -> Option<T> {
-    let text = scalar(mistaken, name, "a quantity", node)?;
+    let text = scalar(sink, name, "a quantity", node)?;
     match read(text) {
         Ok(value) => Some(value),
         Err(error) => {
-            mistaken.hint(&node.at, format!("`{name}`: {}", error.what), error.hint);
+            sink.hint(&node.at, format!("`{name}`: {}", error.what), error.hint);
             None
         }
     }
@@ -449,16 +444,16 @@ pub(super) fn unit<T>(
 
 /// Returns which of `words` it is.
 pub(super) fn word(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     name: &str,
     words: &[&str],
     node: &Node,
 ) -> Option<usize> {
-    let text = scalar(mistaken, name, "a word", node)?;
+    let text = scalar(sink, name, "a word", node)?;
     let index = words.iter().position(|word| *word == text);
     if index.is_none() {
         let what = format!("`{name}` cannot be `{}`", shown(text));
-        mistaken.hint(&node.at, what, suggest(text, words.iter().copied(), "known words:"));
+        sink.hint(&node.at, what, suggest(text, words.iter().copied(), "known words:"));
     }
     index
 }

@@ -151,12 +151,12 @@ mod tests {
     use crate::study::parse::tests::{BASE, EVERY_FIELD};
     use crate::study::shipped::shipped;
     use crate::study::testing::kinds;
-    use crate::study::tree::{self, Mistaken, Node};
+    use crate::study::tree::{self, DiagnosticSink, Node};
     use crate::units::{self, ByteCount};
 
     fn tree(text: &str) -> Node {
-        let mut mistaken = Mistaken::new("my.yaml", text);
-        tree::read(text, &mut mistaken).expect("YAML")
+        let mut sink = DiagnosticSink::new("my.yaml", text);
+        tree::read(text, &mut sink).expect("YAML")
     }
 
     /// The value that YAML 1.2 makes of it.

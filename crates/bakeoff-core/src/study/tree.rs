@@ -68,30 +68,30 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
-/// Collects mistakes and gives each its place.
-pub(super) struct Mistaken<'a> {
+/// Collects diagnostics and gives each its place.
+pub(super) struct DiagnosticSink<'a> {
     file: &'a str,
     text: &'a str,
     found: Vec<(At, Diagnostic)>,
 }
 
-impl<'a> Mistaken<'a> {
-    pub(super) fn new(file: &'a str, text: &'a str) -> Mistaken<'a> {
-        Mistaken { file, text, found: Vec::new() }
+impl<'a> DiagnosticSink<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> DiagnosticSink<'a> {
+        DiagnosticSink { file, text, found: Vec::new() }
     }
 
-    /// Adds a mistake without a hint.
+    /// Adds a diagnostic without a hint.
     pub(super) fn add(&mut self, at: &At, what: impl Into<String>) {
         self.push(at, what.into(), None);
     }
 
-    /// Adds a mistake with a hint.
+    /// Adds a diagnostic with a hint.
     pub(super) fn hint(&mut self, at: &At, what: impl Into<String>, hint: impl Into<String>) {
         self.push(at, what.into(), Some(hint.into()));
     }
 
     fn push(&mut self, at: &At, what: String, hint: Option<String>) {
-        // The same alias mistaken twice is one mistake.
+        // The same alias wrong twice is one diagnostic.
         let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
         if !self.is_full() && !known {
             let place = Some(Place::of(self.file, self.text, at));
@@ -99,7 +99,7 @@ impl<'a> Mistaken<'a> {
         }
     }
 
-    /// Returns whether further mistakes are not kept.
+    /// Returns whether further diagnostics are dropped.
     pub(super) fn is_full(&self) -> bool {
         self.found.len() >= DIAGNOSTICS_MAX
     }
@@ -116,10 +116,10 @@ impl<'a> Mistaken<'a> {
 }
 
 /// Reads `text`, which holds one document; none when it cannot be read far enough to go on.
-pub(super) fn read(text: &str, mistaken: &mut Mistaken<'_>) -> Option<Node> {
+pub(super) fn read(text: &str, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
     if text.len() > STUDY_SIZE_MAX {
         let what = format!("the study is longer than {STUDY_SIZE_MAX} bytes");
-        mistaken.hint(&(0..0), what, "a study names what is compared; it holds no data");
+        sink.hint(&(0..0), what, "a study names what is compared; it holds no data");
         return None;
     }
     let mut options = granit_parser::Options::default();
@@ -131,7 +131,7 @@ pub(super) fn read(text: &str, mistaken: &mut Mistaken<'_>) -> Option<Node> {
         let (event, span) = match next {
             Ok(next) => next,
             Err(error) => {
-                unreadable(text, &error, mistaken);
+                unreadable(text, &error, sink);
                 return None;
             }
         };
@@ -139,13 +139,13 @@ pub(super) fn read(text: &str, mistaken: &mut Mistaken<'_>) -> Option<Node> {
         if event.tag().is_some() {
             at.start = span.tag_start().and_then(|tag| tag.byte_offset()).unwrap_or(at.start);
         }
-        if let Err(Fatal { at: own, what, hint }) = growing.grow(event, at.clone(), mistaken) {
-            mistaken.hint(&own.unwrap_or(at), what, hint);
+        if let Err(Fatal { at: own, what, hint }) = growing.grow(event, at.clone(), sink) {
+            sink.hint(&own.unwrap_or(at), what, hint);
             return None;
         }
     }
     if growing.root.is_none() {
-        mistaken.hint(&(0..0), "the study is empty", "`bakeoff studies` names some to start from");
+        sink.hint(&(0..0), "the study is empty", "`bakeoff studies` names some to start from");
     }
     growing.root
 }
@@ -157,7 +157,7 @@ fn range(text: &str, span: &Span) -> At {
     range.start..range.start + own
 }
 
-fn unreadable(text: &str, error: &ScanError, mistaken: &mut Mistaken<'_>) {
+fn unreadable(text: &str, error: &ScanError, sink: &mut DiagnosticSink<'_>) {
     let at = error.marker().byte_offset().unwrap_or(text.len()).min(text.len());
     let what = format!("this is not YAML: {}", error.info());
     let line = text[..text.floor_char_boundary(at)].rsplit('\n').next().unwrap_or_default();
@@ -170,7 +170,7 @@ fn unreadable(text: &str, error: &ScanError, mistaken: &mut Mistaken<'_>) {
     } else {
         "look for a missing colon, quote or bracket, here or above"
     };
-    mistaken.hint(&(at..at), what, hint);
+    sink.hint(&(at..at), what, hint);
 }
 
 /// A tree that is not complete yet.
@@ -207,7 +207,12 @@ fn fatal<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Fatal
 }
 
 impl Growing {
-    fn grow(&mut self, event: Event<'_>, at: At, mistaken: &mut Mistaken<'_>) -> Result<(), Fatal> {
+    fn grow(
+        &mut self,
+        event: Event<'_>,
+        at: At,
+        sink: &mut DiagnosticSink<'_>,
+    ) -> Result<(), Fatal> {
         if let Some(tag) = event.tag() {
             return fatal(
                 format!("a study has no use for the tag `{}`", shown(&tag.to_string())),
@@ -223,7 +228,7 @@ impl Growing {
                 let weight = NODE_WEIGHT + text.len();
                 let value = Value::Scalar { text: text.into_owned(), plain };
                 let node = Node { at, value, weight, height: 0 };
-                self.anchored(anchor, node, mistaken)?;
+                self.anchored(anchor, node, sink)?;
             }
             Event::SequenceStart(_, anchor, _) => {
                 self.descend(at, anchor, Items::List(Vec::new()))?;
@@ -243,11 +248,11 @@ impl Growing {
                         if open.at.is_empty() { self.end_of(&value, &open.at) } else { at.end };
                     let at = open.at.start..end;
                     let node = Node { at, value, weight: open.weight, height: open.height + 1 };
-                    self.anchored(open.anchor, node, mistaken)?;
+                    self.anchored(open.anchor, node, sink)?;
                 }
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
-                Some(node) => self.put(node, true, mistaken)?,
+                Some(node) => self.put(node, true, sink)?,
                 None => return fatal("an alias stands inside what it repeats", "write it out"),
             },
             _ => {}
@@ -277,13 +282,13 @@ impl Growing {
         &mut self,
         anchor: usize,
         node: Node,
-        mistaken: &mut Mistaken<'_>,
+        sink: &mut DiagnosticSink<'_>,
     ) -> Result<(), Fatal> {
         if anchor != 0 {
             self.weigh(node.weight)?;
             self.anchors.insert(anchor, node.clone());
         }
-        self.put(node, false, mistaken)
+        self.put(node, false, sink)
     }
 
     fn weigh(&mut self, weight: usize) -> Result<(), Fatal> {
@@ -301,7 +306,7 @@ impl Growing {
         &mut self,
         node: Node,
         repeated: bool,
-        mistaken: &mut Mistaken<'_>,
+        sink: &mut DiagnosticSink<'_>,
     ) -> Result<(), Fatal> {
         if self.open.len() + node.height > DEPTH_MAX {
             return too_deep();
@@ -327,11 +332,11 @@ impl Growing {
                 },
                 Some((name, key_at)) => match lines.get(&name) {
                     // Looking up a line takes time, and there may be very many.
-                    Some(_) if mistaken.is_full() => {}
+                    Some(_) if sink.is_full() => {}
                     Some(first) => {
-                        let line = Place::of("", mistaken.text, &(*first..*first)).line;
+                        let line = Place::of("", sink.text, &(*first..*first)).line;
                         let what = format!("`{}` is given twice", shown(&name));
-                        mistaken.hint(&key_at, what, format!("it stands in line {line} already"));
+                        sink.hint(&key_at, what, format!("it stands in line {line} already"));
                     }
                     None => {
                         lines.insert(name.clone(), key_at.start);

@@ -96,7 +96,7 @@ pub enum StalenessTracking {
     NotMeasured,
 }
 
-/// What was written, as far as it is remembered: all keys, or every so manieth.
+/// What was written, as far as it is remembered: all keys, or every n-th.
 pub struct Ledger {
     stride: u64,
     offset: u64,

@@ -317,10 +317,10 @@ impl Change {
         }
     }
 
-    /// The change that would have been seen, where none is shown.
-    fn would_have_seen(&self) -> Option<f64> {
+    /// Returns the minimum detectable effect, where no difference is shown.
+    fn min_detectable(&self) -> Option<f64> {
         match self.answer?.finding {
-            Finding::NoneShown { would_have_seen } => Some(self.relative(would_have_seen)),
+            Finding::NoneShown { min_detectable } => Some(self.relative(min_detectable)),
             Finding::Higher | Finding::Lower => None,
         }
     }

@@ -149,7 +149,7 @@ fn change(of: &Change) -> Value {
         "change": of.change(),
         "interval": of.interval().map(|(low, high)| [low, high]),
         "verdict": of.verdict().replace(' ', "-"),
-        "would_have_seen": of.would_have_seen(),
+        "would_have_seen": of.min_detectable(),
         "not_judged_because": of.why_not,
     })
 }
@@ -230,7 +230,7 @@ fn table(compared: &Compared, section: &Section) -> Table {
                 }),
                 column("found", &|of| of.verdict().into()),
                 column("min. detectable", &|of| {
-                    Cell::or_missing(of.would_have_seen().map(|least| sign(of, least)))
+                    Cell::or_missing(of.min_detectable().map(|least| sign(of, least)))
                 }),
                 column("trials", &|of| format!("{} and {}", of.base.trials, of.new.trials).into()),
             ],

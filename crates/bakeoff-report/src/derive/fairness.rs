@@ -32,7 +32,7 @@ const BYTES_ALIKE: f64 = 1.02;
 const UNKNOWN: &str = "unknown";
 const NOT_MEASURED: &str = "not measured";
 /// Of a system that does not run the workload that a row is about; documents show it as not measured.
-const NOT_ASKED: &str = "not put to it";
+const NOT_ASKED: &str = "does not run it";
 
 /// What differs between the contenders of a run besides the product.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -14,7 +14,7 @@ use bakeoff_core::check::Cause;
 use bakeoff_core::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
 use bakeoff_core::stats::rounds::{Better, Rounds, Withheld, Yield, medians};
 use bakeoff_core::stats::{
-    Comparing, Figure, interval_text, least_text, ratio_text, would_have_seen_text,
+    Comparing, Figure, interval_text, least_text, min_detectable_text, ratio_text,
 };
 use bakeoff_core::study::Load;
 use bakeoff_core::units::plural;
@@ -107,7 +107,7 @@ pub(crate) enum JudgedAs {
     NoneShown {
         /// The ratio, above 1, that would have been declared with probability
         /// [`judge::SEEN_WITH`].
-        would_have_seen: f64,
+        min_detectable: f64,
     },
     /// The valid rounds show a difference, and it is not claimed.
     Withheld {
@@ -208,8 +208,8 @@ impl Judgement {
                     }
                     (None, Finding::Higher) => JudgedAs::Higher,
                     (None, Finding::Lower) => JudgedAs::Lower,
-                    (None, Finding::NoneShown { would_have_seen }) => {
-                        JudgedAs::NoneShown { would_have_seen }
+                    (None, Finding::NoneShown { min_detectable }) => {
+                        JudgedAs::NoneShown { min_detectable }
                     }
                 };
             judgement.answer = Some(answer);
@@ -285,7 +285,7 @@ impl Judgement {
     /// Returns the minimum detectable effect, where no difference is shown.
     pub(crate) fn min_detectable(&self) -> Option<String> {
         match self.verdict {
-            JudgedAs::NoneShown { would_have_seen } => Some(least_text(would_have_seen)),
+            JudgedAs::NoneShown { min_detectable } => Some(least_text(min_detectable)),
             _ => None,
         }
     }
@@ -320,8 +320,8 @@ impl Judgement {
                 format!("{seen}, and {better} is not said to be better: {why}")
             }
             (JudgedAs::NotJudged(why), _) => format!("{what} of {a} and {b} not judged: {why}"),
-            (JudgedAs::NoneShown { would_have_seen }, _) => {
-                let seen = would_have_seen_text(*would_have_seen);
+            (JudgedAs::NoneShown { min_detectable }, _) => {
+                let seen = min_detectable_text(*min_detectable);
                 format!("no difference shown between {a} and {b} in {what}; {seen} ({trials})")
             }
             _ => format!("{what} of {a} and {b}: too few trials to call a difference"),

@@ -74,8 +74,8 @@ fn comparison(of: &Comparison) -> Value {
 
 /// Returns how a figure of two systems compares; `ratio` is that of `a` by that of `b`.
 fn judgement(of: &Judgement) -> Value {
-    let would_have_seen = match of.verdict {
-        JudgedAs::NoneShown { would_have_seen } => Some(would_have_seen),
+    let min_detectable = match of.verdict {
+        JudgedAs::NoneShown { min_detectable } => Some(min_detectable),
         _ => None,
     };
     json!({
@@ -99,7 +99,7 @@ fn judgement(of: &Judgement) -> Value {
             let at_worst = |value| number(of.quantity, Figure::from(Some(value)));
             [at_worst(a), at_worst(b)]
         }),
-        "would_have_seen_ratio": would_have_seen,
+        "would_have_seen_ratio": min_detectable,
         "words": of.words(),
     })
 }

@@ -686,7 +686,7 @@ fn a_work_tells_nothing_of_systems_that_are_not_put_to_it() {
     let report = Report::new(&made);
     for (what, cell) in [("bytes per request", "100 B"), ("errors", "none")] {
         let seen = row(&report, what);
-        assert_eq!((seen.weight, &seen.cells[1][..]), (Weight::Same, "not put to it"), "{what}");
+        assert_eq!((seen.weight, &seen.cells[1][..]), (Weight::Same, "does not run it"), "{what}");
         assert_eq!([&seen.cells[0][..], &seen.cells[2]], [cell; 2], "{what}");
         let text = full(&report, &PLAIN);
         assert!(text.contains(&format!("{what} ({cell})")), "{text}");
@@ -695,7 +695,7 @@ fn a_work_tells_nothing_of_systems_that_are_not_put_to_it() {
     made.trials.retain(|trial| trial.trial.system == "etcd");
     let report = Report::new(&made);
     let seen = row(&report, "errors");
-    assert_eq!(seen.cells, ["none", "not put to it", "not measured"], "{seen:?}");
+    assert_eq!(seen.cells, ["none", "does not run it", "not measured"], "{seen:?}");
     assert_eq!(seen.weight, Weight::Matters);
     let told = full(&report, &PLAIN);
     assert!(told.contains("errors: etcd: none; zookeeper: not measured"), "{told}");

@@ -99,7 +99,7 @@ fn workload<'a>(
     let names = done.clone().map(|workload| workload.name.as_str());
     let unknown = || {
         Failure::input(
-            format!("system `{}` is not put to a workload `{name}`", system.name),
+            format!("system `{}` does not run a workload `{name}`", system.name),
             suggest(name, names, "its workloads:"),
         )
     };

@@ -7,7 +7,7 @@ use super::systems::{ReadSystem, abilities, option_value};
 use super::workloads::ReadWorkload;
 use crate::read_write_split::can_split;
 use crate::study::reading::{list, suggest};
-use crate::study::tree::{At, Mistaken};
+use crate::study::tree::{At, DiagnosticSink};
 use crate::study::{Arrivals, KeyOrder, Kind, Load, Stop, Targets, Workload};
 use crate::units::{duration_text, shown};
 
@@ -16,7 +16,7 @@ use crate::units::{duration_text, shown};
 const STREAMS_MAX: u32 = 100;
 
 pub(super) fn check(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     systems: &[ReadSystem<'_>],
     workloads: &[ReadWorkload],
     loads: &[ReadLoad],
@@ -24,14 +24,14 @@ pub(super) fn check(
     for read in workloads {
         for system in systems {
             if let Some(kind) = system.kind.filter(|_| read.is_done_by(system)) {
-                can_do(mistaken, read, system, kind);
+                can_do(sink, read, system, kind);
             }
         }
         if let Some(workload) = &read.workload {
             for load in loads.iter().filter(|load| read.loads.contains(&load.name)) {
                 if let Some(resolved) = &load.load {
-                    enough_keys(mistaken, read, workload, load, resolved);
-                    splittable(mistaken, workload, load, resolved);
+                    enough_keys(sink, read, workload, load, resolved);
+                    splittable(sink, workload, load, resolved);
                 }
             }
         }
@@ -41,7 +41,7 @@ pub(super) fn check(
         if !used.contains(&read.name) && !workloads.is_empty() {
             let what = format!("no workload is put under load `{}`", read.name);
             let hint = "name it in the `loads` of a workload, or remove it";
-            mistaken.hint(&read.at, what, hint);
+            sink.hint(&read.at, what, hint);
         }
         let Some(load) = &read.load else { continue };
         let meets = |system: &&ReadSystem<'_>| {
@@ -51,35 +51,35 @@ pub(super) fn check(
             let works = workloads
                 .iter()
                 .filter(|work| work.loads.contains(&read.name) && work.is_done_by(system));
-            bearable(mistaken, read, load, system);
-            in_flight(mistaken, read, load, system, works);
+            bearable(sink, read, load, system);
+            in_flight(sink, read, load, system, works);
         }
     }
 }
 
 /// Returns whether the kind of system has what the workload asks for.
-fn can_do(mistaken: &mut Mistaken<'_>, read: &ReadWorkload, of: &ReadSystem<'_>, kind: &Kind) {
+fn can_do(sink: &mut DiagnosticSink<'_>, read: &ReadWorkload, of: &ReadSystem<'_>, kind: &Kind) {
     let system = &of.name;
     for (operation, at) in &read.mix_at {
         if !kind.operations.contains(operation) {
             let what = format!("system `{system}` cannot `{operation}`");
-            mistaken.hint(at, what, abilities(kind));
+            sink.hint(at, what, abilities(kind));
         } else if let Some(why) = of.system.as_ref().and_then(|one| (kind.lacks)(one, *operation)) {
             let what = format!("system `{system}` cannot `{operation}`: {why}");
             let hint = "name those that can in the workload's `systems`";
-            mistaken.hint(at, what, hint);
+            sink.hint(at, what, hint);
         }
     }
     for entry in &read.with {
         match kind.parameters.iter().find(|parameter| parameter.name == entry.key) {
             Some(parameter) => {
-                option_value(mistaken, parameter.name, &parameter.form, &entry.node);
+                option_value(sink, parameter.name, &parameter.form, &entry.node);
             }
             None => {
                 let what =
                     format!("system `{system}` knows no `{}` to work with", shown(&entry.key));
                 let names = kind.parameters.iter().map(|parameter| parameter.name);
-                mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "it knows:"));
+                sink.hint(&entry.key_at, what, suggest(&entry.key, names, "it knows:"));
             }
         }
     }
@@ -91,21 +91,21 @@ fn can_do(mistaken: &mut Mistaken<'_>, read: &ReadWorkload, of: &ReadSystem<'_>,
         let what = format!("system `{system}` has no `{reads}` reads");
         let reads: Vec<_> = kind.reads.iter().map(|reads| reads.name()).collect();
         let hint = format!("kind `{}` has reads that are {}", kind.name, list(&reads));
-        mistaken.hint(&read.reads_at, what, hint);
+        sink.hint(&read.reads_at, what, hint);
     }
     if let Some(size) = read.value_size
         && size > kind.value_size_max
     {
         let what = format!("values of {size} bytes are too large for system `{system}`");
         let hint = format!("kind `{}` takes at most {} bytes", kind.name, kind.value_size_max);
-        mistaken.hint(&read.value_size_at, what, hint);
+        sink.hint(&read.value_size_at, what, hint);
     }
 }
 
 /// Returns whether keys that are touched once last as long as the load, as far as that is known. A closed
 /// load that ends by time may still run out of them; only running it can tell.
 fn enough_keys(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     read: &ReadWorkload,
     workload: &Workload,
     load: &ReadLoad,
@@ -138,12 +138,17 @@ fn enough_keys(
                  `warmup: 0s` in the load"
             );
         }
-        mistaken.hint(&read.order_at, what, hint);
+        sink.hint(&read.order_at, what, hint);
     }
 }
 
 /// Returns whether a load whose writes and reads go to different nodes can be divided between them.
-fn splittable(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad, resolved: &Load) {
+fn splittable(
+    sink: &mut DiagnosticSink<'_>,
+    workload: &Workload,
+    load: &ReadLoad,
+    resolved: &Load,
+) {
     if !resolved.targets.is_split() || !can_split(workload) {
         return;
     }
@@ -159,7 +164,7 @@ fn splittable(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad,
             load.name, workload.name
         );
         let hint = "with `targets` of their own each needs one: write `clients: 2` or more";
-        mistaken.hint(at, what, hint);
+        sink.hint(at, what, hint);
     }
     if let (Arrivals::Closed, Stop::Operations(_)) = (resolved.arrivals, resolved.stop) {
         let what = format!(
@@ -168,19 +173,19 @@ fn splittable(mistaken: &mut Mistaken<'_>, workload: &Workload, load: &ReadLoad,
         );
         let hint =
             "one of the two would go on alone; write `stop: {after: 30s}`, or give it a `rate`";
-        mistaken.hint(&load.stop_at, what, hint);
+        sink.hint(&load.stop_at, what, hint);
     }
 }
 
 /// Returns whether the system can be put under the load.
-fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &ReadSystem<'_>) {
+fn bearable(sink: &mut DiagnosticSink<'_>, read: &ReadLoad, load: &Load, system: &ReadSystem<'_>) {
     let followers =
         [true, false].map(|writes| load.targets.of(writes)).contains(&Targets::Followers);
     if followers && system.nodes == Some(1) {
         let what = format!("system `{}` has one node, and so no followers", system.name);
         let many = system.kind.is_some_and(|kind| kind.nodes_max > 1);
         let hint = if many { "give it `nodes: 3`, or " } else { "" };
-        mistaken.hint(&read.targets_at, what, format!("{hint}write `targets: all`"));
+        sink.hint(&read.targets_at, what, format!("{hint}write `targets: all`"));
     }
     if let Some(kind) = system.kind
         && !load.keep_alive
@@ -191,18 +196,18 @@ fn bearable(mistaken: &mut Mistaken<'_>, read: &ReadLoad, load: &Load, system: &
             "a client of kind `{}` keeps what it agreed on with the server; leave `keep-alive` out",
             kind.name
         );
-        mistaken.hint(&read.keep_alive_at, what, hint);
+        sink.hint(&read.keep_alive_at, what, hint);
     }
     let places = read.clients_for_at.get(&system.name).unwrap_or(&read.clients_at);
     for short in load.too_few_operations(&system.name) {
         let at: &At = places.get(short.stage).unwrap_or(&read.stop_at);
-        mistaken.hint(at, short.to_string(), short.hint());
+        sink.hint(at, short.to_string(), short.hint());
     }
 }
 
 /// Returns whether the clients of each workload can have so many operations under way.
 fn in_flight<'w>(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     read: &ReadLoad,
     load: &Load,
     system: &ReadSystem<'_>,
@@ -218,6 +223,6 @@ fn in_flight<'w>(
         let client = format!("a client of kind `{}`", kind.name);
         let client = if streams { "a client over HTTP/2" } else { &client };
         let hint = format!("{client} has at most {most}; add clients");
-        mistaken.hint(&read.in_flight_at, what, hint);
+        sink.hint(&read.in_flight_at, what, hint);
     }
 }

@@ -8,7 +8,7 @@ use crate::condition::Condition;
 use crate::search::least_rate;
 use crate::study::fields::{self, CLIENTS, STAGES_MAX};
 use crate::study::reading::{Fields, suggest, text, whole, word};
-use crate::study::tree::{At, Entry, Mistaken, Node, Value};
+use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::study::{Arrivals, Find, Load, Routing, Stop, Targets};
 use crate::units::{count_text, duration_text, rate_text, shown};
 
@@ -41,15 +41,15 @@ pub(super) struct ReadLoad {
 }
 
 pub(super) fn read(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
     systems: &[ReadSystem<'_>],
 ) -> Vec<ReadLoad> {
-    let entries = top.named(mistaken, "loads", "load");
-    entries.into_iter().map(|entry| load(mistaken, entry, systems)).collect()
+    let entries = top.named(sink, "loads", "load");
+    entries.into_iter().map(|entry| load(sink, entry, systems)).collect()
 }
 
-fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) -> ReadLoad {
+fn load(sink: &mut DiagnosticSink<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) -> ReadLoad {
     let name = entry.key.clone();
     let what = format!("load `{}`", shown(&name));
     let at = entry.key_at.clone();
@@ -65,8 +65,7 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
         load: None,
         at,
     };
-    let Some(fields) = Fields::open(mistaken, &fields::LOAD, what, &entry.key_at, &entry.node)
-    else {
+    let Some(fields) = Fields::open(sink, &fields::LOAD, what, &entry.key_at, &entry.node) else {
         return read;
     };
     read.in_flight_at = fields.value_at("in-flight").clone();
@@ -74,45 +73,45 @@ fn load(mistaken: &mut Mistaken<'_>, entry: &Entry, systems: &[ReadSystem<'_>]) 
     read.keep_alive_at = fields.value_at("keep-alive").clone();
     read.stop_at = fields.value_at("stop").clone();
     let clients = fields
-        .list(mistaken, "clients")
-        .and_then(|items| stages(mistaken, "clients", items, &mut read.clients_at));
-    let clients_for = clients_for(mistaken, &fields, systems, clients.as_deref(), &mut read);
-    let arrivals = arrivals(mistaken, &fields);
+        .list(sink, "clients")
+        .and_then(|items| stages(sink, "clients", items, &mut read.clients_at));
+    let clients_for = clients_for(sink, &fields, systems, clients.as_deref(), &mut read);
+    let arrivals = arrivals(sink, &fields);
     if let (Some(clients), Some(arrivals)) = (&clients, arrivals)
         && arrivals != Arrivals::Closed
         && clients.len() > 1
     {
         let what = format!("{} has a `rate` and a list of clients", fields.what);
         let hint = "an open load has one number of clients; give each rate a load of its own";
-        mistaken.hint(fields.value_at("clients"), what, hint);
+        sink.hint(fields.value_at("clients"), what, hint);
     }
-    let in_flight = fields.whole(mistaken, "in-flight");
-    let stop = stop(mistaken, &fields);
+    let in_flight = fields.whole(sink, "in-flight");
+    let stop = stop(sink, &fields);
     if let (Some(Stop::Operations(operations)), Some(rate)) =
         (stop, arrivals.and_then(Arrivals::rate))
         && operations as f64 / rate > LONGEST
     {
         let what = format!("{} needs more than 24h for its operations at its rate", fields.what);
-        mistaken.hint(&read.stop_at, what, "raise the rate, or end the load earlier");
+        sink.hint(&read.stop_at, what, "raise the rate, or end the load earlier");
     }
     read.usual_warmup = fields.node("warmup").is_none();
     let warmup = match (read.usual_warmup, &clients, stop) {
         (true, Some(clients), Some(stop)) => Some(usual_warmup(stop, clients.len())),
         (true, ..) => None,
-        (false, ..) => fields.duration(mistaken, "warmup"),
+        (false, ..) => fields.duration(sink, "warmup"),
     };
-    let timeout = fields.duration(mistaken, "timeout");
-    let targets = targets(mistaken, &fields);
-    let keep_alive = fields.word(mistaken, "keep-alive", &[true, false]);
+    let timeout = fields.duration(sink, "timeout");
+    let targets = targets(sink, &fields);
+    let keep_alive = fields.word(sink, "keep-alive", &[true, false]);
     if let (Some(false), Some(2..)) = (keep_alive, in_flight) {
         let what =
             format!("{} has `keep-alive: off` and operations in flight together", fields.what);
         let hint = "each operation has a connection of its own; leave `in-flight` out";
-        mistaken.hint(&read.in_flight_at, what, hint);
+        sink.hint(&read.in_flight_at, what, hint);
     }
-    let tls_resumption = fields.word(mistaken, "tls-resumption", &[true, false]);
-    let errors_max = fields.share(mistaken, "errors-max");
-    let find = find(mistaken, &fields, arrivals, stop);
+    let tls_resumption = fields.word(sink, "tls-resumption", &[true, false]);
+    let errors_max = fields.share(sink, "errors-max");
+    let find = find(sink, &fields, arrivals, stop);
     read.load = (|| {
         Some(Load {
             name,
@@ -159,7 +158,7 @@ fn usual_warmup(stop: Stop, stages: usize) -> Duration {
 
 /// What rate is looked for, if any; `None` when that is mistaken.
 fn find(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     load: &Fields<'_>,
     arrivals: Option<Arrivals>,
     stop: Option<Stop>,
@@ -167,26 +166,26 @@ fn find(
     if load.node("find").is_none() {
         return Some(None);
     }
-    let find = load.table(mistaken, "find")?;
+    let find = load.table(sink, "find")?;
     if arrivals == Some(Arrivals::Closed) {
         let what = format!("{} looks for a rate and has none to begin with", load.what);
-        mistaken.hint(&find.at, what, "add `rate: 100/s`, the rate that is tried first");
+        sink.hint(&find.at, what, "add `rate: 100/s`, the rate that is tried first");
     }
     if let Some(Stop::Operations(_)) = stop {
         let what = format!("{} looks for a rate and ends by a count", load.what);
         let hint = "each rate is tried for a time: write `stop: {after: 10s}`";
-        mistaken.hint(load.value_at("stop"), what, hint);
+        sink.hint(load.value_at("stop"), what, hint);
     }
-    let items = find.list(mistaken, "objective")?;
+    let items = find.list(sink, "objective")?;
     let mut objective = Vec::new();
     for item in items {
-        let Some(written) = text(mistaken, "objective", item) else { continue };
+        let Some(written) = text(sink, "objective", item) else { continue };
         match written.parse::<Condition>() {
             Ok(condition) => {
-                sample(mistaken, load, &condition, arrivals, stop, item);
+                sample(sink, load, &condition, arrivals, stop, item);
                 objective.push(written);
             }
-            Err(why) => mistaken.add(&item.at, format!("`objective`: {why}")),
+            Err(why) => sink.add(&item.at, format!("`objective`: {why}")),
         }
     }
     (objective.len() == items.len()).then_some(Some(Find { objective }))
@@ -194,7 +193,7 @@ fn find(
 
 /// A try must have the operations that a percentile needs.
 fn sample(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     load: &Fields<'_>,
     condition: &Condition,
     arrivals: Option<Arrivals>,
@@ -220,39 +219,39 @@ fn sample(
             duration_text(longer),
             rate_text(least.ceil())
         );
-        mistaken.hint(&item.at, what, hint);
+        sink.hint(&item.at, what, hint);
     }
 }
 
 /// Returns which nodes are asked: one word for all operations, or one each for writes and reads.
-fn targets(mistaken: &mut Mistaken<'_>, load: &Fields<'_>) -> Option<Routing> {
+fn targets(sink: &mut DiagnosticSink<'_>, load: &Fields<'_>) -> Option<Routing> {
     let Some(node) = load.node("targets") else { return Some(Routing::Same(Targets::All)) };
     let Value::Map(_) = node.value else {
-        let place = word(mistaken, "targets", Targets::NAMES, node)?;
+        let place = word(sink, "targets", Targets::NAMES, node)?;
         return Targets::ALL.get(place).copied().map(Routing::Same);
     };
     let what = format!("`targets` of {}", load.what);
-    let own = Fields::open(mistaken, &fields::TARGETS, what, load.key_at("targets"), node)?;
-    let writes = own.word(mistaken, "writes", Targets::ALL);
-    let reads = own.word(mistaken, "reads", Targets::ALL);
+    let own = Fields::open(sink, &fields::TARGETS, what, load.key_at("targets"), node)?;
+    let writes = own.word(sink, "writes", Targets::ALL);
+    let reads = own.word(sink, "reads", Targets::ALL);
     Some(Routing::Split { writes: writes?, reads: reads? })
 }
 
 /// The clients of each stage, and where they stand.
 fn stages(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     name: &str,
     items: &[Node],
     places: &mut Vec<At>,
 ) -> Option<Vec<u32>> {
     if let Some(surplus) = items.get(STAGES_MAX) {
-        mistaken.add(&surplus.at, format!("`{name}` has more than {STAGES_MAX} stages"));
+        sink.add(&surplus.at, format!("`{name}` has more than {STAGES_MAX} stages"));
         return None;
     }
     let mut stages = Vec::new();
     for item in items {
         places.push(item.at.clone());
-        if let Some(clients) = whole(mistaken, name, &CLIENTS, item) {
+        if let Some(clients) = whole(sink, name, &CLIENTS, item) {
             stages.extend(u32::try_from(clients).ok());
         }
     }
@@ -260,7 +259,7 @@ fn stages(
 }
 
 fn clients_for(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     systems: &[ReadSystem<'_>],
     clients: Option<&[u32]>,
@@ -270,12 +269,12 @@ fn clients_for(
     if fields.node("clients-for").is_none() {
         return Some(clients_for);
     }
-    let entries = fields.entries(mistaken, "clients-for")?;
+    let entries = fields.entries(sink, "clients-for")?;
     for entry in entries {
         if !systems.iter().any(|system| system.name == entry.key) {
             let what = format!("unknown system `{}` in {}", shown(&entry.key), fields.what);
             let names = systems.iter().map(|system| system.name.as_str());
-            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "known systems:"));
+            sink.hint(&entry.key_at, what, suggest(&entry.key, names, "known systems:"));
             continue;
         }
         let items = match &entry.node.value {
@@ -283,7 +282,7 @@ fn clients_for(
             _ => std::slice::from_ref(&entry.node),
         };
         let mut places = Vec::new();
-        let Some(own) = stages(mistaken, "clients-for", items, &mut places) else { continue };
+        let Some(own) = stages(sink, "clients-for", items, &mut places) else { continue };
         if let Some(all) = clients
             && all.len() != own.len()
         {
@@ -294,7 +293,7 @@ fn clients_for(
                 stages_text(all.len())
             );
             let hint = "stages are compared one by one, so that each system needs as many";
-            mistaken.hint(&entry.node.at, what, hint);
+            sink.hint(&entry.node.at, what, hint);
             continue;
         }
         read.clients_for_at.insert(entry.key.clone(), places);
@@ -307,9 +306,9 @@ fn stages_text(stages: usize) -> String {
     if stages == 1 { "1 stage".to_owned() } else { format!("{stages} stages") }
 }
 
-fn arrivals(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Arrivals> {
+fn arrivals(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Arrivals> {
     let spaced: Option<fn(f64) -> Arrivals> = fields.word(
-        mistaken,
+        sink,
         "arrivals",
         &[|rate| Arrivals::Constant { rate }, |rate| Arrivals::Poisson { rate }],
     );
@@ -318,12 +317,12 @@ fn arrivals(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Arrivals
             let what = format!("{} has `arrivals` and no `rate`", fields.what);
             let hint = "add `rate: 1000/s`; without a rate the load is closed, and each client's \
                         next operation follows its last";
-            mistaken.hint(fields.key_at("arrivals"), what, hint);
+            sink.hint(fields.key_at("arrivals"), what, hint);
             return None;
         }
         return Some(Arrivals::Closed);
     }
-    let rate = fields.rate(mistaken, "rate")?;
+    let rate = fields.rate(sink, "rate")?;
     match (spaced, fields.node("arrivals")) {
         (Some(spaced), _) => Some(spaced(rate)),
         (None, None) => Some(Arrivals::Constant { rate }),
@@ -331,21 +330,21 @@ fn arrivals(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Arrivals
     }
 }
 
-fn stop(mistaken: &mut Mistaken<'_>, load: &Fields<'_>) -> Option<Stop> {
-    let stop = load.table(mistaken, "stop")?;
-    let after = stop.duration(mistaken, "after");
-    let operations = stop.whole(mistaken, "operations");
+fn stop(sink: &mut DiagnosticSink<'_>, load: &Fields<'_>) -> Option<Stop> {
+    let stop = load.table(sink, "stop")?;
+    let after = stop.duration(sink, "after");
+    let operations = stop.whole(sink, "operations");
     let hint = "write `stop: {after: 30s}` or `stop: {operations: 100000}`";
     match (stop.node("after").is_some(), stop.node("operations").is_some()) {
         (true, false) => after.map(Stop::After),
         (false, true) => operations.map(Stop::Operations),
         (true, true) => {
             let what = format!("{} has both `after` and `operations`", stop.what);
-            mistaken.hint(stop.key_at("operations"), what, hint);
+            sink.hint(stop.key_at("operations"), what, hint);
             None
         }
         (false, false) => {
-            mistaken.hint(
+            sink.hint(
                 &stop.at,
                 format!("{} says neither when nor after how much", stop.what),
                 hint,

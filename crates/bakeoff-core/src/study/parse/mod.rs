@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::diagnostic::{Diagnostic, Diagnostics};
 use super::fields;
 use super::reading::Fields;
-use super::tree::{self, Mistaken, Node};
+use super::tree::{self, DiagnosticSink, Node};
 use super::{Clusters, Kill, Kind, Publication, SAMPLE_EVERY_MIN, Study};
 use crate::units::duration_text;
 
@@ -30,39 +30,38 @@ use crate::units::duration_text;
 /// # Errors
 /// Every mistake that was found, each with its place, in the order of the text.
 pub fn parse(name: &str, file: &str, text: &str, kinds: &[Kind]) -> Result<Study, Diagnostics> {
-    let mut mistaken = Mistaken::new(file, text);
-    let study =
-        tree::read(text, &mut mistaken).and_then(|root| study(&mut mistaken, name, &root, kinds));
+    let mut sink = DiagnosticSink::new(file, text);
+    let study = tree::read(text, &mut sink).and_then(|root| study(&mut sink, name, &root, kinds));
     match study {
-        Some(study) if mistaken.is_empty() => Ok(study),
-        _ if mistaken.is_empty() => Err(Diagnostics::from(Diagnostic {
+        Some(study) if sink.is_empty() => Ok(study),
+        _ if sink.is_empty() => Err(Diagnostics::from(Diagnostic {
             what: format!("`{file}` could not be read as a study, and bakeoff does not know why"),
             place: None,
             hint: Some("this is a mistake in bakeoff; please report it with the file".to_owned()),
         })),
-        _ => Err(mistaken.into_diagnostics()),
+        _ => Err(sink.into_diagnostics()),
     }
 }
 
-fn study(mistaken: &mut Mistaken<'_>, name: &str, root: &Node, kinds: &[Kind]) -> Option<Study> {
-    let top = Fields::open(mistaken, &fields::STUDY, "the study", &(0..0), root)?;
-    let title = top.text(mistaken, "title");
-    let description = top.text(mistaken, "description");
-    let systems = systems::read(mistaken, &top, kinds);
-    let loads = loads::read(mistaken, &top, &systems);
-    let workloads = workloads::read(mistaken, &top, &systems, &loads);
-    combine::check(mistaken, &systems, &workloads, &loads);
-    let trials = top.whole(mistaken, "trials");
-    let audit_keys = top.whole(mistaken, "audit-keys");
-    let audit = top.table(mistaken, "audit");
+fn study(sink: &mut DiagnosticSink<'_>, name: &str, root: &Node, kinds: &[Kind]) -> Option<Study> {
+    let top = Fields::open(sink, &fields::STUDY, "the study", &(0..0), root)?;
+    let title = top.text(sink, "title");
+    let description = top.text(sink, "description");
+    let systems = systems::read(sink, &top, kinds);
+    let loads = loads::read(sink, &top, &systems);
+    let workloads = workloads::read(sink, &top, &systems, &loads);
+    combine::check(sink, &systems, &workloads, &loads);
+    let trials = top.whole(sink, "trials");
+    let audit_keys = top.whole(sink, "audit-keys");
+    let audit = top.table(sink, "audit");
     let kill = audit.filter(|audit| audit.node("kill").is_some());
-    let kill = kill.map(|audit| audit.word(mistaken, "kill", Kill::ALL));
-    let sample_every = sample_every(mistaken, &top);
-    let clusters = top.word(mistaken, "clusters", Clusters::ALL);
+    let kill = kill.map(|audit| audit.word(sink, "kill", Kill::ALL));
+    let sample_every = sample_every(sink, &top);
+    let clusters = top.word(sink, "clusters", Clusters::ALL);
     let publication = top
-        .table(mistaken, "publication")
-        .and_then(|publication| self::publication(mistaken, &publication));
-    let published = published::read(mistaken, &top, &systems, &workloads, &loads);
+        .table(sink, "publication")
+        .and_then(|publication| self::publication(sink, &publication));
+    let published = published::read(sink, &top, &systems, &workloads, &loads);
     Some(Study {
         name: name.to_owned(),
         title: title?,
@@ -81,20 +80,19 @@ fn study(mistaken: &mut Mistaken<'_>, name: &str, root: &Node, kinds: &[Kind]) -
     })
 }
 
-fn sample_every(mistaken: &mut Mistaken<'_>, top: &Fields<'_>) -> Option<Duration> {
-    let every = top.duration(mistaken, "sample-every")?;
+fn sample_every(sink: &mut DiagnosticSink<'_>, top: &Fields<'_>) -> Option<Duration> {
+    let every = top.duration(sink, "sample-every")?;
     if every < SAMPLE_EVERY_MIN {
         let least = duration_text(SAMPLE_EVERY_MIN);
-        mistaken
-            .add(top.value_at("sample-every"), format!("`sample-every` must be at least {least}"));
+        sink.add(top.value_at("sample-every"), format!("`sample-every` must be at least {least}"));
         return None;
     }
     Some(every)
 }
 
-fn publication(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Publication> {
-    let title = fields.text(mistaken, "title");
-    let hardware = fields.text(mistaken, "hardware");
-    let versions = fields.text(mistaken, "versions");
+fn publication(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Publication> {
+    let title = fields.text(sink, "title");
+    let hardware = fields.text(sink, "hardware");
+    let versions = fields.text(sink, "versions");
     Some(Publication { title: title?, hardware: hardware?, versions })
 }

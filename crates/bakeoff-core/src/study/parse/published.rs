@@ -7,12 +7,12 @@ use super::systems::ReadSystem;
 use super::workloads::ReadWorkload;
 use crate::study::fields::{self, FIGURE};
 use crate::study::reading::{Fields, list, number, suggest};
-use crate::study::tree::{At, Mistaken, Node};
+use crate::study::tree::{At, DiagnosticSink, Node};
 use crate::study::{Metric, Operation, Published};
 use crate::units::shown;
 
 pub(super) fn read(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
     systems: &[ReadSystem<'_>],
     workloads: &[ReadWorkload],
@@ -23,8 +23,8 @@ pub(super) fn read(
     }
     let mut known = BTreeSet::new();
     let mut published = Vec::new();
-    for item in top.list(mistaken, "published").unwrap_or_default() {
-        for (at, one) in entry(mistaken, item, systems, workloads, loads).unwrap_or_default() {
+    for item in top.list(sink, "published").unwrap_or_default() {
+        for (at, one) in entry(sink, item, systems, workloads, loads).unwrap_or_default() {
             let names = (one.system.clone(), one.workload.clone(), one.load.clone());
             let key = (names, one.operation, one.metric);
             if known.insert(key) {
@@ -34,7 +34,7 @@ pub(super) fn read(
                     "`{}` of `{}` in `{}` under `{}` is published twice",
                     one.metric, one.system, one.workload, one.load
                 );
-                mistaken.add(&at, what);
+                sink.add(&at, what);
             }
         }
     }
@@ -42,31 +42,31 @@ pub(super) fn read(
 }
 
 fn entry(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     item: &Node,
     systems: &[ReadSystem<'_>],
     workloads: &[ReadWorkload],
     loads: &[ReadLoad],
 ) -> Option<Vec<(At, Published)>> {
     let at = item.at.start..item.at.start + 1;
-    let fields = Fields::open(mistaken, &fields::PUBLISHED, "a published figure", &at, item)?;
+    let fields = Fields::open(sink, &fields::PUBLISHED, "a published figure", &at, item)?;
     let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
     let known = names(systems.iter().map(|system| system.name.as_str()).collect());
-    let system = reference(mistaken, &fields, "system", &known);
+    let system = reference(sink, &fields, "system", &known);
     let known = names(workloads.iter().map(|workload| workload.name.as_str()).collect());
-    let workload = reference(mistaken, &fields, "workload", &known)
+    let workload = reference(sink, &fields, "workload", &known)
         .and_then(|name| workloads.iter().find(|workload| workload.name == name));
-    let load = workload.and_then(|workload| load(mistaken, &fields, workload, loads));
-    let operation = fields.word(mistaken, "operation", Operation::ALL);
+    let load = workload.and_then(|workload| load(sink, &fields, workload, loads));
+    let operation = fields.word(sink, "operation", Operation::ALL);
     if let (Some(operation), Some(workload)) = (operation, workload)
         && !workload.mix_at.contains_key(&operation)
     {
         let what = format!("workload `{}` has no `{operation}` in its mix", workload.name);
         let names: Vec<_> = workload.mix_at.keys().map(|operation| operation.name()).collect();
-        mistaken.hint(fields.value_at("operation"), what, format!("it has {}", list(&names)));
+        sink.hint(fields.value_at("operation"), what, format!("it has {}", list(&names)));
     }
-    let note = fields.text(mistaken, "note");
-    let figures = figures(mistaken, &fields)?;
+    let note = fields.text(sink, "note");
+    let figures = figures(sink, &fields)?;
     let (system, workload, load) = (system?, workload?.name.clone(), load?);
     let one = |(at, metric, value)| {
         let (system, workload, load) = (system.clone(), workload.clone(), load.clone());
@@ -77,36 +77,36 @@ fn entry(
 
 /// The name in a field, when it is one of those that the study has.
 fn reference(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     noun: &str,
     known: &[String],
 ) -> Option<String> {
-    let name = fields.text(mistaken, noun)?;
+    let name = fields.text(sink, noun)?;
     if known.contains(&name) {
         return Some(name);
     }
     let what = format!("unknown {noun} `{}` in {}", shown(&name), fields.what);
     let hint = suggest(&name, known.iter().map(String::as_str), &format!("known {noun}s:"));
-    mistaken.hint(fields.value_at(noun), what, hint);
+    sink.hint(fields.value_at(noun), what, hint);
     None
 }
 
 fn load(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     workload: &ReadWorkload,
     loads: &[ReadLoad],
 ) -> Option<String> {
     if fields.node("load").is_some() {
         let all: Vec<_> = loads.iter().map(|load| load.name.clone()).collect();
-        let load = reference(mistaken, fields, "load", &all)?;
+        let load = reference(sink, fields, "load", &all)?;
         if workload.loads.contains(&load) {
             return Some(load);
         }
         let what = format!("workload `{}` is not put under load `{load}`", workload.name);
         let names: Vec<_> = workload.loads.iter().map(String::as_str).collect();
-        mistaken.hint(fields.value_at("load"), what, format!("its loads: {}", list(&names)));
+        sink.hint(fields.value_at("load"), what, format!("its loads: {}", list(&names)));
         return None;
     }
     match workload.loads.as_slice() {
@@ -117,25 +117,25 @@ fn load(
             let what = format!("{} does not say under which load", fields.what);
             let hint =
                 format!("workload `{}` has the loads {}; add `load`", workload.name, list(&names));
-            mistaken.hint(&fields.at, what, hint);
+            sink.hint(&fields.at, what, hint);
             None
         }
     }
 }
 
-fn figures(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<(At, Metric, f64)>> {
+fn figures(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Vec<(At, Metric, f64)>> {
     let has = |name| fields.node(name).is_some();
     match (has("metric"), has("value"), has("figures")) {
         (true, true, false) => {
-            let metric = fields.word(mistaken, "metric", Metric::ALL);
-            let value = fields.number(mistaken, "value");
+            let metric = fields.word(sink, "metric", Metric::ALL);
+            let value = fields.number(sink, "value");
             Some(vec![(fields.value_at("metric").clone(), metric?, value?)])
         }
         (false, false, true) => {
             let mut figures = Vec::new();
-            let entries = fields.entries(mistaken, "figures")?;
+            let entries = fields.entries(sink, "figures")?;
             if entries.is_empty() {
-                mistaken.add(fields.value_at("figures"), "`figures` is empty");
+                sink.add(fields.value_at("figures"), "`figures` is empty");
             }
             for entry in entries {
                 let metric = Metric::ALL.iter().find(|metric| metric.name() == entry.key);
@@ -143,9 +143,9 @@ fn figures(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<(At, 
                     let what = format!("unknown metric `{}`", shown(&entry.key));
                     let names = Metric::NAMES.iter().copied();
                     let hint = suggest(&entry.key, names, "known metrics:");
-                    mistaken.hint(&entry.key_at, what, hint);
+                    sink.hint(&entry.key_at, what, hint);
                 }
-                let value = number(mistaken, &shown(&entry.key), &FIGURE, &entry.node);
+                let value = number(sink, &shown(&entry.key), &FIGURE, &entry.node);
                 if let (Some(metric), Some(value)) = (metric, value) {
                     figures.push((entry.key_at.clone(), *metric, value));
                 }
@@ -156,7 +156,7 @@ fn figures(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<(At, 
             let hint = "write either `metric: throughput-mean` and `value: 2921`, or \
                         `figures: {throughput-mean: 2921}`";
             let what = format!("{} needs one metric and its value, or figures", fields.what);
-            mistaken.hint(&fields.at, what, hint);
+            sink.hint(&fields.at, what, hint);
             None
         }
     }

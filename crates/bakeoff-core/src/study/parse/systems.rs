@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 
 use crate::study::fields;
 use crate::study::reading::{self, Fields, as_written, list, suggest, unit, whole};
-use crate::study::tree::{At, Entry, Mistaken, Node, Value};
+use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::study::{Endpoint, Kind, Limits, OptionForm, Process, Servers, System, Tls};
 use crate::units::{self, ByteCount, Unreadable, shown};
 
@@ -20,30 +20,28 @@ pub(super) struct ReadSystem<'k> {
 }
 
 pub(super) fn read<'k>(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
     kinds: &'k [Kind],
 ) -> Vec<ReadSystem<'k>> {
-    let entries = top.named(mistaken, "systems", "system");
-    let one = |entry| system(mistaken, entry, kinds);
+    let entries = top.named(sink, "systems", "system");
+    let one = |entry| system(sink, entry, kinds);
     entries.into_iter().map(one).collect()
 }
 
-fn system<'k>(mistaken: &mut Mistaken<'_>, entry: &Entry, kinds: &'k [Kind]) -> ReadSystem<'k> {
+fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, kinds: &'k [Kind]) -> ReadSystem<'k> {
     let name = entry.key.clone();
     let what = format!("system `{}`", shown(&name));
     let mut read = ReadSystem { name: name.clone(), kind: None, nodes: None, system: None };
-    let Some(fields) = Fields::open(mistaken, &fields::SYSTEM, what, &entry.key_at, &entry.node)
-    else {
+    let Some(fields) = Fields::open(sink, &fields::SYSTEM, what, &entry.key_at, &entry.node) else {
         return read;
     };
     let contenders = kinds.iter().filter(|kind| !kind.is_part()).map(|kind| kind.name);
-    read.kind =
-        kind(mistaken, &fields, kinds, contenders).filter(|kind| contends(mistaken, &fields, kind));
-    let started = started(mistaken, &fields, &name, read.kind);
-    let endpoints = endpoints(mistaken, &fields);
-    let tls = tls(mistaken, &fields, endpoints.as_deref());
-    let parts = parts(mistaken, &fields, &name, read.kind, kinds);
+    read.kind = kind(sink, &fields, kinds, contenders).filter(|kind| contends(sink, &fields, kind));
+    let started = started(sink, &fields, &name, read.kind);
+    let endpoints = endpoints(sink, &fields);
+    let tls = tls(sink, &fields, endpoints.as_deref());
+    let parts = parts(sink, &fields, &name, read.kind, kinds);
     read.nodes = match &endpoints {
         Some(endpoints) if !endpoints.is_empty() => u32::try_from(endpoints.len()).ok(),
         _ => started.nodes,
@@ -54,9 +52,7 @@ fn system<'k>(mistaken: &mut Mistaken<'_>, entry: &Entry, kinds: &'k [Kind]) -> 
         let system = System { nodes, servers: endpoints.into(), tls, parts, ..system };
         match (kind.sound)(&system) {
             Ok(()) => read.system = Some(system),
-            Err((what, hint)) => {
-                mistaken.hint(&fields.at, format!("{}: {what}", fields.what), hint)
-            }
+            Err((what, hint)) => sink.hint(&fields.at, format!("{}: {what}", fields.what), hint),
         }
     }
     read
@@ -71,16 +67,16 @@ struct Started {
 }
 
 fn started(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     name: &str,
     kind: Option<&Kind>,
 ) -> Started {
-    let version = version(mistaken, fields);
-    let program = fields.text(mistaken, "program");
-    let options = options(mistaken, fields, kind);
-    let limits = limits(mistaken, fields);
-    let process = process(mistaken, fields);
+    let version = version(sink, fields);
+    let program = fields.text(sink, "program");
+    let options = options(sink, fields, kind);
+    let limits = limits(sink, fields);
+    let process = process(sink, fields);
     let given = fields.node("process").is_some();
     if let Some(kind) = kind.filter(|kind| kind.is_process != given) {
         let (at, what, hint) = match given {
@@ -97,17 +93,17 @@ fn started(
         };
         // One that runs already is of another kind, which `sound` says.
         if given || fields.node("endpoints").is_none() {
-            mistaken.hint(at, what, hint);
+            sink.hint(at, what, hint);
         }
     }
-    let nodes = fields.whole(mistaken, "nodes").and_then(|nodes| u32::try_from(nodes).ok());
+    let nodes = fields.whole(sink, "nodes").and_then(|nodes| u32::try_from(nodes).ok());
     let nodes = match (nodes, kind) {
         (Some(nodes), Some(kind)) if nodes > kind.nodes_max => {
             let most = kind.nodes_max;
             let plural = if most == 1 { "node" } else { "nodes" };
             let what = format!("{} asks for {nodes} nodes", fields.what);
             let hint = format!("a system of kind `{}` has at most {most} {plural}", kind.name);
-            mistaken.hint(fields.value_at("nodes"), what, hint);
+            sink.hint(fields.value_at("nodes"), what, hint);
             None
         }
         (nodes, _) => nodes,
@@ -129,20 +125,20 @@ fn started(
 }
 
 /// Returns whether the kind can be loaded by itself.
-fn contends(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>, kind: &Kind) -> bool {
+fn contends(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>, kind: &Kind) -> bool {
     if kind.is_part() {
         let what =
             format!("{} is of kind `{}`, which is only a part of others", fields.what, kind.name);
         let hint =
             "name it in the `parts` of a system that can have it; `bakeoff systems` lists them";
-        mistaken.hint(fields.value_at("kind"), what, hint);
+        sink.hint(fields.value_at("kind"), what, hint);
     }
     !kind.is_part()
 }
 
 /// The parts of a system, by role.
 fn parts(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     name: &str,
     kind: Option<&Kind>,
@@ -155,12 +151,12 @@ fn parts(
     if fields.node("endpoints").is_some() {
         let what = format!("{} has both `endpoints` and `parts`", fields.what);
         let hint = "a system with `endpoints` already runs, with all that it is made of";
-        mistaken.hint(fields.key_at("parts"), what, hint);
+        sink.hint(fields.key_at("parts"), what, hint);
     }
-    let entries = fields.entries(mistaken, "parts")?;
+    let entries = fields.entries(sink, "parts")?;
     let kind = kind?;
     for entry in entries {
-        if let Some(part) = part(mistaken, fields, name, entry, kind, kinds) {
+        if let Some(part) = part(sink, fields, name, entry, kind, kinds) {
             parts.insert(entry.key.clone(), part);
         }
     }
@@ -168,7 +164,7 @@ fn parts(
 }
 
 fn part(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     of: &Fields<'_>,
     system: &str,
     entry: &Entry,
@@ -178,15 +174,15 @@ fn part(
     let Some(role) = whole.roles.iter().find(|role| role.name == entry.key) else {
         let what = format!("kind `{}` has no part `{}`", whole.name, shown(&entry.key));
         let names = whole.roles.iter().map(|role| role.name);
-        mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "its parts:"));
+        sink.hint(&entry.key_at, what, suggest(&entry.key, names, "its parts:"));
         return None;
     };
     let what = format!("part `{}` of {}", role.name, of.what);
-    let fields = Fields::open(mistaken, &fields::PART, what, &entry.key_at, &entry.node)?;
-    let kind = kind(mistaken, &fields, kinds, role.kinds.iter().copied())?;
+    let fields = Fields::open(sink, &fields::PART, what, &entry.key_at, &entry.node)?;
+    let kind = kind(sink, &fields, kinds, role.kinds.iter().copied())?;
     if !role.kinds.contains(&kind.name) {
         let what = format!("a system of kind `{}` cannot be {}", kind.name, fields.what);
-        mistaken.hint(fields.value_at("kind"), what, format!("it can be {}", list(role.kinds)));
+        sink.hint(fields.value_at("kind"), what, format!("it can be {}", list(role.kinds)));
         return None;
     }
     if let Some(service) = kind.emulates
@@ -196,38 +192,38 @@ fn part(
         let hint = format!(
             "call the system `{system}-emulated`, so that nobody takes its figures for those of {service}"
         );
-        mistaken.hint(&of.at, what, hint);
+        sink.hint(&of.at, what, hint);
     }
-    let started = started(mistaken, &fields, &format!("{system}-{}", role.name), Some(kind));
+    let started = started(sink, &fields, &format!("{system}-{}", role.name), Some(kind));
     let nodes = started.nodes?;
     let part = System { nodes, ..started.system? };
     match (kind.sound)(&part) {
         Ok(()) => Some(part),
         Err((what, hint)) => {
-            mistaken.hint(&fields.at, format!("{}: {what}", fields.what), hint);
+            sink.hint(&fields.at, format!("{}: {what}", fields.what), hint);
             None
         }
     }
 }
 
 fn kind<'k>(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     kinds: &'k [Kind],
     fitting: impl Iterator<Item = &'k str>,
 ) -> Option<&'k Kind> {
-    let written = fields.text(mistaken, "kind")?;
+    let written = fields.text(sink, "kind")?;
     let kind = kinds.iter().find(|kind| kind.name == written);
     if kind.is_none() {
         let what = format!("unknown kind `{}` of {}", shown(&written), fields.what);
         let hint = suggest(&written, fitting, "known kinds:");
-        mistaken.hint(fields.value_at("kind"), what, hint);
+        sink.hint(fields.value_at("kind"), what, hint);
     }
     kind
 }
 
-fn version(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<String> {
-    let version = fields.text(mistaken, "version")?;
+fn version(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<String> {
+    let version = fields.text(sink, "version")?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+' | '~' | '_');
     if version.starts_with(|c: char| c.is_ascii_digit()) && version.chars().all(allowed) {
         return Some(version);
@@ -243,12 +239,12 @@ fn version(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<String> {
                 .to_owned()
         }
     };
-    mistaken.hint(fields.value_at("version"), what, hint);
+    sink.hint(fields.value_at("version"), what, hint);
     None
 }
 
 fn options(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     kind: Option<&Kind>,
 ) -> Option<BTreeMap<String, String>> {
@@ -256,18 +252,18 @@ fn options(
     if fields.node("options").is_none() {
         return Some(options);
     }
-    let entries = fields.entries(mistaken, "options")?;
+    let entries = fields.entries(sink, "options")?;
     let kind = kind?;
     let mut sound = true;
-    let mut one = |mistaken: &mut Mistaken<'_>, name: &str, entry: &Entry| {
+    let mut one = |sink: &mut DiagnosticSink<'_>, name: &str, entry: &Entry| {
         let Some(option) = kind.options.iter().find(|option| option.name == name) else {
             let what = format!("kind `{}` has no option `{}`", kind.name, shown(name));
             let names = kind.options.iter().map(|option| option.name);
-            mistaken.hint(&entry.key_at, what, suggest(name, names, "its options:"));
+            sink.hint(&entry.key_at, what, suggest(name, names, "its options:"));
             sound = false;
             return;
         };
-        match option_value(mistaken, option.name, &option.form, &entry.node) {
+        match option_value(sink, option.name, &option.form, &entry.node) {
             Some(value) => drop(options.insert(name.to_owned(), value)),
             None => sound = false,
         }
@@ -278,39 +274,39 @@ fn options(
             // `connector: {path: …, module: …}` gives the options `connector.path` and `connector.module`.
             Value::Map(own) if kind.options.iter().any(|one| one.name.starts_with(&below)) => {
                 for entry in own {
-                    one(mistaken, &format!("{below}{}", entry.key), entry);
+                    one(sink, &format!("{below}{}", entry.key), entry);
                 }
             }
-            _ => one(mistaken, &entry.key, entry),
+            _ => one(sink, &entry.key, entry),
         }
     }
     sound.then_some(options)
 }
 
 /// The command that a system is, if it is one.
-fn process(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Process> {
-    let process = fields.table(mistaken, "process")?;
-    let words = process.list(mistaken, "command")?;
+fn process(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Process> {
+    let process = fields.table(sink, "process")?;
+    let words = process.list(sink, "command")?;
     let command: Option<Vec<String>> =
-        words.iter().map(|word| as_written(mistaken, "command", word)).collect();
-    let environment = texts(mistaken, &process, "environment")?;
+        words.iter().map(|word| as_written(sink, "command", word)).collect();
+    let environment = texts(sink, &process, "environment")?;
     for entry in process.node("environment").map(entries_of).unwrap_or_default() {
-        secret(mistaken, entry, environment.get(&entry.key), "PASSWORD SECRET TOKEN CREDENTIAL");
+        secret(sink, entry, environment.get(&entry.key), "PASSWORD SECRET TOKEN CREDENTIAL");
     }
-    let files = texts(mistaken, &process, "files")?;
+    let files = texts(sink, &process, "files")?;
     for entry in process.node("files").map(entries_of).unwrap_or_default() {
         let inside = |part| matches!(part, std::path::Component::Normal(_));
         if !std::path::Path::new(&entry.key).components().all(inside) || entry.key.is_empty() {
             let what = format!("file `{}` is not in the folder of the process", shown(&entry.key));
-            mistaken.hint(&entry.key_at, what, "write a relative path without `..`: `conf/a.conf`");
+            sink.hint(&entry.key_at, what, "write a relative path without `..`: `conf/a.conf`");
         }
     }
-    let ready = process.text(mistaken, "ready");
+    let ready = process.text(sink, "ready");
     if let Some(path) = &ready
         && !path.starts_with('/')
     {
         let what = format!("`ready` is a path and begins with `/`, unlike `{}`", shown(path));
-        mistaken.hint(process.value_at("ready"), what, "write `ready: /health`");
+        sink.hint(process.value_at("ready"), what, "write `ready: /health`");
     }
     Some(Process { command: command?, environment, files, ready })
 }
@@ -324,23 +320,23 @@ fn entries_of(node: &Node) -> &[Entry] {
 
 /// A mapping from names of the author's choice to texts; empty when it is left out.
 pub(super) fn texts(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     name: &str,
 ) -> Option<BTreeMap<String, String>> {
     if fields.node(name).is_none() {
         return Some(BTreeMap::new());
     }
-    let entries = fields.entries(mistaken, name)?;
+    let entries = fields.entries(sink, name)?;
     let one = |entry: &Entry| {
-        as_written(mistaken, &entry.key, &entry.node).map(|text| (entry.key.clone(), text))
+        as_written(sink, &entry.key, &entry.node).map(|text| (entry.key.clone(), text))
     };
     entries.iter().map(one).collect()
 }
 
 /// Refuses what looks like a secret and stands in the study, from where it would get into records.
 pub(super) fn secret(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     entry: &Entry,
     value: Option<&String>,
     words: &str,
@@ -352,23 +348,23 @@ pub(super) fn secret(
         let variable = name.replace('-', "_");
         let hint =
             format!("write `{}: ${variable}` and set it in bakeoff's environment", entry.key);
-        mistaken.hint(&entry.node.at, what, hint);
+        sink.hint(&entry.node.at, what, hint);
     }
 }
 
 /// The value of an option, as it is written, once it is known to have its form.
 pub(super) fn option_value(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     name: &str,
     form: &OptionForm,
     node: &Node,
 ) -> Option<String> {
-    let value = as_written(mistaken, name, node)?;
+    let value = as_written(sink, name, node)?;
     if let OptionForm::Word(words) = form {
-        return reading::word(mistaken, name, words, node).map(|_| value);
+        return reading::word(sink, name, words, node).map(|_| value);
     }
     let read = option_form(name, form, &value);
-    unit(mistaken, name, node, |_| read).map(|()| value)
+    unit(sink, name, node, |_| read).map(|()| value)
 }
 
 /// Whether the value of an option has its form.
@@ -394,35 +390,31 @@ pub(in crate::study) fn option_form(
     }
 }
 
-fn limits(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Limits> {
-    let limits = fields.table(mistaken, "limits")?;
+fn limits(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Limits> {
+    let limits = fields.table(sink, "limits")?;
     if ["cpu", "memory", "cpus"].iter().all(|name| limits.node(name).is_none()) {
         let what = format!("{} limits nothing", limits.what);
-        mistaken.hint(
-            &limits.at,
-            what,
-            "write `limits: {cpu: 0.5, memory: 1GiB}`, or leave it out",
-        );
+        sink.hint(&limits.at, what, "write `limits: {cpu: 0.5, memory: 1GiB}`, or leave it out");
     }
-    let cpu = limits.number(mistaken, "cpu");
-    let memory = limits.size(mistaken, "memory").map(ByteCount);
-    let cpus = cpus(mistaken, &limits);
+    let cpu = limits.number(sink, "cpu");
+    let memory = limits.size(sink, "memory").map(ByteCount);
+    let cpus = cpus(sink, &limits);
     Some(Limits { cpu, memory, cpus })
 }
 
 /// The CPUs of a node, in order.
-fn cpus(mistaken: &mut Mistaken<'_>, limits: &Fields<'_>) -> Vec<u32> {
-    let Some(items) = limits.node("cpus").and_then(|_| limits.list(mistaken, "cpus")) else {
+fn cpus(sink: &mut DiagnosticSink<'_>, limits: &Fields<'_>) -> Vec<u32> {
+    let Some(items) = limits.node("cpus").and_then(|_| limits.list(sink, "cpus")) else {
         return Vec::new();
     };
     let form = fields::Form::Whole { min: 0, max: 4095 };
-    let one = |item| whole(mistaken, "cpus", &form, item).and_then(|cpu| u32::try_from(cpu).ok());
+    let one = |item| whole(sink, "cpus", &form, item).and_then(|cpu| u32::try_from(cpu).ok());
     let cpus: BTreeSet<u32> = items.iter().filter_map(one).collect();
     cpus.into_iter().collect()
 }
 
 /// The endpoints, none when there are no such; `None` when some are mistaken.
-fn endpoints(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<Endpoint>> {
+fn endpoints(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<Vec<Endpoint>> {
     if fields.node("endpoints").is_none() {
         return Some(Vec::new());
     }
@@ -432,19 +424,19 @@ fn endpoints(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<Vec<End
             let hint = format!(
                 "a system with `endpoints` already runs; leave out `{name}`, which says what to start"
             );
-            mistaken.hint(fields.key_at(name), what, hint);
+            sink.hint(fields.key_at(name), what, hint);
         }
     }
-    let items = fields.list(mistaken, "endpoints")?;
+    let items = fields.list(sink, "endpoints")?;
     let mut endpoints = Vec::new();
     let mut known = BTreeSet::new();
     for item in items {
-        let Some(endpoint) = unit(mistaken, "endpoints", item, endpoint) else { continue };
+        let Some(endpoint) = unit(sink, "endpoints", item, endpoint) else { continue };
         if known.insert((endpoint.host.clone(), endpoint.port)) {
             endpoints.push(endpoint);
         } else {
             let text = format!("{}:{}", endpoint.host, endpoint.port);
-            mistaken.add(&item.at, format!("endpoint `{text}` is listed twice"));
+            sink.add(&item.at, format!("endpoint `{text}` is listed twice"));
         }
     }
     (endpoints.len() == items.len()).then_some(endpoints)
@@ -500,31 +492,31 @@ fn endpoint(text: &str) -> Result<Endpoint, Unreadable> {
 }
 
 fn tls(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     endpoints: Option<&[Endpoint]>,
 ) -> Option<Tls> {
-    let tls = fields.table(mistaken, "tls")?;
+    let tls = fields.table(sink, "tls")?;
     if endpoints.is_some_and(|endpoints| !endpoints.iter().any(|endpoint| endpoint.tls)) {
         let what = format!("{} has `tls` and no `https://` endpoint", fields.what);
-        mistaken.hint(&tls.at, what, "write `https://` before the endpoints, or leave `tls` out");
+        sink.hint(&tls.at, what, "write `https://` before the endpoints, or leave `tls` out");
     }
-    let ca = tls.text(mistaken, "ca");
-    let cert = tls.text(mistaken, "cert");
-    let key = tls.text(mistaken, "key");
-    let insecure = tls.flag(mistaken, "insecure").unwrap_or_default();
-    let lone = |has: &str, lacks: &str, at: &At, mistaken: &mut Mistaken<'_>| {
+    let ca = tls.text(sink, "ca");
+    let cert = tls.text(sink, "cert");
+    let key = tls.text(sink, "key");
+    let insecure = tls.flag(sink, "insecure").unwrap_or_default();
+    let lone = |has: &str, lacks: &str, at: &At, sink: &mut DiagnosticSink<'_>| {
         let what = format!("{} has `{has}` without `{lacks}`", tls.what);
-        mistaken.hint(at, what, "a client shows a certificate and proves it with its key");
+        sink.hint(at, what, "a client shows a certificate and proves it with its key");
     };
     match (tls.node("cert").is_some(), tls.node("key").is_some()) {
-        (true, false) => lone("cert", "key", tls.key_at("cert"), mistaken),
-        (false, true) => lone("key", "cert", tls.key_at("key"), mistaken),
+        (true, false) => lone("cert", "key", tls.key_at("cert"), sink),
+        (false, true) => lone("key", "cert", tls.key_at("key"), sink),
         _ => {}
     }
     if insecure && tls.node("ca").is_some() {
         let what = format!("{} has `ca`, and `insecure: true` trusts anyone", tls.what);
-        mistaken.hint(tls.key_at("ca"), what, "leave out one of the two");
+        sink.hint(tls.key_at("ca"), what, "leave out one of the two");
     }
     Some(Tls { ca, cert, key, insecure })
 }

@@ -6,7 +6,7 @@ use super::loads::ReadLoad;
 use super::systems::{ReadSystem, secret, texts};
 use crate::study::fields::{self, ORDERS, WEIGHT};
 use crate::study::reading::{Fields, as_written, suggest, text, whole, word};
-use crate::study::tree::{At, Entry, Mistaken, Node, Value};
+use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
 use crate::study::{HttpRequest, KeyOrder, Keys, Operation, ReadConsistency, Workload};
 use crate::units::shown;
 use crate::workload::{DIRECTORY_SIZE, KEY_SIZE_MIN};
@@ -43,17 +43,17 @@ impl ReadWorkload {
 }
 
 pub(super) fn read(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     top: &Fields<'_>,
     systems: &[ReadSystem<'_>],
     loads: &[ReadLoad],
 ) -> Vec<ReadWorkload> {
-    let entries = top.named(mistaken, "workloads", "workload");
-    entries.into_iter().map(|entry| workload(mistaken, entry, systems, loads)).collect()
+    let entries = top.named(sink, "workloads", "workload");
+    entries.into_iter().map(|entry| workload(sink, entry, systems, loads)).collect()
 }
 
 fn workload(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     entry: &Entry,
     systems: &[ReadSystem<'_>],
     loads: &[ReadLoad],
@@ -74,20 +74,20 @@ fn workload(
         loads: loads.iter().map(|load| load.name.clone()).collect(),
         workload: None,
     };
-    let Some(fields) = Fields::open(mistaken, &fields::WORKLOAD, what, &entry.key_at, &entry.node)
+    let Some(fields) = Fields::open(sink, &fields::WORKLOAD, what, &entry.key_at, &entry.node)
     else {
         return read;
     };
-    let mix = mix(mistaken, &fields, &mut read);
+    let mix = mix(sink, &fields, &mut read);
     let keys = match fields.node("keys") {
-        None => no_keys(mistaken, &fields, mix.as_ref()),
+        None => no_keys(sink, &fields, mix.as_ref()),
         Some(_) => fields
-            .table(mistaken, "keys")
-            .and_then(|keys| self::keys(mistaken, &keys, mix.as_ref(), &mut read)),
+            .table(sink, "keys")
+            .and_then(|keys| self::keys(sink, &keys, mix.as_ref(), &mut read)),
     };
-    let value_size = value_size(mistaken, &fields, &mut read);
-    let with = with(mistaken, &fields, &mut read);
-    let reads = fields.word(mistaken, "reads", ReadConsistency::ALL);
+    let value_size = value_size(sink, &fields, &mut read);
+    let with = with(sink, &fields, &mut read);
+    let reads = fields.word(sink, "reads", ReadConsistency::ALL);
     read.reads = reads;
     read.value_size = value_size;
     read.reads_at = fields.value_at("reads").clone();
@@ -95,7 +95,7 @@ fn workload(
         mix.keys().any(|operation| operation.reads() || *operation == Operation::Delete)
     };
     let fill = match fields.node("fill") {
-        Some(_) => fields.flag(mistaken, "fill"),
+        Some(_) => fields.flag(sink, "fill"),
         None => mix.as_ref().map(needs_keys),
     };
     if let (Some(mix), Some(false), Some(keys)) = (&mix, fill, &keys)
@@ -104,17 +104,17 @@ fn workload(
         let hint = "leave `fill` out, and all keys are written before the load begins";
         if !mix.contains_key(&Operation::Put) {
             let what = format!("{} reads keys that nobody writes", fields.what);
-            mistaken.hint(fields.value_at("fill"), what, hint);
+            sink.hint(fields.value_at("fill"), what, hint);
         } else if keys.order == KeyOrder::Unique {
             let what = format!("{} gets each key once, and never one that it has put", fields.what);
-            mistaken.hint(fields.value_at("fill"), what, hint);
+            sink.hint(fields.value_at("fill"), what, hint);
         }
     }
-    let request = request(mistaken, &fields, mix.as_ref());
+    let request = request(sink, &fields, mix.as_ref());
     let known = loads.iter().map(|load| load.name.as_str());
     let named = match fields.node("loads") {
         None => Some(known.map(str::to_owned).collect()),
-        Some(_) => chosen(mistaken, &fields, "load", known),
+        Some(_) => chosen(sink, &fields, "load", known),
     };
     if let Some(named) = &named {
         read.loads.clone_from(named);
@@ -123,7 +123,7 @@ fn workload(
         None => Some(Vec::new()),
         Some(_) => {
             let known = systems.iter().map(|system| system.name.as_str());
-            chosen(mistaken, &fields, "system", known)
+            chosen(sink, &fields, "system", known)
         }
     };
     read.systems = systems.clone().unwrap_or_default();
@@ -146,44 +146,44 @@ fn workload(
 
 /// The keys of a workload that says nothing of them: one, where nothing is stored under keys.
 fn no_keys(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     mix: Option<&BTreeMap<Operation, u32>>,
 ) -> Option<Keys> {
     let keyed = |operation: &Operation| Operation::KEY_VALUE.contains(operation);
     if mix?.keys().any(keyed) {
         let what = format!("{} has no `keys`", fields.what);
-        mistaken.hint(&fields.at, what, "add `keys: {count: 10000}`");
+        sink.hint(&fields.at, what, "add `keys: {count: 10000}`");
         return None;
     }
     let absent = Fields::absent(&fields::KEYS);
-    let size = absent.size(mistaken, "size")?;
+    let size = absent.size(sink, "size")?;
     Some(Keys { count: 1, size, order: KeyOrder::Uniform, per_directory: 0 })
 }
 
 /// What operations are done with, as far as it can be read without knowing the systems.
 fn with(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     read: &mut ReadWorkload,
 ) -> Option<BTreeMap<String, String>> {
     if fields.node("with").is_none() {
         return Some(BTreeMap::new());
     }
-    let entries = fields.entries(mistaken, "with")?;
+    let entries = fields.entries(sink, "with")?;
     read.with = entries.to_vec();
     let texts = entries.iter().map(|entry| {
-        as_written(mistaken, &entry.key, &entry.node).map(|text| (entry.key.clone(), text))
+        as_written(sink, &entry.key, &entry.node).map(|text| (entry.key.clone(), text))
     });
     texts.collect()
 }
 
 fn mix(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     read: &mut ReadWorkload,
 ) -> Option<BTreeMap<Operation, u32>> {
-    let entries = fields.entries(mistaken, "mix")?;
+    let entries = fields.entries(sink, "mix")?;
     let mut mix = BTreeMap::new();
     let mut sound = true;
     for entry in entries {
@@ -191,9 +191,9 @@ fn mix(
         if found.is_none() {
             let what = format!("unknown operation `{}` in {}", shown(&entry.key), fields.what);
             let names = Operation::NAMES.iter().copied();
-            mistaken.hint(&entry.key_at, what, suggest(&entry.key, names, "known operations:"));
+            sink.hint(&entry.key_at, what, suggest(&entry.key, names, "known operations:"));
         }
-        let weight = weight(mistaken, entry);
+        let weight = weight(sink, entry);
         match (found, weight.and_then(|weight| u32::try_from(weight).ok())) {
             (Some(operation), Some(weight)) => {
                 if weight > 0 {
@@ -206,50 +206,50 @@ fn mix(
     }
     if sound && mix.is_empty() {
         let hint = "give at least one operation a weight: `mix: {get: 90, put: 10}`";
-        mistaken.hint(fields.value_at("mix"), format!("the mix of {} is empty", fields.what), hint);
+        sink.hint(fields.value_at("mix"), format!("the mix of {} is empty", fields.what), hint);
         sound = false;
     }
     sound.then_some(mix)
 }
 
 /// `90`, or `90%` for the same.
-fn weight(mistaken: &mut Mistaken<'_>, entry: &Entry) -> Option<u64> {
+fn weight(sink: &mut DiagnosticSink<'_>, entry: &Entry) -> Option<u64> {
     let name = shown(&entry.key);
     if let Value::Scalar { text, plain } = &entry.node.value
         && let Some(number) = text.strip_suffix('%')
     {
         let value = Value::Scalar { text: number.trim().to_owned(), plain: *plain };
-        return whole(mistaken, &name, &WEIGHT, &entry.node.holding(value));
+        return whole(sink, &name, &WEIGHT, &entry.node.holding(value));
     }
-    whole(mistaken, &name, &WEIGHT, &entry.node)
+    whole(sink, &name, &WEIGHT, &entry.node)
 }
 
 fn keys(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     mix: Option<&BTreeMap<Operation, u32>>,
     read: &mut ReadWorkload,
 ) -> Option<Keys> {
-    let count = fields.whole(mistaken, "count");
-    let size = fields.size(mistaken, "size");
+    let count = fields.whole(sink, "count");
+    let size = fields.size(sink, "size");
     read.order_at = fields.value_at("order").clone();
-    let order = order(mistaken, fields);
+    let order = order(sink, fields);
     let lists = mix.is_some_and(|mix| mix.contains_key(&Operation::List));
     let per_directory = match fields.node("per-directory") {
-        Some(_) => fields.whole(mistaken, "per-directory"),
+        Some(_) => fields.whole(sink, "per-directory"),
         None => Some(if lists { PER_DIRECTORY } else { 0 }),
     };
     if lists && per_directory == Some(0) {
         let what = format!("{} has `list` in its mix and no directories", read_name(read));
         let hint = "`list` returns the keys of one directory; write `per-directory: 100`";
-        mistaken.hint(fields.value_at("per-directory"), what, hint);
+        sink.hint(fields.value_at("per-directory"), what, hint);
     }
     let least = KEY_SIZE_MIN + DIRECTORY_SIZE;
     if let (Some(size), Some(1..)) = (size, per_directory)
         && size < least
     {
         let what = format!("keys of {size} bytes are too short to have directories");
-        mistaken.hint(fields.value_at("size"), what, format!("write `size: {least}` or more"));
+        sink.hint(fields.value_at("size"), what, format!("write `size: {least}` or more"));
     }
     Some(Keys { count: count?, size: size?, order: order?, per_directory: per_directory? })
 }
@@ -258,12 +258,12 @@ fn read_name(read: &ReadWorkload) -> String {
     format!("workload `{}`", shown(&read.name))
 }
 
-fn order(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<KeyOrder> {
+fn order(sink: &mut DiagnosticSink<'_>, fields: &Fields<'_>) -> Option<KeyOrder> {
     let Some(node) = fields.node("order") else { return Some(KeyOrder::Uniform) };
     if let Value::Map(_) = node.value {
         let at = fields.key_at("order");
-        let own = Fields::open(mistaken, &fields::ZIPFIAN, "the key order", at, node)?;
-        return own.number(mistaken, "zipfian").map(|exponent| KeyOrder::Zipfian { exponent });
+        let own = Fields::open(sink, &fields::ZIPFIAN, "the key order", at, node)?;
+        return own.number(sink, "zipfian").map(|exponent| KeyOrder::Zipfian { exponent });
     }
     let orders = [
         KeyOrder::Sequential,
@@ -272,25 +272,25 @@ fn order(mistaken: &mut Mistaken<'_>, fields: &Fields<'_>) -> Option<KeyOrder> {
         KeyOrder::Zipfian { exponent: ZIPFIAN_EXPONENT },
         KeyOrder::Same,
     ];
-    orders.get(word(mistaken, "order", ORDERS, node)?).copied()
+    orders.get(word(sink, "order", ORDERS, node)?).copied()
 }
 
 fn value_size(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     read: &mut ReadWorkload,
 ) -> Option<u64> {
     if fields.node("values").is_none() {
-        return Fields::absent(&fields::VALUES).size(mistaken, "size");
+        return Fields::absent(&fields::VALUES).size(sink, "size");
     }
-    let values = fields.table(mistaken, "values")?;
+    let values = fields.table(sink, "values")?;
     read.value_size_at = values.value_at("size").clone();
-    values.size(mistaken, "size")
+    values.size(sink, "size")
 }
 
 /// What a `request` is; the plain one where nothing is said of it.
 fn request(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     mix: Option<&BTreeMap<Operation, u32>>,
 ) -> Option<HttpRequest> {
@@ -302,82 +302,82 @@ fn request(
     };
     if mix.is_some_and(|mix| !asks(mix)) {
         let what = format!("{} has a `request` and none in its mix", fields.what);
-        mistaken.hint(fields.key_at("request"), what, "write `mix: {request: 1}`");
+        sink.hint(fields.key_at("request"), what, "write `mix: {request: 1}`");
     }
-    let request = fields.table(mistaken, "request")?;
-    let method = request.text(mistaken, "method");
+    let request = fields.table(sink, "request")?;
+    let method = request.text(sink, "method");
     let token = |text: &String| text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
     if let Some(written) = method.as_ref().filter(|text| !token(text)) {
         let what = format!("`{}` is not a method", shown(written));
-        mistaken.hint(request.value_at("method"), what, "write it in capitals: `GET`");
+        sink.hint(request.value_at("method"), what, "write it in capitals: `GET`");
     }
-    let path = request.text(mistaken, "path");
+    let path = request.text(sink, "path");
     let plain = |text: &String| {
         text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
     };
     if let Some(written) = path.as_ref().filter(|text| !plain(text)) {
         let what = format!("`{}` is not a path", shown(written));
         let hint = "a path begins with `/`, and what is no ASCII letter in it is written as `%20`";
-        mistaken.hint(request.value_at("path"), what, hint);
+        sink.hint(request.value_at("path"), what, hint);
     }
-    let headers = texts(mistaken, &request, "headers")?;
+    let headers = texts(sink, &request, "headers")?;
     if let Some(Node { value: Value::Map(entries), .. }) = request.node("headers") {
         for entry in entries {
-            header(mistaken, entry, headers.get(&entry.key));
+            header(sink, entry, headers.get(&entry.key));
         }
     }
-    let http2 = request.flag(mistaken, "http2");
-    let body = request.text(mistaken, "body");
+    let http2 = request.flag(sink, "http2");
+    let body = request.text(sink, "body");
     let expect = match request.node("expect") {
         None => Fields::absent(&fields::EXPECT),
-        Some(_) => request.table(mistaken, "expect")?,
+        Some(_) => request.table(sink, "expect")?,
     };
-    let status = expect.whole(mistaken, "status").and_then(|status| u16::try_from(status).ok());
-    let body_size = expect.whole(mistaken, "body-size");
-    let contains = expect.text(mistaken, "contains");
+    let status = expect.whole(sink, "status").and_then(|status| u16::try_from(status).ok());
+    let body_size = expect.whole(sink, "body-size");
+    let contains = expect.text(sink, "contains");
     let (method, path, http2, status) = (method?, path?, http2?, status?);
     Some(HttpRequest { method, path, headers, http2, body, status, body_size, contains })
 }
 
-fn header(mistaken: &mut Mistaken<'_>, entry: &Entry, value: Option<&String>) {
+fn header(sink: &mut DiagnosticSink<'_>, entry: &Entry, value: Option<&String>) {
     let name = entry.key.as_str();
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
         let what = format!("`{}` cannot be the name of a header", shown(name));
-        mistaken.hint(&entry.key_at, what, "write letters, digits and hyphens: `x-request-id`");
+        sink.hint(&entry.key_at, what, "write letters, digits and hyphens: `x-request-id`");
     }
     let ours = ["host", "content-length", "transfer-encoding", "connection"];
     if ours.iter().any(|one| name.eq_ignore_ascii_case(one)) {
         let what = format!("header `{}` is bakeoff's own to write", shown(name));
-        mistaken.hint(&entry.key_at, what, "leave it out");
+        sink.hint(&entry.key_at, what, "leave it out");
     }
     if value.is_some_and(|value| value.bytes().any(|byte| byte < 0x20 || byte == 0x7f)) {
-        mistaken.add(
+        sink.add(
             &entry.node.at,
             format!("header `{}` holds a line break or the like", shown(name)),
         );
     }
-    secret(mistaken, entry, value, "AUTHORIZATION TOKEN SECRET API-KEY");
+    secret(sink, entry, value, "AUTHORIZATION TOKEN SECRET API-KEY");
 }
 
 /// The names that a list chooses of those that the study has.
 fn chosen<'n>(
-    mistaken: &mut Mistaken<'_>,
+    sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
     noun: &str,
     known: impl Iterator<Item = &'n str> + Clone,
 ) -> Option<Vec<String>> {
     let field = format!("{noun}s");
-    let items = fields.list(mistaken, &field)?;
+    let items = fields.list(sink, &field)?;
     let mut named: Vec<String> = Vec::new();
     for item in items {
-        let Some(name) = text(mistaken, &field, item) else { continue };
+        let Some(name) = text(sink, &field, item) else { continue };
         if !known.clone().any(|one| one == name) {
             let what = format!("unknown {noun} `{}` in {}", shown(&name), fields.what);
             let otherwise = format!("known {noun}s:");
-            mistaken.hint(&item.at, what, suggest(&name, known.clone(), &otherwise));
+            sink.hint(&item.at, what, suggest(&name, known.clone(), &otherwise));
         } else if named.contains(&name) {
-            mistaken.add(&item.at, format!("{noun} `{}` is listed twice", shown(&name)));
+            sink.add(&item.at, format!("{noun} `{}` is listed twice", shown(&name)));
         } else {
             named.push(name);
         }

@@ -219,7 +219,7 @@ mod tests {
         session.request(tag, &request, &mut Vec::new())
     }
 
-    /// The answer to the so-manieth request, whose place is `place`: its type, and its body's one
+    /// The answer to the n-th request, whose place is `place`: its type, and its body's one
     /// entry.
     fn answer(serial: u64, place: u64, kind: u64, key: u64, value: &[u8]) -> Vec<u8> {
         let mut packet = Vec::new();

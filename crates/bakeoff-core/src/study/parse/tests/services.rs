@@ -138,7 +138,7 @@ fn a_workload_may_be_for_some_systems() {
     let planned = crate::plan::plan(&study, 1);
     assert!(!planned.is_empty() && planned.iter().all(|trial| trial.system == "gate"));
     refused(WEB, "mix: {request: 1}, systems: [gat]", STEADY, &["unknown system `gat`", "`gate`"]);
-    // What a system cannot do is no mistake where it is not put to it.
+    // What a system cannot do is no mistake where no workload asks for it.
     let etcd = "kind: etcd, nodes: 1";
     assert!(service(etcd, "mix: {request: 1}, systems: [gate]", STEADY).is_ok());
     refused(etcd, PAGES, STEADY, &["system `web` cannot `request`"]);
