@@ -40,15 +40,12 @@ pub(crate) struct Runner<'a> {
     pub(crate) interrupted: &'a AtomicBool,
 }
 
-/// The trials that are to be run now, and what they share.
-struct Remaining<'a> {
+/// A run whose programs were found and whose machine was described: nothing refuses it.
+struct Prepared<'a> {
     study: &'a Study,
-    contenders: &'a [Contender<'a>],
+    contenders: Vec<Contender<'a>>,
     /// As the run began, so that all of its trials say the same.
-    environment: &'a Environment,
-    trials: &'a [Trial],
-    /// How many trials the whole run has.
-    of: usize,
+    environment: Environment,
 }
 
 impl Runner<'_> {
@@ -63,40 +60,29 @@ impl Runner<'_> {
     ) -> Result<(RunFolder, bool), Failure> {
         let mut folder = RunFolder::create(&self.options.out, &study.name)?;
         let threads = self.options.threads.unwrap_or_else(bakeoff_engine::open_files::cpus).max(1);
-        let open_files = bakeoff_engine::open_files::raise_for(clients_max(&study))?;
-        let contenders = self.contenders(&study, &folder, &order)?;
+        let mut prepared = self.prepare(&study, &folder, &order, threads)?;
         if gate.is_some() {
-            refusals::refuse_same_program(&contenders)?;
+            refusals::refuse_same_program(&prepared.contenders)?;
         }
-        let mut environment = describe(&study, &folder, threads, open_files)?;
-        environment.shared_machine =
+        prepared.environment.shared_machine =
             self.options.shared_machine || environment::is_machine_shared();
-        let generator = Generator { threads, open_files };
-        let machine_baseline =
-            baseline::measure(&study, &folder.path, generator, self.reporter, self.interrupted)?;
-        environment.machine_baseline = machine_baseline;
-        let header = RunHeader {
+        self.measure_baseline(&mut prepared, &folder)?;
+        let (contenders, trials) = (&prepared.contenders, order.len());
+        folder.push(&Line::Run(RunHeader {
             format: FORMAT,
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
             started: bakeoff_clock::wall::utc_now(),
             study: study.clone(),
             seed,
             order: order.clone(),
-            environment: environment.clone(),
+            environment: prepared.environment.clone(),
             systems: contenders.iter().map(|contender| contender.record.clone()).collect(),
             gate,
-        };
-        folder.push(&Line::Run(header))?;
-        let (trials, path) = (order.len(), &*folder.path);
+        }))?;
+        let path = &*folder.path;
         self.reporter.report(&Event::RunStarted { study: &study, seed, trials, folder: path });
-        let remaining = Remaining {
-            study: &study,
-            contenders: &contenders,
-            environment: &environment,
-            trials: &order,
-            of: trials,
-        };
-        let complete = self.trials(&remaining, Progress::new(&study, &[]), &mut folder)?;
+        let progress = Progress::new(&study, &[]);
+        let complete = self.trials(&prepared, &order, trials, progress, &mut folder)?;
         Ok((folder, complete))
     }
 
@@ -109,12 +95,10 @@ impl Runner<'_> {
             return Ok((folder, true));
         }
         let header = &record.header;
-        let study = &header.study;
-        let threads = header.environment.generator_threads;
-        let open_files = bakeoff_engine::open_files::raise_for(clients_max(study))?;
-        let contenders = self.contenders(study, &folder, &missing)?;
-        let here = describe(study, &folder, threads, open_files)?;
-        refusals::refuse_changes(header, &here, &contenders, &folder)?;
+        let (study, trials) = (&header.study, header.order.len());
+        let here = self.prepare(study, &folder, &missing, header.environment.generator_threads)?;
+        refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
+        let prepared = Prepared { environment: header.environment.clone(), ..here };
         folder.push(&Line::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
@@ -122,48 +106,66 @@ impl Runner<'_> {
         self.reporter.report(&Event::RunResumed(Resumed {
             title: &study.title,
             missing: missing.len(),
-            trials: header.order.len(),
+            trials,
             seed: header.seed,
             folder: &folder.path,
         }));
-        let remaining = Remaining {
-            study,
-            contenders: &contenders,
-            environment: &header.environment,
-            trials: &missing,
-            of: header.order.len(),
-        };
         let progress = Progress::new(study, &record.trials);
-        let complete = self.trials(&remaining, progress, &mut folder)?;
+        let complete = self.trials(&prepared, &missing, trials, progress, &mut folder)?;
         Ok((folder, complete))
     }
 
-    /// Finds the programs of all systems, and the ports of these trials.
-    fn contenders<'a>(
+    /// Finds the programs of all systems and the ports of these trials, describes the machine, and refuses
+    /// one without room for the servers' data.
+    fn prepare<'a>(
         &mut self,
         study: &'a Study,
         folder: &RunFolder,
         trials: &[Trial],
-    ) -> Result<Vec<Contender<'a>>, Failure> {
-        let contenders = contenders::gather(study, &folder.path, self.reporter, self.interrupted)?;
-        refusals::check_ports(self.options.ports.base_port, trials, &contenders, &folder.path)?;
-        Ok(contenders)
+        threads: u32,
+    ) -> Result<Prepared<'a>, Failure> {
+        let dir = &*folder.path;
+        let open_files = bakeoff_engine::open_files::raise_for(clients_max(study))?;
+        let contenders = contenders::gather(study, dir, self.reporter, self.interrupted)?;
+        refusals::check_ports(self.options.ports.base_port, trials, &contenders, dir)?;
+        let environment = environment::describe(dir, threads, open_files, study.starts_any())?;
+        refusals::check_space(study, environment.disk_free_bytes)?;
+        Ok(Prepared { study, contenders, environment })
     }
 
-    /// Runs trials one after the other. Returns whether all of them were run.
+    /// Measures what the machine can do at best, for the record.
+    fn measure_baseline(
+        &mut self,
+        prepared: &mut Prepared<'_>,
+        folder: &RunFolder,
+    ) -> Result<(), Failure> {
+        let Prepared { study, environment, .. } = prepared;
+        let generator = Generator {
+            threads: environment.generator_threads,
+            open_files: environment.open_files_max,
+        };
+        environment.machine_baseline =
+            baseline::measure(study, &folder.path, generator, self.reporter, self.interrupted)?;
+        Ok(())
+    }
+
+    /// Runs trials one after the other; `total` is how many the whole run has. Returns whether all of them
+    /// were run.
     fn trials(
         &mut self,
-        remaining: &Remaining<'_>,
+        prepared: &Prepared<'_>,
+        trials: &[Trial],
+        total: usize,
         mut progress: Progress<'_>,
         folder: &mut RunFolder,
     ) -> Result<bool, Failure> {
         let interrupted = || self.interrupted.load(Ordering::Relaxed);
-        let Remaining { study, environment, trials, of, .. } = *remaining;
+        let environment = &prepared.environment;
         // Servers start in folders of their own, where a relative path would mean something else.
         let run_dir = std::path::absolute(&folder.path)
             .map_err(|error| Failure::file("use", &folder.path, &error))?;
         let mut context = TrialContext {
-            study,
+            study: prepared.study,
             threads: environment.generator_threads,
             run_dir: &run_dir,
             ports: Allocator::new(self.options.ports.base_port),
@@ -179,18 +181,15 @@ impl Runner<'_> {
             let begins_round = place > 0 && trials[place - 1].round < trial.round;
             self.reporter.report(&Event::TrialStarted(TrialStarted {
                 trial,
-                trials: of,
+                trials: total,
                 begins_round,
                 left: progress.left(&trials[place..]),
                 found: progress.found(trial).as_deref(),
             }));
-            let contender = contenders::for_trial(remaining.contenders, trial);
+            let contender = contenders::for_trial(&prepared.contenders, trial);
+            let known = environment.machine_baseline.as_ref();
             let baseline_appends = match begins_round {
-                true => baseline::again(
-                    &run_dir,
-                    environment.machine_baseline.as_ref(),
-                    self.interrupted,
-                ),
+                true => baseline::again(&run_dir, known, self.interrupted),
                 false => Vec::new(),
             };
             let record = trial::run(&mut context, contender, trial, self.reporter);
@@ -207,19 +206,7 @@ impl Runner<'_> {
     }
 }
 
-/// Describes this machine, and refuses one without room for the servers' data.
-fn describe(
-    study: &Study,
-    folder: &RunFolder,
-    threads: u32,
-    open_files: u64,
-) -> Result<Environment, Failure> {
-    let here = environment::describe(&folder.path, threads, open_files, study.starts_any())?;
-    refusals::check_space(study, here.disk_free_bytes)?;
-    Ok(here)
-}
-
-/// The most clients of any stage of any load.
+/// Returns the most clients of any stage of any load.
 fn clients_max(study: &Study) -> u32 {
     let loads = study.loads.iter();
     let clients =
