@@ -15,7 +15,6 @@ use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate
 use bakeoff_core::study::{Arrivals, Find, Operation, Stop, Workload};
 use bakeoff_core::units::count_text;
 use bakeoff_core::workload::mix64;
-use bakeoff_engine::moments::Moments;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
 use bakeoff_engine::{Connections, Drive, Live, Seconds};
 use bakeoff_host::disturbance::Stretch;
@@ -117,7 +116,7 @@ impl TrialRunner<'_, '_> {
         if window.1 <= window.0 {
             return None;
         }
-        let observed = self.sampler.so_far();
+        let observed = self.sampling.sampler.so_far();
         let context = &self.context;
         let asked = self.of.contender.asked;
         match neighbours::check(context.study, context.shared_machine, asked, &observed, &[window])
@@ -144,7 +143,7 @@ impl TrialRunner<'_, '_> {
             may_be_stale: system.may_be_stale(&contender.found, workload.reads),
             lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
         };
-        let moments = Moments::new(self.sampler.moments());
+        let moments = self.sampling.moments();
         let drive = Drive {
             clients: stage.clients,
             in_flight: load.in_flight,
@@ -164,7 +163,7 @@ impl TrialRunner<'_, '_> {
             moments: Some(moments.clone()),
         };
         let clients = stage.clients;
-        let began = self.began.elapsed().as_secs_f64();
+        let began = self.sampling.seconds();
         self.reporter.report(&Event::LoadStarted { clients });
         let reporter = &mut *self.reporter;
         let progress = &mut |live: &Live| reporter.report(&Event::Observed { clients, live });
@@ -192,8 +191,7 @@ impl TrialRunner<'_, '_> {
             })?,
         };
         nodes.name(&mut measurement.staleness);
-        let measured_from =
-            moments.begin().map(|begin| begin.saturating_duration_since(self.began).as_secs_f64());
+        let measured_from = self.sampling.measured_from(&moments);
         Ok((StageRecord { clients, began, measured_from, measurement, tried: None }, next_ticket))
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod crash;
 mod load;
 pub(crate) mod neighbours;
 pub(crate) mod routes;
+pub(crate) mod sampling;
 pub(crate) mod split_load;
 mod verdicts;
 
@@ -16,32 +17,29 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bakeoff_clock as clock;
-use bakeoff_clock::wall::{self, utc_now};
+use bakeoff_clock::wall::utc_now;
 use bakeoff_core::check::{self, Audit, CheckName, Verdict};
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, Outcome, TrialRecord};
 use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
-use bakeoff_host::observe::{Sampler, Watched};
+use bakeoff_host::observe::Watched;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{Process, logs, machine, usage};
+use bakeoff_host::{Process, logs};
 
 use self::affinity::Affinity;
 use self::load::{Driven, fill};
 use self::routes::Routes;
-use self::verdicts::{configuration_check, limits_check, servers_check, windows};
+use self::sampling::{Judged, LOAD, Sampling};
+use self::verdicts::{configuration_check, limits_check, servers_check};
 use crate::cluster::contenders::Contender;
 use crate::cluster::topology::compose;
 use crate::cluster::{self, Ready};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
-
-/// The phase whose figures a trial is for.
-const LOAD: &str = "load";
 
 /// What stays the same from trial to trial.
 pub(crate) struct TrialContext<'a> {
@@ -174,10 +172,7 @@ struct TrialRunner<'a, 'b> {
     home: PathBuf,
     /// What is known of it by now.
     record: TrialRecord,
-    began: Instant,
-    /// The clock on the wall when it began, in seconds.
-    wall: f64,
-    sampler: Sampler,
+    sampling: Sampling,
     /// Where the load is in the nodes' logs.
     marks: logs::Marks,
     reporter: &'a mut dyn Reporter,
@@ -201,43 +196,30 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         std::fs::remove_dir_all(&own).ok();
         let home = context.home(trial, &own);
         let record = begun(trial, utc_now());
-        let (began, wall) = (clock::now(), wall::seconds());
-        let sampler = Sampler::start(context.run_dir, context.study.sample_every, began);
+        let sampling = Sampling::begin(context.run_dir, context.study.sample_every);
         let of = Combination { contender, trial, workload, load };
         let marks = logs::Marks::default();
-        Self { context, of, home, record, began, wall, sampler, marks, reporter }
+        Self { context, of, home, record, sampling, marks, reporter }
     }
 
     /// Ends a trial: checks what was sampled, says why it failed, and throws its data away.
     fn conclude(self, ended: Result<(), Ended>) -> TrialRecord {
-        let Self { context, of, home, mut record, began, wall, sampler, marks, reporter } = self;
+        let Self { context, of, home, record, sampling, marks, reporter } = self;
         let Combination { contender, trial, load, .. } = of;
-        let observed = sampler.stop();
-        let (lasted, wall) = (began.elapsed(), wall::seconds() - wall);
-        let windows = windows(load, &record);
-        let mut check = |name, verdict| record.checks.push(Check { name, verdict });
-        if let Some(load) = observed.phases.iter().find(|phase| phase.name == LOAD) {
-            record.usage = usage::of(&observed, &windows, (load.from, load.to));
-            let cpus = machine::cpus_online().unwrap_or(0);
-            let steal = check::machine::steal(&observed.machine, cpus, load.from, load.to);
-            check(CheckName::Steal, steal);
-            let (asked, shared) = (contender.asked, context.shared_machine);
-            let verdict = neighbours::check(context.study, shared, asked, &observed, &windows);
-            check(CheckName::Neighbours, verdict);
-        }
-        if !record.stages.is_empty() {
-            let checks = check::measured(load, &record, Some(&observed));
-            record.checks.extend(checks);
-        }
-        let mut check = |name, verdict| record.checks.push(Check { name, verdict });
+        let (study, shared_machine) = (context.study, context.shared_machine);
+        let sampled = sampling.end();
+        let judged = Judged { study, asked: contender.asked, load, shared_machine };
+        let mut record = sampled.judge_load(judged, record);
         if contender.asked.is_started() {
             // Those of a kept cluster tell of earlier trials too: one whose disk was full has not
             // recovered just because there is room again.
             let complainant = logs::of_a_full_disk(&home.join("logs"));
-            check(CheckName::Disk, check::machine::disk(&observed.machine, complainant.as_deref()));
+            let samples = &sampled.observed.machine;
+            let verdict = check::machine::disk(samples, complainant.as_deref());
+            record.checks.push(Check { name: CheckName::Disk, verdict });
         }
-        check(CheckName::Clock, check::machine::clock(wall, lasted));
-        record.observed = Some(observed);
+        record.checks.push(sampled.clock_check());
+        record.observed = Some(sampled.observed);
         record.log_findings = marks.complaints();
         match ended {
             Ok(()) => {}
@@ -256,7 +238,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     /// Notes that the trial does something else from here on.
     fn phase(&mut self, name: &str) {
         self.reporter.report(&Event::PhaseStarted { name });
-        self.sampler.phase(name);
+        self.sampling.sampler.phase(name);
     }
 
     fn run(&mut self) -> Result<(), Ended> {
@@ -270,7 +252,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let was_kept = kept.is_some();
         let cluster = match kept {
             Some(cluster) => {
-                self.sampler.watch(cluster.processes().map(Watched::node));
+                self.sampling.sampler.watch(cluster.processes().map(Watched::node));
                 cluster.again(interrupted)?
             }
             None if asked.is_started() => self.start()?,
@@ -309,7 +291,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let Combination { contender, trial, .. } = self.of;
         let members = compose(&contender.components, nodes, trial.seed, &mut self.context.ports)
             .map_err(Failure::from)?;
-        let sampler = &mut self.sampler;
+        let sampler = &mut self.sampling.sampler;
         let watch = |processes: &[Process]| sampler.watch(processes.iter().map(Watched::node));
         Ok(cluster::start(members, &self.home, self.context.interrupted, watch)?)
     }
@@ -340,7 +322,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let told = cluster.config_snapshot();
         let affinity = self.set_affinity(&cluster);
         self.marks = logs::Marks::begin(cluster.processes());
-        self.sampler.phase(LOAD);
+        self.sampling.sampler.phase(LOAD);
         let driven = Driven { nodes: &nodes, keyed: &keyed };
         let ended = match &load.find {
             None => self.stages(&driven).map(|stages| self.record.stages = stages),

@@ -44,54 +44,46 @@ pub(crate) fn drive(
 ) -> Result<(Measurement, u64), EngineError> {
     let together = &Together::new(2);
     let (to_progress, lives) = channel();
-    let ended = std::thread::scope(|scope| {
-        let driven: Vec<_> = (0..2)
-            .map(|place| {
-                let to_progress = to_progress.clone();
-                let mut tell = move |live: &Live| {
-                    to_progress.send((place, live.clone())).ok();
-                };
-                let half = &halves[place];
-                scope.spawn(move || {
-                    let driven = drive_half(split, half, nodes[place], together, &mut tell);
-                    if driven.is_err() {
-                        together.fail();
-                    }
-                    driven
-                })
+    let [writes, reads] = std::thread::scope(|scope| {
+        let begun = [0, 1].map(|place| {
+            let (half, nodes) = (&halves[place], nodes[place]);
+            let to_progress = to_progress.clone();
+            let mut tell = move |live: &Live| {
+                to_progress.send((place, live.clone())).ok();
+            };
+            scope.spawn(move || {
+                let driven = drive_half(split, half, nodes, together, &mut tell);
+                if driven.is_err() {
+                    together.fail();
+                }
+                driven
             })
-            .collect();
+        });
         drop(to_progress);
         tell_both(&lives, halves, progress);
-        driven
-            .into_iter()
-            .map(|half| match half.join() {
-                Ok(ended) => ended,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect::<Vec<_>>()
+        begun.map(|half| half.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
-    let mut whole: Option<(Measurement, u64)> = None;
-    // Where one could not begin, the other was only told not to.
-    let (failed, mut fine): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_err);
-    let not_told = |error: &EngineError| !matches!(error, EngineError::Interrupted);
-    let mut errors: Vec<EngineError> = failed.into_iter().filter_map(Result::err).collect();
-    errors.sort_by_key(|error| !not_told(error));
-    if let Some(error) = errors.into_iter().next() {
-        return Err(error);
-    }
-    for (measurement, next) in fine.drain(..).flatten() {
-        whole = Some(match whole {
-            None => (measurement, next),
-            Some((mut whole, before)) => {
-                whole.add_beside(&measurement);
-                (whole, before.max(next))
-            }
-        });
-    }
-    whole.ok_or(EngineError::Interrupted)
+    add_up(writes, reads)
 }
 
+/// What was measured, and the number of the first operation not begun.
+type Driven = Result<(Measurement, u64), EngineError>;
+
+/// Adds up what both halves measured. Where one could not begin, the other was only told not to: the error
+/// is that of the first.
+fn add_up(one: Driven, other: Driven) -> Driven {
+    match (one, other) {
+        (Ok((mut whole, next)), Ok((measurement, others_next))) => {
+            whole.add_beside(&measurement);
+            Ok((whole, next.max(others_next)))
+        }
+        (Err(EngineError::Interrupted), Err(error)) | (Err(error), _) | (_, Err(error)) => {
+            Err(error)
+        }
+    }
+}
+
+/// Drives the writes or the reads, with keys and arrivals of their own.
 fn drive_half(
     split: &SplitLoad<'_>,
     half: &Half,

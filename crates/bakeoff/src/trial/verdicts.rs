@@ -6,18 +6,11 @@
 use std::collections::BTreeSet;
 
 use bakeoff_core::check::{CheckName, Verdict};
-use bakeoff_core::record::{Check, TrialRecord};
-use bakeoff_core::study::Load;
+use bakeoff_core::record::Check;
 use bakeoff_host::LimitsApplied;
 
 use crate::cluster::Ready;
 use crate::systems::ConfigSnapshot;
-
-/// Returns from when to when was measured what a trial's figures are of, stage by stage.
-pub(super) fn windows(load: &Load, record: &TrialRecord) -> Vec<(f64, f64)> {
-    let windows = record.figured().iter().map(|stage| stage.window(load.warmup));
-    windows.filter(|(from, to)| to > from).collect()
-}
 
 /// Tells whether the limits that were asked for hold.
 pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {

@@ -8,14 +8,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bakeoff_clock as clock;
-use bakeoff_clock::wall::{self, utc_now};
-use bakeoff_core::check::{self, CheckName};
+use bakeoff_clock::wall::utc_now;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{
-    Check, FORMAT, Line, Outcome, RunEnd, RunHeader, StageRecord, SystemRecord, TrialRecord,
+    FORMAT, Line, Outcome, RunEnd, RunHeader, StageRecord, SystemRecord, TrialRecord,
 };
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::study::{
@@ -25,8 +23,6 @@ use bakeoff_core::study::{
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::moments::Moments;
 use bakeoff_engine::works::http::Url;
-use bakeoff_host::observe::Sampler;
-use bakeoff_host::{machine, usage};
 
 use super::ask::{Asked, Course};
 use super::result::{Began, Length, Part, RequestShown, Settings};
@@ -36,15 +32,14 @@ use crate::commands::run_folder::{self, RunFolder};
 use crate::environment;
 use crate::failure::Failure;
 use crate::systems;
-use crate::trial::neighbours;
+use crate::trial;
+use crate::trial::sampling::{Judged, LOAD, Sampling};
 
 /// What the run and its study are called.
 const NAME: &str = "load";
 /// The study's names for what was loaded, and with what.
 const SYSTEM: &str = "service";
 const WORKLOAD: &str = "requests";
-/// The phase whose figures a trial is for.
-const PHASE: &str = "load";
 /// The share of failed requests from which on `bakeoff load` calls a result not valid.
 const ERRORS_MAX: f64 = 0.5;
 /// Time between two looks at what the generator and the machine do.
@@ -63,10 +58,7 @@ pub(super) struct Recorded {
 
 /// A trial that goes on.
 struct UnderWay {
-    sampler: Sampler,
-    began: Instant,
-    /// The same by the wall clock, in seconds since 1970.
-    wall: f64,
+    sampling: Sampling,
     started: String,
 }
 
@@ -118,24 +110,24 @@ impl Recorded {
 
     /// The next trial begins.
     pub(super) fn trial_begins(&mut self) {
-        let (began, wall) = (clock::now(), wall::seconds());
-        let mut sampler = Sampler::start(&self.path, SAMPLE_EVERY, began);
-        sampler.phase(PHASE);
-        self.under_way = Some(UnderWay { sampler, began, wall, started: utc_now() });
+        let mut sampling = Sampling::begin(&self.path, SAMPLE_EVERY);
+        sampling.sampler.phase(LOAD);
+        self.under_way = Some(UnderWay { sampling, started: utc_now() });
     }
 
     /// Returns whom the engine tells when a part of the trial is measured, and when that part begins.
     pub(super) fn part_begins(&self) -> Option<(Moments, f64)> {
-        let trial = self.under_way.as_ref()?;
-        Some((Moments::new(trial.sampler.moments()), trial.began.elapsed().as_secs_f64()))
+        let sampling = &self.under_way.as_ref()?.sampling;
+        Some((sampling.moments(), sampling.seconds()))
     }
 
     /// Returns when a part of the trial began.
     pub(super) fn began(&self, moments: &Moments, connecting: f64) -> Began {
-        let began = self.under_way.as_ref().map(|trial| trial.began);
-        let measured = moments.begin().zip(began);
-        let since = |(at, began): (Instant, Instant)| at.saturating_duration_since(began);
-        Began { connecting, measured: measured.map(|moments| since(moments).as_secs_f64()) }
+        let trial = self.under_way.as_ref();
+        Began {
+            connecting,
+            measured: trial.and_then(|trial| trial.sampling.measured_from(moments)),
+        }
     }
 
     /// Writes down the trial that has ended: its parts, each with the rate that it tried where one was
@@ -146,52 +138,23 @@ impl Recorded {
         found: Option<Found>,
         interrupted: bool,
     ) -> Result<Vec<String>, Failure> {
-        let Some(trial) = self.under_way.take() else { return Ok(Vec::new()) };
+        let Some(under_way) = self.under_way.take() else { return Ok(Vec::new()) };
         let header = &self.header;
         let load = &header.study.loads[self.ended];
         let stages = parts.map(|(part, tried)| stage(part, tried, load));
-        let mut record = TrialRecord {
-            trial: header.order[self.ended].clone(),
-            started: trial.started,
-            ready_after: Duration::ZERO,
-            leader: None,
+        let record = TrialRecord {
             targets: header.systems[0].source.iter().cloned().collect(),
-            filled: 0,
             stages: stages.collect(),
-            usage: Vec::new(),
-            audits: Vec::new(),
-            checks: Vec::new(),
             outcome: if interrupted { Outcome::Interrupted } else { Outcome::Completed },
-            observed: None,
-            log_findings: Vec::new(),
-            generator_cpus: Vec::new(),
             found,
-            baseline_appends: Vec::new(),
+            ..trial::begun(&header.order[self.ended], under_way.started)
         };
-        let observed = trial.sampler.stop();
-        let (lasted, wall) = (trial.began.elapsed(), wall::seconds() - trial.wall);
-        let windows: Vec<(f64, f64)> = record
-            .figured()
-            .iter()
-            .map(|stage| stage.window(load.warmup))
-            .filter(|(from, to)| to > from)
-            .collect();
-        let mut checks = Vec::new();
-        let mut check = |name, verdict| checks.push(Check { name, verdict });
-        if let Some(phase) = observed.phases.iter().find(|phase| phase.name == PHASE) {
-            let load = (phase.from, phase.to);
-            record.usage = usage::of(&observed, &windows, load);
-            let cpus = machine::cpus_online().unwrap_or(0);
-            check(CheckName::Steal, check::machine::steal(&observed.machine, cpus, load.0, load.1));
-            let shared = header.environment.shared_machine;
-            let system = &header.study.systems[0];
-            let verdict = neighbours::check(&header.study, shared, system, &observed, &windows);
-            check(CheckName::Neighbours, verdict);
-        }
-        checks.extend(check::measured(load, &record, Some(&observed)));
-        checks.push(Check { name: CheckName::Clock, verdict: check::machine::clock(wall, lasted) });
-        record.checks = checks;
-        record.observed = Some(observed);
+        let sampled = under_way.sampling.end();
+        let (study, shared_machine) = (&header.study, header.environment.shared_machine);
+        let judged = Judged { study, asked: &study.systems[0], load, shared_machine };
+        let mut record = sampled.judge_load(judged, record);
+        record.checks.push(sampled.clock_check());
+        record.observed = Some(sampled.observed);
         let reasons = record.invalid_because();
         if self.ended == 0 {
             self.folder.push(&Line::Run(self.header.clone()))?;

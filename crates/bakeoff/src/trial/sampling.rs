@@ -1,0 +1,115 @@
+//! Samples what the servers, the generator and the machine do during a trial, and judges it at the end.
+//!
+//! A trial of a study and a load that `bakeoff load` records are watched alike.
+//!
+//! Not here: the samples themselves (`bakeoff_host::observe`), the rules (`bakeoff_core::check`).
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bakeoff_clock as clock;
+use bakeoff_clock::wall;
+use bakeoff_core::check::{self, CheckName, Verdict};
+use bakeoff_core::observed::Observed;
+use bakeoff_core::record::{Check, TrialRecord};
+use bakeoff_core::study::{self, Load, Study};
+use bakeoff_engine::moments::Moments;
+use bakeoff_host::observe::Sampler;
+use bakeoff_host::{machine, usage};
+
+use super::neighbours;
+
+/// The phase whose figures a trial is for.
+pub(crate) const LOAD: &str = "load";
+
+/// The samples of a trial under way, and when it began by two clocks.
+pub(crate) struct Sampling {
+    pub(crate) sampler: Sampler,
+    began: Instant,
+    /// By the clock on the wall, in seconds since 1970.
+    wall: f64,
+}
+
+impl Sampling {
+    /// Begins to sample every so often; `dir` tells which disk.
+    pub(crate) fn begin(dir: &Path, every: Duration) -> Self {
+        let (began, wall) = (clock::now(), wall::seconds());
+        Self { sampler: Sampler::start(dir, every, began), began, wall }
+    }
+
+    /// Returns the seconds since the trial began.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Returns whom the engine tells when measuring begins and ends.
+    pub(crate) fn moments(&self) -> Moments {
+        Moments::new(self.sampler.moments())
+    }
+
+    /// Returns when measuring began, in seconds since the trial did; `None` where it never began.
+    pub(crate) fn measured_from(&self, moments: &Moments) -> Option<f64> {
+        Some(moments.begin()?.saturating_duration_since(self.began).as_secs_f64())
+    }
+
+    /// Ends it.
+    pub(crate) fn end(self) -> Sampled {
+        let observed = self.sampler.stop();
+        let (lasted, wall) = (self.began.elapsed(), wall::seconds() - self.wall);
+        Sampled { observed, lasted, wall }
+    }
+}
+
+/// The samples of a trial that has ended.
+pub(crate) struct Sampled {
+    pub(crate) observed: Observed,
+    lasted: Duration,
+    /// How long it lasted by the clock on the wall, in seconds.
+    wall: f64,
+}
+
+/// The trial whose samples are judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Judged<'a> {
+    pub(crate) study: &'a Study,
+    /// The system that was loaded.
+    pub(crate) asked: &'a study::System,
+    pub(crate) load: &'a Load,
+    /// Whether others work on this machine, as the user says.
+    pub(crate) shared_machine: bool,
+}
+
+impl Sampled {
+    /// Adds to the record what was used during the load, and what the samples say of the load's validity.
+    pub(crate) fn judge_load(&self, of: Judged<'_>, mut record: TrialRecord) -> TrialRecord {
+        let Judged { study, asked, load, shared_machine } = of;
+        let observed = &self.observed;
+        let windows = windows(load, &record);
+        if let Some(phase) = observed.phases.iter().find(|phase| phase.name == LOAD) {
+            record.usage = usage::of(observed, &windows, (phase.from, phase.to));
+            let cpus = machine::cpus_online().unwrap_or(0);
+            let steal = check::machine::steal(&observed.machine, cpus, phase.from, phase.to);
+            let others = neighbours::check(study, shared_machine, asked, observed, &windows);
+            let check = |name, verdict| Check { name, verdict };
+            record.checks.push(check(CheckName::Steal, steal));
+            record.checks.push(check(CheckName::Neighbours, others));
+        }
+        if !record.stages.is_empty() {
+            let checks = check::measured(load, &record, Some(observed));
+            record.checks.extend(checks);
+        }
+        record
+    }
+
+    /// Tells whether both clocks agree on how long the trial lasted.
+    pub(crate) fn clock_check(&self) -> Check {
+        let verdict: Verdict = check::machine::clock(self.wall, self.lasted);
+        Check { name: CheckName::Clock, verdict }
+    }
+}
+
+/// Returns from when to when was measured what a trial's figures are of, stage by stage.
+fn windows(load: &Load, record: &TrialRecord) -> Vec<(f64, f64)> {
+    let windows = record.figured().iter().map(|stage| stage.window(load.warmup));
+    windows.filter(|(from, to)| to > from).collect()
+}
