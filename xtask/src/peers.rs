@@ -69,9 +69,9 @@ fn installed(bakeoff: &Path, wanted: &str, executable: &str) -> Result<(PathBuf,
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("cannot run bakeoff: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     let system = wanted.split('@').next().unwrap_or(wanted);
-    let version = said
+    let version = printed
         .strip_prefix(system)
         .and_then(|rest| rest.strip_prefix(' '))
         .and_then(|rest| rest.split(',').next());
@@ -117,7 +117,7 @@ fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
 }
 
 /// What a program prints, trimmed.
-fn said(program: &str, args: &[&str]) -> Result<String, Failure> {
+fn output_of(program: &str, args: &[&str]) -> Result<String, Failure> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -125,7 +125,7 @@ fn said(program: &str, args: &[&str]) -> Result<String, Failure> {
 
 /// `2026-11-21 on Linux 6.18, x86_64, 2 CPUs`: in general words, for the document is public.
 fn when_and_where(allowed: &CpuSet) -> Result<String, Failure> {
-    let date = said("date", &["-u", "+%Y-%m-%d"])?;
+    let date = output_of("date", &["-u", "+%Y-%m-%d"])?;
     let uname = rustix::system::uname();
     // What follows the second dot names one machine's build.
     let release = uname.release().to_string_lossy();

@@ -525,22 +525,22 @@ mod tests {
             pace in paces(), a in 0.0..4.0_f64, b in 0.0..4.0_f64, of in 1..5u32,
         ) {
             let (a, b) = (Duration::from_secs_f64(a.min(b)), Duration::from_secs_f64(a.max(b)));
-            let mut said = 0.0;
+            let mut computed = 0.0;
             for index in 0..of {
                 let turn = Turn::of_share(Share { index, of });
-                said += OpenSchedule::paced(&pace, Spacing::Constant, turn, 1).due_between(a, b);
+                computed += OpenSchedule::paced(&pace, Spacing::Constant, turn, 1).due_between(a, b);
             }
             let dues = until(b, &pace, Spacing::Constant, WHOLE);
             let seen = dues.iter().filter(|&&due| due >= a).count() as f64;
-            prop_assert!((seen - said).abs() <= 1.001, "{} seen, {} said", seen, said);
+            prop_assert!((seen - computed).abs() <= 1.001, "{} seen, {} said", seen, computed);
         }
 
         #[test]
         fn in_the_end_a_pace_has_the_rate_that_it_says(pace in paces()) {
             let schedule = OpenSchedule::paced(&pace, Spacing::Constant, Turn::of_share(WHOLE), 1);
             let late = Duration::from_secs(1000);
-            let said = schedule.due_between(late, late + Duration::from_secs(1));
-            prop_assert!((said - schedule.rate()).abs() < 1e-6, "{} and {}", said, schedule.rate());
+            let computed = schedule.due_between(late, late + Duration::from_secs(1));
+            prop_assert!((computed - schedule.rate()).abs() < 1e-6, "{} and {}", computed, schedule.rate());
         }
     }
 }

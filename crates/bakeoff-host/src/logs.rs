@@ -157,7 +157,7 @@ mod tests {
         write("error.log", "[crit] of a file that was not there\u{ff}\n");
         std::fs::write(path("turned"), "[warn] new\n").unwrap();
         type Said = (String, u64, Vec<(String, u64)>);
-        let said = |marks: &Marks| -> Vec<Said> {
+        let message = |marks: &Marks| -> Vec<Said> {
             let kinds = |log: &NodeLog| {
                 log.kinds.iter().map(|kind| (kind.what.clone(), kind.count)).collect()
             };
@@ -168,12 +168,12 @@ mod tests {
             let a = vec![("in it N".to_owned(), 2 + more), not_there];
             [("a".to_owned(), 3 + more, a), ("d".to_owned(), 1, vec![("new".to_owned(), 1)])]
         };
-        assert_eq!(said(&marks), expected(0));
+        assert_eq!(message(&marks), expected(0));
         write("a.log", "[error] in it 3\n");
-        assert_eq!(said(&marks), expected(1), "a load that did not end lasts until now");
+        assert_eq!(message(&marks), expected(1), "a load that did not end lasts until now");
         marks.end();
         write("a.log", "[error] in it 4\n");
-        assert_eq!(said(&marks), expected(1), "what comes later is not of the load");
+        assert_eq!(message(&marks), expected(1), "what comes later is not of the load");
     }
 
     #[test]

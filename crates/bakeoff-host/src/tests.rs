@@ -79,10 +79,10 @@ fn a_node_runs_in_its_directory_with_little_environment_and_no_input() {
 #[test]
 fn a_program_that_is_missing_or_not_executable_is_named() {
     let dir = TempDir::new().unwrap();
-    let fails_with = |program: &Path, said: &str| {
+    let fails_with = |program: &Path, message: &str| {
         let spec = NodeSpec { program: program.into(), ..sh(&dir, "") };
         let error = launch(spec).err().expect("must fail").to_string();
-        assert!(error.contains(said) && error.contains("`node-1`"), "{error}");
+        assert!(error.contains(message) && error.contains("`node-1`"), "{error}");
     };
     fails_with(Path::new("no-such-program"), "`no-such-program`: it is not on `PATH`");
     fails_with(&dir.path().join("nothing"), "there is no such file");

@@ -31,13 +31,13 @@ pub(super) fn prefix(never_root: bool) -> Result<&'static [&'static str], String
 fn try_it() -> Result<(), String> {
     let mut command = Command::new(BECOME_NOBODY[0]);
     command.args(&BECOME_NOBODY[1..]).arg("true").env("LANG", "C").stdin(Stdio::null());
-    let said = match command.output() {
+    let message = match command.output() {
         Ok(output) if output.status.success() => return Ok(()),
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => format!("unshare: {error}"),
     };
     Err(format!(
-        "it refuses to run as root, and cannot be run as anybody else here: {said}\n\
+        "it refuses to run as root, and cannot be run as anybody else here: {message}\n\
          hint: run bakeoff as an ordinary user, or allow user namespaces"
     ))
 }

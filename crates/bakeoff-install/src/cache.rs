@@ -140,7 +140,7 @@ impl Cache {
         let path = dir.join(".lock");
         let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = open.map_err(|e| cannot("open", &path, e))?;
-        let mut said = false;
+        let mut reported = false;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Locked { dir, _file: file }),
@@ -150,8 +150,8 @@ impl Cache {
             if watcher.stopped() {
                 return Err(InstallError::Interrupted);
             }
-            if !said {
-                said = true;
+            if !reported {
+                reported = true;
                 watcher.say(&format!("another bakeoff is fetching {system}: waiting for it"));
             }
             thread::sleep(Duration::from_millis(100));

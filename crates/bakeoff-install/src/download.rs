@@ -60,7 +60,7 @@ pub(super) fn download(
     };
     let spawned = thread::Builder::new().name("download".to_owned()).spawn(transfer);
     spawned.map_err(|e| failed(&format!("no thread for it: {e}")))?;
-    let (mut received, mut waited, mut silent, mut said) =
+    let (mut received, mut waited, mut silent, mut output) =
         (0_u64, Duration::ZERO, Duration::ZERO, Duration::ZERO);
     loop {
         if watcher.stopped() {
@@ -89,8 +89,8 @@ pub(super) fn download(
                 if silent > limits.silence + limits.connect {
                     return Err(failed(&format!("silence for {}", short(silent))));
                 }
-                if waited - said >= SAY_EVERY {
-                    said = waited;
+                if waited - output >= SAY_EVERY {
+                    output = waited;
                     watcher.say(&format!("downloading: {} MiB so far", received >> 20));
                 }
             }

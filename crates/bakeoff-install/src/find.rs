@@ -14,7 +14,7 @@ use super::error::{InstallError, JAVA_REMEDY, NODE_REMEDY};
 use super::java::{self, Java};
 use super::npm::Node;
 use super::recipe::{Recipe, Shape, Source};
-use super::version::{VersionRequest, said_date, said_version};
+use super::version::{VersionRequest, date_in, version_in};
 use super::{
     Host, Installed, Program, debian, go_module, jars_in, library_path, maven, npm, pypi, tool,
 };
@@ -180,7 +180,7 @@ pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
 
 /// What a program said of itself.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct PrintedVersion {
     pub(super) version: String,
     pub(super) date: Option<String>,
 }
@@ -355,14 +355,14 @@ impl<'a> Search<'a> {
 
     /// Takes these files once they have said that they are the version asked for.
     fn proven(&self, files: &[PathBuf], source: String) -> Result<Installed, String> {
-        let said = self.said_by(files, &[])?;
-        if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&said.version)) {
+        let output = self.printed_version(files, &[])?;
+        if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&output.version)) {
             return Err(format!(
                 "says that it is version `{}`, and `{wanted}` was asked for",
-                said.version
+                output.version
             ));
         }
-        self.of_files(files, said, source)
+        self.of_files(files, output, source)
     }
 
     /// The best cached program, and those found broken on the way to it.
@@ -430,7 +430,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn of_files(&self, files: &[PathBuf], said: Said, source: String) -> Result<Installed, String> {
+    fn of_files(
+        &self,
+        files: &[PathBuf],
+        output: PrintedVersion,
+        source: String,
+    ) -> Result<Installed, String> {
         let mut hashes = Vec::new();
         for file in files {
             let sha256 = sha256_of(file)
@@ -440,12 +445,12 @@ impl<'a> Search<'a> {
         }
         Ok(Installed {
             system: self.recipe.system.to_owned(),
-            version: said.version,
+            version: output.version,
             source,
             program: self.program(files),
             library_path: Vec::new(),
             sha256: program_hash(&hashes),
-            date: said.date,
+            date: output.date,
         })
     }
 
@@ -469,7 +474,11 @@ impl<'a> Search<'a> {
     }
 
     /// Asks a program of these files for its version, started with the libraries of these folders.
-    pub(super) fn said_by(&self, files: &[PathBuf], libraries: &[PathBuf]) -> Result<Said, String> {
+    pub(super) fn printed_version(
+        &self,
+        files: &[PathBuf],
+        libraries: &[PathBuf],
+    ) -> Result<PrintedVersion, String> {
         if let (Shape::Accompanied { lacks, .. }, Some(program)) =
             (self.recipe.shape, files.first())
             && let Some(lacking) = lacks(program)
@@ -491,22 +500,22 @@ impl<'a> Search<'a> {
             }
             (Shape::Go { module, .. }, _) => {
                 let program = files.first().map_or(Path::new(""), PathBuf::as_path);
-                return Ok(Said {
+                return Ok(PrintedVersion {
                     version: go_module::version_within(program, module)?,
                     date: None,
                 });
             }
             (Shape::Node { .. }, _) => {
                 let script = files.first().map_or(Path::new(""), PathBuf::as_path);
-                return Ok(Said { version: npm::version_of(script)?, date: None });
+                return Ok(PrintedVersion { version: npm::version_of(script)?, date: None });
             }
             (Shape::Java { .. }, None) => return Err("needs a Java runtime".to_owned()),
         };
         command.envs(library_path(libraries));
-        let said = tool::ask(&mut command, VERSION_LIMIT)
+        let output = tool::ask(&mut command, VERSION_LIMIT)
             .map_err(|e| format!("does not say its version: {e}"))?;
-        match said_version(&said) {
-            Some(version) => Ok(Said { version, date: said_date(&said) }),
+        match version_in(&output) {
+            Some(version) => Ok(PrintedVersion { version, date: date_in(&output) }),
             None => Err("names no version when asked for it".to_owned()),
         }
     }
@@ -542,30 +551,30 @@ pub fn named(
         let source = format!("found on PATH: {}", path.display());
         (path, source)
     };
-    let said = match wanted {
-        None => Said { version: String::new(), date: None },
+    let output = match wanted {
+        None => PrintedVersion { version: String::new(), date: None },
         Some(wanted) => {
-            let said = tool::ask(Command::new(&path).arg("--version"), VERSION_LIMIT);
-            let said = said.map_err(|e| refuse(format!("does not say its version: {e}")))?;
-            let version = said_version(&said)
+            let output = tool::ask(Command::new(&path).arg("--version"), VERSION_LIMIT);
+            let output = output.map_err(|e| refuse(format!("does not say its version: {e}")))?;
+            let version = version_in(&output)
                 .ok_or_else(|| refuse("names no version when asked with `--version`".to_owned()))?;
             if !wanted.matches(&version) {
                 let what =
                     format!("says that it is version `{version}`, and `{wanted}` was asked for");
                 return Err(refuse(what));
             }
-            Said { version, date: said_date(&said) }
+            PrintedVersion { version, date: date_in(&output) }
         }
     };
     let sha256 = sha256_of(&path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
     Ok(Installed {
         system: system.to_owned(),
-        version: said.version,
+        version: output.version,
         source,
         program: Program::Binary(path),
         library_path: Vec::new(),
         sha256,
-        date: said.date,
+        date: output.date,
     })
 }
 

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::error::RungError;
-use super::version::{VersionRequest, said_date, said_version};
+use super::version::{VersionRequest, date_in, version_in};
 use super::{Fetched, Host, Job, tool};
 
 /// The Go that is here, or why there is none.
@@ -19,9 +19,9 @@ pub(super) fn go_version(host: &Host) -> Result<String, String> {
     let Some(go) = tool::on_path("go", host.path.as_deref()) else {
         return Err("this machine has no `go`".to_owned());
     };
-    let said = tool::ask(Command::new(go).arg("version"), Duration::from_secs(20))?;
+    let output = tool::ask(Command::new(go).arg("version"), Duration::from_secs(20))?;
     // `go version go1.26.8 linux/amd64`
-    let word = said.split_whitespace().find_map(|word| word.strip_prefix("go1"));
+    let word = output.split_whitespace().find_map(|word| word.strip_prefix("go1"));
     word.map(|rest| format!("go1{rest}")).ok_or_else(|| "`go version` named no version".to_owned())
 }
 
@@ -193,7 +193,7 @@ impl Wrapper<'_> {
             files,
             libraries: Vec::new(),
             vouched: Some(known_as),
-            date: said_date(&commit),
+            date: date_in(&commit),
         })
     }
 
@@ -238,16 +238,16 @@ impl Wrapper<'_> {
         module: &str,
         got: &str,
     ) -> Result<(), RungError> {
-        let said = self.read(job, doing, &["mod", "download", "-json", got], DOWNLOAD)?;
-        let downloaded: Downloaded = serde_json::from_str(&said)
+        let output = self.read(job, doing, &["mod", "download", "-json", got], DOWNLOAD)?;
+        let downloaded: Downloaded = serde_json::from_str(&output)
             .map_err(|e| RungError::failed(format!("`go mod download` said no such thing: {e}")))?;
         for name in ["go.mod", "go.sum"] {
             let (from, to) = (downloaded.dir.join(name), self.dir.join(name));
             let copy = || fs::write(&to, fs::read(&from)?); // the original is read-only
             copy().map_err(|e| RungError::io("copy", &from, &e))?;
         }
-        let said = self.read(job, "go mod edit", &["mod", "edit", "-json"], BRIEF)?;
-        let edits = edits(&said, module, got)?;
+        let output = self.read(job, "go mod edit", &["mod", "edit", "-json"], BRIEF)?;
+        let edits = edits(&output, module, got)?;
         let edits: Vec<&str> = edits.iter().map(String::as_str).collect();
         self.run(job, "go mod edit", &edits, BRIEF)
     }
@@ -283,8 +283,8 @@ struct Module {
 
 /// The call of Go that makes a module's `go.mod` ours: another name, a requirement of the module
 /// itself, and nothing replaced by folders.
-fn edits(said: &str, module: &str, got: &str) -> Result<Vec<String>, RungError> {
-    let go_mod: GoMod = serde_json::from_str(said)
+fn edits(output: &str, module: &str, got: &str) -> Result<Vec<String>, RungError> {
+    let go_mod: GoMod = serde_json::from_str(output)
         .map_err(|e| RungError::failed(format!("the go.mod of {module} is not understood: {e}")))?;
     let mut edits = vec!["mod".to_owned(), "edit".to_owned(), "-module=wrapper".to_owned()];
     for Replace { old, new } in go_mod.replace.unwrap_or_default() {
@@ -307,7 +307,7 @@ pub(super) fn version_within(program: &Path, module: &str) -> Result<String, Str
         let rest = begins.iter().find_map(|begin| line.strip_prefix(begin.as_bytes()));
         let version = rest.and_then(|rest| rest.split(|byte| *byte == b'\t').next());
         let version = version.and_then(|version| std::str::from_utf8(version).ok());
-        if let Some(version) = version.filter(|text| text.len() <= 64).and_then(said_version) {
+        if let Some(version) = version.filter(|text| text.len() <= 64).and_then(version_in) {
             return Ok(version);
         }
     }
@@ -323,7 +323,7 @@ fn built_from(info: &str, module: &str) -> Option<(String, String)> {
             return None;
         }
         let version = words.next()?.strip_prefix('v')?;
-        said_version(version)?;
+        version_in(version)?;
         Some((version.to_owned(), words.next().unwrap_or("").to_owned()))
     })
 }
@@ -334,13 +334,13 @@ mod tests {
 
     #[test]
     fn what_a_module_replaces_by_folders_is_dropped_and_other_replacements_stay() {
-        let said = r#"{"Module": {"Path": "example.invalid/v"}, "Go": "1.25.1", "Replace": [
+        let output = r#"{"Module": {"Path": "example.invalid/v"}, "Go": "1.25.1", "Replace": [
             {"Old": {"Path": "example.invalid/v/api"}, "New": {"Path": "./api"}},
             {"Old": {"Path": "a.invalid/b", "Version": "v1.0.0"}, "New": {"Path": "../b"}},
             {"Old": {"Path": "c.invalid/d"}, "New": {"Path": "e.invalid/d", "Version": "v1.2.3"}}]}"#;
-        let edits = |said| edits(said, "example.invalid/v", "example.invalid/v@v1.0.0");
+        let edits = |output| edits(output, "example.invalid/v", "example.invalid/v@v1.0.0");
         assert_eq!(
-            edits(said).unwrap()[2..],
+            edits(output).unwrap()[2..],
             [
                 "-module=wrapper",
                 "-dropreplace=example.invalid/v/api",

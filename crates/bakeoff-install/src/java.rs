@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Host;
 use super::tool;
-use super::version::said_version;
+use super::version::version_in;
 
 /// A Java runtime that will do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,15 +35,15 @@ pub(super) fn find(host: &Host, needed: u32) -> Result<Java, String> {
         seen.push("no `java` on PATH".to_owned());
     }
     for program in home.into_iter().filter(|java| tool::is_executable(java)).chain(on_path) {
-        let said = match tool::ask(Command::new(&program).arg("-version"), Duration::from_secs(20))
-        {
-            Ok(said) => said,
-            Err(reason) => {
-                seen.push(reason);
-                continue;
-            }
-        };
-        match (said_version(&said), major(&said)) {
+        let output =
+            match tool::ask(Command::new(&program).arg("-version"), Duration::from_secs(20)) {
+                Ok(output) => output,
+                Err(reason) => {
+                    seen.push(reason);
+                    continue;
+                }
+            };
+        match (version_in(&output), major(&output)) {
             (Some(version), Some(major)) if major >= needed => {
                 return Ok(Java { program, version });
             }
@@ -55,8 +55,8 @@ pub(super) fn find(host: &Host, needed: u32) -> Result<Java, String> {
 }
 
 /// The major version in what `java -version` prints; up to Java 8 it was the second number.
-fn major(said: &str) -> Option<u32> {
-    let quoted = said.split('"').nth(1).map(str::to_owned).or_else(|| said_version(said))?;
+fn major(output: &str) -> Option<u32> {
+    let quoted = output.split('"').nth(1).map(str::to_owned).or_else(|| version_in(output))?;
     let mut numbers =
         quoted.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {
@@ -80,8 +80,8 @@ mod tests {
             ("nothing", None),
             ("\"\"", None),
         ];
-        for (said, expected) in cases {
-            assert_eq!(major(said), expected, "{said}");
+        for (output, expected) in cases {
+            assert_eq!(major(output), expected, "{output}");
         }
     }
 

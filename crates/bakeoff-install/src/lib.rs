@@ -366,14 +366,14 @@ fn proven(
     }
     let paths: Vec<PathBuf> = fetched.files.iter().map(|file| tree.join(file)).collect();
     let library_path = cache::folders_of(tree, &fetched.libraries);
-    let said = search.said_by(&paths, &library_path).map_err(RungError::failed)?;
+    let output = search.printed_version(&paths, &library_path).map_err(RungError::failed)?;
     // A package's program may say the package's version.
-    let packaged = matches!(source, Source::Debian { .. }).then(|| upstream(&said.version));
-    let same = [Some(said.version.as_str()), packaged].contains(&Some(fetched.version.as_str()));
+    let packaged = matches!(source, Source::Debian { .. }).then(|| upstream(&output.version));
+    let same = [Some(output.version.as_str()), packaged].contains(&Some(fetched.version.as_str()));
     if !same && fetched.vouched.is_none() {
-        let (said, expected) = (&said.version, &fetched.version);
+        let (output, expected) = (&output.version, &fetched.version);
         return Err(RungError::failed(format!(
-            "what it delivered says that it is `{said}`, not `{expected}`"
+            "what it delivered says that it is `{output}`, not `{expected}`"
         )));
     }
     if search.wanted.is_some_and(|wanted| !wanted.matches(&fetched.version)) {
@@ -383,8 +383,8 @@ fn proven(
         Manifest::new(search.recipe.system, fetched.version, fetched.source, source.slug());
     manifest.date = match &fetched.vouched {
         // Vault says that it was built a year ago when nobody told it when it was.
-        Some(_) => fetched.date.or(said.date),
-        None => said.date.or(fetched.date),
+        Some(_) => fetched.date.or(output.date),
+        None => output.date.or(fetched.date),
     };
     manifest.own_part_sha256 = source.own_part().map(cache::own_part_sha256);
     let hold = |files| Manifest::of(tree, files).map_err(|e| RungError::io("read", tree, &e));

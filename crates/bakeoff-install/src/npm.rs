@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::error::RungError;
-use super::version::said_version;
+use super::version::version_in;
 use super::{Fetched, Host, Job, tool};
 
 /// A Node.js that will do.
@@ -24,8 +24,8 @@ pub(super) struct Node {
 /// The Node.js of `PATH` if it is at least `needed`; else what was seen.
 pub(super) fn node(host: &Host, needed: u32) -> Result<Node, String> {
     let program = tool::on_path("node", host.path.as_deref()).ok_or("no `node` on PATH")?;
-    let said = tool::ask(Command::new(&program).arg("--version"), Duration::from_secs(20))?;
-    let version = said_version(&said)
+    let output = tool::ask(Command::new(&program).arg("--version"), Duration::from_secs(20))?;
+    let version = version_in(&output)
         .ok_or_else(|| format!("`{} --version` named no version", program.display()))?;
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     if major.is_none_or(|major| major < needed) {
@@ -123,5 +123,5 @@ pub(super) fn version_of(script: &Path) -> Result<String, String> {
     let package: serde_json::Value =
         serde_json::from_str(&text).map_err(|e| told(e.to_string()))?;
     let version = package.get("version").and_then(serde_json::Value::as_str);
-    version.and_then(said_version).ok_or_else(|| told("names no version".to_owned()))
+    version.and_then(version_in).ok_or_else(|| told("names no version".to_owned()))
 }

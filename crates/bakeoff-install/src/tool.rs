@@ -121,7 +121,7 @@ impl Call<'_> {
             spawned.map_err(|e| RungError::failed(format!("cannot start `{program}`: {e}")))?,
         );
         let mut waited = Duration::ZERO;
-        let mut said = Duration::ZERO;
+        let mut reported_at = Duration::ZERO;
         loop {
             match child.0.try_wait() {
                 Ok(Some(status)) => return Ok(status),
@@ -141,8 +141,8 @@ impl Call<'_> {
                 failure.log = Some(self.log.to_owned());
                 return Err(RungError::Failed(failure));
             }
-            if waited - said >= SAY_EVERY {
-                said = waited;
+            if waited - reported_at >= SAY_EVERY {
+                reported_at = waited;
                 watcher.say(&format!("{}, {} so far", self.doing, short(waited)));
             }
             thread::sleep(POLL);

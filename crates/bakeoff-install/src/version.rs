@@ -90,7 +90,7 @@ impl VersionRequest {
 }
 
 /// The first version in what a program printed: `etcd Version: 3.4.23` says `3.4.23`.
-pub(super) fn said_version(text: &str) -> Option<String> {
+pub(super) fn version_in(text: &str) -> Option<String> {
     let between =
         |c: char| c.is_whitespace() || matches!(c, '"' | ',' | '(' | ')' | ':' | '/' | '=');
     let words = text.split(between);
@@ -106,8 +106,8 @@ pub(super) fn said_version(text: &str) -> Option<String> {
         if dotted && numeric(parts.next()) && numeric(parts.next()) {
             // HAProxy of a distribution says the distribution's version.
             let packaged = ["+deb", "ubuntu"].iter().any(|mark| bare.contains(mark));
-            let said = if packaged { upstream(bare) } else { bare };
-            return Some(released(said).to_owned());
+            let expected_version = if packaged { upstream(bare) } else { bare };
+            return Some(released(expected_version).to_owned());
         }
     }
     None
@@ -115,16 +115,16 @@ pub(super) fn said_version(text: &str) -> Option<String> {
 
 /// What git calls the commit of a release, `2.6.0-0-g47aa4e01e`, is that release; other commits are
 /// none.
-fn released(said: &str) -> &str {
+fn released(expected_version: &str) -> &str {
     let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-    match said.split_once("-0-g") {
+    match expected_version.split_once("-0-g") {
         Some((release, hash)) if is_hash(hash) => release,
-        _ => said,
+        _ => expected_version,
     }
 }
 
 /// The first date (`2024-10-29`) in what a program printed: when it says that it was built.
-pub(super) fn said_date(text: &str) -> Option<String> {
+pub(super) fn date_in(text: &str) -> Option<String> {
     let shape = |w: &[u8]| {
         w.len() == 10
             && w.iter()
@@ -231,11 +231,11 @@ mod tests {
             ("\u{fffd}v.1 1. .2", None),
         ];
         for (text, expected) in cases {
-            assert_eq!(said_version(text).as_deref(), expected, "{text:?}");
+            assert_eq!(version_in(text).as_deref(), expected, "{text:?}");
         }
-        assert_eq!(said_date(cases[1].0).as_deref(), Some("2024-10-29"));
-        assert_eq!(said_date("Build Date 1970-01-01T00:00:01Z"), None);
-        assert_eq!(said_date("1234567890 é 20-10-2024"), None);
+        assert_eq!(date_in(cases[1].0).as_deref(), Some("2024-10-29"));
+        assert_eq!(date_in("Build Date 1970-01-01T00:00:01Z"), None);
+        assert_eq!(date_in("1234567890 é 20-10-2024"), None);
     }
 
     #[test]

@@ -232,8 +232,8 @@ impl Session {
         let mut taken = 0;
         self.wanted = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            let Some((said, length)) = first_line(rest)? else { break };
-            let (word, arguments) = split_word(said);
+            let Some((replied, length)) = first_line(rest)? else { break };
+            let (word, arguments) = split_word(replied);
             if !self.greeted && !is(word, "INFO") {
                 return Err(format!("`{}` where `INFO` was due", word.escape_ascii()));
             }

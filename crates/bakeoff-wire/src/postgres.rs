@@ -315,7 +315,7 @@ fn server_error(body: &[u8]) -> ServerError {
 mod tests {
     use super::*;
 
-    fn said(session: &mut Session, input: &[u8]) -> (Vec<String>, Result<(), ProtocolError>) {
+    fn reply(session: &mut Session, input: &[u8]) -> (Vec<String>, Result<(), ProtocolError>) {
         let (mut seen, mut out) = (Vec::new(), Vec::new());
         let result = session.receive(input, &mut out, &mut |event| {
             seen.push(match event {
@@ -340,7 +340,7 @@ mod tests {
         session.open(&mut out);
         assert_eq!(out, b"\0\0\0\x1b\0\x03\0\0user\0u\0database\0d\0\0");
         let begin = [server(b'R', &[0; 4]), server(b'K', &[0; 8]), server(b'Z', b"I")].concat();
-        assert_eq!(said(&mut session, &begin), (vec!["Ready".to_owned()], Ok(())));
+        assert_eq!(reply(&mut session, &begin), (vec!["Ready".to_owned()], Ok(())));
         session
     }
 
@@ -362,7 +362,7 @@ mod tests {
             assert!(!session.query("SELECT 2", &mut out), "one at a time");
             let mut seen = Vec::new();
             for piece in answer.chunks(piece) {
-                let (some, result) = said(&mut session, piece);
+                let (some, result) = reply(&mut session, piece);
                 assert_eq!(result, Ok(()));
                 seen.extend(some);
             }
@@ -393,9 +393,9 @@ mod tests {
         let breaks = |bytes: &[u8], why: &str| {
             let mut session = admitted();
             session.query("SELECT 1", &mut Vec::new());
-            let (_, result) = said(&mut session, bytes);
+            let (_, result) = reply(&mut session, bytes);
             assert!(result.unwrap_err().what.contains(why), "{why}");
-            assert!(said(&mut session, b"").1.is_err(), "nothing is taken after an error");
+            assert!(reply(&mut session, b"").1.is_err(), "nothing is taken after an error");
         };
         breaks(b"D\0\0\0\x03", "a message of 3 bytes");
         breaks(b"D\x7f\0\0\0", "bytes");
@@ -404,19 +404,19 @@ mod tests {
         breaks(&server(b'S', b"name"), "a setting");
         breaks(&server(b'R', &[0; 4]), "`R` is out of place");
         let begins = |bytes: &[u8], why: &str| {
-            let (_, result) = said(&mut Session::new("u", "p", "d", "n"), bytes);
+            let (_, result) = reply(&mut Session::new("u", "p", "d", "n"), bytes);
             assert!(result.unwrap_err().what.contains(why), "{why}");
         };
         begins(&server(b'R', &[0, 0, 0, 5, 1, 2, 3, 4]), "kind 5");
         begins(&server(b'R', b"\0\0\0\x0aPLAIN\0\0"), "does not offer");
         // To be let in half-way through would be to trust a server that did not prove itself.
         let mut session = Session::new("u", "p", "d", "n");
-        assert!(said(&mut session, &server(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0")).1.is_ok());
-        assert!(said(&mut session, &server(b'R', &[0; 4])).1.is_err());
+        assert!(reply(&mut session, &server(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0")).1.is_ok());
+        assert!(reply(&mut session, &server(b'R', &[0; 4])).1.is_err());
         let mut session = Session::new("u", "p", "d", "n");
-        assert!(said(&mut session, &server(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0")).1.is_ok());
+        assert!(reply(&mut session, &server(b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0")).1.is_ok());
         let first = server(b'R', b"\0\0\0\x0br=nX,s=c2FsdA==,i=1");
-        assert!(said(&mut session, &first).1.is_ok());
-        assert!(said(&mut session, &server(b'R', &[0; 4])).1.is_err());
+        assert!(reply(&mut session, &first).1.is_ok());
+        assert!(reply(&mut session, &server(b'R', &[0; 4])).1.is_err());
     }
 }

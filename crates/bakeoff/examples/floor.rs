@@ -36,8 +36,8 @@ fn main() -> ExitCode {
         _ => Err("floor ADDRESS CONNECTIONS SECONDS [PATH]".into()),
     };
     match done {
-        Ok(said) => {
-            println!("{said}");
+        Ok(message) => {
+            println!("{message}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -120,23 +120,23 @@ impl Messages {
 
     /// Shows that a trial's clients work, and how they did in the last second.
     fn loading(&self, clients: u32, live: Option<&Live>) {
-        let said = sentences::loading(clients, live);
+        let message = sentences::loading(clients, live);
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{}: {said}", self.prefix)),
+            Some(bar) => bar.set_message(format!("{}: {message}", self.prefix)),
             // Long stages show that they live, and how they go, without filling a log.
             None if live.is_some_and(|live| (live.second + 1) % PLAIN_LINE_EVERY == 0) => {
-                self.line(&format!("      {said}"));
+                self.line(&format!("      {message}"));
             }
             None => {}
         }
     }
 
     fn trial_finished(&self, record: &TrialRecord, left: Duration) {
-        let said = sentences::trial_finished(record);
+        let message = sentences::trial_finished(record);
         let line = match &self.bar {
-            Some(_) => format!("{}: {said}", self.prefix),
-            None if left.is_zero() => format!("      {said}"),
-            None => format!("      {said} (about {} left)", left_text(left)),
+            Some(_) => format!("{}: {message}", self.prefix),
+            None if left.is_zero() => format!("      {message}"),
+            None => format!("      {message} (about {} left)", left_text(left)),
         };
         self.line(&line);
         if let Some(bar) = &self.bar {
@@ -165,7 +165,7 @@ impl Messages {
             0 => "no errors".to_owned(),
             errors => format!("{} errors/s", count_text(errors)),
         };
-        let said = format!(
+        let message = format!(
             "{} s: {}/s, p50 {}, p99 {}, {errors}, generator at {:.0} % of its CPU",
             live.second + 1,
             count_text(live.verified),
@@ -174,9 +174,9 @@ impl Messages {
             live.busy * 100.0
         );
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{}: {said}", self.prefix)),
+            Some(bar) => bar.set_message(format!("{}: {message}", self.prefix)),
             None if (live.second + 1).is_multiple_of(PLAIN_LINE_EVERY) => {
-                self.line(&format!("      {said}"))
+                self.line(&format!("      {message}"))
             }
             None => {}
         }

@@ -61,8 +61,8 @@ impl Etcd {
         let until = Instant::now() + READY_WITHIN;
         while !get(client, "/health").is_ok_and(|answer| answer.contains("\"true\"")) {
             if Instant::now() > until {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                let last = said.lines().last().unwrap_or_default();
+                let output = fs::read_to_string(&log).unwrap_or_default();
+                let last = output.lines().last().unwrap_or_default();
                 return Err(format!(
                     "etcd was not ready after {READY_WITHIN:?}\n  it said: {last}"
                 ));

@@ -25,7 +25,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use self::nginx::Nginx;
-use self::tools::{Job, Said, Tool};
+use self::tools::{Job, Tool, ToolFigures};
 use super::fetch::{Debian, Program};
 use super::measure::{self, Place, Used};
 use super::summary::Spread;
@@ -180,12 +180,12 @@ impl Case {
 #[derive(Debug, Clone)]
 struct Run {
     used: Used,
-    said: Said,
+    reported: ToolFigures,
 }
 
 impl Run {
     fn us_per_request(&self, time: Duration) -> f64 {
-        time.as_secs_f64() * 1e6 / self.said.requests as f64
+        time.as_secs_f64() * 1e6 / self.reported.requests as f64
     }
 
     fn cpu_us(&self) -> f64 {
@@ -386,13 +386,13 @@ impl Stand {
         let command = if tool == Tool::Precise { command } else { self.become_(command) };
         let before = nginx.requests()?;
         let (used, output) = self.place(tool).run(command, &dir.join("tool.log"))?;
-        let said = tools::read(tool, program, &output, dir)?;
+        let reported = tools::read(tool, program, &output, dir)?;
         // The second question is counted too.
         let counted = nginx.requests()? - before - 1;
         // wrk, which is there for its memory, counts slow answers among ten thousand as errors.
-        let errors = if case == Case::Many && !tool.is_ours() { 0 } else { said.errors };
-        honest(tool, &Said { errors, ..said.clone() }, counted, job.connections)?;
-        Ok(Run { used, said })
+        let errors = if case == Case::Many && !tool.is_ours() { 0 } else { reported.errors };
+        honest(tool, &ToolFigures { errors, ..reported.clone() }, counted, job.connections)?;
+        Ok(Run { used, reported })
     }
 
     /// `command`, as what `before` becomes.
@@ -410,8 +410,13 @@ impl Stand {
 }
 
 /// Holds what a tool says against what NGINX counted.
-fn honest(tool: Tool, said: &Said, counted: u64, connections: u32) -> Result<(), Failure> {
-    let Said { requests, errors, .. } = *said;
+fn honest(
+    tool: Tool,
+    reported: &ToolFigures,
+    counted: u64,
+    connections: u32,
+) -> Result<(), Failure> {
+    let ToolFigures { requests, errors, .. } = *reported;
     let name = tool.name();
     if requests == 0 || errors > 0 {
         return Err(format!("{name} made {requests} requests and saw {errors} errors"));
@@ -468,7 +473,7 @@ fn open_files() -> u64 {
 
 fn say(case: Case, round: usize, tool: Tool, run: &Run) {
     let schedule_lag = run
-        .said
+        .reported
         .schedule_lag
         .map(|[p50, p99, max]| format!(", schedule lag p50 {p50:.0} p99 {p99:.0} max {max:.0} us"));
     println!(
@@ -478,7 +483,7 @@ fn say(case: Case, round: usize, tool: Tool, run: &Run) {
         tool.name(),
         run.cpu_us(),
         run.user_us(),
-        run.said.per_second,
+        run.reported.per_second,
         run.used.rss_bytes_max >> 20,
         schedule_lag.unwrap_or_default(),
     );
@@ -492,25 +497,25 @@ fn first_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn said(requests: u64, errors: u64) -> Said {
-        Said { requests, errors, per_second: 1.0, schedule_lag: None }
+    fn reported(requests: u64, errors: u64) -> ToolFigures {
+        ToolFigures { requests, errors, per_second: 1.0, schedule_lag: None }
     }
 
     #[test]
     fn a_claim_that_nginx_did_not_count_is_refused() {
-        let honest = |said: Said, counted| honest(Tool::Wrk, &said, counted, 16);
-        assert_eq!(honest(said(100_000, 0), 100_016), Ok(()));
-        assert!(honest(said(100_017, 0), 100_016).is_err());
-        assert!(honest(said(100_000, 0), 101_000).is_err());
-        assert!(honest(said(100_000, 1), 100_001).is_err());
-        assert!(honest(said(0, 0), 0).is_err());
+        let honest = |reported: ToolFigures, counted| honest(Tool::Wrk, &reported, counted, 16);
+        assert_eq!(honest(reported(100_000, 0), 100_016), Ok(()));
+        assert!(honest(reported(100_017, 0), 100_016).is_err());
+        assert!(honest(reported(100_000, 0), 101_000).is_err());
+        assert!(honest(reported(100_000, 1), 100_001).is_err());
+        assert!(honest(reported(0, 0), 0).is_err());
     }
 
     #[test]
     fn ratios_are_taken_within_rounds() {
         let run = |us: u64| Run {
             used: Used { user: Duration::from_micros(us), ..Used::default() },
-            said: said(1, 0),
+            reported: reported(1, 0),
         };
         let mut results = Results::default();
         results.runs.insert(Tool::Wrk, vec![run(10), run(20), run(10)]);

@@ -18,7 +18,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use super::etcd::{self, BENCHMARK_VERSION, Etcd};
 use super::measure::{self, Place, Used};
 use super::summary::{Spread, table};
-use super::{said, when_and_where};
+use super::{output_of, when_and_where};
 use crate::Failure;
 
 /// bakeoff may use this share of the other tool's CPU time per put.
@@ -328,8 +328,8 @@ fn memory(theirs: &Run, ours: &Run) -> String {
 /// When, on what, with which versions.
 fn machine(stand: &Stand, etcd_version: &str) -> Result<String, Failure> {
     let place = when_and_where(&stand.allowed)?;
-    let bakeoff = said(&stand.bakeoff.to_string_lossy(), &["--version"])?;
-    let go = said("go", &["env", "GOVERSION"])?;
+    let bakeoff = output_of(&stand.bakeoff.to_string_lossy(), &["--version"])?;
+    let go = output_of("go", &["env", "GOVERSION"])?;
     let pinned = match stand.cpus {
         Some(_) => "etcd on one, the generator on another",
         None => "shared by etcd and the generator",

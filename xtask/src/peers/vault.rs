@@ -24,7 +24,7 @@ use serde_json::Value;
 use self::server::Server;
 use super::measure::{self, Place, Used};
 use super::summary::{Spread, table};
-use super::{said, when_and_where};
+use super::{output_of, when_and_where};
 use crate::Failure;
 
 /// bakeoff may use this share of the original's CPU time per request.
@@ -149,8 +149,8 @@ impl Stand {
     fn machine(&self) -> Result<String, Failure> {
         let place = when_and_where(&self.allowed)?;
         let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
-        let bakeoff = said(&self.bakeoff.to_string_lossy(), &["--version"])?;
-        let server = first(said(&self.server.to_string_lossy(), &["version"])?);
+        let bakeoff = output_of(&self.bakeoff.to_string_lossy(), &["--version"])?;
+        let server = first(output_of(&self.server.to_string_lossy(), &["version"])?);
         let pinned = match self.cpus {
             Some(_) => "the server on one, the generator on another",
             None => "shared by the server and the generator",

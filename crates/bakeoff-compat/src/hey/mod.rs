@@ -294,7 +294,7 @@ fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures
         errors: total
             .errors
             .iter()
-            .map(|(&kind, errors)| (errors.count, said(kind, errors)))
+            .map(|(&kind, errors)| (errors.count, message(kind, errors)))
             .collect(),
         phases: output::phases(&rows),
     };
@@ -302,7 +302,7 @@ fn figures(measurement: &Measurement, answers: Answers) -> (Vec<Answer>, Figures
 }
 
 /// A kind of failure, with what was seen of it.
-fn said(kind: ErrorKind, errors: &Errors) -> String {
+fn message(kind: ErrorKind, errors: &Errors) -> String {
     let mut seen: Vec<&str> = errors.examples.iter().map(|example| &*example.what).collect();
     seen.dedup();
     let seen = seen.join("; ").replace(char::is_control, " ");
@@ -358,7 +358,7 @@ mod tests {
                 what: what.to_owned(),
             });
             let errors = Errors { count: 9, examples: examples.collect(), ..Errors::default() };
-            assert_eq!(said(kind, &errors), expected);
+            assert_eq!(message(kind, &errors), expected);
         };
         check(ErrorKind::Status, &["status 503", "status 503"], "status 503");
         check(ErrorKind::Status, &["status 503", "status 500\nx"], "status 503; status 500 x");

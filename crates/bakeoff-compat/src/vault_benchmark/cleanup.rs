@@ -109,8 +109,10 @@ impl Made {
                 let names = data.and_then(|data| data.get("keys")?.as_array());
                 for name in names.into_iter().flatten().filter_map(Value::as_str) {
                     // Servers that keep no such note tell none; then the name has to do.
-                    let said = data.and_then(|data| data.get("key_info")?.get(name)?.get("source"));
-                    let is_ours = said.and_then(Value::as_str).is_none_or(|said| said == source);
+                    let message =
+                        data.and_then(|data| data.get("key_info")?.get(name)?.get("source"));
+                    let is_ours =
+                        message.and_then(Value::as_str).is_none_or(|message| message == source);
                     if name.starts_with(prefix) && is_ours {
                         delete_namespace(client, name.trim_end_matches('/'))?;
                     }

@@ -258,8 +258,8 @@ mod tests {
         for ticket in 0..200 {
             let text = text(&message, &Draw::new(7, ticket));
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
-            let said = head.split_once("Content-Length: ").unwrap().1;
-            assert_eq!(said.parse::<usize>().unwrap(), body.len());
+            let announced = head.split_once("Content-Length: ").unwrap().1;
+            assert_eq!(announced.parse::<usize>().unwrap(), body.len());
             let number = head.strip_prefix("POST /v1/a/").unwrap().split_once(' ').unwrap().0;
             assert_eq!(&body[1..body.len() - 36], number, "one number a request");
             lengths.insert(body.len());

@@ -299,8 +299,8 @@ impl Run<'_> {
             }),
         };
         if let Some(profiles) = profiles {
-            let said = profiles.end();
-            self.log(LogLevel::Info, &said);
+            let ended = profiles.end();
+            self.log(LogLevel::Info, &ended);
         }
         driven.into_iter().collect()
     }

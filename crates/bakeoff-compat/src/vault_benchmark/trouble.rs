@@ -152,8 +152,8 @@ impl Trouble {
         body: &[u8],
         namespace: &str,
     ) -> Self {
-        let said = said(body);
-        let has = |text: &str| said.to_ascii_lowercase().contains(text);
+        let message = message(body);
+        let has = |text: &str| message.to_ascii_lowercase().contains(text);
         let in_namespace = !namespace.is_empty();
         let kind = match status {
             400 if has("path is already in use") || has("existing mount at") => Kind::InUse,
@@ -193,8 +193,8 @@ impl Trouble {
             }
             _ => format!("`{method} {path}` was answered {status}"),
         };
-        if !said.is_empty() {
-            what = format!("{what}: {said}");
+        if !message.is_empty() {
+            what = format!("{what}: {message}");
         }
         Self::new(kind, what)
     }
@@ -241,7 +241,7 @@ impl Trouble {
 }
 
 /// What an answer's body says: its `errors`, or its beginning, on one line.
-fn said(body: &[u8]) -> String {
+fn message(body: &[u8]) -> String {
     const SHOWN: usize = 300;
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let errors = parsed.as_ref().and_then(|parsed| parsed.get("errors")?.as_array());

@@ -80,7 +80,7 @@ mod tests {
     use super::super::output::SocketErrors;
     use super::*;
 
-    fn said(command: &str, figures: &Figures, dropped: u64) -> String {
+    fn message(command: &str, figures: &Figures, dropped: u64) -> String {
         match options::parse(command.split_whitespace().map(OsString::from)) {
             Ok(Asked::Run(options)) => notes(&options, figures, dropped).join("\n"),
             other => panic!("{other:?}"),
@@ -98,22 +98,22 @@ mod tests {
 
     #[test]
     fn nothing_is_said_where_nothing_differs() {
-        assert_eq!(said("-c1 -t1 http://h/", &figures(), 0), "");
+        assert_eq!(message("-c1 -t1 http://h/", &figures(), 0), "");
     }
 
     #[test]
     fn each_difference_is_said_when_it_applies() {
         let plain = "-c1 -t1 http://h/";
         let errors = Figures { status_errors: 400, ..figures() };
-        assert!(said(plain, &errors, 0).contains("the 600 answers"));
+        assert!(message(plain, &errors, 0).contains("the 600 answers"));
         let timeout = SocketErrors { timeout: 3, ..SocketErrors::default() };
         let timeouts = Figures { socket_errors: timeout, ..figures() };
-        assert!(said(plain, &timeouts, 0).contains("3 requests had no answer within 2s"));
+        assert!(message(plain, &timeouts, 0).contains("3 requests had no answer within 2s"));
         let slow =
             Figures { latency: [(900, 990), (5_500, 10)].into_iter().collect(), ..figures() };
-        assert!(said(plain, &slow, 0).contains("wrk would mix 40 computed ones"));
-        assert_eq!(said("-c1 -t1 -R10 http://h/", &slow, 0), "", "wrk2 computes none");
-        assert!(said("-c1 -t1 -R10 http://h/", &figures(), 7).contains("7 requests were due"));
-        assert!(said("-c5 -t2 http://h/", &figures(), 0).contains("wrk would open 4"));
+        assert!(message(plain, &slow, 0).contains("wrk would mix 40 computed ones"));
+        assert_eq!(message("-c1 -t1 -R10 http://h/", &slow, 0), "", "wrk2 computes none");
+        assert!(message("-c1 -t1 -R10 http://h/", &figures(), 7).contains("7 requests were due"));
+        assert!(message("-c5 -t2 http://h/", &figures(), 0).contains("wrk would open 4"));
     }
 }

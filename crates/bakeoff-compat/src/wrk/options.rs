@@ -143,7 +143,7 @@ const OPTIONS: [(char, &str, bool); 12] = [
 ];
 
 /// What one option said.
-struct Said {
+struct GivenFlag {
     letter: char,
     /// As it stood on the command line, for complaints.
     name: String,
@@ -152,7 +152,7 @@ struct Said {
 
 /// Reads a command line, without the program's name.
 pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, String> {
-    let (said, words) = split(args)?;
+    let (message, words) = split(args)?;
     let mut run = Options {
         threads: 2,
         connections: 10,
@@ -175,7 +175,7 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, S
         args: words,
     };
     let (mut threads, mut connections) = (2, 10);
-    for Said { letter, name, value } in said {
+    for GivenFlag { letter, name, value } in message {
         let at = |problem: String| format!("`{name}`: {problem}");
         match letter {
             't' => threads = units::read_count(&value).map_err(at)?,
@@ -244,8 +244,10 @@ impl Options {
 }
 
 /// Tells options from words, as `getopt_long` does.
-fn split(args: impl IntoIterator<Item = OsString>) -> Result<(Vec<Said>, Vec<String>), String> {
-    let (mut said, mut words) = (Vec::new(), Vec::new());
+fn split(
+    args: impl IntoIterator<Item = OsString>,
+) -> Result<(Vec<GivenFlag>, Vec<String>), String> {
+    let (mut message, mut words) = (Vec::new(), Vec::new());
     let mut args = args
         .into_iter()
         .map(|arg| arg.into_string().map_err(|arg| format!("the argument {arg:?} is not UTF-8")));
@@ -266,7 +268,7 @@ fn split(args: impl IntoIterator<Item = OsString>) -> Result<(Vec<Said>, Vec<Str
                 (false, None) => String::new(),
                 (false, Some(_)) => return Err(format!("`{name}` takes no value")),
             };
-            said.push(Said { letter, name, value });
+            message.push(GivenFlag { letter, name, value });
         } else if arg.len() > 1 && arg.starts_with('-') {
             let letters = arg[1..].char_indices();
             for (at, letter) in letters {
@@ -274,21 +276,21 @@ fn split(args: impl IntoIterator<Item = OsString>) -> Result<(Vec<Said>, Vec<Str
                 let known = OPTIONS.iter().find(|(known, _, _)| *known == letter);
                 let &(_, _, valued) = known.ok_or_else(|| format!("unknown option `{name}`"))?;
                 if !valued {
-                    said.push(Said { letter, name, value: String::new() });
+                    message.push(GivenFlag { letter, name, value: String::new() });
                     continue;
                 }
                 let value = match &arg[1 + at + letter.len_utf8()..] {
                     "" => next_value(&name, args.next())?,
                     rest => rest.to_owned(),
                 };
-                said.push(Said { letter, name, value });
+                message.push(GivenFlag { letter, name, value });
                 break;
             }
         } else {
             words.push(arg);
         }
     }
-    Ok((said, words))
+    Ok((message, words))
 }
 
 fn next_value(name: &str, next: Option<Result<String, String>>) -> Result<String, String> {
@@ -327,9 +329,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn fails(text: &str, said: &str) {
+    fn fails(text: &str, message: &str) {
         let error = read(text).expect_err(text);
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(message), "{text}: {error}");
     }
 
     #[test]

@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn what_is_no_request_is_told_with_its_place() {
-        let check = |text: &str, said: &str| {
+        let check = |text: &str, wording: &str| {
             let error = count(text.as_bytes()).expect_err(text).to_string();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(wording), "{text}: {error}");
         };
         check("", "incomplete request at 1:1");
         check("GET / HTTP/1.1\r\n", "incomplete request at 1:1");

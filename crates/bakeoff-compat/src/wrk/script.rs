@@ -126,7 +126,7 @@ impl Script {
             callback: Callback::File,
             thread,
             file: file.clone(),
-            what: said_by(error),
+            what: message_of(error),
         };
         let calls = prelude(&lua, options).map_err(|error| fail(&error))?;
         let call = |name| calls.get::<Function>(name).map_err(|error| fail(&error));
@@ -331,7 +331,7 @@ impl Script {
 
     fn error(&self, callback: Callback, error: &Error) -> ScriptError {
         let (thread, file) = (self.thread, self.file.clone());
-        ScriptError { callback, thread, file, what: said_by(error) }
+        ScriptError { callback, thread, file, what: message_of(error) }
     }
 }
 
@@ -448,7 +448,7 @@ fn named_port(name: &str) -> Option<u16> {
 
 /// What a Lua error says, without its traceback, and with the script's line also where the error
 /// came from one of our functions.
-fn said_by(error: &Error) -> String {
+fn message_of(error: &Error) -> String {
     let text = match error {
         Error::SyntaxError { message, .. } => message.clone(),
         Error::RuntimeError(message) | Error::MemoryError(message) => message.clone(),
@@ -457,11 +457,11 @@ fn said_by(error: &Error) -> String {
             while let Error::CallbackError { cause, .. } = &**innermost {
                 innermost = cause;
             }
-            let what = said_by(innermost);
+            let what = message_of(innermost);
             let place = traceback.lines().find_map(line_of);
             place.map_or(what.clone(), |place| format!("{place}: {what}"))
         }
-        Error::BadArgument { cause, .. } | Error::WithContext { cause, .. } => said_by(cause),
+        Error::BadArgument { cause, .. } | Error::WithContext { cause, .. } => message_of(cause),
         other => other.to_string(),
     };
     let end = text.find("\nstack traceback:").unwrap_or(text.len());

@@ -21,7 +21,7 @@ pub const NEIGHBOURS_MAX: f64 = 0.05;
 /// and this one where systems are only compared within a round, in which they share their neighbours.
 pub const NEIGHBOURS_MAX_COMPARED: f64 = 0.1;
 /// How many commands are named.
-const COMMANDS_SAID: usize = 3;
+const COMMANDS_SHOWN: usize = 3;
 /// Less than this, in seconds, may be the ticks in which the kernel counts each process's time.
 const NEIGHBOURS_MIN: f64 = 0.1;
 /// With less than this free at any look, the disk is taken to have been full.
@@ -128,15 +128,15 @@ fn commands(observed: &Observed, windows: &[(f64, f64)]) -> String {
     }
     let mut all: Vec<(&str, f64)> = all.into_iter().collect();
     all.sort_by(|one, other| other.1.total_cmp(&one.1));
-    all.truncate(COMMANDS_SAID);
+    all.truncate(COMMANDS_SHOWN);
     if all.is_empty() {
         return String::new();
     }
-    let said: Vec<String> = all
+    let wording: Vec<String> = all
         .iter()
         .map(|(name, seconds)| format!("`{name}` ({} s)", figure_text(*seconds)))
         .collect();
-    format!(", most of it {}", and(&said))
+    format!(", most of it {}", and(&wording))
 }
 
 /// Returns whether the disk that holds the data ran full. `complainant`: a node whose log says so.

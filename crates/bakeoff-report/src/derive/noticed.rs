@@ -241,10 +241,10 @@ pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
     let (trial, first) = with().next()?;
     let (count, run) = (with().count(), of.trials.len());
     (count * 2 > run).then(|| {
-        let said = said_by(trial);
-        let said = if said.is_empty() { said } else { format!("; they were {said}") };
+        let wording = errors_text(trial);
+        let wording = if wording.is_empty() { wording } else { format!("; they were {wording}") };
         format!(
-            "{} under {place} in {count} of {}: {} (trial {}){said}",
+            "{} under {place} in {count} of {}: {} (trial {}){wording}",
             of.system,
             trials_text(run),
             first.text(),
@@ -254,11 +254,11 @@ pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
 }
 
 /// What a trial's failures said, the most frequent first: ``1,868 × `status`: 500``.
-pub(crate) fn said_by(trial: &TrialFigures) -> String {
+pub(crate) fn errors_text(trial: &TrialFigures) -> String {
     let mut texts: Vec<_> = trial.error_texts.iter().collect();
     texts.sort_by_key(|(_, text)| std::cmp::Reverse(text.count));
-    let shown = texts.iter().take(TEXTS_SHOWN).map(|(kind, said)| {
-        format!("{} × `{}`: {}", count_text(said.count), kind.name(), said.text)
+    let shown = texts.iter().take(TEXTS_SHOWN).map(|(kind, wording)| {
+        format!("{} × `{}`: {}", count_text(wording.count), kind.name(), wording.text)
     });
     let shown: Vec<String> = shown.collect();
     and(&shown)
@@ -273,7 +273,7 @@ pub(crate) fn slow_nodes_of(of: &Contender, place: &str) -> Vec<String> {
         }
     }
     nodes.retain(|_, slow| slow.len() * 2 > of.trials.len());
-    let said = nodes.into_iter().map(|(node, slow)| {
+    let wording = nodes.into_iter().map(|(node, slow)| {
         let (count, run) = (slow.len(), trials_text(of.trials.len()));
         let (number, first) = slow[0];
         let (its, others) = (latency_text(first.its), latency_text(first.others));
@@ -284,5 +284,5 @@ pub(crate) fn slow_nodes_of(of: &Contender, place: &str) -> Vec<String> {
             first.times_text()
         )
     });
-    said.collect()
+    wording.collect()
 }

@@ -123,13 +123,19 @@ pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
         all.entry(often).or_default().push(*rate);
     }
     let run = of.trials.len();
-    let said = all.into_iter().filter(|(_, rates)| rates.len() * 2 > run);
-    said.map(|(often, mut rates)| {
-        rates.sort_by(f64::total_cmp);
-        let what = often.text(rates[rates.len() / 2]);
-        format!("{what} under {place} in {} of {} ({})", rates.len(), trials_text(run), of.system)
-    })
-    .collect()
+    let frequent = all.into_iter().filter(|(_, rates)| rates.len() * 2 > run);
+    frequent
+        .map(|(often, mut rates)| {
+            rates.sort_by(f64::total_cmp);
+            let what = often.text(rates[rates.len() / 2]);
+            format!(
+                "{what} under {place} in {} of {} ({})",
+                rates.len(),
+                trials_text(run),
+                of.system
+            )
+        })
+        .collect()
 }
 
 #[cfg(test)]

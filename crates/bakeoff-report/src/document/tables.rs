@@ -448,9 +448,9 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
     };
     let any_published = of.contenders.iter().any(|one| !one.published_of.is_empty());
     let group = |one: &Contender| {
-        let column = |said: &str, cell: &dyn Fn(&Contender, Operation, Quantity) -> Cell| {
+        let column = |wording: &str, cell: &dyn Fn(&Contender, Operation, Quantity) -> Cell| {
             let mut head = vec![one.system.clone()];
-            head.extend(any_published.then(|| said.to_owned()));
+            head.extend(any_published.then(|| wording.to_owned()));
             let cells = rows.iter().map(|(op, quantity, _)| cell(one, *op, *quantity)).collect();
             Column { head, cells }
         };

@@ -146,9 +146,10 @@ pub(crate) fn system(of: &SystemRecord) -> (String, Vec<String>) {
         ("acknowledged", &of.guarantees.acknowledged),
         ("reads", &of.guarantees.reads),
     ];
-    let said = |text: &str| if text.is_empty() { "not said".to_owned() } else { text.to_owned() };
+    let wording =
+        |text: &str| if text.is_empty() { "not said".to_owned() } else { text.to_owned() };
     let mut lines: Vec<String> =
-        guarantees.iter().map(|(name, text)| format!("{name}: {}", said(text))).collect();
+        guarantees.iter().map(|(name, text)| format!("{name}: {}", wording(text))).collect();
     lines.extend(of.settings.iter().map(setting));
     lines.extend(of.between.iter().map(|between| format!("between its parts: {between}")));
     for PartRecord { role, part } in &of.parts {

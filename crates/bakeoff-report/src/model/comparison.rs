@@ -339,13 +339,13 @@ impl Comparison {
                 .filter(|one| one.quantity == compared && one.stage.is_none());
             of_this.filter_map(|one| one.comparing(a, b)).next()
         };
-        let said = match &self.load.find {
+        let wording = match &self.load.find {
             Some(find) => stats::sentence_of_rates(&find.text(), &place, &contenders, &judged),
             None => stats::sentence(self.counted(), &place, self.is_open(), &contenders, &judged),
         };
         Some(match self.of_these_servers() {
-            Some(limited) => format!("{said}; {limited}"),
-            None => said,
+            Some(limited) => format!("{wording}; {limited}"),
+            None => wording,
         })
     }
 

@@ -98,37 +98,37 @@ fn the_sentence_says_what_failed_and_what_follows_at_worst() {
     let errors = |of: &'static str, rounds: u32| {
         with(move |system, round| (system == of && round < rounds).then_some(CheckName::Errors))
     };
-    let (judgement, said) = errors("quick", 3);
+    let (judgement, wording) = errors("quick", 3);
     assert_eq!(judgement["verdict"], "not-claimed");
     assert_eq!(judgement["rounds"], 4);
     assert!(
-        said.starts_with(
+        wording.starts_with(
             "quick is not said to be better than slow in puts per second under create/steady, though \
              its median is 1.100 times the other's in the 4 rounds with valid trials of both (95 % \
              interval 1.097 to 1.10; medians 1,101 and 1,001): with failed trials (3 of quick) taken \
              as 0 the medians are 1,100 and 1,001; but 3 of quick's 7 trials failed through its own \
              doing (errors: 38 % of operations failed, …)"
         ),
-        "{said}"
+        "{wording}"
     );
     // The other's failures are told, and no reason to keep silent.
-    let (judgement, said) = errors("slow", 3);
+    let (judgement, wording) = errors("slow", 3);
     assert_eq!(judgement["verdict"], "higher");
-    assert!(said.starts_with("quick sustained 1.100 times slow's puts per second"), "{said}");
-    assert!(said.contains("but 3 of slow's 7 trials failed through its own doing"), "{said}");
+    assert!(wording.starts_with("quick sustained 1.100 times slow's puts per second"), "{wording}");
+    assert!(wording.contains("but 3 of slow's 7 trials failed through its own doing"), "{wording}");
 }
 
 #[test]
 fn disturbed_machine_drops_a_round_and_nothing_else() {
-    let (judgement, said) =
+    let (judgement, wording) =
         with(|system, round| (system == "quick" && round == 2).then_some(CheckName::Neighbours));
     assert_eq!((&judgement["verdict"], &judgement["rounds"]), (&"higher".into(), &6.into()));
-    assert!(!said.contains("its own doing"), "{said}");
+    assert!(!wording.contains("its own doing"), "{wording}");
     // Half of what it does otherwise, and nobody knows why: with that no difference is shown.
-    let (judgement, said) =
+    let (judgement, wording) =
         with(|system, round| (system == "quick" && round == 2).then_some(CheckName::Stationary));
     assert_eq!(judgement["verdict"], "not-claimed");
-    assert!(said.contains("with what was measured in 1 trial that was not steady"), "{said}");
+    assert!(wording.contains("with what was measured in 1 trial that was not steady"), "{wording}");
 }
 
 #[test]
@@ -189,12 +189,12 @@ fn the_answer_says_over_how_many_families_it_was_drawn() {
         let json = report::json(&report);
         (json["families"].as_u64(), report.sentence().to_owned())
     };
-    let (families, said) = both(1.0);
+    let (families, wording) = both(1.0);
     assert_eq!(families, Some(2));
     assert!(
-        said.ends_with(
+        wording.ends_with(
             "drawn over 2 workloads and loads; the leading claims hold at 5 % for all of them together."
         ),
-        "{said}"
+        "{wording}"
     );
 }

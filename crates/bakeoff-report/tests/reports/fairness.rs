@@ -45,8 +45,8 @@ fn check(
     // What decides is said above every table, and the page holds it in every form.
     let text = full(&report, &PLAIN);
     for finding in findings {
-        let said = text.find(finding.as_str()).unwrap();
-        assert!(said < text.find("total seconds").unwrap_or(usize::MAX), "{text}");
+        let wording = text.find(finding.as_str()).unwrap();
+        assert!(wording < text.find("total seconds").unwrap_or(usize::MAX), "{text}");
         assert!(report.findings().contains(finding));
     }
     full(&report, &NARROW);
@@ -340,9 +340,9 @@ fn a_generator_with_cpus_of_its_own_is_told_so() {
 fn tls_between_the_parts_of_one_and_not_of_the_other_decides() {
     let between = |ours: Option<&'static str>, theirs: Option<&'static str>| {
         move |record: &mut Record| {
-            for (place, said) in [(0, ours), (1, theirs)] {
+            for (place, wording) in [(0, ours), (1, theirs)] {
                 let system = &mut record.header.systems[place];
-                system.between = said.map(str::to_owned);
+                system.between = wording.map(str::to_owned);
                 let part = SystemRecord { kind: "envoy".into(), nodes: 1, ..Default::default() };
                 system.parts = vec![PartRecord { role: "gateway".into(), part }];
             }
@@ -386,10 +386,10 @@ fn full_handshakes_on_one_side_alone_decide() {
     let what = "TLS handshakes";
     let ours = "full for 0.97 % of requests, resumed for 99.0 %";
     let theirs = "full for 100 % of requests, resumed for 0.00 %";
-    let said = format!(
+    let wording = format!(
         "the contenders do not pay for as many TLS handshakes: etcd {ours}; zookeeper {theirs}"
     );
-    check(shaken((1, 99), (100, 0)), what, Weight::Decides, [ours, theirs], Some(&said));
+    check(shaken((1, 99), (100, 0)), what, Weight::Decides, [ours, theirs], Some(&wording));
     check(shaken((1, 99), (1, 99)), what, Weight::Same, [ours, ours], None);
     let few = "full for 0.94 % of requests, resumed for 3.9 %";
     check(shaken((1, 99), (1, 4)), what, Weight::Matters, [ours, few], None);
@@ -576,9 +576,9 @@ fn reads_are_not_held_against_the_disk() {
     record.header.systems[1].guarantees.acknowledged_in = Some(Acknowledged::MajorityPageCaches);
     let lines = baseline_lines(&record);
     assert!(lines[0].starts_with("etcd reaches 1.9 % of what this disk can commit"), "{lines:?}");
-    let said = "zookeeper is not held against this disk: it acknowledges before that (in the page \
+    let wording = "zookeeper is not held against this disk: it acknowledges before that (in the page \
                 caches of a majority)";
-    assert!(lines.iter().any(|line| line == said), "{lines:?}");
+    assert!(lines.iter().any(|line| line == wording), "{lines:?}");
     let bounds = Report::new(&record).bounds("create", "steady");
     let zookeeper = bounds.iter().find(|bound| bound.system == "zookeeper").unwrap();
     assert!(zookeeper.disk.is_none() && zookeeper.loopback.is_some());

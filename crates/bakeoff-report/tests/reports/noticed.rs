@@ -55,9 +55,9 @@ fn nodes(milliseconds: [u64; 3], answers: u64) -> Measurement {
 #[test]
 fn a_stall_is_said_with_its_length_and_time() {
     let found = findings([plain(), silent(&[(0.5, 0.6), (2.0, 1.02)]), plain()]);
-    let said = "etcd stalled in 1 of 3 trials under reads/steady: \
+    let wording = "etcd stalled in 1 of 3 trials under reads/steady: \
                 nothing succeeded for 1.02 s, from 2.00 s on (trial 2)";
-    assert_eq!(found, [said]);
+    assert_eq!(found, [wording]);
     let found = findings([plain(), silent(&[(1.0, 0.6)]), silent(&[(1.0, 0.9)])]);
     assert!(found[0].ends_with("900 ms, from 1.00 s on (trial 3, the longest)"), "{found:?}");
 }
@@ -73,9 +73,9 @@ fn where_an_operation_takes_long_a_time_without_success_is_no_stall() {
 #[test]
 fn one_slow_node_is_said_with_how_slow_it_is() {
     let found = findings([nodes([2, 20, 3], 500), nodes([2, 30, 2], 500), nodes([2, 2, 2], 500)]);
-    let said = "etcd-2 of etcd answered 6.67 times slower than the other nodes under reads/steady \
+    let wording = "etcd-2 of etcd answered 6.67 times slower than the other nodes under reads/steady \
                 in 2 of 3 trials: service time p50 20.0 ms against 3.00 ms (trial 1)";
-    assert_eq!(found, [said]);
+    assert_eq!(found, [wording]);
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn two_humps_and_failures_as_long_as_a_timeout_are_said() {
     let lasted = "etcd under reads/steady in 2 of 3 trials: all 200 failures lasted 500 ms to 505 ms, \
                   as long as a timeout of 500ms somewhere behind the server would make them (trial \
                   1); they were 200 × `status`: 500: request N of the gate";
-    for said in [modes, lasted] {
-        assert!(found.iter().any(|one| one == said), "{said}\nis not in {found:#?}");
+    for wording in [modes, lasted] {
+        assert!(found.iter().any(|one| one == wording), "{wording}\nis not in {found:#?}");
     }
     let once = findings([timing_out(), plain(), plain()]);
     assert!(!once.iter().any(|one| one.contains("bimodal") || one.contains("lasted")), "{once:?}");
@@ -160,10 +160,10 @@ fn limited(throttled: [u64; 3]) -> Record {
 #[test]
 fn a_node_that_its_limit_held_back_is_said_to_go_at_its_limits_pace() {
     let report = Report::new(&limited([39, 38, 4]));
-    let said = "etcd-2 of etcd was throttled in 95.0 % of its CPU limit's periods under reads/steady \
+    let wording = "etcd-2 of etcd was throttled in 95.0 % of its CPU limit's periods under reads/steady \
                 in 2 of 3 trials, and used 0.10 of a core: its limit of 0.1 CPU, not the program, set \
                 the pace";
-    assert_eq!(report.findings(), [said]);
+    assert_eq!(report.findings(), [wording]);
     let text = full(&report, &PLAIN);
     let row = text.lines().find(|line| line.trim_start().starts_with("etcd-2 ")).expect("a row");
     let cells: Vec<&str> = row.split_whitespace().collect();
@@ -204,10 +204,10 @@ fn log_findings_are_shown_with_their_count_and_an_example() {
             vec![NodeLog { node: "etcd-1".into(), lines: 950, kinds, unread_bytes: 0 }];
     }
     let report = Report::new(&record);
-    let said = "etcd's servers wrote 84 errors into their logs while they were loaded under \
+    let wording = "etcd's servers wrote 84 errors into their logs while they were loaded under \
                 reads/steady: 80 × on etcd-1: lua tcp socket read timed out; 4 × on etcd-1: worker \
                 exited";
-    assert_eq!(report.findings(), [said]);
+    assert_eq!(report.findings(), [wording]);
     let text = full(&report, &PLAIN);
     for line in [
         "server log: etcd-1: 80 × error in 2 trials: lua tcp socket read timed out; first: 12:00:00",

@@ -93,8 +93,12 @@ fn response_times_that_grow_with_the_run_are_not_compared() {
         assert!(words.contains("slow fell behind what was offered"), "{words}");
     }
     let report = Report::new(&record);
-    let said = "slow fell behind what was offered under create/offered";
-    assert!(report.findings().iter().any(|one| one.starts_with(said)), "{:?}", report.findings());
+    let wording = "slow fell behind what was offered under create/offered";
+    assert!(
+        report.findings().iter().any(|one| one.starts_with(wording)),
+        "{:?}",
+        report.findings()
+    );
     let kept_up = overloaded(1.0);
     assert_eq!(judgements(&kept_up, "response_p99_ms")[0]["verdict"], "lower");
     assert!(Report::new(&kept_up).findings().iter().all(|one| !one.contains("fell behind")));

@@ -83,10 +83,10 @@ fn systems_are_compared_by_the_highest_rate_and_not_by_their_times_there() {
     let record = searched([&rates([400.0, 410.0, 405.0]), &rates([800.0, 790.0, 810.0])]);
     let report = Report::new(&record);
     let sentence = report.sentence();
-    let said =
+    let wording =
         "times old's highest rate that keeps p99 < 50ms and errors < 1% under pages/limit (95 %";
     assert!(sentence.starts_with("new sustained 1.98 "), "{sentence}");
-    assert!(sentence.contains(said) && sentence.contains("medians 800 and 405"), "{sentence}");
+    assert!(sentence.contains(wording) && sentence.contains("medians 800 and 405"), "{sentence}");
     let json = report::json(&report);
     let comparison = &json["comparisons"][0];
     let judged = comparison["judgements"].as_array().unwrap();
@@ -151,13 +151,16 @@ fn a_rate_that_another_load_of_the_run_contradicts_is_said_and_not_ranked() {
     };
     // `new` answers none of it in time, `old` all.
     let report = beside(1500.0, [2000, 40_000]);
-    let said = "its search found 114/s, and it kept the same objective at 1,500/s in 3 of 3 trials \
+    let wording = "its search found 114/s, and it kept the same objective at 1,500/s in 3 of 3 trials \
                 under fixed";
     let sentence = report.sentence();
-    assert!(sentence.contains(&format!("old's highest rate is not ranked: {said}")), "{sentence}");
+    assert!(
+        sentence.contains(&format!("old's highest rate is not ranked: {wording}")),
+        "{sentence}"
+    );
     assert!(sentence.contains("new had 800/s as the highest rate that keeps"), "{sentence}");
     let text = full(&report, &PLAIN);
-    assert!(text.contains(&format!("old's highest rate under pages/limit is too low: {said}")));
+    assert!(text.contains(&format!("old's highest rate under pages/limit is too low: {wording}")));
     // What is lower, or was not kept, contradicts nothing.
     for report in [beside(100.0, [2000, 2000]), beside(1500.0, [40_000, 40_000])] {
         let sentence = report.sentence();

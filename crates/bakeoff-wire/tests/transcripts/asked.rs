@@ -138,22 +138,22 @@ pub(crate) const POSTGRES: &[&str] = &[
 
 /// What was said up to each place where a server waits for a question (`ReadyForQuery`), and what
 /// is left.
-pub(crate) fn postgres_turns(mut said: &[u8]) -> Vec<&[u8]> {
+pub(crate) fn postgres_turns(mut reply: &[u8]) -> Vec<&[u8]> {
     let mut turns = Vec::new();
     let mut at = 0;
-    while let Some((&[kind, ref length @ ..], _)) = said[at..].split_first_chunk::<5>() {
+    while let Some((&[kind, ref length @ ..], _)) = reply[at..].split_first_chunk::<5>() {
         let Some(end) = at.checked_add(1 + u32::from_be_bytes(*length) as usize) else { break };
-        if end > said.len() {
+        if end > reply.len() {
             break;
         }
         at = end;
         if kind == b'Z' {
-            turns.push(&said[..at]);
-            said = &said[at..];
+            turns.push(&reply[..at]);
+            reply = &reply[at..];
             at = 0;
         }
     }
-    turns.push(said);
+    turns.push(reply);
     turns
 }
 
@@ -163,10 +163,10 @@ pub(crate) fn iproto() -> iproto::Session {
 }
 
 /// What Tarantool says before anything can be asked: its greeting and the answer to the proof.
-pub(crate) fn iproto_begins(said: &[u8]) -> usize {
-    let length = said.get(iproto::GREETING_SIZE + 1..).and_then(|rest| rest.first_chunk());
+pub(crate) fn iproto_begins(reply: &[u8]) -> usize {
+    let length = reply.get(iproto::GREETING_SIZE + 1..).and_then(|rest| rest.first_chunk());
     let answer = length.map_or(usize::MAX, |length| u32::from_be_bytes(*length) as usize);
-    said.len().min(answer.saturating_add(iproto::GREETING_SIZE + 5))
+    reply.len().min(answer.saturating_add(iproto::GREETING_SIZE + 5))
 }
 
 const ONE: &[Value<'static>] = &[Value::Unsigned(1)];

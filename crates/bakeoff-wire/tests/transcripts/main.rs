@@ -617,19 +617,19 @@ fn replay_nats(pieces: &[&[u8]]) -> Vec<String> {
                     assert_eq!(message.subscription, 7);
                     let headers = message.headers;
                     let subject = message.subject;
-                    let mut said = answered(subject).unwrap_or_else(|| text(subject));
+                    let mut replied = answered(subject).unwrap_or_else(|| text(subject));
                     if !message.reply.is_empty() {
-                        said += &format!(" (reply to {})", text(message.reply));
+                        replied += &format!(" (reply to {})", text(message.reply));
                     }
                     if let Some(status) = headers.status() {
-                        said += &format!(" {status} {}", text(headers.description()));
+                        replied += &format!(" {status} {}", text(headers.description()));
                     }
                     for name in ["KV-Operation", "Nats-Sequence", "Nats-Msg-Size", "A", "B"] {
                         if let Some(value) = headers.get(name) {
-                            said += &format!(" {name}={}", text(value));
+                            replied += &format!(" {name}={}", text(value));
                         }
                     }
-                    format!("{said}: {}", text(message.payload))
+                    format!("{replied}: {}", text(message.payload))
                 }
             });
         };

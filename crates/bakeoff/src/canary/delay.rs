@@ -261,8 +261,8 @@ mod tests {
         let mut client = connect(before(|mut connection| {
             let _ = connection.write_all(b"bye");
         }));
-        let mut said = String::new();
-        client.read_to_string(&mut said).unwrap();
-        assert_eq!(said, "bye");
+        let mut wording = String::new();
+        client.read_to_string(&mut wording).unwrap();
+        assert_eq!(wording, "bye");
     }
 }

@@ -195,9 +195,9 @@ mod tests {
     #[test]
     fn bad_flags_are_refused_by_name() {
         let good = "--listen 127.0.0.1:1 --data d";
-        let fails = |more: &str, said: &str| {
+        let fails = |more: &str, message: &str| {
             let error = parse(&format!("{good} {more}")).unwrap_err();
-            assert!(error.contains(said), "{more}: {error}");
+            assert!(error.contains(message), "{more}: {error}");
         };
         fails("--lose 101%", "`--lose`: `101%` is no share");
         fails("--lose NaN", "is no share");

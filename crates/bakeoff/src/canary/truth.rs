@@ -343,9 +343,9 @@ mod tests {
 
     #[test]
     fn refuses_a_malformed_distribution_with_the_reason() {
-        let fails = |text: &str, said: &str| {
+        let fails = |text: &str, message: &str| {
             let error = Shape::parse(text).unwrap_err();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         };
         fails("normal:5ms", "is no distribution");
         fails("constant", "holds ``, which is no duration");

@@ -62,7 +62,7 @@ fn contender<'a>(
     let mut between: Vec<(&str, Encryption)> = Vec::new();
     for member in members {
         let role = member.of.role;
-        between.extend(member.description.between.filter(|said| !between.contains(said)));
+        between.extend(member.description.between.filter(|message| !between.contains(message)));
         let one = started(member);
         match role {
             COMPOSITE => record = one,

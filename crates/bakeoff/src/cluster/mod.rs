@@ -435,10 +435,10 @@ mod tests {
         };
         assert_eq!(at(&["127.0.0.1:1", "127.9.9.9:2", "[::1]:3"]), None);
         assert_eq!(at(&[]), None);
-        let said = at(&["127.0.0.1:1", "0.0.0.0:2", "[::]:3", "192.0.2.1:4"]).unwrap();
+        let message = at(&["127.0.0.1:1", "0.0.0.0:2", "[::]:3", "192.0.2.1:4"]).unwrap();
         assert!(
-            said.starts_with("`web-1` listens on 0.0.0.0:2, [::]:3, 192.0.2.1:4, where"),
-            "{said}"
+            message.starts_with("`web-1` listens on 0.0.0.0:2, [::]:3, 192.0.2.1:4, where"),
+            "{message}"
         );
     }
 }

@@ -183,9 +183,9 @@ fn read(path: &Path) -> Result<Run, String> {
 
 fn sentence(report: &Path) -> Option<String> {
     #[derive(Deserialize)]
-    struct Said {
+    struct Summary {
         sentence: String,
     }
     let text = fs::read(report).ok()?;
-    serde_json::from_slice(&text).ok().map(|said: Said| said.sentence)
+    serde_json::from_slice(&text).ok().map(|message: Summary| message.sentence)
 }

@@ -175,21 +175,21 @@ impl Default for Question<'_> {
 }
 
 /// What a node said to a question.
-pub(crate) struct Said {
+pub(crate) struct Replied {
     /// `` `vault-1` to `GET /v1/sys/health` ``, for messages.
     asked: String,
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-impl Said {
+impl Replied {
     /// The JSON of an answer that is a success, null for an empty one; an error says what was
     /// answered instead.
     pub(crate) fn success(&self) -> Result<Value, String> {
         let Self { asked, status, body } = self;
         if !(200..300).contains(status) {
-            let said = http_status_text(*status, body.as_bytes());
-            return Err(format!("{asked} was answered {said}"));
+            let reply = http_status_text(*status, body.as_bytes());
+            return Err(format!("{asked} was answered {reply}"));
         }
         if body.trim().is_empty() {
             return Ok(Value::Null);
@@ -199,7 +199,7 @@ impl Said {
 }
 
 /// Asks a node; an error says that it did not answer.
-pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Said, String> {
+pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, String> {
     let Question { method, target, headers, body, patience } = *asked;
     let body = body.map(Value::to_string);
     let mut fields = vec![("Host", &*node.authority)];
@@ -217,13 +217,13 @@ pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Said, Stri
     let answer = on_a_line(node, patience, |line, go_on| line.ask(&request, go_on))?;
     let asked = format!("`{method} {target}` of `{}`", node.name);
     let body = String::from_utf8_lossy(&answer.body).into_owned();
-    Ok(Said { asked, status: answer.status, body })
+    Ok(Replied { asked, status: answer.status, body })
 }
 
 /// Asks a node one thing outside of a load; returns status and body.
 pub(crate) fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, String), String> {
-    let said = question(node, &Question { method, target, ..Question::default() })?;
-    Ok((said.status, said.body))
+    let reply = question(node, &Question { method, target, ..Question::default() })?;
+    Ok((reply.status, reply.body))
 }
 
 /// Has one operation done outside of a load, as a session would; an error says that there was no
@@ -255,8 +255,8 @@ fn on_a_line(
         true => Ok(()),
         false => Err(io::Error::other("no answer in time")),
     };
-    let said = Line::connect(&node.target, patience).and_then(|mut line| ask(&mut line, &go_on));
-    said.map_err(|error| {
+    let reply = Line::connect(&node.target, patience).and_then(|mut line| ask(&mut line, &go_on));
+    reply.map_err(|error| {
         let seen = match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 "the server closed the connection without an answer".to_owned()

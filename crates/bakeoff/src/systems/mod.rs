@@ -248,8 +248,8 @@ pub(crate) fn plain_value(form: &OptionForm, text: &str) -> String {
 
 /// A response that is no success, in words: `500: No cluster leader`.
 fn http_status_text(status: u16, body: &[u8]) -> String {
-    let said = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
-    if said.is_empty() { status.to_string() } else { format!("{status}: {said}") }
+    let reply = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
+    if reply.is_empty() { status.to_string() } else { format!("{status}: {reply}") }
 }
 
 /// What a system is to run as.

@@ -10,7 +10,7 @@ struct Canary {
     process: Child,
     address: SocketAddr,
     /// What it said before it listened.
-    said: Vec<String>,
+    printed: Vec<String>,
     stderr: BufReader<std::process::ChildStderr>,
 }
 
@@ -21,16 +21,16 @@ impl Canary {
         command.args(flags.split_whitespace()).stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let stderr = BufReader::new(process.stderr.take().unwrap());
-        let mut canary = Self { process, address: ([0; 4], 0).into(), said: Vec::new(), stderr };
+        let mut canary = Self { process, address: ([0; 4], 0).into(), printed: Vec::new(), stderr };
         loop {
             let mut line = String::new();
             let read = canary.stderr.read_line(&mut line).unwrap();
-            assert!(read > 0, "ended at once: {:?}", canary.said);
+            assert!(read > 0, "ended at once: {:?}", canary.printed);
             if let Some(address) = line.trim_end().strip_prefix("canary: listening on ") {
                 canary.address = address.parse().unwrap();
                 return canary;
             }
-            canary.said.push(line);
+            canary.printed.push(line);
         }
     }
 
@@ -174,7 +174,7 @@ fn what_was_acknowledged_survives_kill_9_with_either_durability() {
         assert_eq!(client.ask("DELETE", "/kv/7", ""), NO_CONTENT);
         canary.kill9();
         let canary = Canary::start(dir.path(), flags);
-        assert_eq!(canary.said, ["canary: 201 records replayed, 199 keys\n"]);
+        assert_eq!(canary.printed, ["canary: 201 records replayed, 199 keys\n"]);
         let mut client = canary.connect();
         for n in (0..200).filter(|&n| n != 7) {
             assert_eq!(client.ask("GET", &format!("/kv/{n}"), ""), ok(&format!("v{n}")));
@@ -194,7 +194,7 @@ fn a_torn_tail_is_cut_off_and_said() {
     let bytes = std::fs::read(&log).unwrap();
     std::fs::write(&log, &bytes[..bytes.len() - 1]).unwrap();
     let canary = Canary::start(dir.path(), "");
-    assert_eq!(canary.said[1], "canary: the log ended in a torn record: 17 bytes cut off\n");
+    assert_eq!(canary.printed[1], "canary: the log ended in a torn record: 17 bytes cut off\n");
     assert_eq!(canary.ask("GET", "/kv/whole", ""), ok("1"));
     assert_eq!(canary.ask("GET", "/kv/torn", ""), NOT_FOUND);
     canary.ask("PUT", "/kv/new", "3");
@@ -210,8 +210,8 @@ fn sigterm_ends_it_cleanly() {
     let _idle = canary.connect();
     let pid = rustix::process::Pid::from_child(&canary.process);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let (status, said) = canary.ends();
-    assert_eq!((status.code(), &*said), (Some(0), "canary: stopped\n"));
+    let (status, printed) = canary.ends();
+    assert_eq!((status.code(), &*printed), (Some(0), "canary: stopped\n"));
 }
 
 #[test]
@@ -377,8 +377,8 @@ fn only_a_loopback_address_is_listened_on() {
     command.args(["__canary", "--listen", "0.0.0.0:0", "--data"]).arg(dir.path());
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("`0.0.0.0` is not a loopback address"), "{said}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.contains("`0.0.0.0` is not a loopback address"), "{printed}");
 }
 
 #[test]
@@ -569,8 +569,8 @@ fn a_canary_told_to_die_ends_with_its_own_exit_code() {
     let dir = temp();
     let canary = Canary::start(dir.path(), "--die-after 300ms");
     assert_eq!(canary.ask("PUT", "/kv/a", "1"), NO_CONTENT);
-    let (status, said) = canary.ends();
-    assert_eq!((status.code(), &*said), (Some(86), "canary: dying, as told\n"));
+    let (status, printed) = canary.ends();
+    assert_eq!((status.code(), &*printed), (Some(86), "canary: dying, as told\n"));
     let canary = Canary::start(dir.path(), "");
     assert_eq!(canary.ask("GET", "/kv/a", ""), ok("1"));
 }

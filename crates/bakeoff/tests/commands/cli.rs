@@ -299,8 +299,8 @@ fn a_scaled_study_says_so_in_everything_that_is_printed() {
     let bench = quick(&[("operations: 400", "operations: 40000")]);
     let ran = Ran::of(bench.command().args(["--scale", "0.01"])).ends_with(0);
     assert!(ran.stderr.contains("0.01"), "{}", ran.stderr);
-    let said = ran.stdout.lines().filter(|line| line.contains("0.01") || line.contains("scale"));
-    assert!(said.count() >= 2, "the title and the sentence:\n{}", ran.stdout);
+    let output = ran.stdout.lines().filter(|line| line.contains("0.01") || line.contains("scale"));
+    assert!(output.count() >= 2, "the title and the sentence:\n{}", ran.stdout);
     let run = &bench.runs()[0];
     let markdown = std::fs::read_to_string(run.join("report.md")).unwrap();
     assert!(markdown.contains("0.01"), "{markdown}");

@@ -45,9 +45,9 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
         Ran::of(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
             .stdout;
     let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{shown}"));
-    let said = "! a write is acknowledged: synced: on one node's disk";
-    assert!(place(finding) < place(said));
-    assert!(place(said) < place("total seconds"));
+    let output = "! a write is acknowledged: synced: on one node's disk";
+    assert!(place(finding) < place(output));
+    assert!(place(output) < place("total seconds"));
 
     // A put of 64 and 256 bytes has as many and a head; its answer is a head alone.
     let bytes = |what: &str| text(&row(what)["cells"][0]).to_owned();

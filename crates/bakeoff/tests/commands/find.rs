@@ -76,9 +76,13 @@ fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
         }
     }
     let sentence = text(&comparison["sentence"]);
-    let said = "times slow's highest rate that keeps p90 < 600ms under reads/limit (95 % interval";
+    let output =
+        "times slow's highest rate that keeps p90 < 600ms under reads/limit (95 % interval";
     if run.ran.code == Some(0) {
-        assert!(sentence.starts_with("quick sustained ") && sentence.contains(said), "{sentence}");
+        assert!(
+            sentence.starts_with("quick sustained ") && sentence.contains(output),
+            "{sentence}"
+        );
         let leading = array(&comparison["judgements"]).iter().find(|one| one["leading"] == true);
         assert_eq!(leading.unwrap()["quantity"], "highest_rate_per_second");
     }

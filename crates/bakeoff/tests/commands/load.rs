@@ -288,8 +288,8 @@ fn nothing_secret_is_printed() {
 #[test]
 fn bad_input_ends_with_2_and_says_where() {
     let url = "http://127.0.0.1:1/";
-    let bad = |arguments: &[&str], said: &[&str]| {
-        load(arguments).ends_with(2).complains(said);
+    let bad = |arguments: &[&str], output: &[&str]| {
+        load(arguments).ends_with(2).complains(output);
     };
     bad(&["ftp://a/"], &["`ftp` is not a scheme"]);
     bad(&[url, "-c", "10", "-n", "5"], &["10 clients cannot share 5 requests", "hint: "]);
@@ -379,11 +379,11 @@ fn a_load_leaves_a_run_that_is_reported_compared_and_listed() {
         assert!(!text.contains("hunter2"), "{file}");
     }
     let (_, _, later) = recorded(&out, &arguments);
-    let said = |arguments: &[&str]| Ran::of(bakeoff().args(arguments)).ends_with(0).stdout;
+    let output = |arguments: &[&str]| Ran::of(bakeoff().args(arguments)).ends_with(0).stdout;
     let (run, later) = (run.to_str().unwrap(), later.to_str().unwrap());
-    assert!(said(&["report", run]).contains("service"));
-    assert!(said(&["compare", run, later]).contains("service"));
-    let listed = said(&["history", "--out", out.path().to_str().unwrap()]);
+    assert!(output(&["report", run]).contains("service"));
+    assert!(output(&["compare", run, later]).contains("service"));
+    let listed = output(&["history", "--out", out.path().to_str().unwrap()]);
     assert!(listed.contains(run) && listed.contains(later), "{listed}");
 }
 

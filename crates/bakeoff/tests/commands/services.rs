@@ -56,21 +56,21 @@ fn canary(arguments: &str, fields: &str) -> String {
 
 /// A study that does not get as far as a load.
 #[track_caller]
-fn refused(study: &str, code: i32, said: &[&str]) -> Bench {
+fn refused(study: &str, code: i32, output: &[&str]) -> Bench {
     let bench = Bench::new(study);
     let ran = Ran::of(&mut command(&bench)).ends_with(code);
-    ran.complains(said);
+    ran.complains(output);
     crate::support::nothing_runs_in(bench.path());
     bench
 }
 
 /// A study that starts and whose one trial fails.
 #[track_caller]
-fn fails(study: &str, said: &[&str]) {
+fn fails(study: &str, output: &[&str]) {
     let run = run(study);
     let why = run.invalid_because();
     assert!(!why.is_empty(), "{}", run.ran.stdout);
-    run.ran.complains(said);
+    run.ran.complains(output);
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn a_program_is_found_before_anything_is_started_and_must_be_of_its_version() {
         study(&format!("kind: process, process: {{command: [{word}, \"{{port}}\"]}}{more}"))
     };
     let absent = command("no-such-program-anywhere", "");
-    let said = ["the command of web begins with `no-such-program-anywhere`", "is not on `PATH`"];
-    let bench = refused(&absent, 3, &said);
+    let output = ["the command of web begins with `no-such-program-anywhere`", "is not on `PATH`"];
+    let bench = refused(&absent, 3, &output);
     assert_eq!(bench.runs().iter().filter(|run| run.join("trials").exists()).count(), 0);
     refused(&command("./not/here", ""), 3, &["`./not/here`, which does not exist", "hint: a path"]);
     let ours = env!("CARGO_PKG_VERSION");
@@ -174,8 +174,8 @@ fn a_program_is_found_before_anything_is_started_and_must_be_of_its_version() {
 
 #[test]
 fn a_study_that_cannot_be_run_is_told_with_its_line() {
-    let check = |system: &str, said: &[&str]| {
-        refused(&study(system), 2, &[&["study.yaml:3:"], said].concat());
+    let check = |system: &str, output: &[&str]| {
+        refused(&study(system), 2, &[&["study.yaml:3:"], output].concat());
     };
     check(
         r#"kind: process, process: {command: [sh, -c, "{prot} {port}"]}"#,
@@ -223,9 +223,9 @@ fn a_command_that_listens_elsewhere_is_told_where() {
         "kind: process, process: {{command: [bakeoff, __canary, --listen, \"127.0.0.1:{free}\", \
          --data, \"{{dir}}/{{port}}\"]}}"
     );
-    let said = format!("`web-1` listens on 127.0.0.1:{free}, and not on 127.0.0.1:");
+    let output = format!("`web-1` listens on 127.0.0.1:{free}, and not on 127.0.0.1:");
     let log = format!("| canary: listening on 127.0.0.1:{free}");
-    fails(&study(&listens), &[&said, &log, "hint: have it listen where the study says"]);
+    fails(&study(&listens), &[&output, &log, "hint: have it listen where the study says"]);
     assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }
 
@@ -256,8 +256,8 @@ fn an_endpoint_over_tls_is_verified_and_loaded() {
 
     let began = Instant::now();
     let endpoint = address.to_string();
-    let said = ["system `web` cannot be loaded", &endpoint, "invalid peer certificate", "`ca`"];
-    refused(&trusting("other.pem"), 4, &said);
+    let output = ["system `web` cannot be loaded", &endpoint, "invalid peer certificate", "`ca`"];
+    refused(&trusting("other.pem"), 4, &output);
     refused(&trusting("absent.pem"), 2, &["absent.pem` cannot be used for TLS"]);
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 

@@ -48,9 +48,9 @@ fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
     finds(&run, &["bimodal", " of the slow ones failed", "took 300 ms to "]);
     let failed = run.figure("errors_status");
     assert!(failed > 100.0, "{}", run.trial());
-    let said = format!("{failed} failures lasted 300 ms to ");
+    let output = format!("{failed} failures lasted 300 ms to ");
     let timeout = "as long as a timeout of 300ms somewhere behind the server would make them";
-    finds(&run, &[&said, timeout, &format!("they were {failed} × `status`: 500")]);
+    finds(&run, &[&output, timeout, &format!("they were {failed} × `status`: 500")]);
     finds(&run, &["gate's servers wrote ", "× on gate-1: request N for \"…\" came to nothing"]);
 
     let trial = trial(&run);

@@ -136,8 +136,8 @@ fn a_server_that_ends_by_itself_ends_all() {
 #[test]
 fn what_cannot_be_started_is_said() {
     let bench = Bench::new(STUDY);
-    let refused = |arguments: &[&str], said: &[&str]| {
-        Ran::of(&mut start(&bench, arguments)).ends_with(2).complains(said);
+    let refused = |arguments: &[&str], output: &[&str]| {
+        Ran::of(&mut start(&bench, arguments)).ends_with(2).complains(output);
     };
     refused(&["plan"], &["has no system `plan`", "did you mean `plain`?"]);
     refused(&[], &["has several systems", "plain, gated, mortal, far"]);

@@ -193,7 +193,7 @@ fn a_script_that_fails_in_the_run_is_told_and_what_was_measured_stays() {
 #[test]
 fn scripts_that_cannot_work_end_before_the_load() {
     let canary = Canary::start("");
-    for (text, said) in [
+    for (text, output) in [
         ("function request(\n", "small.lua:2: "),
         ("\nerror('no')", "failed in its main chunk, thread 1"),
         ("function setup() error('no') end", "failed in `setup`"),
@@ -208,7 +208,7 @@ fn scripts_that_cannot_work_end_before_the_load() {
         assert!(begun.elapsed() < Duration::from_secs(10), "{text}");
         assert!(!ran.stdout.contains("Running"), "{text}");
         if !text.starts_with("\nerror") {
-            ran.complains(&[said]);
+            ran.complains(&[output]);
         } else {
             ran.complains(&["failed in its main chunk", "small.lua:2: no"]);
         }
@@ -238,7 +238,7 @@ fn threads_may_have_servers_of_their_own() {
 
 #[test]
 fn bad_command_lines_print_the_usage_and_end_with_2() {
-    for (options, said) in [
+    for (options, output) in [
         ("-d 500ms http://127.0.0.1:1/", "`-d`: `500ms` is no time"),
         ("-t4 -c2 http://127.0.0.1:1/", "number of connections must be >= threads"),
         ("nonsense", "invalid URL: nonsense"),
@@ -248,7 +248,7 @@ fn bad_command_lines_print_the_usage_and_end_with_2() {
         let ran = Ran::of(&mut wrk(options)).ends_with(2);
         let usage = ran.stdout.starts_with("Usage: wrk <options> <url>");
         assert_eq!(usage, !options.starts_with("-s"), "{}", ran.stdout);
-        ran.complains(&[said]);
+        ran.complains(&[output]);
     }
     for options in ["-h", "--help", "-v"] {
         Ran::of(&mut wrk(options)).ends_with(0);

@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, OnceLock, PoisonError};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::Value;
 
-use matrix::{Made, ROWS, Row, Said, Scene};
+use matrix::{Expected, Made, ROWS, Row, Scene};
 use support::{AUDITS, Bench, OF_THE_MACHINE, Ran, array, figure, text};
 use surroundings::{How, Staged, stage};
 
@@ -186,7 +186,7 @@ fn contender<'a>(seen: &'a Seen, load: &str, system: &str) -> Result<&'a Value, 
 }
 
 /// What of this is said of a system's one trial; an error tells what is said instead.
-fn says(seen: &Seen, load: &str, system: &str, said: &Said) -> Result<(), String> {
+fn says(seen: &Seen, load: &str, system: &str, expected: &Expected) -> Result<(), String> {
     let of = contender(seen, load, system).map_err(|_| "nothing of this system".to_owned())?;
     let trial = &of["trials"][0];
     let because = || array(&trial["invalid_because"]).iter().map(text).collect::<Vec<_>>();
@@ -203,30 +203,30 @@ fn says(seen: &Seen, load: &str, system: &str, said: &Said) -> Result<(), String
     let held = |holds: bool, instead: &Value| {
         if holds { Ok(()) } else { Err(format!("{instead:#}")) }
     };
-    match said {
-        Said::Check(name, words) | Said::Audit(name, words) => invalid(name, words),
-        Said::AnyCheck(names, words) => {
+    match expected {
+        Expected::Check(name, words) | Expected::Audit(name, words) => invalid(name, words),
+        Expected::AnyCheck(names, words) => {
             let first = names.iter().map(|name| invalid(name, words)).find(Result::is_ok);
             first.unwrap_or_else(|| Err(format!("not valid because: {:#?}", because())))
         }
-        Said::NotChecked(name, words) => {
+        Expected::NotChecked(name, words) => {
             let all = array(&of["not_checked"]);
             let found =
                 all.iter().any(|one| one["what"] == *name && text(&one["why"]).contains(words));
             held(found, &of["not_checked"])
         }
-        Said::Finding(words) => {
+        Expected::Finding(words) => {
             let found = array(&seen.report["findings"]).iter().any(|one| text(one).contains(words));
             held(found, &seen.report["findings"])
         }
-        Said::Error(kind, words) => {
+        Expected::Error(kind, words) => {
             let all = array(&trial["first_errors"]);
             let found =
                 all.iter().any(|one| one["kind"] == *kind && text(&one["what"]).contains(words));
             held(found, &trial["first_errors"])
         }
-        Said::Figure(name, least) => held(figure(trial, name) >= *least, &trial["figures"]),
-        Said::NotRanked => {
+        Expected::Figure(name, least) => held(figure(trial, name) >= *least, &trial["figures"]),
+        Expected::NotRanked => {
             let sentence = &seen.report["sentence"];
             let out = format!("{system} has no valid trial");
             let left_out = format!("{system} is not ranked");
@@ -245,13 +245,13 @@ fn caught(row: &'static Row) -> Result<Completion, Failed> {
             Err(why) => return Ok(Completion::ignored_with(why)),
         },
     };
-    for said in row.said {
-        says(&seen, row.load, row.name, said).map_err(|instead| {
-            format!("{} is not said; instead:\n{instead}\n{}", said.text(), seen.stderr)
+    for expected in row.expectations {
+        says(&seen, row.load, row.name, expected).map_err(|instead| {
+            format!("{} is not said; instead:\n{instead}\n{}", expected.text(), seen.stderr)
         })?;
     }
     // Whoever has no valid trial has nothing to show.
-    if row.said.iter().any(Said::is_invalid) && seen.code != Some(1) {
+    if row.expectations.iter().any(Expected::is_invalid) && seen.code != Some(1) {
         return Err(format!("the run ended with {:?} and not with 1", seen.code).into());
     }
     Ok(Completion::Completed)
@@ -300,23 +300,26 @@ fn is_spared(row: &'static Row, seen: &Seen) -> Result<Spared, Failed> {
     };
     contender(seen, row.load, name)?;
     let others = |words: &str| name == HONEST && !words.contains(row.name);
-    for said in row.said {
-        let accused = match said {
+    for expected in row.expectations {
+        let accused = match expected {
             // Of a scene's other systems.
-            Said::Finding(words) if others(words) => false,
-            Said::Finding(words) => {
+            Expected::Finding(words) if others(words) => false,
+            Expected::Finding(words) => {
                 let words = words.replace(row.name, name);
                 array(&seen.report["findings"]).iter().any(|one| text(one).contains(&words))
             }
-            said => says(seen, row.load, name, said).is_ok(),
+            expected => says(seen, row.load, name, expected).is_ok(),
         };
-        if accused && matches!(said, Said::NotChecked(..)) {
+        if accused && matches!(expected, Expected::NotChecked(..)) {
             return Ok(Spared::Unable);
         }
-        if accused && !said.is_of_the_machine() {
-            return Err(
-                format!("{} is said of an honest canary\n{}", said.text(), seen.stderr).into()
-            );
+        if accused && !expected.is_of_the_machine() {
+            return Err(format!(
+                "{} is said of an honest canary\n{}",
+                expected.text(),
+                seen.stderr
+            )
+            .into());
         }
     }
     match not_valid(&contender(seen, row.load, name)?["trials"][0]) {
@@ -412,8 +415,8 @@ fn documented() -> Result<(), Failed> {
             }
             Made::Around { by, .. } => by.to_owned(),
         };
-        let said: Vec<String> = row.said.iter().map(Said::text).collect();
-        writeln!(table, "| {} | {how} | {} |", row.fault, said.join("; "))?;
+        let expected: Vec<String> = row.expectations.iter().map(Expected::text).collect();
+        writeln!(table, "| {} | {how} | {} |", row.fault, expected.join("; "))?;
     }
     let expected = format!("{BEGIN}\n\n{}\n\n{END}", table.trim());
     let (from, to) =
@@ -429,7 +432,7 @@ fn documented() -> Result<(), Failed> {
     Err("docs/method.md does not show the matrix as it is; `cargo xtask bless`".into())
 }
 
-impl Said {
+impl Expected {
     /// Returns whether it makes a trial not valid.
     fn is_invalid(&self) -> bool {
         matches!(self, Self::Check(..) | Self::AnyCheck(..) | Self::Audit(..))
@@ -449,14 +452,16 @@ impl Said {
             if words.is_empty() { String::new() } else { format!(": “{}”", words.trim()) }
         };
         match self {
-            Self::Check(name, said) => format!("check `{name}`{}", words(said)),
-            Self::AnyCheck(names, said) => {
-                format!("check `{}`{}", names.join("` or `"), words(said))
+            Self::Check(name, expected) => format!("check `{name}`{}", words(expected)),
+            Self::AnyCheck(names, expected) => {
+                format!("check `{}`{}", names.join("` or `"), words(expected))
             }
-            Self::Audit(when, said) => format!("audit {when}{}", words(said)),
-            Self::NotChecked(name, said) => format!("check `{name}` not checked{}", words(said)),
-            Self::Finding(said) => format!("finding{}", words(said)),
-            Self::Error(kind, said) => format!("error of kind {kind}{}", words(said)),
+            Self::Audit(when, expected) => format!("audit {when}{}", words(expected)),
+            Self::NotChecked(name, expected) => {
+                format!("check `{name}` not checked{}", words(expected))
+            }
+            Self::Finding(expected) => format!("finding{}", words(expected)),
+            Self::Error(kind, expected) => format!("error of kind {kind}{}", words(expected)),
             Self::Figure(name, least) => format!("figure `{name}` at least {least}"),
             Self::NotRanked => "not ranked in the answer".to_owned(),
         }

@@ -25,7 +25,7 @@ pub(crate) enum Made {
 }
 
 /// What must be said of a fault, and not of an honest canary beside it.
-pub(crate) enum Said {
+pub(crate) enum Expected {
     /// The trial is not valid by this check, in these words.
     Check(&'static str, &'static str),
     /// The trial is not valid by at least one of these checks, in these words.
@@ -52,7 +52,7 @@ pub(crate) struct Row {
     /// The load that is looked at.
     pub(crate) load: &'static str,
     pub(crate) made: Made,
-    pub(crate) said: &'static [Said],
+    pub(crate) expectations: &'static [Expected],
 }
 
 /// Each key once, so that no later write hides a lost one.
@@ -117,9 +117,9 @@ const fn canary(
     scene: &'static Scene,
     load: &'static str,
     options: &'static str,
-    said: &'static [Said],
+    expectations: &'static [Expected],
 ) -> Row {
-    Row { fault, name, load, made: Made::Canary { scene, options }, said }
+    Row { fault, name, load, made: Made::Canary { scene, options }, expectations }
 }
 
 /// The matrix.
@@ -130,7 +130,7 @@ pub(crate) static ROWS: &[Row] = &[
         &WRITES,
         "load",
         "lose: 2%",
-        &[Said::Audit("after the load", "are lost and 0 wrong")],
+        &[Expected::Audit("after the load", "are lost and 0 wrong")],
     ),
     canary(
         "acknowledged writes are lost on a restart",
@@ -138,7 +138,7 @@ pub(crate) static ROWS: &[Row] = &[
         &WRITES,
         "load",
         "lose-on-restart: 5%",
-        &[Said::Audit("after kill -9 and restart of all nodes", "are lost and 0 wrong")],
+        &[Expected::Audit("after kill -9 and restart of all nodes", "are lost and 0 wrong")],
     ),
     canary(
         "bytes are corrupted",
@@ -146,7 +146,7 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "corrupt: 5%",
-        &[Said::Check("answers", "wrong and 0 stale answers; key `bakeoff/")],
+        &[Expected::Check("answers", "wrong and 0 stale answers; key `bakeoff/")],
     ),
     canary(
         "bodies are truncated",
@@ -155,8 +155,8 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "truncate: 60%",
         &[
-            Said::Check("errors", " % of operations failed"),
-            Said::Error("reset", "of the body missing"),
+            Expected::Check("errors", " % of operations failed"),
+            Expected::Error("reset", "of the body missing"),
         ],
     ),
     canary(
@@ -165,7 +165,10 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "stale: 20%",
-        &[Said::Check("answers", "0 wrong and "), Said::Check("answers", "stale answers; key `")],
+        &[
+            Expected::Check("answers", "0 wrong and "),
+            Expected::Check("answers", "stale answers; key `"),
+        ],
     ),
     canary(
         "standbys lag behind, and may",
@@ -173,7 +176,7 @@ pub(crate) static ROWS: &[Row] = &[
         &STANDBYS,
         "load",
         "old: 300ms",
-        &[Said::Figure("stale_share", 0.8), Said::Figure("stale_age_max_ms", 200.0)],
+        &[Expected::Figure("stale_share", 0.8), Expected::Figure("stale_age_max_ms", 200.0)],
     ),
     canary(
         "standbys lag behind, and must not",
@@ -181,7 +184,10 @@ pub(crate) static ROWS: &[Row] = &[
         &FRESH,
         "load",
         "old: 300ms",
-        &[Said::Check("answers", "0 wrong and "), Said::Check("answers", "stale answers; key `")],
+        &[
+            Expected::Check("answers", "0 wrong and "),
+            Expected::Check("answers", "stale answers; key `"),
+        ],
     ),
     canary(
         "errors are answered quickly",
@@ -190,9 +196,9 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "error: 60%",
         &[
-            Said::Check("errors", " % of operations failed"),
-            Said::Error("status", "500"),
-            Said::NotRanked,
+            Expected::Check("errors", " % of operations failed"),
+            Expected::Error("status", "500"),
+            Expected::NotRanked,
         ],
     ),
     canary(
@@ -201,7 +207,7 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "error: 100%",
-        &[Said::Check("successes", "no operation succeeded"), Said::NotRanked],
+        &[Expected::Check("successes", "no operation succeeded"), Expected::NotRanked],
     ),
     canary(
         "what is answered is no HTTP",
@@ -209,7 +215,7 @@ pub(crate) static ROWS: &[Row] = &[
         &UPDATES,
         "load",
         "garbage: 30%",
-        &[Said::Check("errors", " % of operations failed"), Said::Error("protocol", "")],
+        &[Expected::Check("errors", " % of operations failed"), Expected::Error("protocol", "")],
     ),
     canary(
         "everything stops for a second, closed load",
@@ -218,10 +224,10 @@ pub(crate) static ROWS: &[Row] = &[
         "closed",
         "stall: 1s, stall-after: 1500ms",
         &[
-            Said::Finding(
+            Expected::Finding(
                 "stalls stalled in 1 of 1 trial under reads/closed: nothing succeeded for",
             ),
-            Said::Figure("response_max_ms", 800.0),
+            Expected::Figure("response_max_ms", 800.0),
         ],
     ),
     canary(
@@ -231,11 +237,11 @@ pub(crate) static ROWS: &[Row] = &[
         "open",
         "stall: 1s, stall-after: 1500ms",
         &[
-            Said::Finding(
+            Expected::Finding(
                 "stalls stalled in 1 of 1 trial under offered/open: nothing succeeded for",
             ),
-            Said::Figure("response_max_ms", 800.0),
-            Said::Figure("response_p90_ms", 100.0),
+            Expected::Figure("response_max_ms", 800.0),
+            Expected::Figure("response_p90_ms", 100.0),
         ],
     ),
     canary(
@@ -244,7 +250,7 @@ pub(crate) static ROWS: &[Row] = &[
         &READS,
         "closed",
         "slow-start: 1500ms",
-        &[Said::Figure("ready_after_seconds", 1.3)],
+        &[Expected::Figure("ready_after_seconds", 1.3)],
     ),
     canary(
         "the warm-up is too short: slow at first",
@@ -252,7 +258,7 @@ pub(crate) static ROWS: &[Row] = &[
         &COURSE,
         "closed",
         "delay: 60ms, warm-up: 3500ms",
-        &[Said::Check("stationary", "was too short")],
+        &[Expected::Check("stationary", "was too short")],
     ),
     canary(
         "a server dies",
@@ -260,7 +266,7 @@ pub(crate) static ROWS: &[Row] = &[
         &READS,
         "closed",
         "die-after: 1500ms",
-        &[Said::Check("servers", "during the load")],
+        &[Expected::Check("servers", "during the load")],
     ),
     canary(
         "one slow node of three",
@@ -269,8 +275,8 @@ pub(crate) static ROWS: &[Row] = &[
         "load",
         "delay: 20ms, slow-node: 2",
         &[
-            Said::Finding("limps-2 of limps answered "),
-            Said::Finding(" times slower than the other nodes"),
+            Expected::Finding("limps-2 of limps answered "),
+            Expected::Finding(" times slower than the other nodes"),
         ],
     ),
     Row {
@@ -278,7 +284,7 @@ pub(crate) static ROWS: &[Row] = &[
         name: "canary",
         load: "load",
         made: Made::Around { by: "a study with 500 keys to create in a second", how: How::Keys },
-        said: &[Said::Check("keys", "the unique keys ran out before the load's end")],
+        expectations: &[Expected::Check("keys", "the unique keys ran out before the load's end")],
     },
     Row {
         fault: "the generator is starved of CPU",
@@ -288,16 +294,16 @@ pub(crate) static ROWS: &[Row] = &[
             by: "`taskset -c 0 nice -n 19` beside eight busy loops on that CPU, at an open rate",
             how: How::Starved,
         },
-        said: &[Said::AnyCheck(&["generator", "schedule"], "")],
+        expectations: &[Expected::AnyCheck(&["generator", "schedule"], "")],
     },
     Row {
         fault: "somebody else uses a CPU",
         name: "canary",
         load: "load",
         made: Made::Around { by: "a busy loop that bakeoff did not start", how: How::Neighbour },
-        said: &[
-            Said::Check("neighbours", "of this machine's CPU time"),
-            Said::Check("neighbours", "`sh` ("),
+        expectations: &[
+            Expected::Check("neighbours", "of this machine's CPU time"),
+            Expected::Check("neighbours", "`sh` ("),
         ],
     },
     Row {
@@ -305,14 +311,14 @@ pub(crate) static ROWS: &[Row] = &[
         name: "canary",
         load: "load",
         made: Made::Around { by: "`limits` in the study, and cgroups unmounted", how: How::Limits },
-        said: &[Said::NotChecked("limits", ""), Said::Finding("limits")],
+        expectations: &[Expected::NotChecked("limits", ""), Expected::Finding("limits")],
     },
     Row {
         fault: "the clock is stepped",
         name: "canary",
         load: "load",
         made: Made::Around { by: "`BAKEOFF_CLOCK_STEP=1s,-1h`", how: How::Clock },
-        said: &[Said::Check("clock", "was set back by ")],
+        expectations: &[Expected::Check("clock", "was set back by ")],
     },
     Row {
         fault: "the disk is full",
@@ -322,6 +328,6 @@ pub(crate) static ROWS: &[Row] = &[
             by: "a file system that becomes one of 12 MiB under a load that writes more",
             how: How::Disk,
         },
-        said: &[Said::Check("disk", "")],
+        expectations: &[Expected::Check("disk", "")],
     },
 ];

@@ -314,13 +314,13 @@ impl Going {
         let mut going = Self { bench, bakeoff };
         crate::support::wait_for("a load", Duration::from_secs(60), || {
             let ended = going.bakeoff.try_wait().unwrap();
-            assert!(ended.is_none(), "it ended early: {}", going.said());
+            assert!(ended.is_none(), "it ended early: {}", going.output());
             going.served().is_some_and(|served| served > 200)
         });
         going
     }
 
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         std::fs::read_to_string(self.bench.path().join("stderr")).unwrap_or_default()
     }
 
@@ -336,9 +336,10 @@ impl Going {
         let mut stream = TcpStream::connect(status).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
         stream.write_all(b"GET /status HTTP/1.0\r\n\r\n").ok()?;
-        let mut said = String::new();
-        stream.read_to_string(&mut said).ok()?;
-        let numbers = said.lines().skip_while(|line| !line.starts_with("server accepts")).nth(1)?;
+        let mut output = String::new();
+        stream.read_to_string(&mut output).ok()?;
+        let numbers =
+            output.lines().skip_while(|line| !line.starts_with("server accepts")).nth(1)?;
         numbers.split_whitespace().nth(2)?.parse().ok()
     }
 
@@ -361,7 +362,7 @@ impl Going {
     fn done(mut self) -> Run {
         let status = self.bakeoff.wait().unwrap();
         let stdout = std::fs::read_to_string(self.bench.path().join("stdout")).unwrap();
-        let stderr = self.said();
+        let stderr = self.output();
         let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}\n{stderr}"));
         crate::support::nothing_runs_in(&self.bench.out());
         Run { report, ran: Ran { code: status.code(), stdout, stderr }, bench: self.bench }

@@ -137,8 +137,8 @@ fn stored(vault: &Vault, token: &str, with: &str) -> usize {
     let mut bakeoff = command.spawn().unwrap();
     let mut most = 0;
     while bakeoff.try_wait().unwrap().is_none() {
-        let (_, said) = vault.ask("LIST", "bakeoff-pki/certs", Some(token), None);
-        most = most.max(array(&said["data"]["keys"]).len());
+        let (_, output) = vault.ask("LIST", "bakeoff-pki/certs", Some(token), None);
+        most = most.max(array(&output["data"]["keys"]).len());
         std::thread::sleep(Duration::from_millis(20));
     }
     let done = &bench.record()[1]["stages"][0]["measurement"];
@@ -312,8 +312,8 @@ fn what_cannot_be_loaded(_: &Case) {
     let wrong = "hvs.000000000000000000000000";
     refused(&system, Some(wrong), &says("refuses the token", "may have expired"));
     let asked = json!({"ttl": "1s", "explicit_max_ttl": "1s"});
-    let (_, said) = vault.ask("POST", "auth/token/create", Some(&token), Some(&asked));
-    let brief = text(&said["auth"]["client_token"]).to_owned();
+    let (_, output) = vault.ask("POST", "auth/token/create", Some(&token), Some(&asked));
+    let brief = text(&output["auth"]["client_token"]).to_owned();
     std::thread::sleep(Duration::from_millis(1500));
     refused(&system, Some(&brief), &says("refuses the token", "may have expired"));
 
@@ -410,8 +410,8 @@ fn a_leader_dies(case: &Case) {
     assert_eq!(nodes.len(), 3);
     std::thread::sleep(Duration::from_secs(2));
     let leads = |port: u16| {
-        let said = ask(port, "GET", "sys/leader", None, None);
-        said.is_some_and(|(_, said)| said["is_self"] == true)
+        let output = ask(port, "GET", "sys/leader", None, None);
+        output.is_some_and(|(_, output)| output["is_self"] == true)
     };
     let (dir, _) = nodes.iter().find(|&&(_, port)| leads(port)).expect("one of them leads");
     let processes = crate::support::processes_of(dir);

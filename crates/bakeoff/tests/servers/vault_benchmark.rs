@@ -529,8 +529,8 @@ fn clusters_are_loaded(program: &Path) {
 /// Initialises a server; returns its root token and its key.
 fn initialise(server: &Plain) -> (String, String) {
     let body = json!({ "secret_shares": 1, "secret_threshold": 1 });
-    let said = server.ask("PUT", "sys/init", &body);
-    (text(&said["root_token"]).to_owned(), text(&said["keys_base64"][0]).to_owned())
+    let printed = server.ask("PUT", "sys/init", &body);
+    (text(&printed["root_token"]).to_owned(), text(&printed["keys_base64"][0]).to_owned())
 }
 
 fn what_is_wrong_is_named(program: &Path) {

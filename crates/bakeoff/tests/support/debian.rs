@@ -185,7 +185,7 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
 /// Waits for the lock, which ends with whoever holds it.
 fn take(lock: &File, path: &Path) -> Result<(), String> {
     let give_up = Instant::now() + LOCKED;
-    let mut said = false;
+    let mut reported = false;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(()),
@@ -194,9 +194,9 @@ fn take(lock: &File, path: &Path) -> Result<(), String> {
                 return Err(format!("another holds {} for {LOCKED:?}", path.display()));
             }
             Err(TryLockError::WouldBlock) => {
-                if !said {
+                if !reported {
                     eprintln!("waiting for another that holds {}", path.display());
-                    said = true;
+                    reported = true;
                 }
                 std::thread::sleep(Duration::from_millis(100));
             }

@@ -57,13 +57,13 @@ impl Vault {
     /// Yields the root token and the key that unseals it.
     pub(crate) fn initialise(&self) -> (String, String) {
         let body = json!({"secret_shares": 1, "secret_threshold": 1});
-        let (_, said) = self.ask("PUT", "sys/init", None, Some(&body));
-        (text(&said["root_token"]).to_owned(), text(&array(&said["keys_base64"])[0]).to_owned())
+        let (_, output) = self.ask("PUT", "sys/init", None, Some(&body));
+        (text(&output["root_token"]).to_owned(), text(&array(&output["keys_base64"])[0]).to_owned())
     }
 
     pub(crate) fn unseal(&self, key: &str) {
-        let (status, said) = self.ask("PUT", "sys/unseal", None, Some(&json!({ "key": key })));
-        assert_eq!((status, &said["sealed"]), (200, &json!(false)), "{said}");
+        let (status, output) = self.ask("PUT", "sys/unseal", None, Some(&json!({ "key": key })));
+        assert_eq!((status, &output["sealed"]), (200, &json!(false)), "{output}");
     }
 
     pub(crate) fn ask(
@@ -80,11 +80,11 @@ impl Vault {
     pub(crate) fn made(&self, token: &str) -> Vec<String> {
         let mut made = Vec::new();
         for path in ["sys/mounts", "sys/auth"] {
-            let (_, said) = self.ask("GET", path, Some(token), None);
-            made.extend(said["data"].as_object().unwrap().keys().cloned());
+            let (_, output) = self.ask("GET", path, Some(token), None);
+            made.extend(output["data"].as_object().unwrap().keys().cloned());
         }
-        let (_, said) = self.ask("LIST", "sys/policies/acl", Some(token), None);
-        made.extend(array(&said["data"]["keys"]).iter().map(|name| text(name).to_owned()));
+        let (_, output) = self.ask("LIST", "sys/policies/acl", Some(token), None);
+        made.extend(array(&output["data"]["keys"]).iter().map(|name| text(name).to_owned()));
         made
     }
 }

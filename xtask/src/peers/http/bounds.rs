@@ -64,7 +64,7 @@ pub(super) fn check(all: &BTreeMap<Case, Results>) -> Vec<Finding> {
                 ratio("CPU per request", Tool::Wrk, Run::cpu_us, Held::Most(0.85));
                 ratio("CPU per request", Tool::Floor, Run::cpu_us, Held::Most(1.15));
                 ratio("user time per request", Tool::Wrk, Run::user_us, Held::Below(0.5));
-                let per_second = |run: &Run| run.said.per_second;
+                let per_second = |run: &Run| run.reported.per_second;
                 ratio("requests per second", Tool::Wrk, per_second, Held::Least(RATE_RATIO_MIN));
                 for theirs in [Tool::Hey, Tool::Vegeta, Tool::K6] {
                     ratio("CPU per request", theirs, Run::cpu_us, Held::Most(0.4));
@@ -118,7 +118,7 @@ fn of_ratio(
 fn open(results: &Results) -> [Finding; 2] {
     let rate = f64::from(OPEN_RATE);
     let schedule_lag = results.spread(Tool::Precise, |run| {
-        run.said.schedule_lag.map_or(f64::INFINITY, |schedule_lag| schedule_lag[1])
+        run.reported.schedule_lag.map_or(f64::INFINITY, |schedule_lag| schedule_lag[1])
     });
     let schedule_lag = Finding {
         bound: format!(
@@ -128,7 +128,7 @@ fn open(results: &Results) -> [Finding; 2] {
             .map_or("no run".into(), |schedule_lag| format!("{} µs", schedule_lag.text(0))),
         kept: schedule_lag.map(|schedule_lag| schedule_lag.median <= SCHEDULE_LAG_P99_US_MAX),
     };
-    let sent = results.spread(Tool::Precise, |run| run.said.per_second);
+    let sent = results.spread(Tool::Precise, |run| run.reported.per_second);
     let sent = Finding {
         bound: format!("open: {rate} requests per second within 0.1 %"),
         seen: sent.map_or("no run".into(), |sent| sent.text(1)),
@@ -152,13 +152,13 @@ mod tests {
     use std::time::Duration;
 
     use super::super::super::measure::Used;
-    use super::super::tools::Said;
+    use super::super::tools::ToolFigures;
     use super::*;
 
     fn run(us: u64, schedule_lag: Option<[f64; 3]>) -> Run {
         Run {
             used: Used { system: Duration::from_micros(us), ..Used::default() },
-            said: Said { requests: 1, errors: 0, per_second: 10_000.0, schedule_lag },
+            reported: ToolFigures { requests: 1, errors: 0, per_second: 10_000.0, schedule_lag },
         }
     }
 

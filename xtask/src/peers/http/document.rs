@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::summary::{Spread, mib, table};
-use super::super::{said, when_and_where};
+use super::super::{output_of, when_and_where};
 use super::bounds::{Finding, subject};
 use super::tools::Tool;
 use super::{Case, Options, Results, Run, Stand};
@@ -48,7 +48,7 @@ fn title(case: Case) -> &'static str {
 /// When, on what, with which versions.
 pub(super) fn machine(stand: &Stand) -> Result<String, Failure> {
     let place = when_and_where(&stand.allowed)?;
-    let bakeoff = said(&stand.bakeoff.to_string_lossy(), &["--version"])?;
+    let bakeoff = output_of(&stand.bakeoff.to_string_lossy(), &["--version"])?;
     let pinned = match stand.cpus {
         Some(_) => "NGINX on one, the generator on another",
         None => "shared by NGINX and the generator",
@@ -101,7 +101,7 @@ fn costs(case: Case, results: &Results) -> String {
             let name = tool.name();
             vec![
                 if tool == subject(results) { format!("**{name}**") } else { name.to_owned() },
-                text(results.spread(tool, |run| run.said.per_second), 0),
+                text(results.spread(tool, |run| run.reported.per_second), 0),
                 text(results.spread(tool, Run::cpu_us), 2),
                 text(results.spread(tool, Run::user_us), 2),
                 text(results.spread(tool, Run::system_us), 2),
@@ -119,7 +119,7 @@ fn costs(case: Case, results: &Results) -> String {
 fn open(results: &Results) -> String {
     let schedule_lag = |tool, at: usize| {
         let schedule_lag = move |run: &Run| {
-            run.said.schedule_lag.map_or(f64::NAN, |schedule_lag| schedule_lag[at])
+            run.reported.schedule_lag.map_or(f64::NAN, |schedule_lag| schedule_lag[at])
         };
         results.spread(tool, schedule_lag).map_or(String::new(), |spread| spread.text(0))
     };
@@ -132,7 +132,7 @@ fn open(results: &Results) -> String {
             schedule_lag(tool, 0),
             schedule_lag(tool, 1),
             schedule_lag(tool, 2),
-            of(tool, |run| run.said.per_second, 1),
+            of(tool, |run| run.reported.per_second, 1),
             of(tool, Run::cpu_us, 2),
         ]
     });
@@ -148,7 +148,7 @@ fn open(results: &Results) -> String {
 }
 
 fn left_out(results: &Results) -> Option<String> {
-    let said: Vec<String> =
+    let without: Vec<String> =
         results.without.iter().map(|(tool, why)| format!("{} ({why})", tool.name())).collect();
-    (!said.is_empty()).then(|| format!("Without a figure: {}.", said.join("; ")))
+    (!without.is_empty()).then(|| format!("Without a figure: {}.", without.join("; ")))
 }

@@ -71,8 +71,11 @@ impl Nginx {
                     return Ok(nginx);
                 }
                 Err(error) if Instant::now() > until => {
-                    let said = fs::read_to_string(&log).unwrap_or_default();
-                    return Err(format!("NGINX is not ready: {error}\n  it said: {}", said.trim()));
+                    let output = fs::read_to_string(&log).unwrap_or_default();
+                    return Err(format!(
+                        "NGINX is not ready: {error}\n  it said: {}",
+                        output.trim()
+                    ));
                 }
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }

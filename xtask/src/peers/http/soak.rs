@@ -43,8 +43,8 @@ pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Fail
     let before = nginx.requests()?;
     let (used, output) =
         stand.place(tool).run_watched(command, &dir.join("soak.log"), &mut look)?;
-    let said = tools::read(tool, program, &output, dir)?;
-    honest(tool, &said, nginx.requests()? - before - 1, CONNECTIONS)?;
+    let reported = tools::read(tool, program, &output, dir)?;
+    honest(tool, &reported, nginx.requests()? - before - 1, CONNECTIONS)?;
 
     let minutes: Vec<f64> = minutes.into_iter().map(mib).collect();
     let growth = growth(&minutes).ok_or("memory was not seen for two minutes")?;
@@ -60,9 +60,9 @@ pub(super) fn run(stand: &Stand, length: Duration, dry: bool) -> Result<(), Fail
         machine(stand)?,
         tool.name(),
         length.as_secs() / 60,
-        said.requests,
-        said.per_second,
-        used.cpu().as_secs_f64() * 1e6 / said.requests as f64,
+        reported.requests,
+        reported.per_second,
+        used.cpu().as_secs_f64() * 1e6 / reported.requests as f64,
         table(&["minute", "most memory, MiB"], &rows),
         if kept { "kept" } else { "**missed**" },
     );

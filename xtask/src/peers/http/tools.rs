@@ -129,7 +129,7 @@ pub(super) struct Job {
 
 /// What a tool said that it did.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Said {
+pub(super) struct ToolFigures {
     pub(super) requests: u64,
     pub(super) errors: u64,
     pub(super) per_second: f64,
@@ -225,8 +225,8 @@ pub(super) fn read(
     program: &Program,
     output: &str,
     dir: &Path,
-) -> Result<Said, Failure> {
-    let said = match tool {
+) -> Result<ToolFigures, Failure> {
+    let reported = match tool {
         Tool::Wrk | Tool::OurWrk => read_wrk(output),
         Tool::H2load => read_h2load(output),
         Tool::Hey => read_hey(output),
@@ -240,39 +240,43 @@ pub(super) fn read(
             read_json(tool, output)
         }
     };
-    said.ok_or_else(|| {
+    reported.ok_or_else(|| {
         let begin: Vec<&str> = output.lines().take(20).collect();
         format!("{} does not say what it did:\n  {}", tool.name(), begin.join("\n  "))
     })
 }
 
-fn read_json(tool: Tool, output: &str) -> Option<Said> {
+fn read_json(tool: Tool, output: &str) -> Option<ToolFigures> {
     let json: Value = serde_json::from_str(output.trim()).ok()?;
     let number = |at: &str| json.pointer(at).and_then(Value::as_f64);
     let count = |at: &str| json.pointer(at).and_then(Value::as_u64);
     let sum = |at: &str| -> Option<u64> {
         Some(json.pointer(at)?.as_object()?.values().filter_map(Value::as_u64).sum())
     };
-    let said =
-        |requests, errors, per_second| Said { requests, errors, per_second, schedule_lag: None };
+    let reported = |requests, errors, per_second| ToolFigures {
+        requests,
+        errors,
+        per_second,
+        schedule_lag: None,
+    };
     Some(match tool {
-        Tool::Floor => said(count("/requests")?, 0, number("/requests_per_second")?),
-        Tool::K6 => said(count("/requests")?, count("/errors")?, number("/per_second")?),
+        Tool::Floor => reported(count("/requests")?, 0, number("/requests_per_second")?),
+        Tool::K6 => reported(count("/requests")?, count("/errors")?, number("/per_second")?),
         Tool::Vegeta => {
             let (requests, good) = (count("/requests")?, sum("/status_codes")?);
             let good = good.saturating_sub(count("/status_codes/0").unwrap_or(0));
-            said(requests, requests.saturating_sub(good), number("/throughput")?)
+            reported(requests, requests.saturating_sub(good), number("/throughput")?)
         }
         Tool::Fortio => {
             let requests = count("/DurationHistogram/Count")?;
             let good = count("/RetCodes/200")?;
-            said(requests, requests.saturating_sub(good), number("/ActualQPS")?)
+            reported(requests, requests.saturating_sub(good), number("/ActualQPS")?)
         }
         Tool::Oha => {
             let requests = sum("/statusCodeDistribution")?;
             let aborted = count("/errorDistribution/aborted due to deadline").unwrap_or(0);
             let errors = sum("/errorDistribution")?.saturating_sub(aborted);
-            said(requests, errors, number("/summary/requestsPerSec")?)
+            reported(requests, errors, number("/summary/requestsPerSec")?)
         }
         Tool::Load | Tool::Precise => {
             let schedule_lag =
@@ -282,9 +286,9 @@ fn read_json(tool: Tool, output: &str) -> Option<Said> {
                 _ => None,
             };
             let errors = count("/errors").or_else(|| sum("/errors"))?;
-            Said {
+            ToolFigures {
                 schedule_lag,
-                ..said(count("/requests")?, errors, number("/requests_per_second")?)
+                ..reported(count("/requests")?, errors, number("/requests_per_second")?)
             }
         }
         Tool::Wrk | Tool::OurWrk | Tool::H2load | Tool::Hey => return None,
@@ -293,7 +297,7 @@ fn read_json(tool: Tool, output: &str) -> Option<Said> {
 
 /// `  90145 requests in 3.00s, 13.15MB read`, `Requests/sec:  30029.11`, and lines about errors that
 /// are there only when there were some.
-fn read_wrk(output: &str) -> Option<Said> {
+fn read_wrk(output: &str) -> Option<ToolFigures> {
     let lines = || output.lines().map(str::trim);
     let requests = lines().find_map(|line| line.split_once(" requests in ")?.0.parse().ok())?;
     let per_second =
@@ -304,12 +308,12 @@ fn read_wrk(output: &str) -> Option<Said> {
     };
     let other = lines().find_map(|line| line.strip_prefix("Non-2xx or 3xx responses:"));
     let errors = digits(&socket.replace(',', " ")) + digits(other.unwrap_or(""));
-    Some(Said { requests, errors, per_second, schedule_lag: None })
+    Some(ToolFigures { requests, errors, per_second, schedule_lag: None })
 }
 
 /// `finished in 1.00s, 43389.00 req/s, 6.33MB/s` and `requests: 43389 total, 43393 started, 43389
 /// done, 43389 succeeded, 0 failed, 0 errored, 0 timeout`.
-fn read_h2load(output: &str) -> Option<Said> {
+fn read_h2load(output: &str) -> Option<ToolFigures> {
     let line = |begin: &str| output.lines().find_map(|line| line.strip_prefix(begin));
     let per_second = line("finished in ")?.split(", ").nth(1)?.strip_suffix(" req/s")?;
     let counts: BTreeMap<&str, u64> = line("requests: ")?
@@ -322,11 +326,16 @@ fn read_h2load(output: &str) -> Option<Said> {
     let done = *counts.get("done")?;
     let good = *counts.get("succeeded")?;
     let errors = counts.get("errored")? + done.saturating_sub(good);
-    Some(Said { requests: done, errors, per_second: per_second.parse().ok()?, schedule_lag: None })
+    Some(ToolFigures {
+        requests: done,
+        errors,
+        per_second: per_second.parse().ok()?,
+        schedule_lag: None,
+    })
 }
 
 /// `[200] 18116 responses` for each status; `Error distribution:` with `[1] …` for each error.
-fn read_hey(output: &str) -> Option<Said> {
+fn read_hey(output: &str) -> Option<ToolFigures> {
     let lines = || output.lines().map(str::trim);
     let per_second =
         lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok())?;
@@ -351,25 +360,25 @@ fn read_hey(output: &str) -> Option<Said> {
             (None, _) => {}
         }
     }
-    Some(Said { requests, errors, per_second, schedule_lag: None })
+    Some(ToolFigures { requests, errors, per_second, schedule_lag: None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(requests: u64, errors: u64, per_second: f64) -> Option<Said> {
-        Some(Said { requests, errors, per_second, schedule_lag: None })
+    fn reported(requests: u64, errors: u64, per_second: f64) -> Option<ToolFigures> {
+        Some(ToolFigures { requests, errors, per_second, schedule_lag: None })
     }
 
     #[test]
     fn wrks_requests_and_errors_are_read() {
         let good = "Running 3s test\n  90145 requests in 3.00s, 13.15MB read\n\
             Requests/sec:  30029.11\nTransfer/sec:      4.38MB\n";
-        assert_eq!(read_wrk(good), said(90145, 0, 30029.11));
+        assert_eq!(read_wrk(good), reported(90145, 0, 30029.11));
         let bad = "  10 requests in 3.00s, 1KB read\n  Socket errors: connect 0, read 1, write 2, \
             timeout 3\n  Non-2xx or 3xx responses: 4\nRequests/sec:  3.33\n";
-        assert_eq!(read_wrk(bad), said(10, 10, 3.33));
+        assert_eq!(read_wrk(bad), reported(10, 10, 3.33));
         assert_eq!(read_wrk("unable to connect\n"), None);
     }
 
@@ -377,7 +386,7 @@ mod tests {
     fn h2loads_requests_and_errors_are_read() {
         let output = "\nfinished in 1.00s, 43389.50 req/s, 6.33MB/s\nrequests: 43389 total, 43393 \
             started, 43389 done, 43380 succeeded, 9 failed, 2 errored, 0 timeout\n";
-        assert_eq!(read_h2load(output), said(43389, 11, 43389.5));
+        assert_eq!(read_h2load(output), reported(43389, 11, 43389.5));
     }
 
     #[test]
@@ -385,24 +394,25 @@ mod tests {
         let output = "Summary:\n  Requests/sec:\t100.5\n\nResponse time histogram:\n  0.000 [7]\t|\n\n\
             Status code distribution:\n  [200]\t95 responses\n  [503]\t3 responses\n\n\
             Error distribution:\n  [5]\tGet \"http://127.0.0.1\": EOF\n";
-        assert_eq!(read_hey(output), said(95, 8, 100.5));
+        assert_eq!(read_hey(output), reported(95, 8, 100.5));
     }
 
     #[test]
     fn what_tools_say_in_json_is_read() {
         let vegeta = r#"{"requests":10,"throughput":4.5,"status_codes":{"0":1,"200":9}}"#;
-        assert_eq!(read_json(Tool::Vegeta, vegeta), said(10, 1, 4.5));
+        assert_eq!(read_json(Tool::Vegeta, vegeta), reported(10, 1, 4.5));
         let fortio =
             r#"{"ActualQPS":2.5,"DurationHistogram":{"Count":7},"RetCodes":{"200":6,"-1":1}}"#;
-        assert_eq!(read_json(Tool::Fortio, fortio), said(7, 1, 2.5));
+        assert_eq!(read_json(Tool::Fortio, fortio), reported(7, 1, 2.5));
         let oha = r#"{"summary":{"requestsPerSec":3.5},"statusCodeDistribution":{"200":8},
             "errorDistribution":{"aborted due to deadline":2,"connection refused":1}}"#;
-        assert_eq!(read_json(Tool::Oha, oha), said(8, 1, 3.5));
+        assert_eq!(read_json(Tool::Oha, oha), reported(8, 1, 3.5));
         let ours = r#"{"requests":9,"requests_per_second":4.5,"errors":{"timeout":1,"refused":2},
             "slip":{"p50_us":1.5,"p99_us":20,"max_us":300.25}}"#;
         let schedule_lag = Some([1.5, 20.0, 300.25]);
-        let ours_said = said(9, 3, 4.5).map(|said| Said { schedule_lag, ..said });
-        assert_eq!(read_json(Tool::Load, ours), ours_said);
+        let our_figures =
+            reported(9, 3, 4.5).map(|reported| ToolFigures { schedule_lag, ..reported });
+        assert_eq!(read_json(Tool::Load, ours), our_figures);
         assert_eq!(read_json(Tool::K6, "level=error msg=no\n"), None);
     }
 }

@@ -102,8 +102,8 @@ impl Server {
         while !ready(&server) {
             let ended = server.child.try_wait().is_ok_and(|status| status.is_some());
             if ended || Instant::now() > until {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                let last = said.lines().last().unwrap_or_default();
+                let printed = fs::read_to_string(&log).unwrap_or_default();
+                let last = printed.lines().last().unwrap_or_default();
                 return Err(format!("the server did not start; it said: {last}"));
             }
             thread::sleep(Duration::from_millis(50));

@@ -191,17 +191,17 @@ fn seen(stand: &Stand, tool: Tool, kind: &str, config: &str) -> Result<Seen, Fai
     // Where a service is missing all requests fail, which either calls what it likes.
     let output =
         command.stdin(Stdio::null()).output().map_err(|error| cannot("run a tool", error))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     if ["invalid test type", "unknown test type", "is not supported"]
         .iter()
-        .any(|no| said.contains(no))
+        .any(|no| printed.contains(no))
     {
         return Ok(Seen::Nothing);
     }
     let log = audit().map_err(|error| cannot("read the audit log", error))?;
     let log = log.get(before..).ok_or("the audit log shrank")?;
     if log.is_empty() && !output.status.success() {
-        return Err(format!("{tool:?} failed with `{kind}`: {}", said.trim()));
+        return Err(format!("{tool:?} failed with `{kind}`: {}", printed.trim()));
     }
     // Some bodies name the server, which has another port each time.
     let log = log.replace(&server.url(), "http://SERVER");

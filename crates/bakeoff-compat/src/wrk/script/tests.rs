@@ -153,10 +153,10 @@ fn answer(script: &mut Script, head: &str, body: &[u8], wants: Wants) -> Result<
     let mut bytes =
         format!("HTTP/1.1 200 OK\r\n{head}Content-Length: {}\r\n\r\n", body.len()).into_bytes();
     bytes.extend_from_slice(body);
-    let mut said = None;
-    let mut on = |response: Response<'_>| said = Some(script.response(&response, wants));
+    let mut message = None;
+    let mut on = |response: Response<'_>| message = Some(script.response(&response, wants));
     connection.receive(&bytes, &mut Vec::new(), &mut on).unwrap();
-    said.expect("the response is whole")
+    message.expect("the response is whole")
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn values_are_copied_between_states() {
 
 #[test]
 fn what_cannot_be_copied_is_refused_with_the_line() {
-    for (value, said) in [("print", "cannot transfer 'function'"), ("self", "holds itself")] {
+    for (value, message) in [("print", "cannot transfer 'function'"), ("self", "holds itself")] {
         let case = case(&format!(
             "self = {{}} self.self = self\nfunction setup(thread)\n  thread:set('f', {value})\nend"
         ));
@@ -252,7 +252,7 @@ fn what_cannot_be_copied_is_refused_with_the_line() {
         main.lua.load("wrk.addrs = wrk.lookup('127.0.0.1', 81)").exec().unwrap();
         let error = main.setup(script.begin(&Arc::default()).unwrap()).unwrap_err();
         assert_eq!(error.callback, Callback::Setup);
-        assert!(error.what.contains(said) && error.what.contains("test.lua:3: "), "{error}");
+        assert!(error.what.contains(message) && error.what.contains("test.lua:3: "), "{error}");
     }
 }
 
@@ -300,13 +300,13 @@ fn done_sees_the_figures() {
         ..Figures::default()
     };
     main.done(&figures).unwrap_or_else(|error| panic!("{error}"));
-    let said: String = main.lua.globals().get("said").unwrap();
-    assert_eq!(said, "1500000 10 20 1 2 3 5 4 10 30 20 11.547 30 2 30 2 7");
+    let message: String = main.lua.globals().get("said").unwrap();
+    assert_eq!(message, "1500000 10 20 1 2 3 5 4 10 30 20 11.547 30 2 30 2 7");
 }
 
 #[test]
 fn diagnostics_are_told_with_file_line_callback_and_thread() {
-    let check = |source: &str, callback, said: &str| {
+    let check = |source: &str, callback, message: &str| {
         let case = case(source);
         let failed = begun(&case).and_then(|mut script| {
             script.request()?;
@@ -317,7 +317,7 @@ fn diagnostics_are_told_with_file_line_callback_and_thread() {
         let error = failed.expect_err(source);
         let text = error.to_string();
         assert_eq!(error.callback, callback, "{text}");
-        assert!(text.contains(said) && text.contains(", thread 1\n"), "{source}: {text}");
+        assert!(text.contains(message) && text.contains(", thread 1\n"), "{source}: {text}");
         assert!(text.contains("test.lua") && !text.contains("traceback"), "{source}: {text}");
     };
     check("x = = 1", Callback::File, "test.lua:1: unexpected symbol");

@@ -51,7 +51,7 @@ pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     sides.iter().find(|side| side.is.between.is_some())?;
     let (mut row, _) = plain("between its parts", sides, Weight::Matters, |side| {
         match (&side.is.between, side.is.parts.is_empty()) {
-            (Some(said), _) => said.clone(),
+            (Some(wording), _) => wording.clone(),
             (None, true) if side.is.already_running => super::UNKNOWN.to_owned(),
             (None, true) => "has no parts".to_owned(),
             (None, false) => "not said".to_owned(),
@@ -116,10 +116,10 @@ pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     };
     let weight = if full > HANDSHAKES_DECIDE { Weight::Decides } else { Weight::Matters };
     let weight = weight_of(&cells, weight);
-    let said: Vec<String> =
+    let wording: Vec<String> =
         sides.iter().zip(&all).map(|(side, one)| format!("{} {}", side.name, text(one))).collect();
     let finding =
-        format!("the contenders do not pay for as many TLS handshakes: {}", said.join("; "));
+        format!("the contenders do not pay for as many TLS handshakes: {}", wording.join("; "));
     let what = "TLS handshakes".to_owned();
     Some((Row { what, cells, weight }, Some(finding)))
 }

@@ -43,14 +43,14 @@ fn systems(all: &[SystemRecord]) -> String {
     type Cell = fn(&SystemRecord) -> String;
     let rows: [(&str, Cell); 9] = [
         ("product", |one| one.kind.clone()),
-        ("version", |one| said(&one.version)),
-        ("built", |one| said(&one.date)),
+        ("version", |one| wording(&one.version)),
+        ("built", |one| wording(&one.date)),
         ("nodes", |one| one.nodes.to_string()),
         ("source", |one| {
             let ran = if one.already_running { " (ran already, not started here)" } else { "" };
-            format!("{}{ran}", said(&one.source))
+            format!("{}{ran}", wording(&one.source))
         }),
-        ("SHA-256", |one| said(&one.sha256)),
+        ("SHA-256", |one| wording(&one.sha256)),
         ("replication", |one| one.guarantees.replication.clone()),
         ("acknowledged", |one| one.guarantees.acknowledged.clone()),
         ("reads", |one| one.guarantees.reads.clone()),
@@ -66,7 +66,7 @@ fn systems(all: &[SystemRecord]) -> String {
     grid("The contenders as they were", &head, &rows)
 }
 
-fn said(text: &Option<String>) -> String {
+fn wording(text: &Option<String>) -> String {
     text.clone().unwrap_or_else(|| "not known".to_owned())
 }
 
@@ -80,10 +80,10 @@ fn parts(all: &[SystemRecord]) -> String {
                 one.name.clone(),
                 role.clone(),
                 part.kind.clone(),
-                said(&part.version),
+                wording(&part.version),
                 part.nodes.to_string(),
-                said(&part.source),
-                said(&part.sha256),
+                wording(&part.source),
+                wording(&part.sha256),
             ]
         })
         .collect();

@@ -497,9 +497,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn wrong(words: &[&str], said: &[&str]) {
+    fn wrong(words: &[&str], message: &[&str]) {
         let Err(error) = read_line(words) else { panic!("{words:?} was taken") };
-        for part in said {
+        for part in message {
             assert!(error.contains(part), "`{part}` is not in: {error}");
         }
     }

@@ -65,7 +65,7 @@ pub(super) fn run(
             break Ok(None); // half a try is none
         }
         let one = judged(rate, confirming, part, objective, stretch.disturbed_by());
-        loader.messages.step(&said(&one));
+        loader.messages.step(&message(&one));
         search.take(&one.tried());
         tries.push(one);
     };
@@ -115,7 +115,7 @@ fn judged(
 }
 
 /// A try as progress tells it.
-fn said(one: &Try) -> String {
+fn message(one: &Try) -> String {
     let rate = rate_text(one.rate);
     let again = if one.confirming { ", again and for longer" } else { "" };
     match one.broken_by.first() {

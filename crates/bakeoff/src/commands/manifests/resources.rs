@@ -103,12 +103,12 @@ impl<'a> Contender<'a> {
 
     /// What the gateway may use, in words.
     pub(super) fn gateway_limits(&self) -> String {
-        let said = |limits: &Limits| {
+        let message = |limits: &Limits| {
             let cpu = limits.cpu.map(|cpu| format!("CPU {}", cpu_text(cpu)));
             let memory = limits.memory.map(|memory| format!("memory {}", memory_text(memory.0)));
             [cpu, memory].into_iter().flatten().collect::<Vec<_>>().join(", ")
         };
-        self.gateway.map_or_else(|| "none".to_owned(), said)
+        self.gateway.map_or_else(|| "none".to_owned(), message)
     }
 }
 

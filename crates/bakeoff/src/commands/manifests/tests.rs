@@ -187,9 +187,9 @@ fn what_is_installed_is_of_the_study_s_versions() {
 
 #[test]
 fn what_manifests_would_leave_out_is_refused() {
-    let refused = |from: &str, to: &str, said: &str| {
+    let refused = |from: &str, to: &str, message: &str| {
         let error = changed(from, to).err().unwrap_or_else(|| panic!("{to}")).to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(message), "{error}");
     };
     let direct = "direct: {kind: application}";
     let slow = "direct: {kind: application, options: {delay: 5ms}}";
@@ -239,9 +239,12 @@ fn what_cannot_be_had_in_kubernetes_is_refused() {
     let (_, quickstart) =
         shipped::shipped().iter().find(|(name, _)| *name == "quickstart").unwrap();
     let study = study::parse("quickstart", "q.yaml", quickstart, &systems::kinds()).unwrap();
-    let said = files(&study, "quickstart", quickstart, "n").err().unwrap().to_string();
-    assert!(said.contains("system `etcd` of kind `etcd` cannot be had in Kubernetes"), "{said}");
+    let message = files(&study, "quickstart", quickstart, "n").err().unwrap().to_string();
+    assert!(
+        message.contains("system `etcd` of kind `etcd` cannot be had in Kubernetes"),
+        "{message}"
+    );
     let (study, text) = ingress();
-    let said = files(&study, "ingress", text, "no host").err().unwrap().to_string();
-    assert!(said.contains("is not an endpoint"), "{said}");
+    let message = files(&study, "ingress", text, "no host").err().unwrap().to_string();
+    assert!(message.contains("is not an endpoint"), "{message}");
 }

@@ -89,7 +89,9 @@ impl System for Application {
         let node = nodes.first().ok_or("it has no nodes")?;
         match ask(node, "GET", "/health")? {
             (200, _) => Ok(ClusterStatus::default()),
-            (status, said) => Err(format!("GET /health answered {status}: {}", said.trim()).into()),
+            (status, reply) => {
+                Err(format!("GET /health answered {status}: {}", reply.trim()).into())
+            }
         }
     }
 }

@@ -163,11 +163,13 @@ impl System for Consul {
             let (status, body) = ask(node, "GET", "/v1/agent/self")?;
             let about: serde_json::Value = serde_json::from_str(&body)
                 .map_err(|_| format!("`{}` answered {status}: {}", node.name, body.trim()))?;
-            if about.pointer("/Stats/consul/leader").and_then(|said| said.as_str()) == Some("true")
+            if about.pointer("/Stats/consul/leader").and_then(|reply| reply.as_str())
+                == Some("true")
             {
                 view.leader = Some(index);
             }
-            if let Some(version) = about.pointer("/Config/Version").and_then(|said| said.as_str()) {
+            if let Some(version) = about.pointer("/Config/Version").and_then(|reply| reply.as_str())
+            {
                 view.version = Some(version.to_owned());
             }
         }

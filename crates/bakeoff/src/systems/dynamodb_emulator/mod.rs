@@ -49,9 +49,9 @@ pub(crate) fn make_table(entrance: &Access, name: &str) -> Result<(), String> {
         body: Some(&body),
         ..Question::default()
     };
-    let said = question(entrance, &asked)?;
-    let there = said.body.contains("ResourceInUseException");
-    if there { Ok(()) } else { said.success().map(|_| ()) }
+    let reply = question(entrance, &asked)?;
+    let there = reply.body.contains("ResourceInUseException");
+    if there { Ok(()) } else { reply.success().map(|_| ()) }
 }
 
 /// A signature of the right form, which is all that the emulator looks at.
@@ -102,9 +102,9 @@ impl System for DynamoDbEmulator {
         // Through the relay, where there is one: then both are up.
         let entrance = nodes.last().ok_or("it has no nodes")?;
         match ask(entrance, "GET", "/")? {
-            (200, said) if said.starts_with("healthy") => Ok(ClusterStatus::default()),
-            (status, said) => {
-                Err(format!("`{}` answered {status}: {}", entrance.name, said.trim()).into())
+            (200, reply) if reply.starts_with("healthy") => Ok(ClusterStatus::default()),
+            (status, reply) => {
+                Err(format!("`{}` answered {status}: {}", entrance.name, reply.trim()).into())
             }
         }
     }

@@ -59,9 +59,9 @@ pub(in crate::systems) fn probe(node: &Access) -> Result<(), NotReady> {
 
 /// What Envoy's administration answers at a path, which is JSON.
 fn answered(admin: &Access, path: &str) -> Result<Value, String> {
-    let (status, said) = ask(admin, "GET", path)?;
-    serde_json::from_str(&said)
-        .map_err(|_| format!("{} answered {status}: {}", admin.name, said.trim()))
+    let (status, reply) = ask(admin, "GET", path)?;
+    serde_json::from_str(&reply)
+        .map_err(|_| format!("{} answered {status}: {}", admin.name, reply.trim()))
 }
 
 /// Returns whether one of the listeners in what Envoy's administration says has this port.
@@ -133,8 +133,8 @@ pub(in crate::systems) fn config_snapshot(node: &Access) -> Option<Result<Config
 /// What a control plane has told an Envoy that does not listen.
 fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, String> {
     let filter = "control_plane%7Clds%7Ccds";
-    let (_, said) = ask(admin, "GET", &format!("/stats?filter={filter}"))?;
-    let mut seen = counted(&said);
+    let (_, reply) = ask(admin, "GET", &format!("/stats?filter={filter}"))?;
+    let mut seen = counted(&reply);
     if seen.rejected > 0
         && let Ok((200, dump)) = ask(admin, "GET", "/config_dump")
     {
@@ -194,9 +194,9 @@ fn refused(dump: &str) -> Option<String> {
     while let Some(value) = left.pop() {
         match value {
             Value::Object(fields) => {
-                let said = fields.get("error_state").and_then(|state| state.get("details"));
-                if let Some(said) = said.and_then(Value::as_str) {
-                    return Some(said.to_owned());
+                let reply = fields.get("error_state").and_then(|state| state.get("details"));
+                if let Some(reply) = reply.and_then(Value::as_str) {
+                    return Some(reply.to_owned());
                 }
                 left.extend(fields.values());
             }

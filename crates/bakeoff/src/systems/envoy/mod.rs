@@ -61,16 +61,18 @@ impl System for Envoy {
         let refuses = node.memory.get::<Refuses>().is_some_and(|refuses| refuses.0);
         match (refuses, proxy::plain(node)?) {
             (true, Plain::Refused) => Ok(ClusterStatus::default()),
-            (false, Plain::Answered(said)) if said.contains(" 200") => Ok(ClusterStatus::default()),
-            (false, Plain::Answered(said)) => {
-                Err(format!("`{}` answered a plain request {said}", node.name).into())
+            (false, Plain::Answered(reply)) if reply.contains(" 200") => {
+                Ok(ClusterStatus::default())
+            }
+            (false, Plain::Answered(reply)) => {
+                Err(format!("`{}` answered a plain request {reply}", node.name).into())
             }
             (false, Plain::Refused) => {
                 Err(format!("`{}` refuses plain requests", node.name).into())
             }
-            (true, Plain::Answered(said)) => Err(NotReady::Never {
+            (true, Plain::Answered(reply)) => Err(NotReady::Never {
                 seen: format!(
-                    "`{}` answered a plain request {said}: there is no mutual TLS in force",
+                    "`{}` answered a plain request {reply}: there is no mutual TLS in force",
                     node.name
                 ),
                 hint: "the control plane does not do what the study asks for; its log may say why"

@@ -169,9 +169,9 @@ pub(in crate::systems) fn plain(node: &Access) -> Result<Plain, String> {
         }
         Err(_) => 0,
     };
-    let said = String::from_utf8_lossy(&answer[..count]).into_owned();
-    Ok(match said.strip_prefix("HTTP/") {
-        Some(_) => Plain::Answered(said.lines().next().unwrap_or_default().to_owned()),
+    let reply = String::from_utf8_lossy(&answer[..count]).into_owned();
+    Ok(match reply.strip_prefix("HTTP/") {
+        Some(_) => Plain::Answered(reply.lines().next().unwrap_or_default().to_owned()),
         None => Plain::Refused,
     })
 }

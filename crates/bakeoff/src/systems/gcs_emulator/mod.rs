@@ -36,8 +36,8 @@ pub(crate) fn make_bucket(entrance: &Access, name: &str) -> Result<(), String> {
     let target = format!("/storage/v1/b?project={PROJECT}");
     let asked =
         Question { method: "POST", target: &target, body: Some(&body), ..Question::default() };
-    let said = question(entrance, &asked)?;
-    if said.status == 409 { Ok(()) } else { said.success().map(|_| ()) }
+    let reply = question(entrance, &asked)?;
+    if reply.status == 409 { Ok(()) } else { reply.success().map(|_| ()) }
 }
 
 impl System for GcsEmulator {
@@ -106,8 +106,8 @@ impl System for GcsEmulator {
         let entrance = nodes.last().ok_or("it has no nodes")?;
         match ask(entrance, "GET", &format!("/storage/v1/b?project={PROJECT}"))? {
             (200, _) => Ok(ClusterStatus::default()),
-            (status, said) => {
-                Err(format!("`{}` answered {status}: {}", entrance.name, said.trim()).into())
+            (status, reply) => {
+                Err(format!("`{}` answered {status}: {}", entrance.name, reply.trim()).into())
             }
         }
     }

@@ -24,10 +24,10 @@ fn what_was_stored_survives_a_kill_and_each_request_takes_the_latency_longer() {
         let body = serde_json::json!("stored");
         let asked =
             Question { method: "POST", target: upload, body: Some(&body), ..Question::default() };
-        let said = question(entrance, &asked).unwrap();
-        assert_eq!(said.status, 200, "{}", said.body);
+        let reply = question(entrance, &asked).unwrap();
+        assert_eq!(reply.status, 200, "{}", reply.body);
         // Clients are told where they can go on.
-        assert!(said.body.contains(&entrance.authority), "{}", said.body);
+        assert!(reply.body.contains(&entrance.authority), "{}", reply.body);
 
         let running = running.killed_and_restarted();
         let began = clock::now();

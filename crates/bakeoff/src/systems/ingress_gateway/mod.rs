@@ -116,12 +116,12 @@ impl System for IngressGateway {
         admin::probe(node)?;
         match ask(node, "GET", "/")? {
             (200, _) => Ok(ClusterStatus::default()),
-            (status, said) => {
-                let untrusted = UNTRUSTED.iter().any(|sign| said.contains(sign));
+            (status, reply) => {
+                let untrusted = UNTRUSTED.iter().any(|sign| reply.contains(sign));
                 // Envoy's own words begin with what anything might mean.
-                let reason = said.rsplit("transport failure reason: ").next().unwrap_or_default();
-                let said = http_status_text(status, reason.as_bytes());
-                let seen = format!("`{}` answered `GET /` with {said}", node.name);
+                let reason = reply.rsplit("transport failure reason: ").next().unwrap_or_default();
+                let reply = http_status_text(status, reason.as_bytes());
+                let seen = format!("`{}` answered `GET /` with {reply}", node.name);
                 match untrusted {
                     false => Err(seen.into()),
                     true => Err(NotReady::Never {

@@ -97,8 +97,8 @@ fn through_mutual_tls(plane: &str) {
     passes(&gateway);
     let refused = |sidecar: &Access| {
         assert_eq!(proxy::plain(sidecar), Ok(proxy::Plain::Refused));
-        let said = ask(&over_tls(sidecar), "GET", "/");
-        assert!(said.is_err(), "somebody without a certificate was answered {said:?}");
+        let reply = ask(&over_tls(sidecar), "GET", "/");
+        assert!(reply.is_err(), "somebody without a certificate was answered {reply:?}");
     };
     refused(&sidecar);
     if plane == "istio" {
@@ -165,10 +165,10 @@ fn a_certificate_that_does_not_match_is_told_at_once() {
     let other = Authority::new().unwrap();
     let name = "spiffe://cluster.local/ns/default/sa/application";
     let (identity, ca) = (other.workload(name).unwrap(), other.ca_pem());
-    let said = "do not trust each other's certificates";
+    let reply = "do not trust each other's certificates";
     // The right name, signed by nobody that the gateway knows.
     let Some(error) = with_credentials(mesh::SIDECAR, &identity, Some(&ca)) else { return };
-    assert!(error.contains(said) && error.contains("CERTIFICATE_VERIFY_FAILED"), "{error}");
+    assert!(error.contains(reply) && error.contains("CERTIFICATE_VERIFY_FAILED"), "{error}");
 }
 
 #[test]
@@ -222,13 +222,13 @@ fn a_control_plane_that_says_nothing_is_told_with_what_its_proxy_has_been_sent()
 
 #[test]
 fn a_system_that_cannot_be_had_so_is_refused() {
-    let check = |text: &str, said: &str| {
+    let check = |text: &str, reply: &str| {
         let composite = format!(
             "title: t\nsystems:\n  mesh: {text}\nworkloads:\n  w: {{mix: {{request: 1}}}}\nloads:\n  \
              l: {{clients: 1, stop: {{operations: 1}}}}\n"
         );
         let diagnostics = parse("t", "t.yaml", &composite, &kinds()).unwrap_err().to_string();
-        assert!(diagnostics.contains(said), "{diagnostics}");
+        assert!(diagnostics.contains(reply), "{diagnostics}");
     };
     let with = |parts: &str| format!("{{kind: ingress-gateway, parts: {{{parts}}}}}");
     let (app, sidecar) = ("application: {kind: application}", "sidecar: {kind: envoy}");

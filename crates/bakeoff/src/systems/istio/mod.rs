@@ -171,8 +171,8 @@ impl System for Istio {
         // `/ready` stays 503 without a cluster to be ready for.
         match ask(node, "GET", "/debug/syncz")? {
             (200, _) => Ok(ClusterStatus::default()),
-            (status, said) => {
-                Err(format!("`{}` answered {status}: {}", node.name, said.trim()).into())
+            (status, reply) => {
+                Err(format!("`{}` answered {status}: {}", node.name, reply.trim()).into())
             }
         }
     }

@@ -350,8 +350,8 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
     impl Receiver for Question<'_> {
         fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError> {
             let Self { session, subject, payload, greeting, answer } = self;
-            let mut said = Vec::new();
-            session.receive(input, &mut said, &mut |event| match event {
+            let mut reply = Vec::new();
+            session.receive(input, &mut reply, &mut |event| match event {
                 Event::Info(info) if greeting.is_none() => match Greeting::read(info) {
                     Ok(read) => *greeting = Some(read),
                     Err(why) => *answer = Some(Err(why)),
@@ -368,7 +368,7 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
                     });
                 }
             })?;
-            out.append(&mut said);
+            out.append(&mut reply);
             if let Some(greeting) = greeting.as_ref().filter(|_| !subject.is_empty()) {
                 let inbox = format!("_INBOX.{}", greeting.connection());
                 session.connect(CONNECT, out);

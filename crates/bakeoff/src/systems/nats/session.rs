@@ -378,11 +378,11 @@ fn from_leader(message: &Message<'_>) -> Answered {
 /// A status in place of an answer, in words.
 fn refused(message: &Message<'_>) -> Answered {
     let status = message.headers.status().unwrap_or_default();
-    let said = String::from_utf8_lossy(message.headers.description()).into_owned();
-    let what = match (status, said.as_str()) {
+    let replied = String::from_utf8_lossy(message.headers.description()).into_owned();
+    let what = match (status, replied.as_str()) {
         (503, "") => "503: nobody answers (no responders)".to_owned(),
         (_, "") => status.to_string(),
-        _ => format!("{status}: {said}"),
+        _ => format!("{status}: {replied}"),
     };
     Answered::Failed(ErrorKind::Status, what)
 }
@@ -404,8 +404,8 @@ mod tests {
         let (mut session, mut out) = (NatsSession::new(true), Vec::new());
         assert!(!session.is_open());
         session.receive(INFO.as_bytes(), &mut out, &mut |_, _| {}).unwrap();
-        let said = String::from_utf8(out).unwrap();
-        assert!(said.ends_with("SUB _INBOX.NSERVER7.> 1\r\nPING\r\n"), "{said}");
+        let replied = String::from_utf8(out).unwrap();
+        assert!(replied.ends_with("SUB _INBOX.NSERVER7.> 1\r\nPING\r\n"), "{replied}");
         session.receive(b"PONG\r\n", &mut Vec::new(), &mut |_, _| {}).unwrap();
         assert!(session.is_open());
         let key = if operation == Operation::List { "bakeoff/d1/" } else { "bakeoff/d1/a" };

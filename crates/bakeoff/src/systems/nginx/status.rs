@@ -16,9 +16,9 @@ impl Status {
     /// How many requests it has taken since it started, this one and all others for its status among
     /// them; an error says what was seen instead.
     pub(in crate::systems) fn requests(&self, node: &Access) -> Result<u64, String> {
-        let said = self.ask(node, "/status")?;
-        requests_in(&said)
-            .ok_or_else(|| format!("`{}`: its status is `{}`", node.name, said.trim()))
+        let reply = self.ask(node, "/status")?;
+        requests_in(&reply)
+            .ok_or_else(|| format!("`{}`: its status is `{}`", node.name, reply.trim()))
     }
 
     /// What it answers at a path of its status server, where that is a success; an error has the

@@ -167,7 +167,7 @@ impl System for PostgreSql {
         let mut version = None;
         for (number, node) in nodes.iter().enumerate() {
             let rows = execute(node, LOOK)?;
-            let Some([Some(recovers), Some(said), Some(followed)]) =
+            let Some([Some(recovers), Some(reply), Some(followed)]) =
                 rows.first().map(Vec::as_slice)
             else {
                 return Err(format!("`{}` answered with something else", node.name).into());
@@ -177,7 +177,7 @@ impl System for PostgreSql {
                 (0, "f") if *followed != (nodes.len() - 1).to_string() => {
                     return Err(format!("{followed} standbys follow `{name}`").into());
                 }
-                (0, "f") => version = Some(said.split(' ').next().unwrap_or(said).to_owned()),
+                (0, "f") => version = Some(reply.split(' ').next().unwrap_or(reply).to_owned()),
                 (0, _) => return Err(format!("`{name}` is no primary").into()),
                 (_, "t") => {}
                 _ => return Err(format!("`{name}` is no standby").into()),

@@ -30,8 +30,8 @@ fn a_single_node_keeps_what_was_committed_and_its_password_to_itself() {
     assert!(running.ready.view.version.as_ref().unwrap().starts_with(|c: char| c.is_ascii_digit()));
     let settings =
         ["max_connections", "shared_buffers", "fsync", "full_page_writes", "synchronous_commit"];
-    let said = settings.map(|name| one(&node, &format!("SHOW {name}")));
-    assert_eq!(said, ["30", "16MB", "on", "on", "on"]);
+    let reply = settings.map(|name| one(&node, &format!("SHOW {name}")));
+    assert_eq!(reply, ["30", "16MB", "on", "on", "on"]);
 
     execute(&node, VAULT_TABLES).unwrap();
     execute(&node, VAULT_TABLES).unwrap();

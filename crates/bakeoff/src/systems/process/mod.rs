@@ -85,8 +85,8 @@ impl System for Process {
             };
             let (status, body) = ask(node, "GET", path)?;
             if !(200..300).contains(&status) {
-                let said = http_status_text(status, body.as_bytes());
-                return Err(format!("`GET {path}` of `{}` was answered {said}", node.name).into());
+                let reply = http_status_text(status, body.as_bytes());
+                return Err(format!("`GET {path}` of `{}` was answered {reply}", node.name).into());
             }
         }
         Ok(ClusterStatus::default())

@@ -85,9 +85,9 @@ fn a_variable_that_is_not_set_is_named_and_a_secret_is_not() {
 
 #[test]
 fn what_is_wrong_with_a_command_is_found_before_it_is_run() {
-    let wrong = |process: study::Process, said: &str| {
+    let wrong = |process: study::Process, reply: &str| {
         let (what, hint) = sound(&asked(process, 1)).unwrap_err();
-        assert!(what.contains(said) && !hint.is_empty(), "{what}\n{hint}");
+        assert!(what.contains(reply) && !hint.is_empty(), "{what}\n{hint}");
     };
     wrong(process(&["sh"]), "`{port}` stands nowhere");
     wrong(process(&["sh", "{port:admin}"]), "`{port}` stands nowhere");

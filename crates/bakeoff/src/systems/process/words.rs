@@ -179,9 +179,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(text: &str, place: Place, said: [&str; 2]) {
+    fn refused(text: &str, place: Place, reply: [&str; 2]) {
         let (what, hint) = written(text, &system(), place, &mut show).unwrap_err();
-        assert!(what.contains(said[0]) && hint.contains(said[1]), "{what}\n{hint}");
+        assert!(what.contains(reply[0]) && hint.contains(reply[1]), "{what}\n{hint}");
     }
 
     #[test]

@@ -28,14 +28,14 @@ pub(super) struct Probed {
 
 /// Asks a node how it is.
 pub(super) fn probe(node: &Access) -> Result<Probed, String> {
-    call(node, PATIENCE, "bakeoff.look", &[], |mut said| {
+    call(node, PATIENCE, "bakeoff.look", &[], |mut reply| {
         let text = |value: Value<'_>| Some(String::from_utf8_lossy(value.bytes()?).into_owned());
         Some(Probed {
-            version: text(said.next()?)?,
-            status: text(said.next()?)?,
-            both: said.next()?.unsigned()?,
-            trouble: text(said.next()?)?,
-            came: match said.next()? {
+            version: text(reply.next()?)?,
+            status: text(reply.next()?)?,
+            both: reply.next()?.unsigned()?,
+            trouble: text(reply.next()?)?,
+            came: match reply.next()? {
                 Value::Array(came) => came.map(|one| one.unsigned()).collect::<Option<_>>()?,
                 _ => return None,
             },
@@ -51,8 +51,8 @@ const SUMMED_WITHIN: Duration = Duration::from_secs(60);
 pub(super) fn alike(nodes: &[Access]) -> Result<(), String> {
     let mut first = None;
     for node in nodes {
-        let sum = call(node, SUMMED_WITHIN, "bakeoff.sum", &[], |mut said| {
-            let mut next = || said.next()?.unsigned();
+        let sum = call(node, SUMMED_WITHIN, "bakeoff.sum", &[], |mut reply| {
+            let mut next = || reply.next()?.unsigned();
             Some((next()?, next()?))
         })?;
         let (with, theirs) = first.get_or_insert((node, sum));
@@ -123,7 +123,7 @@ where
             Event::Answer { result: Err(error), .. } => {
                 *failed = Some(format!("{function}: {error}"));
             }
-            Event::Answer { result: Ok(said), .. } => match read(said) {
+            Event::Answer { result: Ok(reply), .. } => match read(reply) {
                 Some(answer) => answers.push(answer),
                 None => *failed = Some(format!("{function} answered with something else")),
             },

@@ -166,7 +166,7 @@ impl System for Tarantool {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut version = None;
         for node in nodes {
-            let Probed { version: said, status, both, trouble, .. } = ask::probe(node)?;
+            let Probed { version: reply, status, both, trouble, .. } = ask::probe(node)?;
             let name = &node.name;
             if status != "running" {
                 return Err(format!("`{name}` is {status}").into());
@@ -179,7 +179,7 @@ impl System for Tarantool {
                     false => format!("{seen}: {trouble}").into(),
                 });
             }
-            version = version.or(said.split('-').next().map(str::to_owned));
+            version = version.or(reply.split('-').next().map(str::to_owned));
         }
         let leader = (nodes.len() == 1).then_some(0);
         Ok(ClusterStatus { leader, version })

@@ -56,8 +56,8 @@ pub(super) const FILE: &str = "checks";
 pub(crate) fn granted(nodes: &[Access]) -> Result<Counts, String> {
     let mut counts = Counts { granted: 0, refused: 0, since: Vec::new() };
     for node in nodes {
-        let asked = call(node, PATIENCE, "bakeoff.counts", &[], |mut said| {
-            let mut next = || said.next()?.unsigned();
+        let asked = call(node, PATIENCE, "bakeoff.counts", &[], |mut reply| {
+            let mut next = || reply.next()?.unsigned();
             Some([next()?, next()?, next()?])
         });
         let [granted, refused, since] = asked.or_else(|why| {

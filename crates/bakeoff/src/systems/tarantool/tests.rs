@@ -13,7 +13,7 @@ fn may(node: &Access, session: &str, resource: &str) -> bool {
 }
 
 fn check(node: &Access, arguments: &[Value<'_>]) -> Result<bool, String> {
-    call(node, PATIENCE, "check_access", arguments, |mut said| match said.next()? {
+    call(node, PATIENCE, "check_access", arguments, |mut reply| match reply.next()? {
         Value::Bool(may) => Some(may),
         _ => None,
     })

@@ -158,9 +158,10 @@ impl SecretApi {
 
     fn value(&self, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         let value = if self.0.versioned {
-            serde_json::from_slice::<Wrapped<Wrapped<Secret<'_>>>>(body).map(|said| said.data.data)
+            serde_json::from_slice::<Wrapped<Wrapped<Secret<'_>>>>(body)
+                .map(|reply| reply.data.data)
         } else {
-            serde_json::from_slice::<Wrapped<Secret<'_>>>(body).map(|said| said.data)
+            serde_json::from_slice::<Wrapped<Secret<'_>>>(body).map(|reply| reply.data)
         };
         match value {
             Ok(secret) => on(Answer::Value(secret.value.as_bytes())),
@@ -189,8 +190,8 @@ fn refused<'a>(status: u16, body: &[u8]) -> Answer<'a> {
 
 fn names(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
     match serde_json::from_slice::<Wrapped<Names<'_>>>(body) {
-        Ok(said) => {
-            on(Answer::Names(&mut said.data.keys.iter().map(|name| name.as_bytes())));
+        Ok(reply) => {
+            on(Answer::Names(&mut reply.data.keys.iter().map(|name| name.as_bytes())));
         }
         Err(error) => on(broken(&error)),
     }
@@ -199,8 +200,8 @@ fn names(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
 fn decrypted(body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
     let text = serde_json::from_slice::<Wrapped<Plaintext<'_>>>(body)
         .map_err(|error| error.to_string())
-        .and_then(|said| {
-            STANDARD.decode(said.data.plaintext.as_bytes()).map_err(|error| error.to_string())
+        .and_then(|reply| {
+            STANDARD.decode(reply.data.plaintext.as_bytes()).map_err(|error| error.to_string())
         });
     match text {
         Ok(text) => on(Answer::Value(&text)),
@@ -214,17 +215,17 @@ fn says_no_error(body: &[u8]) -> bool {
         #[serde(borrow, default)]
         errors: Vec<Cow<'a, str>>,
     }
-    serde_json::from_slice::<Errors<'_>>(body).is_ok_and(|said| said.errors.is_empty())
+    serde_json::from_slice::<Errors<'_>>(body).is_ok_and(|reply| reply.errors.is_empty())
 }
 
 /// What an answer to an operation ought to hold and does not.
 fn lacks(operation: Operation, body: &[u8]) -> Option<&'static str> {
-    let Ok(said) = serde_json::from_slice::<Held<'_>>(body) else { return Some("JSON object") };
-    let data = said.data.unwrap_or_default();
+    let Ok(reply) = serde_json::from_slice::<Held<'_>>(body) else { return Some("JSON object") };
+    let data = reply.data.unwrap_or_default();
     let there = |text: &Option<Cow<'_, str>>| text.as_ref().is_some_and(|text| !text.is_empty());
     let wanted: &[(bool, &'static str)] = match operation {
         Operation::LoginUserpass | Operation::LoginApprole => {
-            let token = said.auth.as_ref().is_some_and(|auth| there(&auth.client_token));
+            let token = reply.auth.as_ref().is_some_and(|auth| there(&auth.client_token));
             &[(token, "token")]
         }
         Operation::LookupToken => &[(there(&data.accessor), "accessor of the token")],

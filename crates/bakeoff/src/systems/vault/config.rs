@@ -264,7 +264,7 @@ fn storage(
             .unwrap_or_default()
     };
     let high_availability = if system.nodes > 1 { "true" } else { "false" };
-    let said = match storage {
+    let reply = match storage {
         "raft" => {
             // It must be there already.
             let mut raft = json!({"path": dir, "node_id": name});
@@ -329,7 +329,7 @@ fn storage(
         "file" => json!({"path": dir.join("data")}),
         _ => json!({}),
     };
-    (storage.to_owned(), said)
+    (storage.to_owned(), reply)
 }
 
 /// What nodes need of their storage before they start.

@@ -104,14 +104,14 @@ pub(in crate::systems) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotRe
         headers: &[(TOKEN_HEADER, &token)],
         ..Question::default()
     };
-    let said = question(leader, &asked)?;
-    if said.status == 403 && !ours {
+    let reply = question(leader, &asked)?;
+    if reply.status == 403 && !ours {
         return never(
             format!("`{}` refuses the token that it is given", leader.name),
             "it may have expired, or be another cluster's; set `VAULT_TOKEN` to one that is good",
         );
     }
-    said.success()?;
+    reply.success()?;
     if raft && ours && nodes.len() > 1 {
         all_have_votes(leader, &token, nodes.len())?;
     }
@@ -170,13 +170,13 @@ fn initialise(node: &Access) -> Result<(), String> {
         patience: INIT_PATIENCE,
         ..Question::default()
     };
-    let said = question(node, &asked)?.success()?;
+    let reply = question(node, &asked)?.success()?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let unseal: Option<Vec<String>> = said
+    let unseal: Option<Vec<String>> = reply
         .get("keys_base64")
         .and_then(Value::as_array)
         .map(|keys| keys.iter().filter_map(text).collect());
-    match (said.get("root_token").and_then(text), unseal) {
+    match (reply.get("root_token").and_then(text), unseal) {
         (Some(token), Some(unseal)) => {
             node.memory.keep(Keys { token, unseal });
             Ok(())
@@ -207,8 +207,9 @@ fn unseal(node: &Access) -> Result<(), String> {
 fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), String> {
     let target = "/v1/sys/storage/raft/configuration";
     let headers = &[(TOKEN_HEADER, token)];
-    let said = question(leader, &Question { target, headers, ..Question::default() })?.success()?;
-    let servers = said.pointer("/data/config/servers").and_then(Value::as_array);
+    let reply =
+        question(leader, &Question { target, headers, ..Question::default() })?.success()?;
+    let servers = reply.pointer("/data/config/servers").and_then(Value::as_array);
     let votes = servers.map_or(0, |servers| servers.iter().filter(|one| is(one, "voter")).count());
     // There may be one whose node has ended by itself.
     if votes >= nodes {

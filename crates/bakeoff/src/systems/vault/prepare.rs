@@ -191,8 +191,8 @@ impl Make<'_> {
     }
 
     /// A text at a place of an answer.
-    fn text(&self, said: &Value, at: &str) -> Result<String, String> {
-        let text = said.pointer(at).and_then(Value::as_str).map(str::to_owned);
+    fn text(&self, reply: &Value, at: &str) -> Result<String, String> {
+        let text = reply.pointer(at).and_then(Value::as_str).map(str::to_owned);
         text.ok_or_else(|| format!("`{}` answered without `{at}`", self.node.name))
     }
 
@@ -232,8 +232,8 @@ impl Make<'_> {
         let mut text = Vec::new();
         keyed.values.write_value(number, Stamp { writer: 0, sequence: 1 }, &mut text);
         let body = json!({ "plaintext": STANDARD.encode(&text) });
-        let said = self.post(&format!("{TRANSIT}/encrypt/encryption"), &body)?;
-        Ok(json!({ "ciphertext": self.text(&said, "/data/ciphertext")? }).to_string())
+        let reply = self.post(&format!("{TRANSIT}/encrypt/encryption"), &body)?;
+        Ok(json!({ "ciphertext": self.text(&reply, "/data/ciphertext")? }).to_string())
     }
 
     /// Makes an authority and a role of it; yields the start of a request to certify a key.

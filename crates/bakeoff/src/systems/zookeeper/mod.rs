@@ -170,9 +170,9 @@ impl System for ZooKeeper {
         for (index, node) in nodes.iter().enumerate() {
             let mut words = Words(Vec::new());
             exchange(node, PATIENCE, b"srvr".to_vec(), &mut words)?;
-            let said = String::from_utf8_lossy(&words.0).into_owned();
+            let replied = String::from_utf8_lossy(&words.0).into_owned();
             let field = |name: &str| {
-                said.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+                replied.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
             };
             match field("Mode:").as_deref() {
                 Some("leader" | "standalone") => {
@@ -182,7 +182,7 @@ impl System for ZooKeeper {
                 }
                 Some(_) => {}
                 None => {
-                    let first = said.lines().next().unwrap_or("nothing");
+                    let first = replied.lines().next().unwrap_or("nothing");
                     return Err(format!("`{}` said: {first}", node.name).into());
                 }
             }

@@ -13,9 +13,9 @@ fn vault(fields: &str, workload: &str) -> Result<Study, String> {
 
 const PUTS: &str = "mix: {put: 1}, keys: {count: 10}";
 
-fn refused(fields: &str, workload: &str, said: &[&str]) {
+fn refused(fields: &str, workload: &str, wording: &[&str]) {
     let diagnostics = vault(fields, workload).expect_err("the study is wrong");
-    for text in said {
+    for text in wording {
         assert!(diagnostics.contains(text), "no `{text}` in:\n{diagnostics}");
     }
 }

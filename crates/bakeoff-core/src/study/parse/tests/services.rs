@@ -17,9 +17,9 @@ const PAGES: &str = "mix: {request: 1}";
 const STEADY: &str = "clients: 4, stop: {after: 1s}";
 
 #[track_caller]
-fn refused(system: &str, workload: &str, load: &str, said: &[&str]) {
+fn refused(system: &str, workload: &str, load: &str, wording: &[&str]) {
     let diagnostics = service(system, workload, load).expect_err("the study is wrong");
-    for text in said {
+    for text in wording {
         assert!(diagnostics.contains(text), "no `{text}` in:\n{diagnostics}");
     }
 }
@@ -63,12 +63,12 @@ fn a_secret_does_not_stand_in_a_study() {
     let with = |environment: &str| {
         format!("kind: process, process: {{command: [x], environment: {{{environment}}}}}")
     };
-    let said = ["`DB_PASSWORD` looks like a secret", "write `DB_PASSWORD: $DB_PASSWORD`"];
-    refused(&with("DB_PASSWORD: hunter2"), PAGES, STEADY, &said);
+    let wording = ["`DB_PASSWORD` looks like a secret", "write `DB_PASSWORD: $DB_PASSWORD`"];
+    refused(&with("DB_PASSWORD: hunter2"), PAGES, STEADY, &wording);
     assert!(service(&with("DB_PASSWORD: $X, MODE: fast"), PAGES, STEADY).is_ok());
-    let said = ["`AUTHORIZATION` looks like a secret"];
+    let wording = ["`AUTHORIZATION` looks like a secret"];
     let pages = "mix: {request: 1}, request: {headers: {authorization: Bearer abc}}";
-    refused(WEB, pages, STEADY, &said);
+    refused(WEB, pages, STEADY, &wording);
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn http2_lets_a_client_have_several_requests_under_way() {
 
 #[test]
 fn malformed_request_is_reported() {
-    let check = |request: &str, said: &str| {
+    let check = |request: &str, wording: &str| {
         let pages = format!("mix: {{request: 1}}, request: {{{request}}}");
-        refused(WEB, &pages, STEADY, &[said]);
+        refused(WEB, &pages, STEADY, &[wording]);
     };
     check("method: get", "`get` is not a method");
     check("path: index.html", "`index.html` is not a path");
@@ -126,8 +126,8 @@ fn malformed_request_is_reported() {
     check("headers: {Host: c}", "header `Host` is bakeoff's own to write");
     check("headers: {x: \"a\\r\\nb: c\"}", "header `x` holds a line break or the like");
     check("expect: {status: 99}", "`status` must be from 100 to 599");
-    let said = ["workload `pages` has a `request` and none in its mix"];
-    refused(WEB, "mix: {ping: 1}, request: {path: /}", STEADY, &said);
+    let wording = ["workload `pages` has a `request` and none in its mix"];
+    refused(WEB, "mix: {ping: 1}, request: {path: /}", STEADY, &wording);
     refused(WEB, "mix: {request: 1.5%}", STEADY, &["`request` must be a whole number"]);
 }
 
@@ -160,7 +160,7 @@ fn a_rate_can_be_looked_for() {
         "clients: 4, rate: 200/s, stop: {after: 5s}, find: {objective: [p99 < 50ms, errors < 1%]}";
     let study = service(WEB, PAGES, load).unwrap();
     assert_eq!(study.loads[0].find.as_ref().unwrap().objective, ["p99 < 50ms", "errors < 1%"]);
-    let check = |load: &str, said: &str| refused(WEB, PAGES, load, &[said]);
+    let check = |load: &str, wording: &str| refused(WEB, PAGES, load, &[wording]);
     check("clients: 4, stop: {after: 5s}, find: {objective: p99 < 1s}", "has none to begin with");
     let by_count = "clients: 4, rate: 9/s, stop: {operations: 5}, find: {objective: p99 < 1s}";
     check(by_count, "looks for a rate and ends by a count");

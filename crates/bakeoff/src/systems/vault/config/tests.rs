@@ -19,8 +19,8 @@ fn on(part: Option<&str>, nodes: u32, options: &[(&str, &str)]) -> study::System
 
 #[track_caller]
 fn unsound(product: Product, system: &study::System, what: &str, hint: &str) {
-    let (said, tried) = sound(product, system).expect_err("it is not sound");
-    assert!(said.contains(what), "no `{what}` in `{said}`");
+    let (configured, tried) = sound(product, system).expect_err("it is not sound");
+    assert!(configured.contains(what), "no `{what}` in `{configured}`");
     assert!(tried.contains(hint), "no `{hint}` in `{tried}`");
 }
 
@@ -153,22 +153,25 @@ fn each_storage_is_told_where_its_data_is() {
     assert_eq!(alone, [json!({ "raft": raft })]);
 
     let (three, description) = storage(None, 3, &[]);
-    for (index, said) in three.iter().enumerate() {
-        let join = said["raft"]["retry_join"].as_array().unwrap();
+    for (index, configured) in three.iter().enumerate() {
+        let join = configured["raft"]["retry_join"].as_array().unwrap();
         let own = format!("http://127.0.0.1:{}", description.nodes[index].port("client"));
         assert_eq!(join.len(), 2);
         assert!(join.iter().all(|other| other["leader_api_addr"] != own.as_str()), "{join:?}");
     }
     let (consul, _) = storage(Some("consul"), 3, &[]);
-    let at: Vec<_> = consul.iter().map(|said| &said["consul"]["address"]).collect();
+    let at: Vec<_> = consul.iter().map(|configured| &configured["consul"]["address"]).collect();
     assert_eq!(at, ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1"], "one each, as far as they go");
 
     let (database, description) = storage(Some("postgresql"), 2, &[]);
-    let said = &database[1]["postgresql"];
+    let configured = &database[1]["postgresql"];
     assert!(
-        said["connection_url"].as_str().unwrap().contains("secret-of-the-database@127.0.0.1:1/")
+        configured["connection_url"]
+            .as_str()
+            .unwrap()
+            .contains("secret-of-the-database@127.0.0.1:1/")
     );
-    assert_eq!(said["ha_enabled"], "true");
+    assert_eq!(configured["ha_enabled"], "true");
     for node in &description.nodes {
         let public = format!("{:?} {:?}", node.args, node.env);
         assert!(!public.contains("secret-of-the-database"), "{public}");
@@ -176,7 +179,7 @@ fn each_storage_is_told_where_its_data_is() {
     for setting in &description.settings {
         assert!(!setting.value.contains("secret"), "{setting:?}");
     }
-    assert!(said.get("max_idle_connections").is_none(), "Vault's own default");
+    assert!(configured.get("max_idle_connections").is_none(), "Vault's own default");
     let (pooled, description) = storage(Some("postgresql"), 2, &[("max-idle-connections", "32")]);
     assert_eq!(pooled[1]["postgresql"]["max_idle_connections"], "32");
     let named = |set: &Setting| set.name == "storage.postgresql.max_idle_connections";
@@ -199,8 +202,11 @@ fn each_storage_is_told_where_its_data_is() {
     assert_eq!(env(&description, "GOOGLE_APPLICATION_CREDENTIALS").unwrap(), "/etc/key.json");
 
     let (dynamo, _) = storage(Some("dynamodb-emulator"), 1, &[]);
-    let said = &dynamo[0]["dynamodb"];
-    assert_eq!((&said["endpoint"], &said["table"]), (&json!("http://127.0.0.1:2"), &json!(TABLE)));
+    let configured = &dynamo[0]["dynamodb"];
+    assert_eq!(
+        (&configured["endpoint"], &configured["table"]),
+        (&json!("http://127.0.0.1:2"), &json!(TABLE))
+    );
     let (file, _) = storage(None, 1, &[("storage", "file")]);
     assert_eq!(file[0]["file"]["path"], "/data/vault-1/data");
     let (inmem, _) = storage(None, 1, &[("storage", "inmem")]);
@@ -232,8 +238,9 @@ fn each_product_is_told_what_is_its_own() {
     let (configs, description) = described(Product::OpenBao, &off);
     assert!(configs.iter().all(|config| config["disable_standby_reads"] == true));
     assert!(configs[0].get("disable_mlock").is_none());
-    let said = description.settings.iter().find(|said| said.name == "disable_standby_reads");
-    assert_eq!(said.unwrap().reason, ASKED);
+    let configured =
+        description.settings.iter().find(|configured| configured.name == "disable_standby_reads");
+    assert_eq!(configured.unwrap().reason, ASKED);
     for options in [&[][..], &[(STANDBY_READS, "on")]] {
         let (configs, _) = described(Product::OpenBao, &asked("openbao", 3, options));
         assert!(configs[0].get("disable_standby_reads").is_none());
@@ -250,8 +257,8 @@ fn credentials_are_found_from_the_folder_of_the_user() {
     let asked =
         Asked { system: composite, role, composite, program, dir, seed: 7, neighbours: &[] };
     let mut env = Vec::new();
-    let said = storage(&asked, 0, "vault", dir, &[], false, &mut env);
-    assert_eq!(said, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));
+    let configured = storage(&asked, 0, "vault", dir, &[], false, &mut env);
+    assert_eq!(configured, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));
     let file = std::env::current_dir().unwrap().join("key.json").display().to_string();
     assert_eq!(env, [("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file)]);
 }

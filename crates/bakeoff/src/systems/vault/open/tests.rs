@@ -10,8 +10,8 @@ use super::*;
 use crate::systems::Memory;
 
 /// A node that answers each path with a status and JSON. It serves as long as the test runs.
-fn node(memory: &Memory, said: &[(&str, u16, Value)]) -> Access {
-    let said: BTreeMap<String, (u16, String)> = said
+fn node(memory: &Memory, reply: &[(&str, u16, Value)]) -> Access {
+    let reply: BTreeMap<String, (u16, String)> = reply
         .iter()
         .map(|(path, status, body)| (format!("/v1/{path}"), (*status, body.to_string())))
         .collect();
@@ -26,7 +26,7 @@ fn node(memory: &Memory, said: &[(&str, u16, Value)]) -> Access {
                 .take_while(|line| !line.is_empty())
                 .collect();
             let target = head[0].split(' ').nth(1).unwrap_or_default();
-            let (status, body) = said.get(target).cloned().unwrap_or((404, "{}".into()));
+            let (status, body) = reply.get(target).cloned().unwrap_or((404, "{}".into()));
             let length = body.len();
             write!(socket, "HTTP/1.1 {status} S\r\nContent-Length: {length}\r\n\r\n{body}").ok();
         }
@@ -47,8 +47,8 @@ fn open(storage: &str) -> (&'static str, u16, Value) {
 }
 
 fn led(is_self: bool, address: &str) -> (&'static str, u16, Value) {
-    let said = json!({"ha_enabled": true, "is_self": is_self, "leader_address": address});
-    ("sys/leader", 200, said)
+    let reply = json!({"ha_enabled": true, "is_self": is_self, "leader_address": address});
+    ("sys/leader", 200, reply)
 }
 
 fn lookup(status: u16) -> (&'static str, u16, Value) {
