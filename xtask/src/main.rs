@@ -1,4 +1,4 @@
-//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | calibrate | picture | peers`.
+//! bakeoff's developer chores: `cargo xtask ci | tidy | bless | new-system | calibrate | picture | peers`.
 //!
 //! Not here: what continuous integration runs (`.ci/run`, which `ci` calls).
 
@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_macros, clippy::disallowed_methods)]
 
 mod calibrate;
+mod new_system;
 mod peers;
 mod picture;
 mod tidy;
@@ -20,6 +21,8 @@ cargo xtask CHORE
   ci                everything that must hold before a change is taken (the same as `.ci/run`)
   tidy              what no compiler checks: headers, registry, layers, lengths
   bless             write generated files and snapshots anew: look at the diff before you commit it
+  new-system NAME --protocol http|own
+                    writes the skeleton of a system, spoken to over HTTP/1.1 or a protocol of its own
   calibrate [--rounds N] [--repetitions N] [--program BAKEOFF] [--record FILE]
                     real trials of the canary: how often a server is declared different from itself,
                     and how often one that is a tenth slower is found; `--record`: of a run made before
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         ["ci"] => run(Command::new(root().join(".ci/run"))),
         ["tidy"] => tidy_up(),
         ["bless"] => bless(),
+        ["new-system", options @ ..] => new_system::write(options),
         ["calibrate", options @ ..] => calibrate::calibrate(options),
         ["picture", run] => picture::take(run),
         ["peers", "kv", options @ ..] => peers::kv::compare(options),

@@ -1,10 +1,12 @@
 //! What kinds say of each other holds together, and what ships can be read with them.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use bakeoff_core::study::{parse, shipped};
 
-use super::{by_kind, kinds, registry};
+use super::{by_kind, kinds, registry, template_http, template_own};
 
 #[test]
 fn every_kind_that_a_role_names_is_there_and_can_play_it() {
@@ -51,5 +53,48 @@ fn every_shipped_study_can_be_read_with_what_is_registered() {
                 assert!(by_kind(&member.kind).is_some(), "{name}: `{}`", member.kind);
             }
         }
+    }
+}
+
+/// Returns all files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let each = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    entries.flat_map(each).collect()
+}
+
+/// What `cargo xtask new-system` leaves to whoever adds a system.
+#[test]
+fn nothing_of_a_skeleton_is_left_to_be_filled_in() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mark = concat!("FILL", " IN: ");
+    let mut left = Vec::new();
+    for folder in ["bakeoff/src/systems", "bakeoff-wire/src", "bakeoff-wire/tests"] {
+        for path in files(&crates.join(folder)) {
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let shown = path.strip_prefix(&crates).unwrap_or(&path).display().to_string();
+            for (number, line) in (1..).zip(text.lines()) {
+                if let Some((_, what)) = line.split_once(mark) {
+                    left.push(format!("crates/{shown}:{number}: {what}"));
+                }
+            }
+        }
+    }
+    assert!(left.is_empty(), "still to be filled in:\n  {}", left.join("\n  "));
+}
+
+#[test]
+fn skeletons_declare_a_system_that_a_study_can_ask_for() {
+    for skeleton in [template_http::SYSTEM, template_own::SYSTEM] {
+        let kind = skeleton.kind();
+        let text = format!(
+            "title: t\nsystems:\n  it: {{kind: {}}}\nworkloads:\n  w: {{mix: {{put: 1, list: 1}}, \
+             keys: {{count: 9, per-directory: 3}}, reads: default}}\nloads:\n  l: {{clients: 1, stop: \
+             {{operations: 9}}}}\n",
+            kind.name
+        );
+        let read = parse("t", "t.yaml", &text, &[kind]);
+        let study = read.unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        assert!(skeleton.guarantees(&study.systems[0]).acknowledged_in.is_some());
     }
 }

@@ -19,6 +19,13 @@ mod kinds_file;
 mod mesh;
 #[cfg(test)]
 mod table;
+// Not systems: the skeletons of `cargo xtask new-system`, which so cannot fall behind what they use.
+#[cfg(test)]
+#[path = "../../../../xtask/templates/http/mod.rs"]
+mod template_http;
+#[cfg(test)]
+#[path = "../../../../xtask/templates/own/mod.rs"]
+mod template_own;
 #[cfg(test)]
 mod testing;
 

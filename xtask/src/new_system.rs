@@ -1,0 +1,307 @@
+//! Writes the skeleton of a system: `cargo xtask new-system NAME --protocol http|own`.
+//!
+//! The skeletons (`xtask/templates`) are compiled with the tests of bakeoff, as two systems that are not in the
+//! registry, so that they cannot fall behind. What is marked `FILL IN` in them is left to whoever adds the
+//! system; a test of bakeoff names each place until nothing is left.
+//!
+//! Not here: how a system is added (`docs/adding-a-system.md`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Failure, root};
+
+/// The name that stands in the skeletons.
+const NAME: &str = "newcomer";
+const TYPE: &str = "Newcomer";
+const CONSTANT: &str = "NEWCOMER";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    /// HTTP/1.1: operations are mapped onto requests.
+    Http,
+    /// One of its own, with a session and a file in `bakeoff-wire`.
+    Own,
+}
+
+/// Carries the chore out.
+pub(crate) fn write(words: &[&str]) -> Result<(), Failure> {
+    let (name, protocol) = match words {
+        [name, "--protocol", "http"] => (name, Protocol::Http),
+        [name, "--protocol", "own"] => (name, Protocol::Own),
+        _ => return Err("`cargo xtask new-system NAME --protocol http|own`".into()),
+    };
+    let written = Skeleton::new(&root(), name, protocol)?.write()?;
+    println!("written:\n  {}\n", written.join("\n  "));
+    println!(
+        "next:\n  \
+         cargo xtask bless                                     # schema, tables and kinds know it\n  \
+         cargo test -p bakeoff --bins to_be_filled_in           # names what is still to be filled in\n  \
+         cargo test -p bakeoff --test servers {name}            # its contract, once it can be had\n\
+         docs/adding-a-system.md says how each part is done."
+    );
+    Ok(())
+}
+
+/// A skeleton that is to be written into a checkout.
+struct Skeleton<'a> {
+    root: &'a Path,
+    /// As studies name it: `gcs-emulator`.
+    kind: &'a str,
+    /// As its folder is called: `gcs_emulator`.
+    module: String,
+    protocol: Protocol,
+}
+
+impl<'a> Skeleton<'a> {
+    fn new(root: &'a Path, kind: &'a str, protocol: Protocol) -> Result<Self, Failure> {
+        let words: Vec<&str> = kind.split('-').collect();
+        let is_word = |word: &&str| {
+            word.starts_with(|first: char| first.is_ascii_lowercase())
+                && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if !words.iter().all(is_word) {
+            let form = "lower case letters and digits, with dashes between words";
+            return Err(format!("`{kind}` is no name of a kind: {form}"));
+        }
+        Ok(Self { root, kind, module: words.join("_"), protocol })
+    }
+
+    /// Writes all files, or none where one of them is there; returns their paths.
+    fn write(&self) -> Result<Vec<String>, Failure> {
+        let mut files = self.new_files()?;
+        for (path, _) in &files {
+            if self.root.join(path).exists() {
+                return Err(format!("`{path}` is there already"));
+            }
+        }
+        files.extend(self.changed_files()?);
+        for (path, text) in &files {
+            let path = self.root.join(path);
+            let folder = path.parent().expect("a file is in a folder");
+            let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, text));
+            written.map_err(|error| format!("`{}`: {error}", path.display()))?;
+        }
+        Ok(files.into_iter().map(|(path, _)| path).collect())
+    }
+
+    fn new_files(&self) -> Result<Vec<(String, String)>, Failure> {
+        let Self { module, .. } = self;
+        let folder = format!("crates/bakeoff/src/systems/{module}");
+        let mut files: Vec<(&str, String)> = vec![
+            ("mod.rs", format!("{folder}/mod.rs")),
+            ("recipe.rs", format!("{folder}/recipe.rs")),
+            ("contract.json", format!("{folder}/contract.json")),
+        ];
+        if self.protocol == Protocol::Own {
+            files.extend([
+                ("session.rs", format!("{folder}/session.rs")),
+                ("wire.rs", format!("crates/bakeoff-wire/src/{module}.rs")),
+                ("fuzz.rs", format!("crates/bakeoff-wire/fuzz/fuzz_targets/{module}.rs")),
+            ]);
+        }
+        let file = |(template, path)| Ok((path, self.template(template)?));
+        files.into_iter().map(file).collect()
+    }
+
+    /// Returns the files of the tree that name a system, with the new one's line.
+    fn changed_files(&self) -> Result<Vec<(String, String)>, Failure> {
+        let module = &self.module;
+        let mut files = Vec::new();
+        let mut change = |path: &str, change: &dyn Fn(String) -> Option<String>| {
+            let text = self.read(path)?;
+            let text =
+                change(text).ok_or_else(|| format!("`{path}` has no place for `{module}`"))?;
+            files.push((path.to_owned(), text));
+            Ok::<_, Failure>(())
+        };
+        change("crates/bakeoff/src/systems/mod.rs", &|text| {
+            let line = "\npub(crate) mod ";
+            let last = text.rfind(line)? + line.len();
+            let end = last + text.get(last..)?.find('\n')? + 1;
+            Some(inserted(&text, end, &format!("\npub(crate) mod {module};\n")))
+        })?;
+        if self.protocol == Protocol::Http {
+            return Ok(files);
+        }
+        change("crates/bakeoff-wire/src/lib.rs", &|text| {
+            let line = format!("pub mod {module};\n");
+            let modules = text.lines().filter(|line| line.starts_with("pub mod "));
+            let after = modules.filter(|one| *one < line.trim_end()).last()?;
+            let end = text.find(after)? + after.len() + 1;
+            Some(inserted(&text, end, &line))
+        })?;
+        change("crates/bakeoff-wire/fuzz/Cargo.toml", &|text| {
+            let target = format!(
+                "[[bin]]\nname = \"{module}\"\npath = \"fuzz_targets/{module}.rs\"\ntest = false\n\
+                 doc = false\nbench = false\n\n"
+            );
+            Some(inserted(&text, text.find("[[bin]]")?, &target))
+        })?;
+        for (template, path) in [("transcript.rs", "main.rs"), ("asked.rs", "asked.rs")] {
+            let more = self.template(template)?;
+            change(&format!("crates/bakeoff-wire/tests/transcripts/{path}"), &|text| {
+                Some(text + &more)
+            })?;
+        }
+        Ok(files)
+    }
+
+    /// Returns a file of the skeleton, with the system's name in it.
+    fn template(&self, file: &str) -> Result<String, Failure> {
+        let protocol = match self.protocol {
+            Protocol::Http => "http",
+            Protocol::Own => "own",
+        };
+        let mut text = self.read(&format!("xtask/templates/{protocol}/{file}"))?;
+        // What is one module in the skeleton is a file of `bakeoff-wire`, which the fuzz target and the test know already.
+        match file {
+            "wire.rs" => text = text.replace("use bakeoff_wire::", "use crate::"),
+            "mod.rs" | "session.rs" => {
+                if let (Some(from), Some(to)) =
+                    (text.find("#[allow(unreachable_pub"), text.find("mod wire;\n"))
+                {
+                    text.replace_range(from..to + "mod wire;\n".len(), "");
+                }
+                text = text
+                    .replace("use self::wire::", &format!("use bakeoff_wire::{NAME}::"))
+                    .replace(
+                        "use super::wire::{self, ",
+                        &format!("use bakeoff_wire::{NAME}::{{self as wire, "),
+                    );
+            }
+            _ => {}
+        }
+        // Paths and names of functions have underscores; what a user writes has dashes.
+        for before in ["bakeoff_wire::", "systems::", "replay_", "fn a_"] {
+            text = text.replace(&format!("{before}{NAME}"), &format!("{before}{}", self.module));
+        }
+        let word = |word: &str| word[..1].to_uppercase() + &word[1..];
+        let title: String = self.kind.split('-').map(word).collect();
+        Ok(text
+            .replace(CONSTANT, &self.module.to_uppercase())
+            .replace(TYPE, &title)
+            .replace(NAME, self.kind))
+    }
+
+    fn read(&self, path: &str) -> Result<String, Failure> {
+        let path: PathBuf = self.root.join(path);
+        fs::read_to_string(&path).map_err(|error| format!("`{}`: {error}", path.display()))
+    }
+}
+
+fn inserted(text: &str, at: usize, more: &str) -> String {
+    let (before, after) = text.split_at(at);
+    [before, more, after].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Copies what the chore reads and changes, or all that compiles.
+    fn copied(parts: &[&str]) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        for part in parts {
+            let to = copy.path().join(part);
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            let copied = Command::new("cp").arg("-r").arg(root().join(part)).arg(&to).status();
+            assert!(copied.unwrap().success(), "{part}");
+        }
+        copy
+    }
+
+    const READ: &[&str] = &[
+        "crates/bakeoff/src/systems",
+        "crates/bakeoff-wire/src",
+        "crates/bakeoff-wire/fuzz/Cargo.toml",
+        "crates/bakeoff-wire/tests",
+        "xtask/templates",
+    ];
+
+    fn written(copy: &Path, name: &str, protocol: Protocol) -> Result<Vec<String>, Failure> {
+        Skeleton::new(copy, name, protocol)?.write()
+    }
+
+    #[test]
+    fn writes_a_folder_and_a_line_and_no_trace_of_the_skeletons_name() {
+        let copy = copied(READ);
+        let http = written(copy.path(), "plain-store", Protocol::Http).unwrap();
+        let own = written(copy.path(), "own-store", Protocol::Own).unwrap();
+        assert_eq!((http.len(), own.len()), (4, 11), "{http:?} {own:?}");
+        for path in http.iter().chain(&own) {
+            let text = fs::read_to_string(copy.path().join(path)).unwrap();
+            let known = path.ends_with("systems/mod.rs");
+            assert!(known || !text.to_lowercase().contains(NAME), "{path}");
+        }
+        let text = |path: &str| fs::read_to_string(copy.path().join(path)).unwrap();
+        let registry = text("crates/bakeoff/src/systems/mod.rs");
+        assert!(
+            registry
+                .contains("\n\npub(crate) mod plain_store;\n\npub(crate) mod own_store;\n\nuse ")
+        );
+        assert!(
+            text("crates/bakeoff-wire/src/lib.rs")
+                .contains("pub mod own_store;\npub mod postgres;")
+        );
+        let folder = text("crates/bakeoff/src/systems/own_store/mod.rs");
+        assert!(folder.contains("use bakeoff_wire::own_store::{Reply, Session};"), "{folder}");
+        assert!(folder.contains("Kind::new(\"own-store\")") && folder.contains("struct OwnStore;"));
+        assert!(!folder.contains("mod wire;"), "{folder}");
+    }
+
+    #[test]
+    fn refuses_a_name_that_is_taken_or_is_none_and_writes_nothing() {
+        let copy = copied(READ);
+        let before = fs::read_to_string(copy.path().join(READ[0]).join("mod.rs")).unwrap();
+        for (name, expected) in [
+            ("etcd", "`crates/bakeoff/src/systems/etcd/mod.rs` is there already"),
+            ("Etcd", "`Etcd` is no name of a kind"),
+            ("a--b", "`a--b` is no name of a kind"),
+            ("../a", "`../a` is no name of a kind"),
+            ("resp", "`crates/bakeoff-wire/src/resp.rs` is there already"),
+        ] {
+            let failure = written(copy.path(), name, Protocol::Own).unwrap_err();
+            assert!(failure.starts_with(expected), "{failure}");
+        }
+        let after = fs::read_to_string(copy.path().join(READ[0]).join("mod.rs")).unwrap();
+        assert_eq!(before, after);
+    }
+
+    #[test]
+    #[ignore = "compiles a copy of the tree, which takes a minute: `cargo test -p xtask -- --ignored`"]
+    fn what_is_written_compiles_and_its_tests_name_what_is_to_be_filled_in() {
+        let copy = copied(&[
+            "Cargo.toml",
+            "Cargo.lock",
+            "clippy.toml",
+            "crates",
+            "xtask",
+            "docs",
+            "schema",
+            "studies",
+            "README.md",
+        ]);
+        written(copy.path(), "plain-store", Protocol::Http).unwrap();
+        written(copy.path(), "own-store", Protocol::Own).unwrap();
+        let test = |package: &str, names: &[&str]| {
+            let mut cargo = super::super::cargo();
+            cargo.current_dir(copy.path()).env("CARGO_TARGET_DIR", root().join("target"));
+            let out =
+                cargo.args(["test", "--offline", "-p", package]).args(names).output().unwrap();
+            String::from_utf8_lossy(&out.stdout).into_owned()
+                + &String::from_utf8_lossy(&out.stderr)
+        };
+        let wire = test("bakeoff-wire", &["--lib", "own_store"]);
+        assert!(wire.contains("3 passed; 0 failed"), "{wire}");
+        let transcript = test("bakeoff-wire", &["--test", "transcripts", "own_store"]);
+        assert!(transcript.contains("own-store-1.0.0-session.bin"), "{transcript}");
+        let left = test("bakeoff", &["--bins", "to_be_filled_in"]);
+        for place in ["plain_store/mod.rs", "own_store/session.rs", "bakeoff-wire/src/own_store.rs"]
+        {
+            assert!(left.contains(place), "{left}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Runs Newcomer and opens sessions to its key-value store over HTTP/1.1.
+//!
+//! FILL IN: what it syncs before it acknowledges a write, which defaults matter, and why we leave them alone.
+//!
+//! Not here: the wire format (`bakeoff_wire::http1`), timing (`bakeoff_engine`).
+
+pub(crate) mod recipe;
+
+use bakeoff_core::measurement::{ErrorKind, Measurement};
+use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
+use bakeoff_core::study::{self, Kill, Kind, Operation, ReadConsistency};
+use bakeoff_core::workload::KEY_PREFIX;
+use bakeoff_engine::EngineError;
+use bakeoff_engine::works::keyed::{Answer, Request};
+use bakeoff_host::ports::Allocator;
+use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
+
+use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
+use super::http_session::{HttpSession, Mapping, ask};
+use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System};
+
+/// What the registry holds.
+pub(crate) const SYSTEM: &dyn System = &Newcomer;
+
+/// Newcomer.
+#[derive(Debug)]
+pub(crate) struct Newcomer;
+
+impl System for Newcomer {
+    fn declares(&self) -> Declaration {
+        Declaration {
+            guarantees: GuaranteeRules { guarantees, freshness },
+            clients: Clients { http: true, alpn: &[b"http/1.1"], ..Clients::default() },
+            ..Declaration::new(
+                // FILL IN: the reads and options that it has, its limits.
+                Kind {
+                    operations: Operation::KEY_VALUE,
+                    reads: &[ReadConsistency::Default],
+                    nodes_max: 1,
+                    value_size_max: 1 << 20,
+                    in_flight_max: 1, // HTTP/1.1
+                    kill: Kill::UnderLoad,
+                    ..Kind::new("newcomer")
+                },
+                Origin::Recipe(&recipe::RECIPE),
+            )
+        }
+    }
+
+    fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
+        let installed = asked.installed()?;
+        let mut nodes = Vec::new();
+        for name in asked.node_names() {
+            let port = ports.take()?;
+            let dir = asked.dir.join(&name);
+            // FILL IN: how it is configured. What it writes is below `dir`; it listens on 127.0.0.1 alone.
+            let config =
+                format!("listen = 127.0.0.1:{port}\ndata = {}\n", dir.join("data").display());
+            nodes.push(NodeSpec {
+                program: (&installed.command()[0]).into(),
+                args: vec!["newcomer.conf".into()],
+                env: installed.env(),
+                files: vec![NodeFile {
+                    path: "newcomer.conf".into(),
+                    contents: config.into_bytes(),
+                    mode: FileMode::Readable,
+                }],
+                dir,
+                ports: vec![("client".into(), port)],
+                limits: asked.system.limits.clone(),
+                name,
+                ..NodeSpec::default()
+            });
+        }
+        // FILL IN: a `setting` with its reason for each default that is not left alone.
+        Ok(Description { nodes, ..Description::default() })
+    }
+
+    fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
+        let mut version = None;
+        for node in nodes {
+            // FILL IN: what only a node answers that can serve, which of the nodes leads, and its version.
+            let (status, body) = ask(node, "GET", "/status")?;
+            if status != 200 {
+                return Err(format!("`{}` answered {status}: {}", node.name, body.trim()).into());
+            }
+            version = version.or_else(|| Some(body.trim().to_owned()));
+        }
+        Ok(ClusterStatus { leader: (nodes.len() == 1).then_some(0), version })
+    }
+
+    fn clear(&self, node: &Access) -> Result<(), String> {
+        // FILL IN: how every key below `bakeoff/` is removed, and nothing else.
+        match ask(node, "DELETE", &format!("/keys/{KEY_PREFIX}"))? {
+            (200 | 404, _) => Ok(()),
+            (status, body) => Err(format!("`{}` answered {status}: {}", node.name, body.trim())),
+        }
+    }
+
+    fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
+        load.over(|node| HttpSession::new(node, KvApi))
+    }
+}
+
+/// Says what it guarantees under these options.
+fn guarantees(_: &study::System) -> Guarantees {
+    // FILL IN: from its documentation, and its source where it answers earlier than it says.
+    Guarantees {
+        replication: "none: one node has the data".into(),
+        acknowledged: "after it is synced to disk".into(),
+        reads: "from the one node: the newest write".into(),
+        acknowledged_in: Some(Acknowledged::Disk),
+        ..Guarantees::default()
+    }
+}
+
+/// Says what reads return.
+fn freshness(_: &study::System, _: ReadConsistency) -> Freshness {
+    Freshness::Linearizable
+}
+
+/// Its key-value API.
+#[derive(Debug, Clone, Copy)]
+struct KvApi;
+
+impl Mapping for KvApi {
+    fn write_target(&self, request: &Request<'_>, out: &mut Vec<u8>) {
+        // FILL IN: method and target of each operation.
+        let (method, question) = match request.operation {
+            Operation::Put => ("PUT", ""),
+            Operation::Delete => ("DELETE", ""),
+            Operation::Get => ("GET", ""),
+            Operation::List => ("GET", "?keys"),
+            operation => super::never_planned(operation),
+        };
+        out.extend_from_slice(method.as_bytes());
+        out.extend_from_slice(b" /keys/");
+        out.extend_from_slice(request.key); // of our own making: nothing in it needs escaping
+        out.extend_from_slice(question.as_bytes());
+    }
+
+    fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
+        // FILL IN: what is certainly a success. All else is a failure.
+        match (operation, status) {
+            (Operation::Get, 200) => on(Answer::Value(body)),
+            (Operation::Get | Operation::List, 404) => on(Answer::Missing),
+            (Operation::Put | Operation::Delete, 200) => on(Answer::Done),
+            (Operation::List, 200) => match serde_json::from_slice::<Vec<String>>(body) {
+                Ok(names) => on(Answer::Names(&mut names.iter().map(String::as_bytes))),
+                Err(error) => on(Answer::Failed(ErrorKind::Protocol, error.to_string())),
+            },
+            _ => on(Answer::Failed(ErrorKind::Status, super::http_status_text(status, body))),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Where Newcomer comes from.
+
+use bakeoff_install::{Algorithm, Libraries, Member, Recipe, Shape, Source};
+
+/// How Newcomer can be had.
+///
+/// FILL IN: its sources, the quickest that is new enough first; what does not exist goes. `cargo run -- install newcomer` tries them.
+pub(crate) const RECIPE: Recipe = Recipe {
+    system: "newcomer",
+    shape: Shape::Binary { executable: "newcomer", version_args: &["--version"] },
+    sources: &[
+        Source::Debian {
+            packages: &["newcomer"],
+            files: &["usr/bin/newcomer"],
+            series: &[],
+            libraries: Libraries::Unpacked,
+        },
+        Source::Archive {
+            url: "https://example.org/{version}/newcomer-{version}-linux-{arch}.tar.gz",
+            checksums: "https://example.org/{version}/SHA256SUMS",
+            algorithm: Algorithm::Sha256,
+            member: Member::File("newcomer-{version}-linux-{arch}/newcomer"),
+            versions: &["1.0.0"],
+        },
+    ],
+};

@@ -1,0 +1,177 @@
+//! A client session with Newcomer: FILL IN: its protocol in two sentences, and where it is described.
+//!
+//! Not here: which request means "put" (`bakeoff::systems::newcomer`).
+
+use bakeoff_wire::{Busy, ProtocolError};
+
+/// The longest line that is taken.
+const LINE_MAX: usize = 64 << 10;
+/// The largest value that is taken, in bytes.
+const VALUE_MAX: usize = 64 << 20;
+/// Requests in flight at once at most.
+const IN_FLIGHT_MAX: usize = 10_000;
+
+/// What a server answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// It was done.
+    Done,
+    /// A value.
+    Value(&'a [u8]),
+    /// Names, with spaces between them.
+    Names(&'a [u8]),
+    /// There is no such key.
+    Missing,
+    /// An error, in the server's words.
+    Error(&'a [u8]),
+}
+
+/// One session on one connection.
+#[derive(Debug, Default)]
+pub struct Session {
+    in_flight: usize,
+    /// The beginning of a reply whose end has not arrived.
+    partial: Vec<u8>,
+    failed: bool,
+}
+
+impl Session {
+    /// Returns how many more requests can be sent now.
+    pub fn capacity(&self) -> usize {
+        if self.failed { 0 } else { IN_FLIGHT_MAX - self.in_flight }
+    }
+
+    /// Writes a request: words, and a value where it has one.
+    ///
+    /// # Errors
+    /// [`Busy`] when [`Session::capacity`] is 0; nothing is written then.
+    pub fn request(
+        &mut self,
+        words: &[&[u8]],
+        value: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Busy> {
+        if self.capacity() == 0 {
+            return Err(Busy);
+        }
+        self.in_flight += 1;
+        // FILL IN: how a request is written.
+        out.extend_from_slice(&words.join(&b' '));
+        if let Some(value) = value {
+            out.extend_from_slice(format!(" {}\r\n", value.len()).as_bytes());
+            out.extend_from_slice(value);
+        }
+        out.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Takes everything received and calls `on` with each answer, in the order of the requests.
+    ///
+    /// # Errors
+    /// When the server breaks the protocol. The connection can then not be used any more, and all
+    /// further calls fail.
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        on: &mut impl FnMut(Reply<'_>),
+    ) -> Result<(), ProtocolError> {
+        let result = match self.failed {
+            true => Err("received after an error".to_owned()),
+            false => self.replies(input, on),
+        };
+        self.failed = result.is_err();
+        result.map_err(|what| ProtocolError::new(format!("newcomer: {what}")))
+    }
+
+    fn replies(&mut self, input: &[u8], on: &mut impl FnMut(Reply<'_>)) -> Result<(), String> {
+        let mut bytes = std::mem::take(&mut self.partial);
+        bytes.extend_from_slice(input);
+        let mut taken = 0;
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            let Some((reply, length)) = read(rest)? else { break };
+            let left = self.in_flight.checked_sub(1);
+            self.in_flight = left.ok_or("a reply, but nothing was asked")?;
+            on(reply);
+            taken += length;
+        }
+        bytes.drain(..taken);
+        self.partial = bytes;
+        Ok(())
+    }
+}
+
+/// Reads the reply that begins here; returns its length too, or `None` while it is not whole.
+fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, String> {
+    // FILL IN: how a reply is written. Every length has a limit.
+    let head = bytes.get(..LINE_MAX.min(bytes.len())).unwrap_or_default();
+    let Some(end) = head.windows(2).position(|two| two == b"\r\n") else {
+        return if bytes.len() < LINE_MAX { Ok(None) } else { Err("too long a line".to_owned()) };
+    };
+    let (line, length) = (head.get(..end).unwrap_or_default(), end + 2);
+    let split = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+    let (word, rest) = (line.get(..split).unwrap_or_default(), line.get(split + 1..));
+    let rest = rest.unwrap_or_default();
+    let reply = match word {
+        b"OK" => Reply::Done,
+        b"NONE" => Reply::Missing,
+        b"NAMES" => Reply::Names(rest),
+        b"ERROR" => Reply::Error(rest),
+        b"VALUE" => {
+            let size = std::str::from_utf8(rest).ok().and_then(|text| text.parse::<usize>().ok());
+            let size = size.filter(|&size| size <= VALUE_MAX);
+            let size = size.ok_or_else(|| format!("a value of `{}`", rest.escape_ascii()))?;
+            let Some(value) = bytes.get(length..length + size + 2) else { return Ok(None) };
+            let value = value.strip_suffix(b"\r\n").ok_or("a value without its end")?;
+            return Ok(Some((Reply::Value(value), length + size + 2)));
+        }
+        other => return Err(format!("`{}`, which is no reply", other.escape_ascii())),
+    };
+    Ok(Some((reply, length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns all that is said to a session that has asked twice.
+    fn heard(pieces: &[&[u8]]) -> Result<Vec<String>, String> {
+        let (mut session, mut out, mut seen) = (Session::default(), Vec::new(), Vec::new());
+        session.request(&[b"GET", b"a"], None, &mut out).unwrap();
+        session.request(&[b"GET", b"b"], None, &mut out).unwrap();
+        for piece in pieces {
+            let received = session.receive(piece, &mut |reply| seen.push(format!("{reply:?}")));
+            if let Err(error) = received {
+                assert!(session.receive(b"", &mut |_| {}).is_err(), "an error is for good");
+                return Err(error.what);
+            }
+        }
+        Ok(seen)
+    }
+
+    #[test]
+    fn writes_a_request_with_its_value() {
+        let mut out = Vec::new();
+        Session::default().request(&[b"PUT", b"k"], Some(b"one"), &mut out).unwrap();
+        assert_eq!(out, b"PUT k 3\r\none\r\n");
+    }
+
+    #[test]
+    fn reads_replies_whole_and_in_pieces() {
+        let bytes = b"VALUE 4\r\n\r\n\x00\xff\r\nNONE\r\n";
+        let whole = heard(&[bytes]).unwrap();
+        assert_eq!(whole.len(), 2);
+        assert_eq!(heard(&bytes.chunks(1).collect::<Vec<_>>()).unwrap(), whole);
+    }
+
+    #[test]
+    fn refuses_bytes_that_break_the_protocol() {
+        for (bytes, expected) in [
+            (&b"MAYBE\r\n"[..], "newcomer: `MAYBE`, which is no reply"),
+            (b"VALUE -1\r\n", "newcomer: a value of `-1`"),
+            (b"VALUE 1\r\nabc", "newcomer: a value without its end"),
+            (b"OK\r\nOK\r\nOK\r\n", "newcomer: a reply, but nothing was asked"),
+        ] {
+            assert_eq!(heard(&[bytes]).unwrap_err(), expected);
+        }
+    }
+}
