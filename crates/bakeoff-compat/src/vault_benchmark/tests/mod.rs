@@ -12,6 +12,8 @@ mod directories;
 mod kv;
 mod logins;
 mod pki;
+#[cfg(test)]
+mod recorded;
 mod services;
 mod ssh;
 mod sys;

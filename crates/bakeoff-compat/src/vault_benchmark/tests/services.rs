@@ -177,6 +177,24 @@ impl TestType for Ready {
     }
 }
 
+/// Each type with the `config` blocks that give all of its options, and those that must be given.
+#[cfg(test)]
+pub(super) fn examples() -> impl Iterator<Item = (&'static str, Vec<String>)> {
+    let both = |service| vec![written(service, |_| true), written(service, Field::is_required)];
+    all().map(move |service| (service.kind, both(service)))
+}
+
+/// The `config` of a test with these of its options.
+#[cfg(test)]
+fn written(service: &Service, which: impl Fn(&Field) -> bool) -> String {
+    let block = |block: &Block| {
+        let fields = block.fields.iter().copied().flatten().filter(|field| which(field));
+        let lines: String = fields.map(Field::example).collect();
+        format!("{} {{\n{lines}}}\n", block.name)
+    };
+    service.blocks.iter().map(block).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,16 +239,6 @@ mod tests {
             names.sort_unstable();
             assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
         }
-    }
-
-    /// The `config` of a test with these of its options.
-    fn written(service: &Service, which: impl Fn(&Field) -> bool) -> String {
-        let block = |block: &Block| {
-            let fields = block.fields.iter().copied().flatten().filter(|field| which(field));
-            let lines: String = fields.map(Field::example).collect();
-            format!("{} {{\n{lines}}}\n", block.name)
-        };
-        service.blocks.iter().map(block).collect()
     }
 
     #[test]
