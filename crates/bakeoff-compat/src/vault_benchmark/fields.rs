@@ -66,6 +66,7 @@ pub(super) struct Field {
     default: Default,
     required: bool,
     variable: Option<&'static str>,
+    in_path: bool,
 }
 
 /// What an option's value is.
@@ -125,7 +126,7 @@ pub(super) const fn any(name: &'static str) -> Field {
 
 impl Field {
     const fn new(name: &'static str, form: Form) -> Self {
-        Self { name, form, default: Default::None, required: false, variable: None }
+        Self { name, form, default: Default::None, required: false, variable: None, in_path: false }
     }
 
     /// The environment's variable that it is taken from where it is not written.
@@ -167,6 +168,17 @@ impl Field {
     pub(super) const fn required(mut self) -> Self {
         self.required = true;
         self
+    }
+
+    /// It stands in paths alone, and in no body.
+    pub(super) const fn in_path(mut self) -> Self {
+        self.in_path = true;
+        self
+    }
+
+    /// Returns whether it stands in paths alone.
+    pub(super) const fn is_in_path(&self) -> bool {
+        self.in_path
     }
 
     /// Its name.

@@ -5,27 +5,17 @@
 
 use serde_json::{Map, Value};
 
-use super::{Fields, Stage, Template, TestType, Trouble, body_of};
+use super::{Action, Fields, Stage, Template, TestType, Trouble, body_of};
 use crate::vault_benchmark::cleanup::Made;
 
 struct Cubbyhole {
-    writes: bool,
+    action: Action,
     path: String,
 }
 
-pub(super) fn read(fields: &Fields) -> Box<dyn TestType> {
-    Cubbyhole::read(fields, false)
-}
-
-pub(super) fn write(fields: &Fields) -> Box<dyn TestType> {
-    Cubbyhole::read(fields, true)
-}
-
-impl Cubbyhole {
-    fn read(fields: &Fields, writes: bool) -> Box<dyn TestType> {
-        let path = fields.text("path").filter(|path| !path.is_empty());
-        Box::new(Self { writes, path: path.unwrap_or_else(|| "my-path".into()) })
-    }
+pub(super) fn cubbyhole(fields: &Fields, action: Action) -> Box<dyn TestType> {
+    let path = fields.text("path").filter(|path| !path.is_empty());
+    Box::new(Cubbyhole { action, path: path.unwrap_or_else(|| "my-path".into()) })
 }
 
 impl TestType for Cubbyhole {
@@ -36,9 +26,9 @@ impl TestType for Cubbyhole {
         stage
             .write(&path, secret.clone())
             .map_err(|trouble| trouble.while_doing("cannot write the test's secret"))?;
-        let (method, body) = match self.writes {
-            true => ("POST", body_of(secret)),
-            false => ("GET", String::new()),
+        let (method, body) = match self.action {
+            Action::Write => ("POST", body_of(secret)),
+            Action::Read | Action::List => ("GET", String::new()),
         };
         let template = Template::fixed(method, format!("/v1/{path}"), body);
         Ok(template.with(stage.client.headers()))

@@ -8,9 +8,6 @@
 use super::services::{Block, Mount, Request, Service};
 use crate::vault_benchmark::fields::{Field, flag, switch, text, texts, whole};
 
-/// What every connection has.
-const CONNECTION: &[Field] = &[text("plugin_version"), switch("verify_connection")];
-
 const ROOT_ROTATION: &[Field] = &[texts("root_rotation_statements")];
 const PASSWORD_POLICY: &[Field] = &[text("password_policy")];
 const USERNAME_TEMPLATE: &[Field] = &[text("username_template")];
@@ -34,39 +31,134 @@ const REVOCATION: &[Field] = &[text("revocation_statements")];
 const ROLLBACKS: &[Field] =
     &[text("rollback_statements"), text("renew_statements"), text("rotation_statements")];
 
-/// What a connection is called, and with whose rights it is made.
-macro_rules! connection_as {
-    ($name:literal, $plugin:literal, $role:literal, $user:literal, $password:literal) => {
-        &[
-            text("name").or($name),
-            text("plugin_name").or($plugin),
-            texts("allowed_roles").or_texts(&[$role]),
-            text("username").or_variable($user).required(),
-            text("password").or_variable($password).required(),
-        ]
+/// A type of the `database` engine: its name in files, that of its connection and of its role, its
+/// plugin, the prefix of its variables, the options of both blocks beside these, and its needs.
+macro_rules! database {
+    (
+        $kind:literal, $connection:literal, $role:literal, $plugin:literal, $variable:literal,
+        connection: [$($connection_fields:expr),* $(,)?],
+        role: [$($role_fields:expr),* $(,)?],
+        needs: $needs:literal $(,)?
+    ) => {
+        database!(
+            $kind, $connection, [$role, $role], $plugin, $variable,
+            connection: [$($connection_fields),*],
+            role: ["", $($role_fields),*],
+            needs: $needs
+        )
+    };
+    (
+        $kind:literal, $connection:literal, [$allowed:literal, $role:literal], $plugin:literal,
+        $variable:literal,
+        connection: [$($connection_fields:expr),* $(,)?],
+        role: [$static:literal, $($role_fields:expr),* $(,)?],
+        needs: $needs:literal $(,)?
+    ) => {
+        Service {
+            kind: $kind,
+            mount: Mount::Engine("database"),
+            blocks: &[
+                Block {
+                    name: "db_connection",
+                    path: "config/{db_connection.name}",
+                    fields: &[
+                        &[
+                            text("name").or($connection),
+                            text("plugin_name").or(concat!($plugin, "-database-plugin")),
+                            texts("allowed_roles").or_texts(&[$allowed]),
+                            text("username")
+                                .or_variable(concat!("VAULT_BENCHMARK_", $variable, "_USERNAME"))
+                                .required(),
+                            text("password")
+                                .or_variable(concat!("VAULT_BENCHMARK_", $variable, "_PASSWORD"))
+                                .required(),
+                            text("plugin_version"),
+                            switch("verify_connection"),
+                        ],
+                        $($connection_fields),*
+                    ],
+                },
+                Block {
+                    name: "role",
+                    path: concat!($static, "roles/{role.name}"),
+                    fields: &[
+                        &[text("name").or($role), text("db_name").or($connection)],
+                        $($role_fields),*
+                    ],
+                },
+            ],
+            request: Request::Get(concat!($static, "creds/{role.name}")),
+            needs: $needs,
+            ..Service::PLAIN
+        }
     };
 }
 
-/// What a role is called, and whose it is.
-macro_rules! role_of {
-    ($database:literal, $role:literal) => {
-        &[text("name").or($role), text("db_name").or($database)]
-    };
-}
+const STATIC_USER: &[Field] =
+    &[text("rotation_period").or("5m"), text("username").required(), flag("insecure_tls")];
 
-/// A type of the `database` engine.
-const fn database(kind: &'static str, blocks: &'static [Block; 2], needs: &'static str) -> Service {
-    let request = Request::Get("creds/{role.name}");
-    Service { kind, mount: Mount::Engine("database"), blocks, request, needs }
-}
+const CASSANDRA: &[Field] = &[
+    text("hosts").required(),
+    whole("port").or_whole(9042),
+    whole("protocol_version").required(),
+    switch("tls"),
+    flag("insecure_tls"),
+    text("pem_bundle"),
+    text("pem_hcl"),
+    text("tls_server_name"),
+    flag("skip_verification"),
+    text("connect_timeout"),
+    text("local_datacenter"),
+    text("socket_keep_alive"),
+    text("consistency"),
+];
 
-const fn connection(fields: &'static [&'static [Field]]) -> Block {
-    Block { name: "db_connection", path: "config/{db_connection.name}", fields }
-}
+const CASSANDRA_STATEMENTS: &[Field] = &[
+    texts("creation_statements").required(),
+    texts("revocation_statements"),
+    texts("rollback_statements"),
+];
 
-const fn role(fields: &'static [&'static [Field]]) -> Block {
-    Block { name: "role", path: "roles/{role.name}", fields }
-}
+const COUCHBASE: &[Field] = &[
+    text("hosts").required(),
+    flag("tls"),
+    flag("insecure_tls"),
+    text("base64pem"),
+    text("bucket_name").required(),
+];
+
+const ELASTICSEARCH: &[Field] = &[
+    text("url").required(),
+    text("ca_cert"),
+    text("ca_path"),
+    text("client_cert"),
+    text("client_key"),
+    text("tls_server_name"),
+    flag("insecure").or_flag(true),
+    flag("use_old_xpack"),
+];
+
+const MONGODB_ROLE: &[Field] = &[
+    text("default_ttl").or("1h"),
+    text("max_ttl").or("24h"),
+    text("creation_statements").or(
+        r#"{"db": "admin", "roles": [{ "role": "readWrite" }, {"role": "read", "db": "foo"}] }"#,
+    ),
+];
+
+const ELASTICSEARCH_ROLE: &[Field] = &[
+    text("default_ttl").or("1h"),
+    text("max_ttl").or("24h"),
+    texts("creation_statements").or_texts(&[
+        r#"{"elasticsearch_role_definition": {"indices": [{"names":["*"], "privileges":["read"]}]}}"#,
+    ]),
+];
+
+const MONGODB: &[Field] = &[text("write_concern"), text("tls_certificate_key"), text("tls_ca")];
+
+// `tls_ca` is of Vault's tool, `tls_ca_certificate` of OpenBao's.
+const MYSQL_TLS: &[Field] =
+    &[text("tls_certificate_key"), text("tls_ca"), text("tls_ca_certificate")];
 
 const REDIS: &[Field] = &[
     text("host").required(),
@@ -77,336 +169,86 @@ const REDIS: &[Field] = &[
 ];
 
 pub(super) const TYPES: &[Service] = &[
-    database(
-        "postgresql_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-postgres",
-                    "postgresql-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_POSTGRES_USERNAME",
-                    "VAULT_BENCHMARK_POSTGRES_PASSWORD"
-                ),
-                CONNECTION,
-                ROOT_ROTATION,
-                PASSWORD_POLICY,
-                URL,
-                POOL,
-                USERNAME_TEMPLATE,
-                ESCAPING,
-            ]),
-            role(&[
-                role_of!("benchmark-postgres", "benchmark-role"),
-                LIFE,
-                CREATION,
-                REVOCATION,
-                ROLLBACKS,
-            ]),
-        ],
-        "a PostgreSQL server (`connection_url` in `db_connection`) and a user there who may create \
-         roles",
+    database!(
+        "postgresql_secret", "benchmark-postgres", "benchmark-role", "postgresql", "POSTGRES",
+        connection: [ROOT_ROTATION, PASSWORD_POLICY, URL, POOL, USERNAME_TEMPLATE, ESCAPING],
+        role: [LIFE, CREATION, REVOCATION, ROLLBACKS],
+        needs: "a PostgreSQL server (`connection_url` in `db_connection`) and a user there who \
+                may create roles",
     ),
-    database(
-        "redshift_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-redshift",
-                    "redshift-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_REDSHIFT_USERNAME",
-                    "VAULT_BENCHMARK_REDSHIFT_PASSWORD"
-                ),
-                CONNECTION,
-                ROOT_ROTATION,
-                PASSWORD_POLICY,
-                URL,
-                POOL,
-                USERNAME_TEMPLATE,
-                ESCAPING,
-            ]),
-            role(&[
-                role_of!("benchmark-redshift", "benchmark-role"),
-                LIFE,
-                CREATION,
-                REVOCATION,
-                ROLLBACKS,
-            ]),
-        ],
-        "an Amazon Redshift cluster (`connection_url` in `db_connection`)",
+    database!(
+        "redshift_secret", "benchmark-redshift", "benchmark-role", "redshift", "REDSHIFT",
+        connection: [ROOT_ROTATION, PASSWORD_POLICY, URL, POOL, USERNAME_TEMPLATE, ESCAPING],
+        role: [LIFE, CREATION, REVOCATION, ROLLBACKS],
+        needs: "an Amazon Redshift cluster (`connection_url` in `db_connection`)",
     ),
-    database(
-        "mysql_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-mysql",
-                    "mysql-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_MYSQL_USERNAME",
-                    "VAULT_BENCHMARK_MYSQL_PASSWORD"
-                ),
-                CONNECTION,
-                ROOT_ROTATION,
-                PASSWORD_POLICY,
-                URL,
-                POOL,
-                USERNAME_TEMPLATE,
-                ESCAPING,
-                TLS_SERVER,
-                // The one of Vault's tool, the other of OpenBao's.
-                &[text("tls_certificate_key"), text("tls_ca"), text("tls_ca_certificate")],
-            ]),
-            role(&[role_of!("benchmark-mysql", "benchmark-role"), LIFE, CREATION, REVOCATION]),
+    database!(
+        "mysql_secret", "benchmark-mysql", "benchmark-role", "mysql", "MYSQL",
+        connection: [
+            ROOT_ROTATION, PASSWORD_POLICY, URL, POOL, USERNAME_TEMPLATE, ESCAPING,
+            TLS_SERVER, MYSQL_TLS,
         ],
-        "a MySQL or MariaDB server (`connection_url` in `db_connection`) and a user there who may \
+        role: [LIFE, CREATION, REVOCATION],
+        needs: "a MySQL or MariaDB server (`connection_url` in `db_connection`) and a user there who may \
          create users",
     ),
-    database(
-        "hanadb_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-hanadb",
-                    "hana-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_HANADB_USERNAME",
-                    "VAULT_BENCHMARK_HANADB_PASSWORD"
-                ),
-                CONNECTION,
-                ROOT_ROTATION,
-                PASSWORD_POLICY,
-                URL,
-                POOL,
-                USERNAME_TEMPLATE,
-                ESCAPING,
-                TLS_SERVER,
-                &[text("tls_certificate_key"), text("tls_ca_certificate")],
-            ]),
-            role(&[role_of!("benchmark-hanadb", "benchmark-role"), LIFE, CREATION, REVOCATION]),
+    database!(
+        "hanadb_secret", "benchmark-hanadb", "benchmark-role", "hana", "HANADB",
+        connection: [
+            ROOT_ROTATION, PASSWORD_POLICY, URL, POOL, USERNAME_TEMPLATE, ESCAPING, TLS_SERVER,
+            &[text("tls_certificate_key"), text("tls_ca_certificate")],
         ],
-        "an SAP HANA server (`connection_url` in `db_connection`)",
+        role: [LIFE, CREATION, REVOCATION],
+        needs: "an SAP HANA server (`connection_url` in `db_connection`)",
     ),
-    database(
-        "mssql_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-mssql",
-                    "mssql-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_MSSQL_USERNAME",
-                    "VAULT_BENCHMARK_MSSQL_PASSWORD"
-                ),
-                CONNECTION,
-                ROOT_ROTATION,
-                PASSWORD_POLICY,
-                URL,
-                POOL,
-                USERNAME_TEMPLATE,
-                ESCAPING,
-                &[flag("contained_db")],
-            ]),
-            role(&[role_of!("benchmark-mssql", "benchmark-role"), LIFE, CREATION, REVOCATION]),
+    database!(
+        "mssql_secret", "benchmark-mssql", "benchmark-role", "mssql", "MSSQL",
+        connection: [
+            ROOT_ROTATION, PASSWORD_POLICY, URL, POOL, USERNAME_TEMPLATE, ESCAPING,
+            &[flag("contained_db")],
         ],
-        "a Microsoft SQL Server (`connection_url` in `db_connection`)",
+        role: [LIFE, CREATION, REVOCATION],
+        needs: "a Microsoft SQL Server (`connection_url` in `db_connection`)",
     ),
-    database(
-        "mongodb_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-mongo",
-                    "mongodb-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_MONGODB_USERNAME",
-                    "VAULT_BENCHMARK_MONGODB_PASSWORD"
-                ),
-                CONNECTION,
-                URL,
-                USERNAME_TEMPLATE,
-                &[text("write_concern"), text("tls_certificate_key"), text("tls_ca")],
-            ]),
-            role(&[
-                role_of!("benchmark-mongo", "benchmark-role"),
-                &[
-                    text("default_ttl").or("1h"),
-                    text("max_ttl").or("24h"),
-                    text("creation_statements").or(
-                        r#"{"db": "admin", "roles": [{ "role": "readWrite" }, {"role": "read", "db": "foo"}] }"#,
-                    ),
-                ],
-                REVOCATION,
-            ]),
-        ],
-        "a MongoDB server (`connection_url` in `db_connection`)",
+    database!(
+        "mongodb_secret", "benchmark-mongo", "benchmark-role", "mongodb", "MONGODB",
+        connection: [URL, USERNAME_TEMPLATE, MONGODB],
+        role: [MONGODB_ROLE, REVOCATION],
+        needs: "a MongoDB server (`connection_url` in `db_connection`)",
     ),
-    database(
-        "cassandra_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-cassandra",
-                    "cassandra-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_CASSANDRADB_USERNAME",
-                    "VAULT_BENCHMARK_CASSANDRADB_PASSWORD"
-                ),
-                CONNECTION,
-                ROOT_ROTATION,
-                PASSWORD_POLICY,
-                USERNAME_TEMPLATE,
-                &[
-                    text("hosts").required(),
-                    whole("port").or_whole(9042),
-                    whole("protocol_version").required(),
-                    switch("tls"),
-                    flag("insecure_tls"),
-                    text("pem_bundle"),
-                    text("pem_hcl"),
-                    text("tls_server_name"),
-                    flag("skip_verification"),
-                    text("connect_timeout"),
-                    text("local_datacenter"),
-                    text("socket_keep_alive"),
-                    text("consistency"),
-                ],
-            ]),
-            role(&[
-                role_of!("benchmark-cassandra", "benchmark-role"),
-                LIFE,
-                ROOT_ROTATION,
-                &[
-                    texts("creation_statements").required(),
-                    texts("revocation_statements"),
-                    texts("rollback_statements"),
-                ],
-            ]),
-        ],
-        "a Cassandra cluster (`hosts` in `db_connection`)",
+    database!(
+        "cassandra_secret", "benchmark-cassandra", "benchmark-role", "cassandra", "CASSANDRADB",
+        connection: [ROOT_ROTATION, PASSWORD_POLICY, USERNAME_TEMPLATE, CASSANDRA],
+        role: [LIFE, ROOT_ROTATION, CASSANDRA_STATEMENTS],
+        needs: "a Cassandra cluster (`hosts` in `db_connection`)",
     ),
-    database(
-        "couchbase_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-database",
-                    "couchbase-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_COUCHBASE_USERNAME",
-                    "VAULT_BENCHMARK_COUCHBASE_PASSWORD"
-                ),
-                CONNECTION,
-                PASSWORD_POLICY,
-                ESCAPING,
-                USERNAME_TEMPLATE,
-                &[
-                    text("hosts").required(),
-                    flag("tls"),
-                    flag("insecure_tls"),
-                    text("base64pem"),
-                    text("bucket_name").required(),
-                ],
-            ]),
-            role(&[
-                role_of!("benchmark-database", "benchmark-role"),
-                LIFE,
-                &[texts("creation_statements")],
-            ]),
-        ],
-        "a Couchbase cluster (`hosts` in `db_connection`)",
+    database!(
+        "couchbase_secret", "benchmark-database", "benchmark-role", "couchbase", "COUCHBASE",
+        connection: [PASSWORD_POLICY, ESCAPING, USERNAME_TEMPLATE, COUCHBASE],
+        role: [LIFE, &[texts("creation_statements")]],
+        needs: "a Couchbase cluster (`hosts` in `db_connection`)",
     ),
-    database(
-        "elasticsearch_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-elasticsearch",
-                    "elasticsearch-database-plugin",
-                    "benchmark-role",
-                    "VAULT_BENCHMARK_ELASTICSEARCH_USERNAME",
-                    "VAULT_BENCHMARK_ELASTICSEARCH_PASSWORD"
-                ),
-                CONNECTION,
-                ROOT_ROTATION,
-                PASSWORD_POLICY,
-                USERNAME_TEMPLATE,
-                &[
-                    text("url").required(),
-                    text("ca_cert"),
-                    text("ca_path"),
-                    text("client_cert"),
-                    text("client_key"),
-                    text("tls_server_name"),
-                    flag("insecure").or_flag(true),
-                    flag("use_old_xpack"),
-                ],
-            ]),
-            role(&[
-                role_of!("benchmark-elasticsearch", "benchmark-role"),
-                &[
-                    text("default_ttl").or("1h"),
-                    text("max_ttl").or("24h"),
-                    texts("creation_statements").or_texts(&[
-                        r#"{"elasticsearch_role_definition": {"indices": [{"names":["*"], "privileges":["read"]}]}}"#,
-                    ]),
-                ],
-            ]),
-        ],
-        "an Elasticsearch server (`url` in `db_connection`)",
+    database!(
+        "elasticsearch_secret", "benchmark-elasticsearch", "benchmark-role", "elasticsearch",
+        "ELASTICSEARCH",
+        connection: [ROOT_ROTATION, PASSWORD_POLICY, USERNAME_TEMPLATE, ELASTICSEARCH],
+        role: [ELASTICSEARCH_ROLE],
+        needs: "an Elasticsearch server (`url` in `db_connection`)",
     ),
-    database(
-        "redis_dynamic_secret",
-        &[
-            connection(&[
-                connection_as!(
-                    "benchmark-redis-db",
-                    "redis-database-plugin",
-                    "my-*-role",
-                    "VAULT_BENCHMARK_REDIS_USERNAME",
-                    "VAULT_BENCHMARK_REDIS_PASSWORD"
-                ),
-                CONNECTION,
-                PASSWORD_POLICY,
-                REDIS,
-            ]),
-            role(&[role_of!("benchmark-redis-db", "my-dynamic-role"), LIFE, CREATION]),
-        ],
-        "a Redis server (`host` and `port` in `db_connection`) and a user there who may set ACLs",
+    database!(
+        "redis_dynamic_secret", "benchmark-redis-db", ["my-*-role", "my-dynamic-role"], "redis",
+        "REDIS",
+        connection: [PASSWORD_POLICY, REDIS],
+        role: ["", LIFE, CREATION],
+        needs: "a Redis server (`host` and `port` in `db_connection`) and a user there who may set ACLs",
     ),
-    Service {
-        kind: "redis_static_secret",
-        mount: Mount::Engine("database"),
-        blocks: &[
-            connection(&[
-                connection_as!(
-                    "benchmark-redis-db",
-                    "redis-database-plugin",
-                    "my-*-role",
-                    "VAULT_BENCHMARK_STATIC_REDIS_USERNAME",
-                    "VAULT_BENCHMARK_STATIC_REDIS_PASSWORD"
-                ),
-                CONNECTION,
-                PASSWORD_POLICY,
-                REDIS,
-            ]),
-            Block {
-                name: "role",
-                path: "static-roles/{role.name}",
-                fields: &[
-                    role_of!("benchmark-redis-db", "my-static-role"),
-                    &[
-                        text("rotation_period").or("5m"),
-                        text("username").required(),
-                        flag("insecure_tls"),
-                    ],
-                ],
-            },
-        ],
-        request: Request::Get("static-creds/{role.name}"),
+    database!(
+        "redis_static_secret", "benchmark-redis-db", ["my-*-role", "my-static-role"], "redis",
+        "STATIC_REDIS",
+        connection: [PASSWORD_POLICY, REDIS],
+        role: ["static-", STATIC_USER],
         needs: "a Redis server (`host` and `port` in `db_connection`) with the user that `role` names",
-    },
+    ),
     Service {
         kind: "rabbitmq_secret",
         mount: Mount::Engine("rabbitmq"),
@@ -417,8 +259,12 @@ pub(super) const TYPES: &[Service] = &[
                 fields: &[
                     &[
                         text("connection_uri").required(),
-                        text("username").or_variable("VAULT_BENCHMARK_RABBITMQ_USERNAME").required(),
-                        text("password").or_variable("VAULT_BENCHMARK_RABBITMQ_PASSWORD").required(),
+                        text("username")
+                            .or_variable("VAULT_BENCHMARK_RABBITMQ_USERNAME")
+                            .required(),
+                        text("password")
+                            .or_variable("VAULT_BENCHMARK_RABBITMQ_PASSWORD")
+                            .required(),
                         switch("verify_connection"),
                     ],
                     PASSWORD_POLICY,
@@ -438,5 +284,6 @@ pub(super) const TYPES: &[Service] = &[
         ],
         request: Request::Get("creds/{role.name}"),
         needs: "RabbitMQ with its management interface (`connection_uri` in `connection`)",
+        ..Service::PLAIN
     },
 ];

@@ -3,7 +3,7 @@
 //!
 //! Not here: how they are set up (`services`), logins that the server checks itself (`logins`).
 
-use super::services::{Block, Mount, Request, Service};
+use super::services::{Block, Body, Mount, Request, Service};
 use crate::vault_benchmark::fields::{Field, flag, switch, text, texts, whole};
 
 /// What tokens of a login are like.
@@ -75,6 +75,7 @@ pub(super) const TYPES: &[Service] = &[
         ],
         request: Request::Get("creds/{role.name}"),
         needs: "a Nomad server with ACLs (`address` in `nomad`) and a management token",
+        ..Service::PLAIN
     },
     Service {
         kind: "aws_secret",
@@ -113,6 +114,7 @@ pub(super) const TYPES: &[Service] = &[
         ],
         request: Request::Get("creds/{role.name}"),
         needs: "an AWS account (`access_key` and `secret_key` in `connection`)",
+        ..Service::PLAIN
     },
     Service {
         kind: "ldap_dynamic_secret",
@@ -135,6 +137,7 @@ pub(super) const TYPES: &[Service] = &[
         ],
         request: Request::Get("creds/{role.role_name}"),
         needs: LDAP_NEEDS,
+        ..Service::PLAIN
     },
     Service {
         kind: "ldap_static_secret",
@@ -151,8 +154,9 @@ pub(super) const TYPES: &[Service] = &[
                 ]],
             },
         ],
-        request: Request::Post("rotate-role/{role.username}", &[]),
+        request: Request::Post("rotate-role/{role.username}", Body::Empty),
         needs: LDAP_NEEDS,
+        ..Service::PLAIN
     },
     Service {
         kind: "ldap_auth",
@@ -200,8 +204,9 @@ pub(super) const TYPES: &[Service] = &[
                 ]],
             },
         ],
-        request: Request::Post("login/{test_user.username}", PASSWORD),
+        request: Request::Post("login/{test_user.username}", Body::Values(PASSWORD)),
         needs: "an LDAP server (`url` in `auth`) that knows the user in `test_user`",
+        ..Service::PLAIN
     },
     Service {
         kind: "github_auth",
@@ -232,7 +237,8 @@ pub(super) const TYPES: &[Service] = &[
                 fields: &[&[text("token").or_variable("VAULT_BENCHMARK_GITHUB_TOKEN").required()]],
             },
         ],
-        request: Request::Post("login", &[("token", "{test_user.token}")]),
+        request: Request::Post("login", Body::Values(&[("token", "{test_user.token}")])),
         needs: "GitHub, and the token of a user of the organization",
+        ..Service::PLAIN
     },
 ];

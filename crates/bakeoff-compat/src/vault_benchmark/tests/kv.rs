@@ -5,21 +5,13 @@
 
 use serde_json::json;
 
-use super::{Fields, Stage, Template, TestType, Trouble};
-use crate::vault_benchmark::request::Piece;
+use super::{Action, Fields, Stage, Template, TestType, Trouble};
 use crate::vault_benchmark::trouble::Kind;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
+pub(super) enum Version {
     One,
     Two,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Read,
-    Write,
-    List,
 }
 
 struct Kv {
@@ -31,43 +23,19 @@ struct Kv {
     detailed: bool,
 }
 
-pub(super) fn v1_read(fields: &Fields) -> Box<dyn TestType> {
-    Kv::read(fields, Version::One, Action::Read)
-}
-
-pub(super) fn v1_write(fields: &Fields) -> Box<dyn TestType> {
-    Kv::read(fields, Version::One, Action::Write)
-}
-
-pub(super) fn v1_list(fields: &Fields) -> Box<dyn TestType> {
-    Kv::read(fields, Version::One, Action::List)
-}
-
-pub(super) fn v2_read(fields: &Fields) -> Box<dyn TestType> {
-    Kv::read(fields, Version::Two, Action::Read)
-}
-
-pub(super) fn v2_write(fields: &Fields) -> Box<dyn TestType> {
-    Kv::read(fields, Version::Two, Action::Write)
-}
-
-pub(super) fn v2_list(fields: &Fields) -> Box<dyn TestType> {
-    Kv::read(fields, Version::Two, Action::List)
+pub(super) fn kv(fields: &Fields, version: Version, action: Action) -> Box<dyn TestType> {
+    let count = |name, min| fields.whole_from(name, min).map(|count| count as u64);
+    let secrets = count("numkvs", 1).unwrap_or(1000);
+    let size = count("kvsize", 0).unwrap_or(1);
+    if size > SIZE_MAX {
+        let what = format!("`kvsize` is {size} bytes, and servers take no more than 32 MiB");
+        fields.diagnostic("kvsize", what, "a secret is some kilobytes at most");
+    }
+    let detailed = version == Version::Two && fields.flag("detailed").unwrap_or(false);
+    Box::new(Kv { version, action, secrets, size: size.min(SIZE_MAX) as usize, detailed })
 }
 
 impl Kv {
-    fn read(fields: &Fields, version: Version, action: Action) -> Box<dyn TestType> {
-        let count = |name, min| fields.whole_from(name, min).map(|count| count as u64);
-        let secrets = count("numkvs", 1).unwrap_or(1000);
-        let size = count("kvsize", 0).unwrap_or(1);
-        if size > SIZE_MAX {
-            let what = format!("`kvsize` is {size} bytes, and servers take no more than 32 MiB");
-            fields.diagnostic("kvsize", what, "a secret is some kilobytes at most");
-        }
-        let detailed = version == Version::Two && fields.flag("detailed").unwrap_or(false);
-        Box::new(Self { version, action, secrets, size: size.min(SIZE_MAX) as usize, detailed })
-    }
-
     /// Returns where secrets lie below the mount, and where they are listed.
     fn folder(&self, mount: &str) -> String {
         match (self.version, self.action) {
@@ -105,18 +73,9 @@ impl TestType for Kv {
                 .map_err(|trouble| trouble.while_doing("cannot write the test's secrets"))?;
         }
         let folder = format!("/v1/{}", self.folder(&mount));
-        let headers = stage.client.headers();
-        let one = || vec![Piece::Text(format!("{folder}/secret-")), Piece::Number(self.secrets)];
-        let fixed = |method| Template::fixed(method, folder.clone(), String::new());
-        Ok(match self.action {
-            Action::Read => Template { path: one(), ..fixed("GET") },
-            Action::List => fixed("LIST"),
-            Action::Write => {
-                let body = format!("{{\"data\": {{\"foo\": \"{}\"}}}}", "a".repeat(self.size));
-                Template { path: one(), body: vec![Piece::Text(body)], ..fixed("POST") }
-            }
-        }
-        .with(headers))
+        let body = format!("{{\"data\": {{\"foo\": \"{}\"}}}}", "a".repeat(self.size));
+        let template = self.action.template(&folder, "secret", self.secrets, body);
+        Ok(template.with(stage.client.headers()))
     }
 }
 

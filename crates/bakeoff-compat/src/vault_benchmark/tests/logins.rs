@@ -14,6 +14,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as 
 use serde_json::{Map, Value, json};
 
 use super::directories::{POLICIES, TOKENS};
+use super::services::{Block, Body, Mount, Ready, Request, Service};
 use super::{Fields, Identity, Stage, Template, TestType, Trouble};
 use crate::vault_benchmark::fields::{Field, any, flag, map, switch, text, texts, whole};
 use crate::vault_benchmark::trouble::Kind;
@@ -41,59 +42,131 @@ fn lacks(what: &str) -> Trouble {
     Trouble::new(Kind::Refused, format!("the server answered without {what}"))
 }
 
-/// `approle_auth`.
-struct AppRole {
-    role: Map<String, Value>,
-    secret_id: Map<String, Value>,
+pub(super) const TYPES: &[Service] = &[
+    Service {
+        kind: "approle_auth",
+        mount: Mount::Login("approle"),
+        blocks: &[
+            Block {
+                name: "role",
+                path: "role/{role.role_name}",
+                fields: &[
+                    &[
+                        text("role_name").or("benchmark-role"),
+                        switch("bind_secret_id"),
+                        texts("secret_id_bound_cidrs"),
+                        whole("secret_id_num_uses"),
+                        text("secret_id_ttl"),
+                        flag("local_secret_ids"),
+                    ],
+                    TOKENS,
+                    POLICIES,
+                ],
+            },
+            Block {
+                name: "secret_id",
+                path: "",
+                fields: &[&[
+                    text("metadata"),
+                    texts("cidr_list"),
+                    whole("num_uses"),
+                    text("ttl"),
+                    texts("token_bound_cidrs"),
+                ]],
+            },
+        ],
+        request: Request::Post(
+            "login",
+            Body::Login(&[("role_id", "{made.role_id}"), ("secret_id", "{made.secret_id}")]),
+        ),
+        before_load: make_secret_id,
+        ..Service::PLAIN
+    },
+    Service {
+        kind: "consul_secret",
+        mount: Mount::Engine("consul"),
+        blocks: &[
+            Block {
+                name: "consul",
+                path: "config/access",
+                fields: &[&[
+                    text("address").required(),
+                    text("scheme"),
+                    text("token").or_variable("VAULT_BENCHMARK_CONSUL_TOKEN").required(),
+                    text("ca_cert"),
+                    text("client_cert"),
+                    text("client_key"),
+                ]],
+            },
+            Block {
+                name: "role",
+                path: "roles/{role.name}",
+                fields: &[&[
+                    text("name").or("benchmark-role"),
+                    text("partition"),
+                    texts("node_identities"),
+                    text("consul_namespace"),
+                    texts("service_identities"),
+                    texts("consul_roles"),
+                    text("token_type"),
+                    text("policy"),
+                    texts("policies"),
+                    texts("consul_policies"),
+                    flag("local"),
+                    text("ttl"),
+                    text("max_ttl"),
+                    text("lease"),
+                ]],
+            },
+        ],
+        request: Request::Get("creds/{role.name}"),
+        needs: "a Consul server with ACLs (`address` in `consul`) and a management token",
+        complete: leave_out_what_is_newer,
+        ..Service::PLAIN
+    },
+    Service {
+        kind: "userpass_auth",
+        mount: Mount::Login("userpass"),
+        blocks: &[Block {
+            name: "",
+            path: "users/{.username}",
+            fields: &[&[text("username").or("benchmark-user"), text("password")], TOKENS],
+        }],
+        request: Request::Post("login/{.username}", Body::Login(&[("password", "{.password}")])),
+        complete: |ready, _| {
+            ready.block("").entry("password").or_insert_with(|| password().into());
+        },
+        ..Service::PLAIN
+    },
+];
+
+fn make_secret_id(ready: &mut Ready, stage: &mut Stage<'_>, mount: &str) -> Result<(), Trouble> {
+    let path = format!("{mount}/{}", ready.filled("role/{role.role_name}"));
+    let role = stage.client.read(&format!("{path}/role-id"))?;
+    let role = role.data("role_id").ok_or_else(|| lacks("a role's id"))?;
+    let secret = stage.write(&format!("{path}/secret-id"), ready.body("secret_id"))?;
+    let secret = secret.data("secret_id").ok_or_else(|| lacks("a secret id"))?;
+    ready.block("made").insert("role_id".into(), role.into());
+    ready.block("made").insert("secret_id".into(), secret.into());
+    Ok(())
 }
 
-pub(super) fn approle(fields: &Fields) -> Box<dyn TestType> {
-    let role = [
-        text("role_name").or("benchmark-role"),
-        switch("bind_secret_id"),
-        texts("secret_id_bound_cidrs"),
-        whole("secret_id_num_uses"),
-        text("secret_id_ttl"),
-        flag("local_secret_ids"),
+/// Leaves out options that Consul does not know yet in the version that the file says.
+fn leave_out_what_is_newer(ready: &mut Ready, fields: &Fields) {
+    const SINCE: [(&str, (u64, u64)); 4] = [
+        ("node_identities", (1, 8)),
+        ("consul_namespace", (1, 8)),
+        ("service_identities", (1, 5)),
+        ("consul_roles", (1, 5)),
     ];
-    let secret_id = [
-        text("metadata"),
-        texts("cidr_list"),
-        whole("num_uses"),
-        text("ttl"),
-        texts("token_bound_cidrs"),
-    ];
-    Box::new(AppRole {
-        role: read(&fields.block("role"), &[&role, TOKENS, POLICIES]),
-        secret_id: fields.block("secret_id").read(&secret_id),
-    })
-}
-
-impl TestType for AppRole {
-    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
-        let mount = format!("auth/{}", stage.name);
-        stage.enable_auth(&stage.name.clone(), "approle", json!({}))?;
-        let path = format!("{mount}/role/{}", name_in(&self.role, "role_name"));
-        stage.write(&path, self.role.clone())?;
-        let role = stage.client.read(&format!("{path}/role-id"))?;
-        let role = role.data("role_id").ok_or_else(|| lacks("a role's id"))?.to_owned();
-        let secret = stage.write(&format!("{path}/secret-id"), self.secret_id.clone())?;
-        let secret = secret.data("secret_id").ok_or_else(|| lacks("a secret id"))?;
-        let values = [("role_id", &*role), ("secret_id", secret)];
-        Ok(login(stage, format!("/v1/{mount}/login"), &values))
+    let version = fields.text("version").unwrap_or_else(|| "1.14.0".to_owned());
+    let Some(version) = version_parts(&version) else {
+        let hint = "write it as `version = \"1.14.0\"`";
+        return fields.diagnostic("version", "`version` is Consul's and must be a version", hint);
+    };
+    for (name, _) in SINCE.iter().filter(|(_, since)| version < *since) {
+        ready.block("role").remove(*name);
     }
-}
-
-/// `userpass_auth`.
-struct UserPass {
-    user: Map<String, Value>,
-}
-
-pub(super) fn userpass(fields: &Fields) -> Box<dyn TestType> {
-    let user = [text("username").or("benchmark-user"), text("password")];
-    let mut user = read(fields, &[&user, TOKENS]);
-    user.entry("password").or_insert_with(|| password().into());
-    Box::new(UserPass { user })
 }
 
 /// 64 letters and digits, about 380 bits.
@@ -101,17 +174,6 @@ fn password() -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut random = rand::rng();
     (0..64).map(|_| char::from(LETTERS[random.random_range(0..LETTERS.len())])).collect()
-}
-
-impl TestType for UserPass {
-    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
-        let mount = format!("auth/{}", stage.name);
-        stage.enable_auth(&stage.name.clone(), "userpass", json!({}))?;
-        let user = name_in(&self.user, "username");
-        stage.write(&format!("{mount}/users/{user}"), self.user.clone())?;
-        let password = name_in(&self.user, "password");
-        Ok(login(stage, format!("/v1/{mount}/login/{user}"), &[("password", &password)]))
-    }
 }
 
 /// `jwt_auth`.
@@ -328,63 +390,6 @@ impl TestType for Cert {
     }
 }
 
-/// `consul_secret`: the options that it sends depend on the version.
-struct Consul {
-    consul: Map<String, Value>,
-    role: Map<String, Value>,
-}
-
-pub(super) fn consul(fields: &Fields) -> Box<dyn TestType> {
-    let version = fields.text("version").unwrap_or_else(|| "1.14.0".to_owned());
-    let consul = [
-        text("address").required(),
-        text("scheme"),
-        text("token").or_variable("VAULT_BENCHMARK_CONSUL_TOKEN").required(),
-        text("ca_cert"),
-        text("client_cert"),
-        text("client_key"),
-    ];
-    let role = [
-        text("name").or("benchmark-role"),
-        text("partition"),
-        texts("node_identities"),
-        text("consul_namespace"),
-        texts("service_identities"),
-        texts("consul_roles"),
-        text("token_type"),
-        text("policy"),
-        texts("policies"),
-        texts("consul_policies"),
-        flag("local"),
-        text("ttl"),
-        text("max_ttl"),
-        text("lease"),
-    ];
-    let consul = fields.block("consul").read(&consul);
-    let mut role = fields.block("role").read(&role);
-    match version_parts(&version) {
-        Some(version) => {
-            let later: [(&str, (u64, u64)); 4] = [
-                ("node_identities", (1, 8)),
-                ("consul_namespace", (1, 8)),
-                ("service_identities", (1, 5)),
-                ("consul_roles", (1, 5)),
-            ];
-            for (name, since) in later {
-                if version < since {
-                    role.remove(name);
-                }
-            }
-        }
-        None => fields.diagnostic(
-            "version",
-            "`version` is Consul's and must be a version",
-            "write it as `version = \"1.14.0\"`",
-        ),
-    }
-    Box::new(Consul { consul, role })
-}
-
 /// Major and minor.
 fn version_parts(version: &str) -> Option<(u64, u64)> {
     let version = version.strip_prefix('v').unwrap_or(version);
@@ -392,43 +397,14 @@ fn version_parts(version: &str) -> Option<(u64, u64)> {
     Some((parts.next()?.parse().ok()?, parts.next().unwrap_or("0").parse().ok()?))
 }
 
-impl TestType for Consul {
-    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
-        let mount = stage.name.clone();
-        stage.mount(&mount, "consul", json!({}))?;
-        let needs = "cannot set up `consul_secret`, which needs a Consul server with ACLs \
-                     (`address` in `consul`) and a management token (`token`, or \
-                     `VAULT_BENCHMARK_CONSUL_TOKEN`)";
-        let role = name_in(&self.role, "name");
-        let paths =
-            [("config/access".to_owned(), &self.consul), (format!("roles/{role}"), &self.role)];
-        for (path, options) in paths {
-            stage
-                .write(&format!("{mount}/{path}"), options.clone())
-                .map_err(|trouble| trouble.while_doing(needs))?;
-        }
-        let path = format!("{mount}/creds/{role}");
-        // The server takes any address and token: whether they are right shows here.
-        stage.client.read(&path).map_err(|mut trouble| {
-            if let Some(secret) = self.consul.get("token").and_then(Value::as_str) {
-                trouble.what = trouble.what.replace(secret, "***");
-            }
-            trouble.while_doing(needs)
-        })?;
-        Ok(Template::fixed("GET", format!("/v1/{path}"), String::new())
-            .with(stage.client.headers()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 
+    use super::super::build;
     use super::*;
     use crate::vault_benchmark::config::Config;
     use crate::vault_benchmark::fields::Environment;
-
-    type Build = fn(&Fields) -> Box<dyn TestType>;
 
     fn config(lines: &str) -> Config {
         let text = format!("test \"k\" \"t\" {{\nweight = 100\nconfig {{\n{lines}\n}}\n}}\n");
@@ -495,26 +471,26 @@ mod tests {
         assert_eq!(version_parts("2"), Some((2, 0)));
         assert_eq!((version_parts("x"), version_parts("")), (None, None));
         let config = config("version = \"new\"\nconsul {\naddress = \"a\"\ntoken = \"t\"\n}");
-        consul(&config.tests[0].config);
+        build("consul_secret", &config.tests[0].config).unwrap();
         assert!(config.finish().unwrap_err().to_string().contains("must be a version"));
     }
 
     #[test]
     fn every_option_of_a_login_is_known() {
-        let logins: [(Build, &str); 3] = [
+        let logins: [(&str, &str); 3] = [
             (
-                approle,
+                "approle_auth",
                 "role {\ntoken_type = \"batch\"\npolicies = []\n}\nsecret_id {\nttl = \"1m\"\n}",
             ),
-            (userpass, "username = \"u\"\npassword = \"p\"\ntoken_ttl = \"1m\""),
-            (jwt, "auth {\nbound_issuer = \"i\"\n}\nrole {\nbound_claims = { a = [1] }\n}"),
+            ("userpass_auth", "username = \"u\"\npassword = \"p\"\ntoken_ttl = \"1m\""),
+            ("jwt_auth", "auth {\nbound_issuer = \"i\"\n}\nrole {\nbound_claims = { a = [1] }\n}"),
         ];
-        for (build, lines) in logins {
+        for (kind, lines) in logins {
             let config = config(lines);
-            build(&config.tests[0].config);
+            build(kind, &config.tests[0].config).unwrap();
             config.finish().unwrap();
             let wrong = self::config(&format!("{lines}\ntypo = 1"));
-            build(&wrong.tests[0].config);
+            build(kind, &wrong.tests[0].config).unwrap();
             assert!(wrong.finish().unwrap_err().to_string().contains("`typo`"));
         }
     }

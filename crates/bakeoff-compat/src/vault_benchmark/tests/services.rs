@@ -12,9 +12,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Fields, Stage, Template, TestType, Trouble, body_of, databases, directories};
+use super::{
+    Fields, Stage, Template, TestType, Trouble, body_of, databases, directories, logins, ssh, totp,
+    transit,
+};
 use crate::vault_benchmark::fields::Field;
 use crate::vault_benchmark::hcl::is_secret;
+use crate::vault_benchmark::request::Piece;
 
 /// A type of test.
 pub(super) struct Service {
@@ -25,16 +29,36 @@ pub(super) struct Service {
     pub(super) request: Request,
     /// What the server has to reach, and where that is said; empty if there is nothing.
     pub(super) needs: &'static str,
+    /// Completes the options that were read, and refuses what cannot be.
+    pub(super) complete: fn(&mut Ready, &Fields),
+    /// Asks the server for what the request holds, after the blocks were written.
+    pub(super) before_load: fn(&mut Ready, &mut Stage<'_>, mount: &str) -> Result<(), Trouble>,
+}
+
+impl Service {
+    /// A type without anything of its own, for rows to begin with.
+    pub(super) const PLAIN: Self = Self {
+        kind: "",
+        mount: Mount::Engine(""),
+        blocks: &[],
+        request: Request::Get(""),
+        needs: "",
+        complete: |_, _| {},
+        before_load: |_, _, _| Ok(()),
+    };
 }
 
 /// What is mounted, by the server's name for it.
 pub(super) enum Mount {
     Engine(&'static str),
+    /// An engine whose leases may last ten years.
+    LastingEngine(&'static str),
     Login(&'static str),
 }
 
 /// A block of options.
 pub(super) struct Block {
+    /// Empty for what stands in `config` itself.
     pub(super) name: &'static str,
     /// Where it is written, below the mount; empty if it is not.
     pub(super) path: &'static str,
@@ -45,17 +69,30 @@ pub(super) struct Block {
 pub(super) enum Request {
     /// `GET` of a path below the mount.
     Get(&'static str),
-    /// `POST` to a path below the mount, of an object with these names and values.
-    Post(&'static str, &'static [(&'static str, &'static str)]),
+    /// `POST` to a path below the mount.
+    Post(&'static str, Body),
+}
+
+/// The body of a request.
+pub(super) enum Body {
+    Empty,
+    /// An object with these names and values.
+    Values(&'static [(&'static str, &'static str)]),
+    /// The same in this order, spaced as the originals space their logins.
+    Login(&'static [(&'static str, &'static str)]),
+    /// The options of a block.
+    Block(&'static str),
 }
 
 /// Engines that take a connection without trying it: whether it is one shows at the first request,
 /// which therefore is made before the load.
-const TAKEN_UNTRIED: &[&str] = &["aws", "nomad"];
+const TAKEN_UNTRIED: &[&str] = &["aws", "consul", "nomad"];
 
 /// Every type, in no order.
 fn all() -> impl Iterator<Item = &'static Service> {
-    databases::TYPES.iter().chain(directories::TYPES)
+    [databases::TYPES, directories::TYPES, logins::TYPES, ssh::TYPES, totp::TYPES, transit::TYPES]
+        .into_iter()
+        .flatten()
 }
 
 /// The names of all types.
@@ -67,23 +104,55 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 pub(super) fn build(kind: &str, config: &Fields) -> Option<Box<dyn TestType>> {
     let service = all().find(|service| service.kind == kind)?;
     let read = |block: &'static Block| {
-        let fields = config.block(block.name);
+        let fields = if block.name.is_empty() { config.clone() } else { config.block(block.name) };
         let read = block.fields.iter().flat_map(|fields_of| fields.read(fields_of)).collect();
         (block.name, read)
     };
     let blocks = service.blocks.iter().map(read).collect();
-    Some(Box::new(Ready { service, blocks }))
+    let mut ready = Ready { service, blocks, must_hold: None };
+    (service.complete)(&mut ready, config);
+    Some(Box::new(ready))
 }
 
 /// A type with its options. Holds passwords: never to be printed.
-struct Ready {
+#[derive(Clone)]
+pub(super) struct Ready {
     service: &'static Service,
     blocks: BTreeMap<&'static str, Map<String, Value>>,
+    /// What an answer must hold beside its status.
+    pub(super) must_hold: Option<&'static str>,
 }
 
 impl Ready {
-    /// A path with what stands in braces replaced.
-    fn filled(&self, template: &str) -> String {
+    /// Returns the options of a block.
+    pub(super) fn block(&mut self, name: &'static str) -> &mut Map<String, Value> {
+        self.blocks.entry(name).or_default()
+    }
+
+    /// Returns the options of a block that go into a body.
+    pub(super) fn body(&self, name: &str) -> Map<String, Value> {
+        let mut body = self.blocks.get(name).cloned().unwrap_or_default();
+        let fields = self.fields().filter(|(block, field)| *block == name && field.is_in_path());
+        fields.for_each(|(_, field)| drop(body.remove(field.name())));
+        body
+    }
+
+    /// Returns all options that there are, with their blocks.
+    fn fields(&self) -> impl Iterator<Item = (&'static str, &'static Field)> {
+        let blocks = self.service.blocks.iter();
+        blocks.flat_map(|block| block.fields.iter().copied().flatten().map(|f| (block.name, f)))
+    }
+
+    /// Returns a path in pieces, with what stands in braces replaced.
+    fn path(&self, template: &str) -> Vec<Piece> {
+        match template.split_once("{unique}") {
+            Some((before, _)) => vec![Piece::Text(self.filled(before)), Piece::Unique],
+            None => vec![Piece::Text(self.filled(template))],
+        }
+    }
+
+    /// Returns a text with what stands in braces replaced.
+    pub(super) fn filled(&self, template: &str) -> String {
         let mut text = String::new();
         let mut rest = template;
         while let Some((before, after)) = rest.split_once('{') {
@@ -95,11 +164,27 @@ impl Ready {
         text + rest
     }
 
-    /// The text that `block.option` has; nothing if it has none.
+    /// Returns the text that `block.option` has; nothing if it has none.
     fn value(&self, name: &str) -> &str {
         let (block, option) = name.split_once('.').unwrap_or(("", name));
         let value = self.blocks.get(block).and_then(|options| options.get(option)?.as_str());
         value.unwrap_or_default()
+    }
+
+    /// Returns the body of the load's request.
+    fn request_body(&self, body: &Body) -> String {
+        let value =
+            |(name, value): &(&str, &str)| ((*name).to_owned(), Value::from(self.filled(value)));
+        match body {
+            Body::Empty => String::new(),
+            Body::Values(values) => body_of(values.iter().map(value).collect()),
+            Body::Login(values) => {
+                let spaced =
+                    values.iter().map(value).map(|(name, value)| format!("\"{name}\": {value}"));
+                format!("{{{}}}", spaced.collect::<Vec<_>>().join(", "))
+            }
+            Body::Block(name) => body_of(self.body(name)),
+        }
     }
 
     /// Says what the type needs, and where that is given.
@@ -133,10 +218,15 @@ impl Ready {
 
 impl TestType for Ready {
     fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
+        let mut ready = self.clone();
         let name = stage.name.clone();
         let mount = match self.service.mount {
             Mount::Engine(engine) => {
                 stage.mount(&name, engine, json!({}))?;
+                name
+            }
+            Mount::LastingEngine(engine) => {
+                stage.mount(&name, engine, json!({ "config": { "max_lease_ttl": "87600h" } }))?;
                 name
             }
             Mount::Login(method) => {
@@ -145,9 +235,10 @@ impl TestType for Ready {
             }
         };
         for block in self.service.blocks.iter().filter(|block| !block.path.is_empty()) {
-            let options = self.blocks.get(block.name).cloned().unwrap_or_default();
             let path = format!("{mount}/{}", self.filled(block.path));
-            stage.write(&path, options).map_err(|trouble| self.cannot_set_up(trouble))?;
+            stage
+                .write(&path, self.body(block.name))
+                .map_err(|trouble| self.cannot_set_up(trouble))?;
         }
         if let (Mount::Engine(engine), Request::Get(path)) =
             (&self.service.mount, &self.service.request)
@@ -158,22 +249,19 @@ impl TestType for Ready {
                 .read(&format!("{mount}/{}", self.filled(path)))
                 .map_err(|trouble| self.cannot_set_up(trouble))?;
         }
-        let template = match self.service.request {
-            Request::Get(path) => {
-                Template::fixed("GET", format!("/v1/{mount}/{}", self.filled(path)), String::new())
-            }
-            Request::Post(path, names) => {
-                let value = |(name, value): &(&str, &str)| {
-                    ((*name).to_owned(), Value::from(self.filled(value)))
-                };
-                let body = match names {
-                    [] => String::new(),
-                    names => body_of(names.iter().map(value).collect()),
-                };
-                Template::fixed("POST", format!("/v1/{mount}/{}", self.filled(path)), body)
-            }
+        (self.service.before_load)(&mut ready, stage, &mount)
+            .map_err(|trouble| self.cannot_set_up(trouble))?;
+        let (method, path, body) = match &self.service.request {
+            Request::Get(path) => ("GET", path, String::new()),
+            Request::Post(path, body) => ("POST", path, ready.request_body(body)),
         };
-        Ok(template.with(stage.client.headers()))
+        let path = ready.path(&format!("/v1/{mount}/{path}"));
+        Ok(Template {
+            path,
+            holds: ready.must_hold,
+            ..Template::fixed(method, String::new(), body)
+        }
+        .with(stage.client.headers()))
     }
 }
 
@@ -190,7 +278,10 @@ fn written(service: &Service, which: impl Fn(&Field) -> bool) -> String {
     let block = |block: &Block| {
         let fields = block.fields.iter().copied().flatten().filter(|field| which(field));
         let lines: String = fields.map(Field::example).collect();
-        format!("{} {{\n{lines}}}\n", block.name)
+        match block.name {
+            "" => lines,
+            name => format!("{name} {{\n{lines}}}\n"),
+        }
     };
     service.blocks.iter().map(block).collect()
 }
@@ -214,16 +305,23 @@ mod tests {
         for service in all() {
             let mut places: Vec<&str> = service.blocks.iter().map(|block| block.path).collect();
             match service.request {
-                Request::Get(path) => places.push(path),
-                Request::Post(path, values) => {
+                Request::Get(path) | Request::Post(path, Body::Empty | Body::Block(_)) => {
+                    places.push(path);
+                }
+                Request::Post(path, Body::Values(values) | Body::Login(values)) => {
                     places.push(path);
                     places.extend(values.iter().map(|(_, value)| *value));
                 }
             }
             for place in places {
                 for name in place.split('{').skip(1) {
-                    let (block, option) = name.split_once('}').unwrap().0.split_once('.').unwrap();
-                    let block = service.blocks.iter().find(|of| of.name == block).unwrap();
+                    let name = name.split_once('}').unwrap().0;
+                    let (block, option) = name.split_once('.').unwrap_or_default();
+                    // Both are put there by the types themselves.
+                    if block == "made" || (block, option) == ("", "") {
+                        continue;
+                    }
+                    let block = service.blocks.iter().find(|known| known.name == block).unwrap();
                     let mut fields = block.fields.iter().copied().flatten();
                     assert!(fields.any(|f| f.name() == option), "{}: {name}", service.kind);
                 }
@@ -243,7 +341,7 @@ mod tests {
 
     #[test]
     fn every_option_can_be_written_and_what_is_needed_is_enough() {
-        for service in all() {
+        for service in all().filter(|service| !service.needs.is_empty()) {
             for config in [written(service, |_| true), written(service, Field::is_required)] {
                 let (_, config) = build_one(service.kind, &config);
                 config.finish().unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
@@ -268,7 +366,7 @@ mod tests {
     fn the_documentation_has_every_type_and_every_option() {
         let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/vault-benchmark.md");
         let docs = std::fs::read_to_string(docs).unwrap();
-        for service in all() {
+        for service in all().filter(|service| !service.needs.is_empty()) {
             let heading = format!("- **`{}`** needs ", service.kind);
             let text = docs.split_once(&heading).unwrap_or_else(|| panic!("{heading}")).1;
             let end = text.find("\n- **").or_else(|| text.find("\n#")).unwrap();
@@ -316,6 +414,7 @@ mod tests {
                 block("db_connection", json!({"name": "db", "password": "hunter2"})),
                 block("role", json!({"name": "r"})),
             ]),
+            must_hold: None,
         };
         assert_eq!(ready.filled("config/{db_connection.name}"), "config/db");
         assert_eq!(ready.filled("creds/{role.name}/x"), "creds/r/x");

@@ -1,15 +1,18 @@
 //! `ssh_issue` and `ssh_sign`: certificates for SSH keys.
+//!
+//! Not here: how they are set up (`services`).
 
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::{Fields, Stage, Template, TestType, Trouble, body_of};
+use super::Fields;
+use super::services::{Block, Body, Mount, Ready, Request, Service};
 use crate::vault_benchmark::fields::{Field, any, flag, map, switch, text, texts, whole};
 
-const CA: [Field; 5] = [
+const CA: &[Field] = &[
     text("private_key"),
     text("public_key"),
     switch("generate_signing_key"),
@@ -17,7 +20,7 @@ const CA: [Field; 5] = [
     whole("key_bits"),
 ];
 
-const ROLE: [Field; 31] = [
+const ROLE: &[Field] = &[
     text("name").or("benchmark-role"),
     text("key_type").or("ca"),
     flag("allow_user_certificates").or_flag(true),
@@ -51,7 +54,7 @@ const ROLE: [Field; 31] = [
     text("not_before_duration"),
 ];
 
-const ISSUED: [Field; 9] = [
+const ISSUED: &[Field] = &[
     text("name").or("benchmark-key"),
     text("key_type").or("rsa"),
     whole("key_bits"),
@@ -63,7 +66,7 @@ const ISSUED: [Field; 9] = [
     any("extensions"),
 ];
 
-const SIGNING: [Field; 7] = [
+const SIGNING: &[Field] = &[
     text("public_key"),
     text("ttl"),
     text("valid_principals"),
@@ -73,46 +76,45 @@ const SIGNING: [Field; 7] = [
     any("extensions"),
 ];
 
-struct Ssh {
-    action: &'static str,
-    ca: Map<String, Value>,
-    role: Map<String, Value>,
-    body: Map<String, Value>,
-}
-
-pub(super) fn issue(fields: &Fields) -> Box<dyn TestType> {
-    let body = fields.block("issued_cert").read(&ISSUED);
-    Ssh::read(fields, "issue", body)
-}
-
-pub(super) fn sign(fields: &Fields) -> Box<dyn TestType> {
-    let signing = fields.block("key_signing");
-    let mut body = signing.read(&SIGNING);
-    let key = match body.get("public_key").and_then(Value::as_str) {
-        None => generated_key(),
-        Some(given) => given_key(given, &signing).unwrap_or_default(),
+/// What both write before their own block is sent.
+macro_rules! ssh {
+    ($kind:literal, $action:literal, $block:literal, $fields:expr, $complete:expr) => {
+        Service {
+            kind: $kind,
+            mount: Mount::Engine("ssh"),
+            blocks: &[
+                Block { name: $block, path: "", fields: &[$fields] },
+                Block { name: "ca", path: "config/ca", fields: &[CA] },
+                Block { name: "role", path: "roles/{role.name}", fields: &[ROLE] },
+            ],
+            request: Request::Post(concat!($action, "/{role.name}"), Body::Block($block)),
+            complete: $complete,
+            ..Service::PLAIN
+        }
     };
-    body.insert("public_key".into(), key.into());
-    Ssh::read(fields, "sign", body)
 }
 
-impl Ssh {
-    fn read(fields: &Fields, action: &'static str, body: Map<String, Value>) -> Box<dyn TestType> {
-        let ca = fields.block("ca").read(&CA);
-        Box::new(Self { action, ca, role: role(fields), body })
-    }
-}
+pub(super) const TYPES: &[Service] = &[
+    ssh!("ssh_issue", "issue", "issued_cert", ISSUED, join_lists),
+    ssh!("ssh_sign", "sign", "key_signing", SIGNING, |ready, fields| {
+        join_lists(ready, fields);
+        let body = ready.block("key_signing");
+        let key = match body.get("public_key").and_then(Value::as_str) {
+            None => generated_key(),
+            Some(given) => given_key(given, &fields.block("key_signing")).unwrap_or_default(),
+        };
+        body.insert("public_key".into(), key.into());
+    }),
+];
 
-/// The role. Servers want its lists as texts with commas, and refuse others.
-fn role(fields: &Fields) -> Map<String, Value> {
-    let mut role = fields.block("role").read(&ROLE);
-    for value in role.values_mut() {
+/// Makes the role's lists texts with commas: servers want them so, and refuse others.
+fn join_lists(ready: &mut Ready, _: &Fields) {
+    for value in ready.block("role").values_mut() {
         if let Value::Array(list) = value {
             let list: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
             *value = list.join(",").into();
         }
     }
-    role
 }
 
 /// A public key from the file: itself, or the name of a file that holds it.
@@ -162,36 +164,9 @@ fn generated_key() -> String {
     format!("ssh-rsa {}", STANDARD.encode(blob))
 }
 
-impl TestType for Ssh {
-    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
-        let mount = stage.name.clone();
-        stage.mount(&mount, "ssh", json!({}))?;
-        stage
-            .write(&format!("{mount}/config/ca"), self.ca.clone())
-            .map_err(|trouble| trouble.while_doing("cannot make the authority"))?;
-        let name = self.role.get("name").and_then(Value::as_str).unwrap_or("benchmark-role");
-        stage
-            .write(&format!("{mount}/roles/{name}"), self.role.clone())
-            .map_err(|trouble| trouble.while_doing("cannot write the role"))?;
-        let path = format!("/v1/{mount}/{}/{name}", self.action);
-        Ok(Template::fixed("POST", path, body_of(self.body.clone())).with(stage.client.headers()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vault_benchmark::config::Config;
-    use crate::vault_benchmark::fields::Environment;
-
-    #[test]
-    fn lists_of_a_role_are_sent_as_texts() {
-        let lines = "role {\nallowed_users = [\"a\", \"b\"]\n}";
-        let text = format!("test \"k\" \"t\" {{\nweight = 100\nconfig {{\n{lines}\n}}\n}}\n");
-        let config = Config::parse("t.hcl", &text, Environment::default()).unwrap();
-        let role = role(&config.tests[0].config);
-        assert_eq!((&role["allowed_users"], &role["key_type"]), (&json!("a,b"), &json!("ca")));
-    }
 
     #[test]
     fn a_generated_key_is_an_rsa_key_of_4096_bits() {

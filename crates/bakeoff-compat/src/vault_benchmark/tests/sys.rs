@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Fields, Stage, Template, TestType, Trouble, body_of};
+use super::{Action, Fields, Stage, Template, TestType, Trouble, body_of};
 use crate::vault_benchmark::cleanup::Made;
 use crate::vault_benchmark::request::Piece;
 
@@ -16,25 +16,12 @@ struct Status {
     in_root: bool,
 }
 
-pub(super) fn health(_: &Fields) -> Box<dyn TestType> {
-    // A standby's 429 would be a failure; asked so, each node that can serve says 200.
-    Box::new(Status { path: "health?standbyok=true&perfstandbyok=true", in_root: true })
+pub(super) fn status(path: &'static str) -> Box<dyn TestType> {
+    Box::new(Status { path, in_root: false })
 }
 
-pub(super) fn seal_status(_: &Fields) -> Box<dyn TestType> {
-    Box::new(Status { path: "seal-status", in_root: false })
-}
-
-pub(super) fn ha_status(_: &Fields) -> Box<dyn TestType> {
-    Box::new(Status { path: "ha-status", in_root: false })
-}
-
-pub(super) fn leader(_: &Fields) -> Box<dyn TestType> {
-    Box::new(Status { path: "leader", in_root: true })
-}
-
-pub(super) fn metrics(_: &Fields) -> Box<dyn TestType> {
-    Box::new(Status { path: "metrics", in_root: true })
+pub(super) fn status_in_root(path: &'static str) -> Box<dyn TestType> {
+    Box::new(Status { path, in_root: true })
 }
 
 impl TestType for Status {
@@ -48,13 +35,6 @@ impl TestType for Status {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Read,
-    List,
-    Write,
-}
-
 /// ACL policies, read, listed and written.
 struct Policies {
     action: Action,
@@ -64,41 +44,29 @@ struct Policies {
     capabilities: Vec<String>,
 }
 
-pub(super) fn policies_read(fields: &Fields) -> Box<dyn TestType> {
-    Policies::read(fields, Action::Read)
-}
-
-pub(super) fn policies_list(fields: &Fields) -> Box<dyn TestType> {
-    Policies::read(fields, Action::List)
-}
-
-pub(super) fn policies_write(fields: &Fields) -> Box<dyn TestType> {
-    Policies::read(fields, Action::Write)
-}
-
 /// What a policy may hold: servers take requests of 32 MiB.
 const POLICY_MAX: u64 = 32 << 20;
 
-impl Policies {
-    fn read(fields: &Fields, action: Action) -> Box<dyn TestType> {
-        let count = |name, or: u64| fields.whole_from(name, 1).map_or(or, |count| count as u64);
-        let (policies, paths) = (count("policies", 10), count("paths", 1));
-        let path_length = count("path_length", 25);
-        let size = paths.saturating_mul(path_length);
-        if size > POLICY_MAX {
-            let what = format!("{paths} paths of {path_length} characters are no policy");
-            fields.diagnostic("paths", what, "servers take requests of at most 32 MiB");
-        }
-        let standard = || ["create", "read", "update", "delete", "list", "sudo"].map(str::to_owned);
-        Box::new(Self {
-            action,
-            policies,
-            path_length: path_length.min(POLICY_MAX) as usize,
-            paths: if size > POLICY_MAX { 1 } else { paths },
-            capabilities: fields.texts("capabilities").unwrap_or_else(|| standard().to_vec()),
-        })
+pub(super) fn policies(fields: &Fields, action: Action) -> Box<dyn TestType> {
+    let count = |name, or: u64| fields.whole_from(name, 1).map_or(or, |count| count as u64);
+    let (policies, paths) = (count("policies", 10), count("paths", 1));
+    let path_length = count("path_length", 25);
+    let size = paths.saturating_mul(path_length);
+    if size > POLICY_MAX {
+        let what = format!("{paths} paths of {path_length} characters are no policy");
+        fields.diagnostic("paths", what, "servers take requests of at most 32 MiB");
     }
+    let standard = || ["create", "read", "update", "delete", "list", "sudo"].map(str::to_owned);
+    Box::new(Policies {
+        action,
+        policies,
+        path_length: path_length.min(POLICY_MAX) as usize,
+        paths: if size > POLICY_MAX { 1 } else { paths },
+        capabilities: fields.texts("capabilities").unwrap_or_else(|| standard().to_vec()),
+    })
+}
 
+impl Policies {
     /// A policy for so many paths, which differ as long as they have room for a number.
     fn policy(&self) -> Map<String, Value> {
         let capabilities = self.capabilities.join("\", \"");
@@ -127,18 +95,9 @@ impl TestType for Policies {
                 .write(&path, &Value::Object(policy.clone()))
                 .map_err(|trouble| trouble.while_doing("cannot write the test's policies"))?;
         }
-        let one =
-            || vec![Piece::Text(format!("/v1/{folder}/policy-")), Piece::Number(self.policies)];
-        let fixed = |method| Template::fixed(method, format!("/v1/{folder}"), String::new());
-        Ok(match self.action {
-            Action::Read => Template { path: one(), ..fixed("GET") },
-            Action::List => fixed("LIST"),
-            Action::Write => {
-                let body = vec![Piece::Text(body_of(policy))];
-                Template { path: one(), body, ..fixed("POST") }
-            }
-        }
-        .with(stage.client.headers()))
+        let (folder, body) = (format!("/v1/{folder}"), body_of(policy));
+        let template = self.action.template(&folder, "policy", self.policies, body);
+        Ok(template.with(stage.client.headers()))
     }
 }
 

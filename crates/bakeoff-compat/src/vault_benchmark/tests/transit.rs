@@ -1,12 +1,15 @@
 //! `transit_*`: encryption as a service.
+//!
+//! Not here: how they are set up (`services`).
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{Fields, Stage, Template, TestType, Trouble, body_of, random_base64};
+use super::services::{Block, Body, Mount, Ready, Request, Service};
+use super::{Fields, Stage, Trouble, random_base64};
 use crate::vault_benchmark::fields::{Field, any, flag, text, whole};
 use crate::vault_benchmark::trouble::Kind;
 
-const KEYS: [Field; 13] = [
+const KEYS: &[Field] = &[
     text("name").or("test"),
     flag("convergent_encryption"),
     flag("derived"),
@@ -22,7 +25,7 @@ const KEYS: [Field; 13] = [
     text("hybrid_key_type_pqc"),
 ];
 
-const SIGN: [Field; 11] = [
+const SIGN: &[Field] = &[
     text("name").or("test"),
     whole("key_version"),
     text("hash_algorithm").or("sha2-256"),
@@ -36,7 +39,7 @@ const SIGN: [Field; 11] = [
     text("salt_length"),
 ];
 
-const VERIFY: [Field; 12] = [
+const VERIFY: &[Field] = &[
     text("name").or("test"),
     text("hash_algorithm").or("sha2-256"),
     text("input"),
@@ -51,7 +54,7 @@ const VERIFY: [Field; 12] = [
     text("salt_length"),
 ];
 
-const ENCRYPT: [Field; 11] = [
+const ENCRYPT: &[Field] = &[
     text("name").or("test"),
     text("plaintext"),
     text("associated_data"),
@@ -65,7 +68,7 @@ const ENCRYPT: [Field; 11] = [
     whole("partial_failure_response_code"),
 ];
 
-const DECRYPT: [Field; 8] = [
+const DECRYPT: &[Field] = &[
     text("name").or("test"),
     text("ciphertext"),
     text("associated_data"),
@@ -76,125 +79,93 @@ const DECRYPT: [Field; 8] = [
     whole("partial_failure_response_code"),
 ];
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Sign,
-    Verify,
-    Encrypt,
-    Decrypt,
+/// A type: its name, its request, and what it asks the server for before the load. All blocks are
+/// read whatever the type, as the originals do, so that one file serves several tests.
+const fn transit(
+    kind: &'static str,
+    path: &'static str,
+    block: &'static str,
+    before_load: fn(&mut Ready, &mut Stage<'_>, &str) -> Result<(), Trouble>,
+) -> Service {
+    Service {
+        kind,
+        mount: Mount::LastingEngine("transit"),
+        blocks: &[
+            Block { name: "keys", path: "keys/{keys.name}", fields: &[KEYS] },
+            Block { name: "sign", path: "", fields: &[SIGN] },
+            Block { name: "verify", path: "", fields: &[VERIFY] },
+            Block { name: "encrypt", path: "", fields: &[ENCRYPT] },
+            Block { name: "decrypt", path: "", fields: &[DECRYPT] },
+        ],
+        request: Request::Post(path, Body::Block(block)),
+        complete: read_lengths,
+        before_load,
+        ..Service::PLAIN
+    }
 }
 
-struct Transit {
-    action: Action,
-    keys: Map<String, Value>,
-    /// The body of the measured requests, as far as the file says it.
-    body: Map<String, Value>,
-    payload: usize,
-    context: usize,
-}
-
-pub(super) fn sign(fields: &Fields) -> Box<dyn TestType> {
-    Transit::read(fields, Action::Sign)
-}
-
-pub(super) fn verify(fields: &Fields) -> Box<dyn TestType> {
-    Transit::read(fields, Action::Verify)
-}
-
-pub(super) fn encrypt(fields: &Fields) -> Box<dyn TestType> {
-    Transit::read(fields, Action::Encrypt)
-}
-
-pub(super) fn decrypt(fields: &Fields) -> Box<dyn TestType> {
-    Transit::read(fields, Action::Decrypt)
-}
+pub(super) const TYPES: &[Service] = &[
+    transit("transit_decrypt", "decrypt/{decrypt.name}", "decrypt", make_ciphertext),
+    transit("transit_encrypt", "encrypt/{encrypt.name}", "encrypt", make_plaintext),
+    transit("transit_sign", "sign/{sign.name}", "sign", |_, _, _| Ok(())),
+    transit("transit_verify", "verify/{verify.name}", "verify", make_signature),
+];
 
 /// What a request may hold, as long as a third of it is lost to Base64.
 const PAYLOAD_MAX: i64 = 16 << 20;
 
-impl Transit {
-    fn read(fields: &Fields, action: Action) -> Box<dyn TestType> {
-        let length = |name: &'static str, or: usize| match fields.whole_from(name, 0) {
-            Some(length) if length > PAYLOAD_MAX => {
-                let what = format!("`{name}` is {length} bytes, more than a server takes");
-                fields.diagnostic(name, what, "16 MiB are the most");
-                or
-            }
-            length => length.map_or(or, |length| length as usize),
-        };
-        let (payload, context) = (length("payload_len", 128), length("context_len", 32));
-        // The originals read all blocks whatever the action, so that one file serves several tests.
-        let keys = fields.block("keys").read(&KEYS);
-        let sign = fields.block("sign").read(&SIGN);
-        let verify = fields.block("verify").read(&VERIFY);
-        let encrypt = fields.block("encrypt").read(&ENCRYPT);
-        let decrypt = fields.block("decrypt").read(&DECRYPT);
-        let body = match action {
-            Action::Sign => sign,
-            Action::Verify => verify,
-            Action::Encrypt => encrypt,
-            Action::Decrypt => decrypt,
-        };
-        Box::new(Self { action, keys, body, payload, context })
-    }
-}
-
-fn name_of(body: &Map<String, Value>) -> &str {
-    body.get("name").and_then(Value::as_str).unwrap_or("test")
-}
-
-impl TestType for Transit {
-    fn set_up(&self, stage: &mut Stage<'_>) -> Result<Template, Trouble> {
-        let mount = stage.name.clone();
-        stage.mount(&mount, "transit", json!({ "config": { "max_lease_ttl": "87600h" } }))?;
-        stage
-            .write(&format!("{mount}/keys/{}", name_of(&self.keys)), self.keys.clone())
-            .map_err(|trouble| trouble.while_doing("cannot make the key"))?;
-        let payload = random_base64(self.payload);
-        let derived = self.keys.get("derived").and_then(Value::as_bool) == Some(true);
-        let context = derived.then(|| random_base64(self.context));
-        let mut body = self.body.clone();
-        let name = name_of(&self.body).to_owned();
-        let action = match self.action {
-            Action::Sign => "sign",
-            Action::Verify => {
-                let path = format!("{mount}/sign/{name}");
-                let signed = stage
-                    .write(&path, body.clone())
-                    .map_err(|trouble| trouble.while_doing("cannot sign the payload"))?;
-                let signature = signed.data("signature").ok_or_else(|| missing("signature"))?;
-                body.insert("signature".into(), signature.into());
-                "verify"
-            }
-            Action::Encrypt => {
-                body.insert("plaintext".into(), payload.into());
-                body.extend(context.map(|context| ("context".to_owned(), context.into())));
-                "encrypt"
-            }
-            Action::Decrypt => {
-                let mut question = Map::from_iter([("plaintext".to_owned(), payload.into())]);
-                if let Some(context) = context {
-                    question.insert("context".into(), context.clone().into());
-                    body.insert("context".into(), context.into());
-                }
-                let encrypted = stage
-                    .write(&format!("{mount}/encrypt/{name}"), question)
-                    .map_err(|trouble| trouble.while_doing("cannot encrypt the payload"))?;
-                let ciphertext =
-                    encrypted.data("ciphertext").ok_or_else(|| missing("ciphertext"))?;
-                body.insert("ciphertext".into(), ciphertext.into());
-                "decrypt"
-            }
-        };
-        let path = format!("/v1/{mount}/{action}/{name}");
-        Ok(Template {
-            // A signature that is found wrong is answered with 200, too.
-            holds: (self.action == Action::Verify && !body.contains_key("batch_input"))
-                .then_some("\"valid\":true"),
-            ..Template::fixed("POST", path, body_of(body))
+fn read_lengths(ready: &mut Ready, fields: &Fields) {
+    for (name, default) in [("payload_len", 128), ("context_len", 32)] {
+        let mut length = fields.whole_from(name, 0).unwrap_or(default);
+        if length > PAYLOAD_MAX {
+            let what = format!("`{name}` is {length} bytes, more than a server takes");
+            fields.diagnostic(name, what, "16 MiB are the most");
+            length = default;
         }
-        .with(stage.client.headers()))
+        ready.block("").insert(name.into(), length.into());
     }
+}
+
+/// Makes a plaintext, and a context where the key is derived.
+fn plaintext(ready: &mut Ready) -> Map<String, Value> {
+    let mut random = |name: &str| {
+        let length = ready.block("").get(name).and_then(Value::as_u64).unwrap_or(0);
+        Value::from(random_base64(length as usize))
+    };
+    let (payload, context) = (random("payload_len"), random("context_len"));
+    let mut made = Map::from_iter([("plaintext".to_owned(), payload)]);
+    if ready.block("keys").get("derived") == Some(&Value::Bool(true)) {
+        made.insert("context".into(), context);
+    }
+    made
+}
+
+fn make_plaintext(ready: &mut Ready, _: &mut Stage<'_>, _: &str) -> Result<(), Trouble> {
+    let made = plaintext(ready);
+    ready.block("encrypt").extend(made);
+    Ok(())
+}
+
+fn make_ciphertext(ready: &mut Ready, stage: &mut Stage<'_>, mount: &str) -> Result<(), Trouble> {
+    let made = plaintext(ready);
+    let path = ready.filled("encrypt/{decrypt.name}");
+    let encrypted = stage.write(&format!("{mount}/{path}"), made.clone())?;
+    let body = ready.block("decrypt");
+    body.extend(made.into_iter().filter(|(name, _)| name == "context"));
+    let ciphertext = encrypted.data("ciphertext").ok_or_else(|| missing("ciphertext"))?;
+    body.insert("ciphertext".into(), ciphertext.into());
+    Ok(())
+}
+
+fn make_signature(ready: &mut Ready, stage: &mut Stage<'_>, mount: &str) -> Result<(), Trouble> {
+    let path = ready.filled("sign/{verify.name}");
+    let body = ready.block("verify");
+    let signed = stage.write(&format!("{mount}/{path}"), body.clone())?;
+    let signature = signed.data("signature").ok_or_else(|| missing("signature"))?;
+    body.insert("signature".into(), signature.into());
+    // A signature that is found wrong is answered with 200, too.
+    ready.must_hold = (!body.contains_key("batch_input")).then_some("\"valid\":true");
+    Ok(())
 }
 
 fn missing(what: &str) -> Trouble {
