@@ -15,7 +15,7 @@ use crate::support::{Bench, Ran, array, bakeoff, has, nothing_runs_in, record, t
 
 const LOADS: &str = "\
 loads:
-  load: {clients: 4, stop: {after: 300ms}}
+  load: {clients: 4, warmup: 100ms, stop: {after: 300ms}}
 trials: 50
 ";
 

@@ -227,9 +227,9 @@ fn the_highest_rate_that_keeps_an_objective_is_found() {
     let _alone = alone();
     let canary = Canary::with_value("--delay 50ms");
     let url = canary.url("/kv/key");
-    let search = ["--find-max", "--slo", "p90 < 120ms", "--rate", "100", "-c", "10"];
+    let search = ["--find-max", "--slo", "p90 < 100ms", "--rate", "110", "-c", "10"];
     let (result, code) =
-        result(&[&[url.as_str()], &search[..], &["--for", "2s", "--warmup", "200ms"]].concat());
+        result(&[&[url.as_str()], &search[..], &["--for", "1s", "--warmup", "100ms"]].concat());
     let found = &result["found"];
     let rate = found["rate"].as_f64().expect("a rate");
     assert!(rate <= 215.0, "{rate}");

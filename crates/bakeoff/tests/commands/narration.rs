@@ -20,7 +20,7 @@ systems:
 workloads:
   write: {mix: {put: 1}, keys: {count: 50, size: 64, order: uniform}, values: {size: 64}, fill: true}
 loads:
-  brief: {clients: 2, stop: {after: 1s}}
+  brief: {clients: 2, warmup: 100ms, stop: {after: 1s}}
   twice: {clients: [1, 2], stop: {operations: 200}}
 trials: 2
 ";

@@ -84,7 +84,7 @@ fn gate_takes_a_program_that_becomes_etcd(_: &Case) {
         "title: etcd\n\
          systems:\n  etcd: {kind: etcd, version: 3.4}\n\
          workloads:\n  work: {mix: {put: 1}, keys: {count: 100}}\n\
-         loads:\n  load: {clients: 4, stop: {after: 300ms}}\n\
+         loads:\n  load: {clients: 4, warmup: 100ms, stop: {after: 300ms}}\n\
          trials: 50\n",
     );
     let etcd = cached("etcd");
