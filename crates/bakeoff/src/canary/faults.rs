@@ -7,6 +7,7 @@
 //! A ground-truth mode (every fault that was injected written down, with its key and time, for a
 //! checker to be compared with) has its place beside [`Tally`]. The truth about latencies is in `truth`.
 
+use std::fmt;
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
@@ -125,19 +126,34 @@ impl Faults {
     }
 
     /// Shares that add up to more than everything cannot all be had.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), TooManyFaults> {
         for (kind, name) in [(Kind::Read, "reads"), (Kind::Write, "writes")] {
             let sum = self.of(kind).iter().map(|(_, share)| share).sum::<f64>();
             if sum > 1.0 + 1e-9 {
-                return Err(format!(
-                    "the faults of {name} add up to {:.1} %, more than all of them",
-                    sum * 100.0
-                ));
+                return Err(TooManyFaults { name, sum });
             }
         }
         Ok(())
     }
 }
+
+/// Shares of faults that add up to more than all requests.
+#[derive(Debug)]
+pub(crate) struct TooManyFaults {
+    /// `reads` or `writes`.
+    name: &'static str,
+    sum: f64,
+}
+
+impl fmt::Display for TooManyFaults {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, sum } = self;
+        let percent = sum * 100.0;
+        write!(to, "the faults of {name} add up to {percent:.1} %, more than all of them")
+    }
+}
+
+impl std::error::Error for TooManyFaults {}
 
 impl Faults {
     /// Returns how long a delayed answer waits, so long after the first request.

@@ -3,14 +3,16 @@
 //! By hand and not by clap: only bakeoff calls it, and its errors go to a log.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bakeoff_core::units;
 
 use super::Faults;
-use super::truth::{Order, Shape, Truth};
+use super::faults::TooManyFaults;
+use super::truth::{Order, Shape, ShapeError, Truth};
 
 /// The options of a canary.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,109 +48,226 @@ pub(crate) enum Durability {
     PageCache,
 }
 
+/// The flags that were read so far.
+struct Given {
+    listen: Option<SocketAddr>,
+    first: Option<SocketAddr>,
+    durability: Durability,
+    faults: Faults,
+    answer: Option<usize>,
+    shape: Option<Shape>,
+    order: Option<Order>,
+    spin: Option<Duration>,
+}
+
 impl Options {
-    pub(super) fn parse(args: impl Iterator<Item = OsString>) -> Result<Self, String> {
-        let (mut listen, mut data, mut durability) = (None, None, Durability::SyncEachWrite);
-        let (mut first, mut answer) = (None, None);
-        let mut faults = Faults { delay_share: 1.0, ..Faults::default() };
-        let (mut shape, mut order, mut spin) = (None, None, None);
-        let mut args = args;
+    pub(super) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, OptionsError> {
+        let mut data = None;
+        let mut given = Given {
+            listen: None,
+            first: None,
+            durability: Durability::SyncEachWrite,
+            faults: Faults { delay_share: 1.0, ..Faults::default() },
+            answer: None,
+            shape: None,
+            order: None,
+            spin: None,
+        };
         while let Some(arg) = args.next() {
-            let arg = arg.into_string().map_err(|arg| format!("unknown option {arg:?}"))?;
+            let arg = arg.into_string().map_err(OptionsError::Unknown)?;
             let (name, value) = match arg.split_once('=') {
                 Some((name, value)) => (name, OsString::from(value)),
-                None => (&*arg, args.next().ok_or_else(|| format!("`{arg}` lacks a value"))?),
+                None => {
+                    let value = args.next().ok_or_else(|| OptionsError::NoValue(arg.clone()))?;
+                    (&*arg, value)
+                }
             };
             if name == "--data" {
                 data = Some(PathBuf::from(value));
                 continue;
             }
-            let text = value.to_str().ok_or_else(|| format!("`{name}`: {value:?} is not UTF-8"))?;
-            let read = match name {
-                "--listen" => text
-                    .parse()
-                    .map(|address| listen = Some(address))
-                    .map_err(|_| "is not an address with a port".to_owned()),
-                "--first" => text
-                    .parse()
-                    .map(|address| first = Some(address))
-                    .map_err(|_| "is not an address with a port".to_owned()),
-                "--sync" => match text {
-                    "each" => set(&mut durability, Ok(Durability::SyncEachWrite)),
-                    "none" => set(&mut durability, Ok(Durability::PageCache)),
-                    _ => Err("is neither `each` nor `none`".into()),
-                },
-                "--seed" => set(&mut faults.seed, text.parse().map_err(|_| "is no number".into())),
-                "--lose" => set(&mut faults.lose, share(text)),
-                "--lose-on-restart" => set(&mut faults.lose_on_restart, share(text)),
-                "--write-every" => set(&mut faults.write_every, duration(text)),
-                "--corrupt" => set(&mut faults.corrupt, share(text)),
-                "--truncate" => set(&mut faults.truncate, share(text)),
-                "--stale" => set(&mut faults.stale, share(text)),
-                "--old" => set(&mut faults.old, duration(text)),
-                "--refuse" => set(&mut faults.refuse, share(text)),
-                "--error" => set(&mut faults.error, share(text)),
-                "--error-after" => set(&mut faults.error_after, duration(text)),
-                "--complain" => set(&mut faults.complain, share(text)),
-                "--garbage" => set(&mut faults.garbage, share(text)),
-                "--delay" => set(&mut faults.delay, duration(text)),
-                "--delay-share" => set(&mut faults.delay_share, share(text)),
-                "--stall" => set(&mut faults.stall, duration(text)),
-                "--stall-after" => set(&mut faults.stall_after, duration(text)),
-                "--slow-start" => set(&mut faults.slow_start, duration(text)),
-                "--warm-up" => set(&mut faults.warm_up, duration(text)),
-                "--die-after" => set(&mut faults.die_after, duration(text).map(Some)),
-                "--answer" => match text.parse() {
-                    Ok(size) if size <= ANSWER_MAX => set(&mut answer, Ok(Some(size))),
-                    _ => Err(format!("is no number of bytes up to {ANSWER_MAX}")),
-                },
-                "--truth" => set(&mut shape, Shape::parse(text).map(Some)),
-                "--truth-order" => match text {
-                    "random" => set(&mut order, Ok(Some(Order::Random))),
-                    "cycle" => set(&mut order, Ok(Some(Order::Cycle))),
-                    _ => Err("is neither `random` nor `cycle`".into()),
-                },
-                "--truth-spin" => set(&mut spin, duration(text).map(Some)),
-                _ => return Err(format!("unknown option `{name}`")),
-            };
-            read.map_err(|problem| format!("`{name}`: `{text}` {problem}"))?;
+            let value = value
+                .into_string()
+                .map_err(|value| OptionsError::NotUtf8 { name: name.to_owned(), value })?;
+            match given.take(name, &value) {
+                None => return Err(OptionsError::Unknown(name.into())),
+                Some(Ok(())) => {}
+                Some(Err(problem)) => {
+                    return Err(OptionsError::Value { name: name.to_owned(), value, problem });
+                }
+            }
         }
-        let listen: SocketAddr = listen.ok_or("`--listen` is missing")?;
-        let data = data.ok_or("`--data` is missing")?;
+        given.options(data)
+    }
+
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
+        if !self.listen.ip().is_loopback() {
+            return Err(OptionsError::NotLoopback(self.listen.ip()));
+        }
+        self.faults.check().map_err(OptionsError::Faults)
+    }
+}
+
+impl Given {
+    /// Takes a flag's value; `None` where there is no such flag.
+    fn take(&mut self, name: &str, text: &str) -> Option<Result<(), ValueProblem>> {
+        let faults = &mut self.faults;
+        Some(match name {
+            "--listen" => set(&mut self.listen, address(text).map(Some)),
+            "--first" => set(&mut self.first, address(text).map(Some)),
+            "--sync" => match text {
+                "each" => set(&mut self.durability, Ok(Durability::SyncEachWrite)),
+                "none" => set(&mut self.durability, Ok(Durability::PageCache)),
+                _ => Err(ValueProblem::Neither("each", "none")),
+            },
+            "--seed" => set(&mut faults.seed, text.parse().map_err(|_| ValueProblem::NoNumber)),
+            "--lose" => set(&mut faults.lose, share(text)),
+            "--lose-on-restart" => set(&mut faults.lose_on_restart, share(text)),
+            "--write-every" => set(&mut faults.write_every, duration(text)),
+            "--corrupt" => set(&mut faults.corrupt, share(text)),
+            "--truncate" => set(&mut faults.truncate, share(text)),
+            "--stale" => set(&mut faults.stale, share(text)),
+            "--old" => set(&mut faults.old, duration(text)),
+            "--refuse" => set(&mut faults.refuse, share(text)),
+            "--error" => set(&mut faults.error, share(text)),
+            "--error-after" => set(&mut faults.error_after, duration(text)),
+            "--complain" => set(&mut faults.complain, share(text)),
+            "--garbage" => set(&mut faults.garbage, share(text)),
+            "--delay" => set(&mut faults.delay, duration(text)),
+            "--delay-share" => set(&mut faults.delay_share, share(text)),
+            "--stall" => set(&mut faults.stall, duration(text)),
+            "--stall-after" => set(&mut faults.stall_after, duration(text)),
+            "--slow-start" => set(&mut faults.slow_start, duration(text)),
+            "--warm-up" => set(&mut faults.warm_up, duration(text)),
+            "--die-after" => set(&mut faults.die_after, duration(text).map(Some)),
+            "--answer" => match text.parse() {
+                Ok(size) if size <= ANSWER_MAX => set(&mut self.answer, Ok(Some(size))),
+                _ => Err(ValueProblem::AnswerSize),
+            },
+            "--truth" => {
+                set(&mut self.shape, Shape::parse(text).map(Some).map_err(ValueProblem::Shape))
+            }
+            "--truth-order" => match text {
+                "random" => set(&mut self.order, Ok(Some(Order::Random))),
+                "cycle" => set(&mut self.order, Ok(Some(Order::Cycle))),
+                _ => Err(ValueProblem::Neither("random", "cycle")),
+            },
+            "--truth-spin" => set(&mut self.spin, duration(text).map(Some)),
+            _ => return None,
+        })
+    }
+
+    /// Returns what all flags mean together.
+    fn options(self, data: Option<PathBuf>) -> Result<Options, OptionsError> {
+        let Self { listen, first, durability, faults, answer, shape, order, spin } = self;
+        let listen = listen.ok_or(OptionsError::Missing("--listen"))?;
+        let data = data.ok_or(OptionsError::Missing("--data"))?;
+        if shape.is_none() && (order.is_some() || spin.is_some()) {
+            return Err(OptionsError::NoTruth);
+        }
         let truth = shape.map(|shape| Truth {
             shape,
             order: order.unwrap_or(Order::Random),
             spin: spin.unwrap_or(SPIN),
         });
-        if truth.is_none() && (order.is_some() || spin.is_some()) {
-            return Err("`--truth-order` and `--truth-spin` need `--truth`".into());
-        }
-        let options = Self { listen, first, data, durability, faults, truth, answer };
+        let options = Options { listen, first, data, durability, faults, truth, answer };
         options.check()?;
         Ok(options)
     }
+}
 
-    pub(super) fn check(&self) -> Result<(), String> {
-        if !self.listen.ip().is_loopback() {
-            return Err(format!("`--listen`: `{}` is not a loopback address", self.listen.ip()));
+/// Why a canary cannot be what its command line asks for.
+#[derive(Debug)]
+pub(crate) enum OptionsError {
+    Unknown(OsString),
+    NoValue(String),
+    NotUtf8 {
+        name: String,
+        value: OsString,
+    },
+    Value {
+        name: String,
+        value: String,
+        problem: ValueProblem,
+    },
+    Missing(&'static str),
+    /// `--truth-order` or `--truth-spin` alone.
+    NoTruth,
+    NotLoopback(IpAddr),
+    Faults(TooManyFaults),
+}
+
+/// Why a flag cannot have a value.
+#[derive(Debug)]
+pub(crate) enum ValueProblem {
+    NoAddress,
+    NoNumber,
+    NoShare,
+    NoDuration,
+    Neither(&'static str, &'static str),
+    AnswerSize,
+    Shape(ShapeError),
+}
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => match name.to_str() {
+                Some(name) => write!(to, "unknown option `{name}`"),
+                None => write!(to, "unknown option {name:?}"),
+            },
+            Self::NoValue(name) => write!(to, "`{name}` lacks a value"),
+            Self::NotUtf8 { name, value } => write!(to, "`{name}`: {value:?} is not UTF-8"),
+            Self::Value { name, value, problem } => write!(to, "`{name}`: `{value}` {problem}"),
+            Self::Missing(name) => write!(to, "`{name}` is missing"),
+            Self::NoTruth => write!(to, "`--truth-order` and `--truth-spin` need `--truth`"),
+            Self::NotLoopback(ip) => write!(to, "`--listen`: `{ip}` is not a loopback address"),
+            Self::Faults(error) => error.fmt(to),
         }
-        self.faults.check()
     }
 }
 
-fn set<T>(to: &mut T, value: Result<T, String>) -> Result<(), String> {
+impl std::error::Error for OptionsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Value { problem: ValueProblem::Shape(error), .. } => Some(error),
+            Self::Faults(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ValueProblem {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress => write!(to, "is not an address with a port"),
+            Self::NoNumber => write!(to, "is no number"),
+            Self::NoShare => write!(to, "is no share: `1%`, or a number from 0 to 1"),
+            Self::NoDuration => write!(to, "is no duration: `5ms`, `1.5s`"),
+            Self::Neither(one, other) => write!(to, "is neither `{one}` nor `{other}`"),
+            Self::AnswerSize => write!(to, "is no number of bytes up to {ANSWER_MAX}"),
+            Self::Shape(error) => error.fmt(to),
+        }
+    }
+}
+
+fn set<T>(to: &mut T, value: Result<T, ValueProblem>) -> Result<(), ValueProblem> {
     *to = value?;
     Ok(())
 }
 
+fn address(text: &str) -> Result<SocketAddr, ValueProblem> {
+    text.parse().map_err(|_| ValueProblem::NoAddress)
+}
+
 /// `1%` or `0.01`, as studies write it.
-fn share(text: &str) -> Result<f64, String> {
-    units::parse_share(text).map_err(|_| "is no share: `1%`, or a number from 0 to 1".into())
+fn share(text: &str) -> Result<f64, ValueProblem> {
+    units::parse_share(text).map_err(|_| ValueProblem::NoShare)
 }
 
 /// `5ms`, `1.5s`, `1m30s`, as studies write it.
-fn duration(text: &str) -> Result<Duration, String> {
-    units::parse_duration(text).map_err(|_| "is no duration: `5ms`, `1.5s`".into())
+fn duration(text: &str) -> Result<Duration, ValueProblem> {
+    units::parse_duration(text).map_err(|_| ValueProblem::NoDuration)
 }
 
 #[cfg(test)]
@@ -156,7 +275,8 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Options, String> {
-        Options::parse(text.split_whitespace().map(OsString::from))
+        let words = text.split_whitespace().map(OsString::from);
+        Options::parse(words).map_err(|error| error.to_string())
     }
 
     #[test]

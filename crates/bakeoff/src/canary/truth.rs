@@ -10,6 +10,7 @@
 //!
 //! Not here: waiting and sending (`server`).
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use bakeoff_core::histogram::{Latencies, PackedLatencies};
@@ -70,7 +71,7 @@ pub(crate) enum Order {
 impl Shape {
     /// Reads `constant:5ms`, `uniform:2ms,40ms`, `exponential:MEAN`, `lognormal:MEDIAN,SIGMA`,
     /// `humps:FAST,SLOW,SHARE` or `points:0%=1ms,50%=2ms,100%=40ms`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, ShapeError> {
         let (name, values) = text.split_once(':').unwrap_or((text, ""));
         let values: Vec<&str> = values.split(',').collect();
         let shape = match (name, &values[..]) {
@@ -79,36 +80,32 @@ impl Shape {
             ("exponential", [mean]) => Self::Exponential { mean: seconds(mean)? },
             ("lognormal", [median, sigma]) => {
                 let sigma = sigma.parse().ok().filter(|sigma| (0.0..=5.0).contains(sigma));
-                let sigma = sigma.ok_or("needs a sigma from 0 to 5")?;
+                let sigma = sigma.ok_or(ShapeError::Sigma)?;
                 Self::LogNormal { median: seconds(median)?, sigma }
             }
             ("humps", [fast, slow, share]) => Self::Humps {
                 fast: seconds(fast)?,
                 slow: seconds(slow)?,
-                slow_share: units::parse_share(share).map_err(|_| no_share(share))?,
+                slow_share: units::parse_share(share)
+                    .map_err(|_| ShapeError::NoShare((*share).to_owned()))?,
             },
             ("points", points) => {
                 let point = |point: &&str| {
-                    let (share, delay) = point.split_once('=').ok_or("needs points `50%=2ms`")?;
-                    let share = units::parse_share(share).map_err(|_| no_share(share))?;
-                    Ok::<_, String>((share, seconds(delay)?))
+                    let (share, delay) = point.split_once('=').ok_or(ShapeError::Points)?;
+                    let share = units::parse_share(share)
+                        .map_err(|_| ShapeError::NoShare((*share).to_owned()))?;
+                    Ok::<_, ShapeError>((share, seconds(delay)?))
                 };
                 Self::Points(points.iter().map(point).collect::<Result<_, _>>()?)
             }
-            _ => {
-                return Err("is no distribution: `constant:5ms`, `uniform:2ms,40ms`, \
-                            `exponential:5ms`, `lognormal:5ms,0.5`, `humps:2ms,20ms,10%`, \
-                            `points:0%=1ms,50%=2ms,100%=40ms`"
-                    .into());
-            }
+            _ => return Err(ShapeError::NoDistribution),
         };
         match &shape {
-            Self::Uniform { from, to } if from > to => Err("ends before it begins".into()),
+            Self::Uniform { from, to } if from > to => Err(ShapeError::EndsBeforeItBegins),
             Self::Humps { fast, slow, .. }
                 if fast * (1.0 + HUMP_REACH) > slow * (1.0 - HUMP_REACH) =>
             {
-                Err("has humps that overlap: each reaches a quarter of its middle to both sides"
-                    .into())
+                Err(ShapeError::Overlap)
             }
             Self::Points(points) => {
                 let rising = |w: &[(f64, f64)]| w[0].0 < w[1].0 && w[0].1 <= w[1].1;
@@ -116,7 +113,7 @@ impl Shape {
                     && points[0].0 == 0.0
                     && points[points.len() - 1].0 == 1.0
                     && points.windows(2).all(rising);
-                whole.then_some(shape).ok_or("needs rising points from `0%=` to `100%=`".into())
+                whole.then_some(shape).ok_or(ShapeError::NotRising)
             }
             _ => Ok(shape),
         }
@@ -147,14 +144,52 @@ impl Shape {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    units::parse_duration(text)
-        .map(|duration| duration.as_secs_f64())
-        .map_err(|_| format!("holds `{text}`, which is no duration: `5ms`, `1.5s`"))
+/// Why a text is no distribution of delays.
+#[derive(Debug)]
+pub(crate) enum ShapeError {
+    NoDistribution,
+    NoDuration(String),
+    NoShare(String),
+    Sigma,
+    Points,
+    NotRising,
+    EndsBeforeItBegins,
+    /// Of two modes.
+    Overlap,
 }
 
-fn no_share(text: &str) -> String {
-    format!("holds `{text}`, which is no share: `1%`, or a number from 0 to 1")
+impl fmt::Display for ShapeError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDistribution => write!(
+                to,
+                "is no distribution: `constant:5ms`, `uniform:2ms,40ms`, `exponential:5ms`, \
+                 `lognormal:5ms,0.5`, `humps:2ms,20ms,10%`, `points:0%=1ms,50%=2ms,100%=40ms`"
+            ),
+            Self::NoDuration(text) => {
+                write!(to, "holds `{text}`, which is no duration: `5ms`, `1.5s`")
+            }
+            Self::NoShare(text) => {
+                write!(to, "holds `{text}`, which is no share: `1%`, or a number from 0 to 1")
+            }
+            Self::Sigma => write!(to, "needs a sigma from 0 to 5"),
+            Self::Points => write!(to, "needs points `50%=2ms`"),
+            Self::NotRising => write!(to, "needs rising points from `0%=` to `100%=`"),
+            Self::EndsBeforeItBegins => write!(to, "ends before it begins"),
+            Self::Overlap => write!(
+                to,
+                "has humps that overlap: each reaches a quarter of its middle to both sides"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+fn seconds(text: &str) -> Result<f64, ShapeError> {
+    units::parse_duration(text)
+        .map(|duration| duration.as_secs_f64())
+        .map_err(|_| ShapeError::NoDuration(text.to_owned()))
 }
 
 /// The quantile of a triangle around `middle`.
@@ -345,7 +380,7 @@ mod tests {
     fn refuses_a_malformed_distribution_with_the_reason() {
         let fails = |text: &str, message: &str| {
             let error = Shape::parse(text).unwrap_err();
-            assert!(error.contains(message), "{text}: {error}");
+            assert!(error.to_string().contains(message), "{text}: {error}");
         };
         fails("normal:5ms", "is no distribution");
         fails("constant", "holds ``, which is no duration");
