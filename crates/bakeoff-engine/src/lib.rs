@@ -155,6 +155,15 @@ impl std::fmt::Display for EngineError {
     }
 }
 
+impl std::error::Error for EngineError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            Self::Unreachable { .. } | Self::Interrupted => None,
+        }
+    }
+}
+
 /// The moments of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {

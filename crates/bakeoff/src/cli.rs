@@ -4,16 +4,19 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bakeoff_core::units::{parse_duration, parse_share};
+use bakeoff_core::units::parse_duration;
 use bakeoff_report::compare::FailIf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::load::{LoadArgs, Ramp, Spread};
+pub(crate) use self::load::{LoadArgs, Spread};
+pub(crate) use self::values::Ramp;
+use self::values::{loss, option};
 use crate::failure::EXIT_CODES;
 
 mod load;
 #[cfg(test)]
 mod reference;
+mod values;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -168,17 +171,13 @@ pub(crate) struct StartArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) workload: Option<String>,
     /// End by itself after this time: `10m` [default: at Ctrl-C]
-    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub(crate) time: Option<Duration>,
     /// Print one line of JSON on standard output, once it is ready
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) ports: PortOptions,
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// `bakeoff report`.
@@ -339,23 +338,4 @@ pub(crate) enum Format {
     Html,
     /// One row a trial
     Csv,
-}
-
-/// Reads `NAME=VALUE`, of an option.
-fn option(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
-            Ok((name.to_owned(), value.to_owned()))
-        }
-        _ => Err("an option is NAME=VALUE: `delay=2ms`".to_owned()),
-    }
-}
-
-/// Reads `5%`, of a loss.
-fn loss(text: &str) -> Result<f64, String> {
-    match parse_share(text) {
-        Ok(share) if (0.001..=0.9).contains(&share) => Ok(share),
-        Ok(_) => Err("a loss is from 0.1% to 90%".to_owned()),
-        Err(unreadable) => Err(unreadable.to_string()),
-    }
 }

@@ -3,6 +3,7 @@
 //! Not here: the wall clock (`bakeoff_clock::wall`), what servers use while they run
 //! (`host::observe`).
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
@@ -21,19 +22,29 @@ pub(crate) fn is_machine_shared() -> bool {
     std::env::var(SHARED_MACHINE).is_ok_and(|value| value == "1")
 }
 
-/// A value as a study writes it, which for `$NAME` is what bakeoff's own environment holds; an error
-/// says that it holds none. What comes back may be secret.
-pub(crate) fn expanded(value: &str) -> Result<String, String> {
+/// An environment variable that a study asks for and that is not set.
+#[derive(Debug)]
+pub(crate) struct UnsetVariable(String);
+
+impl fmt::Display for UnsetVariable {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "the study asks for `${}`, which is not set in bakeoff's environment", self.0)
+    }
+}
+
+impl std::error::Error for UnsetVariable {}
+
+/// Returns a value as a study writes it, which for `$NAME` is what bakeoff's own environment holds. It may
+/// be secret.
+pub(crate) fn expanded(value: &str) -> Result<String, UnsetVariable> {
     match value.strip_prefix('$') {
         None => Ok(value.to_owned()),
-        Some(name) => std::env::var(name).map_err(|_| {
-            format!("the study asks for `${name}`, which is not set in bakeoff's environment")
-        }),
+        Some(name) => std::env::var(name).map_err(|_| UnsetVariable(name.to_owned())),
     }
 }
 
 /// Describes the machine, and measures the disk that holds `dir`.
-/// `shared_with_servers`: whether any are started here; they are not pinned apart.
+/// `shared_with_servers`: whether any are started here; nothing keeps them and the load generator on CPUs of their own.
 pub(crate) fn describe(
     dir: &Path,
     threads: u32,

@@ -8,8 +8,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bakeoff_core::units;
 use clap::{ArgGroup, Args, ValueEnum};
+
+use super::values::{Ramp, ramp, rate, time, time_above_zero};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,56 +168,4 @@ pub(crate) enum Spread {
     Constant,
     /// At exponentially distributed distances, as independent users arrive
     Poisson,
-}
-
-/// `--ramp`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Ramp {
-    pub(crate) from: f64,
-    pub(crate) to: f64,
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    let time = units::parse_duration(text).map_err(|error| error.to_string())?;
-    if time > LONGEST {
-        return Err("it is longer than a week".to_owned());
-    }
-    Ok(time)
-}
-
-/// What no load lasts longer than, so that sums of times stay times.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
-
-fn time_above_zero(text: &str) -> Result<Duration, String> {
-    match time(text)? {
-        Duration::ZERO => Err("it has to be longer than nothing".to_owned()),
-        time => Ok(time),
-    }
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    let rate = units::parse_rate(text).map_err(|error| error.to_string())?;
-    if rate < 1.0 / 3600.0 {
-        return Err("it has to be at least one an hour".to_owned());
-    }
-    if rate > 100e6 {
-        return Err("it is more than 100,000,000 a second".to_owned());
-    }
-    Ok(rate)
-}
-
-fn ramp(text: &str) -> Result<Ramp, String> {
-    let Some((from, to)) = text.split_once("..") else {
-        return Err("write the first and the last rate: `100..2000`".to_owned());
-    };
-    // Down to nothing and up from it is a ramp too, but nothing all the time is none.
-    let end = |text: &str| match units::parse_rate(text) {
-        Ok(0.0) => Ok(0.0),
-        _ => rate(text),
-    };
-    let ramp = Ramp { from: end(from)?, to: end(to)? };
-    if ramp.from.max(ramp.to) == 0.0 {
-        return Err("nothing is ever due at these rates".to_owned());
-    }
-    Ok(ramp)
 }

@@ -8,6 +8,8 @@
 pub(crate) mod contenders;
 pub(crate) mod topology;
 
+use std::fmt;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
@@ -169,18 +171,45 @@ pub(crate) fn attach(
     Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes })
 }
 
+/// Why an endpoint has no address to connect to.
+#[derive(Debug)]
+enum ResolveError {
+    Failed(io::Error),
+    NoAddress,
+    NoTlsName(rustls::pki_types::InvalidDnsNameError),
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(to, "cannot be resolved: {error}"),
+            Self::NoAddress => write!(to, "resolves to no address"),
+            Self::NoTlsName(_) => write!(to, "is no name that TLS can verify"),
+        }
+    }
+}
+
+impl std::error::Error for ResolveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::NoAddress => None,
+            Self::NoTlsName(error) => Some(error),
+        }
+    }
+}
+
 fn resolve(
     endpoint: &Endpoint,
     config: Option<&Arc<rustls::ClientConfig>>,
-) -> Result<Target, String> {
-    let mut found = (endpoint.host.as_str(), endpoint.port)
-        .to_socket_addrs()
-        .map_err(|error| format!("cannot be resolved: {error}"))?;
-    let address = found.next().ok_or("resolves to no address")?;
+) -> Result<Target, ResolveError> {
+    let mut found =
+        (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map_err(ResolveError::Failed)?;
+    let address = found.next().ok_or(ResolveError::NoAddress)?;
     let tls = match config.filter(|_| endpoint.tls) {
         None => None,
         Some(config) => Some(TlsTarget {
-            name: endpoint.host.clone().try_into().map_err(|_| "is no name that TLS can verify")?,
+            name: endpoint.host.clone().try_into().map_err(ResolveError::NoTlsName)?,
             config: config.clone(),
         }),
     };
@@ -270,6 +299,24 @@ impl Launched {
     }
 }
 
+/// Why no node of a cluster is one that clients are to connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoTargets {
+    NoLeader,
+    NoFollowers,
+}
+
+impl fmt::Display for NoTargets {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::NoLeader => "none of the nodes is known to lead",
+            Self::NoFollowers => "there are no followers",
+        })
+    }
+}
+
+impl std::error::Error for NoTargets {}
+
 impl Ready {
     /// It and its parts, in the order in which they were started.
     fn members(&self) -> impl Iterator<Item = &Ready> {
@@ -315,7 +362,7 @@ impl Ready {
 
     /// The nodes that clients of a load connect to: what stands in front of the cluster where they
     /// may connect to any.
-    pub(crate) fn targets(&self, targets: Targets) -> Result<Vec<Access>, String> {
+    pub(crate) fn targets(&self, targets: Targets) -> Result<Vec<Access>, NoTargets> {
         let leader = match (targets, self.view.leader) {
             (Targets::All, _) => {
                 let front = self.frontends.last();
@@ -331,12 +378,12 @@ impl Ready {
                 });
             }
             (_, Some(leader)) => leader,
-            (_, None) => return Err("none of the nodes is known to lead".into()),
+            (_, None) => return Err(NoTargets::NoLeader),
         };
         let chosen = self.nodes.iter().enumerate();
         let chosen = chosen.filter(|&(index, _)| (index == leader) == (targets == Targets::Leader));
         let chosen: Vec<Access> = chosen.map(|(_, node)| node.clone()).collect();
-        if chosen.is_empty() { Err("there are no followers".into()) } else { Ok(chosen) }
+        if chosen.is_empty() { Err(NoTargets::NoFollowers) } else { Ok(chosen) }
     }
 
     /// Name of the node that leads.

@@ -7,8 +7,9 @@
 //!
 //! Not here: rendering a run again (`report`).
 
+use std::fmt;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::{Line, Record, RunHeader};
@@ -29,10 +30,31 @@ struct Run {
     started: String,
     trials: usize,
     trials_run: usize,
-    /// `complete`, `goes on`, `interrupted` or `killed`.
-    state: &'static str,
+    state: State,
     /// What was found, where a report was written.
     sentence: Option<String>,
+}
+
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Complete,
+    #[serde(rename = "goes on")]
+    GoesOn,
+    Interrupted,
+    Killed,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Complete => "complete",
+            Self::GoesOn => "goes on",
+            Self::Interrupted => "interrupted",
+            Self::Killed => "killed",
+        })
+    }
 }
 
 /// Lists the runs in a folder.
@@ -87,7 +109,7 @@ pub(crate) fn of_the_same_study(
 fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Failure::file("list", out, &error)),
     };
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
@@ -96,7 +118,7 @@ fn folders(out: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn text(run: &Run) -> String {
     let trials = match run.state {
-        "complete" => trials_text(run.trials),
+        State::Complete => trials_text(run.trials),
         _ => format!("{} of {}", run.trials_run, trials_text(run.trials)),
     };
     let mut text =
@@ -104,7 +126,7 @@ fn text(run: &Run) -> String {
     if let Some(sentence) = &run.sentence {
         text.push_str(&format!("\n  {}", harmless(sentence)));
     }
-    if ["killed", "interrupted"].contains(&run.state) {
+    if matches!(run.state, State::Killed | State::Interrupted) {
         text.push_str(&format!(
             "\n  `bakeoff run --resume {}` goes on with what is missing",
             run.run.display()
@@ -133,29 +155,63 @@ struct Numbered {
     number: u32,
 }
 
-#[derive(Deserialize)]
-struct Ended {
-    ended: String,
+/// How a trial ended, as far as it matters here.
+#[derive(Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case", tag = "ended")]
+enum Ended {
+    Interrupted,
+    #[serde(other)]
+    Otherwise,
 }
 
-fn read(path: &Path) -> Result<Run, String> {
-    let file = File::open(path.join(RECORD)).map_err(|error| error.to_string())?;
+/// Why a folder's record cannot be listed.
+#[derive(Debug)]
+enum Unlisted {
+    NotOpened(io::Error),
+    NotRead(io::Error),
+    NotALine(serde_json::Error),
+    NoHeader,
+}
+
+impl fmt::Display for Unlisted {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let not = "this is no record of a run";
+        match self {
+            Self::NotOpened(error) => error.fmt(to),
+            Self::NotRead(error) => write!(to, "{not}: {error}"),
+            Self::NotALine(error) => write!(to, "{not}: {error}"),
+            Self::NoHeader => write!(to, "{not}: it does not begin with one"),
+        }
+    }
+}
+
+impl std::error::Error for Unlisted {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotOpened(error) | Self::NotRead(error) => Some(error),
+            Self::NotALine(error) => Some(error),
+            Self::NoHeader => None,
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Run, Unlisted> {
+    let file = File::open(path.join(RECORD)).map_err(Unlisted::NotOpened)?;
     let goes_on = is_held(&file);
     let mut lines = BufReader::new(file).split(b'\n');
-    let mut next = || -> Result<Option<Glance>, String> {
+    let mut next = || -> Result<Option<Glance>, Unlisted> {
         let Some(line) = lines.next() else { return Ok(None) };
-        let line = line.map_err(|error| error.to_string())?;
-        serde_json::from_slice(&line).map(Some).map_err(|error| error.to_string())
+        let line = line.map_err(Unlisted::NotRead)?;
+        serde_json::from_slice(&line).map(Some).map_err(Unlisted::NotALine)
     };
-    let no_record = |error: String| format!("this is no record of a run: {error}");
-    let Some(Glance::Run { started, study, order }) = next().map_err(no_record)? else {
-        return Err(no_record("it does not begin with one".into()));
+    let Some(Glance::Run { started, study, order }) = next()? else {
+        return Err(Unlisted::NoHeader);
     };
     let (mut run, mut ended) = (std::collections::BTreeSet::new(), false);
     // What cannot be read is a torn end, or for `report` to complain of.
     while let Ok(Some(line)) = next() {
         match line {
-            Glance::Trial { trial, outcome } if outcome.ended != "interrupted" => {
+            Glance::Trial { trial, outcome } if outcome != Ended::Interrupted => {
                 run.insert(trial.number);
             }
             Glance::Trial { .. } => {}
@@ -165,10 +221,10 @@ fn read(path: &Path) -> Result<Run, String> {
         }
     }
     let state = match (run.len() == order.len(), ended, goes_on) {
-        (_, _, true) => "goes on",
-        (true, ..) => "complete",
-        (false, true, _) => "interrupted",
-        (false, false, _) => "killed",
+        (_, _, true) => State::GoesOn,
+        (true, ..) => State::Complete,
+        (false, true, _) => State::Interrupted,
+        (false, false, _) => State::Killed,
     };
     Ok(Run {
         run: path.to_owned(),

@@ -162,7 +162,7 @@ fn wait(cluster: &Ready, time: Option<Duration>, interrupted: &AtomicBool) -> Re
 
 /// What there is to tell: addresses, and the authority of certificates, in a file.
 fn told(contender: &Contender<'_>, cluster: &Ready, dir: &Path) -> Result<Value, Failure> {
-    let clients = cluster.targets(Targets::All).map_err(Failure::machine)?;
+    let clients = cluster.targets(Targets::All).map_err(|why| Failure::machine(why.to_string()))?;
     let ca = clients.iter().find_map(|node| node.memory.get::<CaPem>());
     let ca_file = match ca {
         None => None,

@@ -51,10 +51,10 @@ impl Requests {
     /// The requests of a workload; an error names an environment variable that is not set.
     fn of(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, String> {
         let request = &workload.request;
-        let headers = request
-            .headers
-            .iter()
-            .map(|(name, value)| Ok((name.clone(), environment::expanded(value)?)));
+        let expanded =
+            |value: &str| environment::expanded(value).map_err(|unset| unset.to_string());
+        let headers = request.headers.iter();
+        let headers = headers.map(|(name, value)| Ok((name.clone(), expanded(value)?)));
         Ok(Self {
             path: request.path.split("{key}").map(str::to_owned).collect(),
             headers: headers.collect::<Result<_, String>>()?,

@@ -6,6 +6,9 @@
 //!
 //! Not here: pinning nodes (`host`), driving (`engine`).
 
+use std::fmt;
+
+use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// This thread, kept apart until it is dropped.
@@ -20,14 +23,15 @@ impl Affinity {
     /// where there are none, to those that the fewest are pinned to. Nodes that are pinned to none may
     /// run on any. `None` where no node is pinned; an error says why it cannot be, ready to stand in
     /// a verdict.
-    pub(crate) fn from<'a>(nodes: impl Iterator<Item = &'a [u32]>) -> Option<Result<Self, String>> {
+    pub(crate) fn from<'a>(
+        nodes: impl Iterator<Item = &'a [u32]>,
+    ) -> Option<Result<Self, AffinityError>> {
         let nodes: Vec<&[u32]> = nodes.collect();
         nodes.iter().any(|cpus| !cpus.is_empty()).then(|| Self::to_the_rest(&nodes))
     }
 
-    fn to_the_rest(nodes: &[&[u32]]) -> Result<Self, String> {
-        let unknown = |error| format!("the CPUs of this process cannot be seen: {error}");
-        let before = sched_getaffinity(None).map_err(unknown)?;
+    fn to_the_rest(nodes: &[&[u32]]) -> Result<Self, AffinityError> {
+        let before = sched_getaffinity(None).map_err(AffinityError::Unknown)?;
         let own = (0..CpuSet::MAX_CPU).filter(|&cpu| before.is_set(cpu)).map(|cpu| cpu as u32);
         let pinned = |cpu: u32| nodes.iter().filter(|cpus| cpus.contains(&cpu)).count();
         let own: Vec<(u32, usize)> = own.map(|cpu| (cpu, pinned(cpu))).collect();
@@ -35,20 +39,15 @@ impl Affinity {
         let cpus: Vec<u32> =
             own.iter().filter(|&&(_, nodes)| nodes == fewest).map(|&(cpu, _)| cpu).collect();
         if fewest > 0 && cpus.len() == own.len() {
-            return Err(
-                "its nodes are pinned to all CPUs that bakeoff may run on, so that none is \
-                        left: it shares them"
-                    .to_owned(),
-            );
+            return Err(AffinityError::NoneLeft);
         }
         let mut rest = CpuSet::new();
         cpus.iter().for_each(|&cpu| rest.set(cpu as usize));
-        sched_setaffinity(None, &rest)
-            .map_err(|error| format!("this thread cannot be pinned: {error}"))?;
+        sched_setaffinity(None, &rest).map_err(AffinityError::Refused)?;
         let affinity = Self { before, cpus, shared: fewest > 0 };
         match sched_getaffinity(None) {
             Ok(now) if now == rest => Ok(affinity),
-            _ => Err("this thread was pinned, and runs elsewhere all the same".to_owned()),
+            _ => Err(AffinityError::NotKept),
         }
     }
 
@@ -60,6 +59,44 @@ impl Affinity {
     /// The CPUs that are left, in order.
     pub(crate) fn cpus(&self) -> &[u32] {
         &self.cpus
+    }
+}
+
+/// Why the load generator has no CPUs of its own.
+#[derive(Debug)]
+pub(crate) enum AffinityError {
+    Unknown(Errno),
+    /// The nodes are pinned to all CPUs of this process.
+    NoneLeft,
+    Refused(Errno),
+    NotKept,
+}
+
+impl fmt::Display for AffinityError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(error) => {
+                write!(to, "the CPUs of this process cannot be seen: {error}")
+            }
+            Self::NoneLeft => write!(
+                to,
+                "its nodes are pinned to all CPUs that bakeoff may run on, so that none is left: it shares \
+                 them"
+            ),
+            Self::Refused(error) => write!(to, "this thread cannot be pinned: {error}"),
+            Self::NotKept => {
+                write!(to, "this thread was pinned, and runs elsewhere all the same")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AffinityError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unknown(error) | Self::Refused(error) => Some(error),
+            Self::NoneLeft | Self::NotKept => None,
+        }
     }
 }
 
@@ -110,7 +147,7 @@ mod tests {
         let all = own();
         assert!(Affinity::from([&[][..], &[]].into_iter()).is_none());
         let why = Affinity::from([&all[..], &all].into_iter()).unwrap().err().unwrap();
-        assert!(why.contains("none is left"), "{why}");
+        assert!(matches!(why, AffinityError::NoneLeft), "{why}");
         assert_eq!(own(), all);
     }
 }

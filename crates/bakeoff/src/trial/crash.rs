@@ -7,6 +7,7 @@
 //!
 //! Not here: reading back (`audit`), starting again (`cluster`).
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use bakeoff_core::check::KilledUnderLoad;
 use bakeoff_core::study::{KeyOrder, Load, Operation, ReadConsistency, Stop, Workload};
 use bakeoff_core::workload::mix64;
 use bakeoff_engine::works::keyed::{Keyed, Reading, Source};
-use bakeoff_engine::{Connections, Drive, Seconds};
+use bakeoff_engine::{Connections, Drive, EngineError, Seconds};
 
 use crate::cluster::Ready;
 use crate::systems::{Access, KvLoad, System};
@@ -63,10 +64,10 @@ pub(crate) fn under_load(
     of: &Writes<'_>,
     cluster: &Ready,
     interrupted: &AtomicBool,
-) -> Result<KilledUnderLoad, String> {
+) -> Result<KilledUnderLoad, NotUnderLoad> {
     let Some(workload) = &again(of.workload) else {
         cluster.kill9();
-        return Err("its workload has no writes that can be made again".to_owned());
+        return Err(NotUnderLoad::NoWrites);
     };
     let seed = mix64(of.seed ^ 0x6b69_6c6c);
     let after = BEFORE + Duration::from_millis(seed % SPREAD_MS);
@@ -122,9 +123,40 @@ pub(crate) fn under_load(
             let acknowledged = measurement.verified();
             Ok(KilledUnderLoad { clients: of.clients, after_ms, acknowledged })
         }
-        (Ok(Ok(_)), ..) => Err("no write was acknowledged while it was under load".to_owned()),
-        (Ok(Err(error)), ..) => Err(error.to_string()),
-        (Err(_), ..) => Err("the load broke off".to_owned()),
+        (Ok(Ok(_)), ..) => Err(NotUnderLoad::NothingAcknowledged),
+        (Ok(Err(error)), ..) => Err(NotUnderLoad::NotDriven(error)),
+        (Err(_), ..) => Err(NotUnderLoad::BrokeOff),
+    }
+}
+
+/// Why nodes were killed without writes under way.
+#[derive(Debug)]
+pub(crate) enum NotUnderLoad {
+    NoWrites,
+    NothingAcknowledged,
+    NotDriven(EngineError),
+    BrokeOff,
+}
+
+impl fmt::Display for NotUnderLoad {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoWrites => write!(to, "its workload has no writes that can be made again"),
+            Self::NothingAcknowledged => {
+                write!(to, "no write was acknowledged while it was under load")
+            }
+            Self::NotDriven(error) => error.fmt(to),
+            Self::BrokeOff => write!(to, "the load broke off"),
+        }
+    }
+}
+
+impl std::error::Error for NotUnderLoad {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NotDriven(error) => Some(error),
+            _ => None,
+        }
     }
 }
 

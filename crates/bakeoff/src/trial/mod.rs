@@ -37,7 +37,7 @@ use self::sampling::{Judged, LOAD, Sampling};
 use self::verdicts::{configuration_check, limits_check, servers_check};
 use crate::cluster::contenders::Contender;
 use crate::cluster::topology::compose;
-use crate::cluster::{self, Ready};
+use crate::cluster::{self, NoTargets, Ready};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 
@@ -132,6 +132,12 @@ impl From<String> for Ended {
     fn from(text: String) -> Self {
         let headline = text.lines().next().unwrap_or_default().to_owned();
         Self::Failed(Failed { headline, text })
+    }
+}
+
+impl From<NoTargets> for Ended {
+    fn from(why: NoTargets) -> Self {
+        Self::from(why.to_string())
     }
 }
 
@@ -310,7 +316,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         };
         let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::from)?;
-        let mut nodes = Routes::of(&cluster, workload, load).map_err(Ended::from)?;
+        let mut nodes = Routes::of(&cluster, workload, load)?;
         nodes.sessions(load.tls_resumption);
         self.record.targets = nodes.names();
         if workload.fill {
@@ -362,7 +368,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
                     ),
                 }
             }
-            Err(why) => Verdict::NotChecked(why.clone()),
+            Err(why) => Verdict::NotChecked(why.to_string()),
         };
         self.record.checks.push(Check { name: CheckName::GeneratorApart, verdict });
         affinity.ok()
@@ -410,7 +416,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         };
         let (under_load, at_rest_because) = match killed {
             Some(Ok(killed)) => (Some(killed), None),
-            Some(Err(why)) => (None, Some(why)),
+            Some(Err(why)) => (None, Some(why.to_string())),
             None => (None, None),
         };
         self.phase("killing and restarting");

@@ -7,7 +7,7 @@ use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::{Load, Workload};
 use bakeoff_engine::tls;
 
-use crate::cluster::Ready;
+use crate::cluster::{NoTargets, Ready};
 use crate::systems::Access;
 
 /// The nodes that clients connect to.
@@ -22,7 +22,7 @@ pub(crate) enum Routes {
 
 impl Routes {
     /// Those of a load; an error tells why there are none.
-    pub(crate) fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, String> {
+    pub(crate) fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, NoTargets> {
         let targets = |writes| cluster.targets(load.targets.of(writes));
         if load.targets.is_split() && read_write_split::can_split(workload) {
             return Ok(Self::Split { writes: targets(true)?, reads: targets(false)? });

@@ -14,6 +14,8 @@
 //!
 //! Not here: reading the file, what a URL or a header is.
 
+use std::fmt;
+
 use bakeoff_engine::works::http::{parse_header, parse_method};
 
 /// One request of the file.
@@ -75,23 +77,18 @@ pub(super) fn parse(text: &str) -> Result<Vec<Target>, Vec<Diagnostic>> {
                 target.body = Some((file, number));
                 continue;
             }
-            (Ok(Part::Body(_)), Some(_)) => "this request has a body already".to_owned(),
-            (Ok(_), None) => {
-                "no request stands above it: headers and body follow their `METHOD URL` line \
-                 without an empty line between"
-                    .to_owned()
-            }
-            (Err(what), _) => {
+            (Ok(Part::Body(_)), Some(_)) => LineError::SecondBody,
+            (Ok(_), None) => LineError::NoRequestAbove,
+            (Err(error), _) => {
                 // What follows may belong to the request that this line was meant to be.
                 open |= targets.is_empty();
-                what
+                error
             }
         };
-        diagnostics.push(Diagnostic { line: number, what: wrong });
+        diagnostics.push(Diagnostic { line: number, what: wrong.to_string() });
     }
     if targets.is_empty() && diagnostics.is_empty() {
-        let what = "it holds no request: write lines as `GET http://127.0.0.1:8080/`".to_owned();
-        diagnostics.push(Diagnostic { line: 1, what });
+        diagnostics.push(Diagnostic { line: 1, what: LineError::NoRequest.to_string() });
     }
     if diagnostics.is_empty() { Ok(targets) } else { Err(diagnostics) }
 }
@@ -102,42 +99,92 @@ enum Part {
     Body(String),
 }
 
-/// What a line is, by its first word: `@…`, `Name:`, or else the beginning of a request.
-fn part(line: &str) -> Result<Part, String> {
+/// Why a line cannot stand where it does.
+#[derive(Debug)]
+enum LineError {
+    NoRequest,
+    NoRequestAbove,
+    SecondBody,
+    NoFile,
+    /// A URL that begins the line, or follows a weight.
+    NoMethod {
+        weighted: bool,
+    },
+    Weight(String),
+    Header(String),
+    Method(String),
+    NoUrl {
+        method: String,
+    },
+    AfterUrl,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRequest => {
+                write!(to, "it holds no request: write lines as `GET http://127.0.0.1:8080/`")
+            }
+            Self::NoRequestAbove => write!(
+                to,
+                "no request stands above it: headers and body follow their `METHOD URL` line without an \
+                 empty line between"
+            ),
+            Self::SecondBody => write!(to, "this request has a body already"),
+            Self::NoFile => write!(to, "no file stands behind the `@`"),
+            Self::NoMethod { weighted } => {
+                let weight = if *weighted { "3 " } else { "" };
+                write!(to, "no method stands before the URL: write `{weight}GET http://…`")
+            }
+            Self::Weight(weight) => {
+                write!(to, "the weight `{}` is not from 1 to 1,000", short(weight))
+            }
+            Self::Header(why) | Self::Method(why) => to.write_str(why),
+            Self::NoUrl { method } => write!(to, "no URL stands behind `{method}`"),
+            Self::AfterUrl => {
+                write!(to, "something stands behind the URL: write a space in it as `%20`")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LineError {}
+
+/// Reads a line by its first word: `@…`, `Name:`, or else the beginning of a request.
+fn part(line: &str) -> Result<Part, LineError> {
     if let Some(file) = line.strip_prefix('@') {
         return match file.trim() {
-            "" => Err("no file stands behind the `@`".to_owned()),
+            "" => Err(LineError::NoFile),
             file => Ok(Part::Body(file.to_owned())),
         };
     }
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();
     if first.contains("://") {
-        return Err("no method stands before the URL: write `GET http://…`".to_owned());
+        return Err(LineError::NoMethod { weighted: false });
     }
     // `X Y: 1` was meant to be a header too, and is told what is wrong with its name.
     let second = line.split_whitespace().nth(1).unwrap_or_default();
     if first.contains(':') || second.ends_with(':') {
-        return parse_header(line).map(|(name, value)| Part::Header(name, value));
+        let header = parse_header(line).map_err(|why| LineError::Header(why.to_string()))?;
+        return Ok(Part::Header(header.0, header.1));
     }
     let (weight, method) = match first.bytes().all(|byte| byte.is_ascii_digit()) {
         false => (None, Some(first)),
         true => match first.parse::<u32>() {
             Ok(weight @ 1..=1000) => (Some(weight), words.next()),
-            _ => return Err(format!("the weight `{}` is not from 1 to 1,000", short(first))),
+            _ => return Err(LineError::Weight(first.to_owned())),
         },
     };
     let method = method.filter(|method| !method.contains("://")).unwrap_or_default();
     if method.is_empty() {
-        return Err("no method stands before the URL: write `3 GET http://…`".to_owned());
+        return Err(LineError::NoMethod { weighted: true });
     }
-    let method = parse_method(method)?;
+    let method = parse_method(method).map_err(|why| LineError::Method(why.to_string()))?;
     match (words.next(), words.next()) {
         (Some(url), None) => Ok(Part::Request { weight, method, url: url.to_owned() }),
-        (None, _) => Err(format!("no URL stands behind `{method}`")),
-        (Some(_), Some(_)) => {
-            Err("something stands behind the URL: write a space in it as `%20`".to_owned())
-        }
+        (None, _) => Err(LineError::NoUrl { method }),
+        (Some(_), Some(_)) => Err(LineError::AfterUrl),
     }
 }
 

@@ -152,7 +152,7 @@ fn node(
     let mut env = installed.env();
     for (variable, value) in &process.environment {
         let value = match value.starts_with('$') {
-            true => environment::expanded(value).map_err(&unsound)?,
+            true => environment::expanded(value).map_err(|unset| unsound(unset.to_string()))?,
             false => text(value, Place::Ours)?,
         };
         env.push((variable.clone(), value));
