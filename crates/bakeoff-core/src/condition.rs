@@ -87,7 +87,7 @@ pub struct Figures {
 
 impl Figures {
     /// All operations of a measurement together.
-    pub fn of(measurement: &Measurement) -> Self {
+    pub fn from_measurement(measurement: &Measurement) -> Self {
         let total = measurement.total();
         Self {
             verified: total.verified,
@@ -415,7 +415,7 @@ mod tests {
     }
 
     fn some() -> Figures {
-        Figures::of(&second())
+        Figures::from_measurement(&second())
     }
 
     /// The same beside so many failures of a kind, after so long.
@@ -430,11 +430,11 @@ mod tests {
         if kind == ErrorKind::Timeout {
             figures.unanswered_service.record_many(after, count);
         }
-        Figures::of(&measurement)
+        Figures::from_measurement(&measurement)
     }
 
     fn nothing() -> Figures {
-        Figures::of(&Measurement::default())
+        Figures::from_measurement(&Measurement::default())
     }
 
     #[track_caller]
@@ -510,7 +510,7 @@ mod tests {
         let figures = few.operations.values_mut().next().unwrap();
         (figures.verified, figures.response) = (412, Default::default());
         figures.response.record_many(Duration::from_millis(1), 412);
-        let figures = Figures::of(&few);
+        let figures = Figures::from_measurement(&few);
         let why = "p99 is unknown: too few: 412 of 1,000 operations";
         check("p99 < 1h", &figures, &format!("Unknown(\"{why}\")"));
         check("p90 < 1h", &figures, "Holds(\"p90 is 1.00 ms\")");
@@ -537,7 +537,7 @@ mod tests {
         let figures = saturated.operations.values_mut().next().unwrap();
         (figures.verified, figures.response) = (10_001, figures.response.clone());
         figures.response.record(Duration::from_nanos(LATENCY_MAX_NS * 2));
-        let saturated = Figures::of(&saturated);
+        let saturated = Figures::from_measurement(&saturated);
         let beyond = "max is at least 3,600 s: it is longer than an hour";
         check("max > 1ms", &saturated, &format!("Holds(\"{beyond}\")"));
         check("p50 > 1ms", &saturated, "Holds(\"p50 is 51.0 ms\")");
@@ -549,7 +549,7 @@ mod tests {
         let figures = measurement.operations.values_mut().next().unwrap();
         figures.verified = 0; // what is recorded has timed out
         figures.errors.entry(ErrorKind::Timeout).or_default().count = 10_000;
-        let figures = Figures::of(&measurement);
+        let figures = Figures::from_measurement(&measurement);
         check("p99 < 2s", &figures, "Unknown(\"p99 is unknown: there was no success\")");
     }
 

@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    fn of(nanoseconds: &[u64]) -> Latencies {
+    fn holding(nanoseconds: &[u64]) -> Latencies {
         let mut latencies = Latencies::default();
         for &value in nanoseconds {
             latencies.record(Duration::from_nanos(value));
@@ -269,14 +269,14 @@ mod tests {
             left in prop::collection::vec(0..LATENCY_MAX_NS * 2, 0..50),
             right in prop::collection::vec(0..LATENCY_MAX_NS * 2, 0..50),
         ) {
-            let mut merged = of(&left);
-            merged.merge(&of(&right));
-            prop_assert_eq!(merged, of(&[left, right].concat()));
+            let mut merged = holding(&left);
+            merged.merge(&holding(&right));
+            prop_assert_eq!(merged, holding(&[left, right].concat()));
         }
 
         #[test]
         fn encoding_loses_nothing(values in prop::collection::vec(0..LATENCY_MAX_NS * 2, 0..50)) {
-            let latencies = of(&values);
+            let latencies = holding(&values);
             let read = Latencies::decode(&latencies.encode(), latencies.saturated()).unwrap();
             prop_assert_eq!(read, latencies);
         }
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_saturated_quantile_is_not_a_number() {
-        let latencies = of(&[1000, 1000, 1000, LATENCY_MAX_NS * 2]);
+        let latencies = holding(&[1000, 1000, 1000, LATENCY_MAX_NS * 2]);
         assert_eq!(latencies.saturated(), 1);
         assert_eq!(latencies.quantile(0.5), Some(Duration::from_nanos(1000)));
         assert_eq!(latencies.max(), None);
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn recorded_values_come_back_in_rising_order() {
-        let latencies = of(&[3_000_000, 1000, 1000]);
+        let latencies = holding(&[3_000_000, 1000, 1000]);
         let steps: Vec<(Duration, u64)> = latencies.recorded().collect();
         let counts: Vec<u64> = steps.iter().map(|&(_, count)| count).collect();
         assert_eq!(counts, [2, 1]);
@@ -311,10 +311,10 @@ mod tests {
     #[test]
     fn the_slowest_are_split_off() {
         let recorded = |of: &Latencies| of.recorded().collect::<Vec<_>>();
-        let mut all = of(&[1000, 2000, 2000, 3000, LATENCY_MAX_NS * 2]);
+        let mut all = holding(&[1000, 2000, 2000, 3000, LATENCY_MAX_NS * 2]);
         let slowest = all.split_off_slowest(3);
-        assert_eq!(recorded(&all), recorded(&of(&[1000, 2000])));
-        assert_eq!(recorded(&slowest), recorded(&of(&[2000, 3000, LATENCY_MAX_NS * 2])));
+        assert_eq!(recorded(&all), recorded(&holding(&[1000, 2000])));
+        assert_eq!(recorded(&slowest), recorded(&holding(&[2000, 3000, LATENCY_MAX_NS * 2])));
         assert_eq!((all.saturated(), slowest.saturated()), (0, 1));
         assert_eq!(all.split_off_slowest(9).count(), 2);
         assert!(all.is_empty());

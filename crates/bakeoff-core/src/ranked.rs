@@ -306,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    fn of(milliseconds: impl IntoIterator<Item = u64>) -> Latencies {
+    fn holding(milliseconds: impl IntoIterator<Item = u64>) -> Latencies {
         let mut latencies = Latencies::default();
         milliseconds.into_iter().for_each(|ms| latencies.record(Duration::from_millis(ms)));
         latencies
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn failures_rank_above_every_success() {
         // The connector of `access-gateway`: 12 ms or 503 after half a second.
-        let gate = ranked(of((0..510).map(|_| 12)), of((0..490).map(|_| 503)), 490);
+        let gate = ranked(holding((0..510).map(|_| 12)), holding((0..490).map(|_| 503)), 490);
         assert_eq!(gate.percentile(0.5).text(), "12.0 ms");
         let p99 = gate.percentile(0.99);
         assert_eq!(p99.why_not().as_deref(), Some("49.0 % failed; those after 503 ms"));
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(gate.max().text(), "≥ 503 ms");
         assert_eq!(gate.mean().text(), "≥ 253 ms");
         // Quick failures are no quick answers.
-        let quick = ranked(of((0..510).map(|_| 12)), of((0..490).map(|_| 1)), 490);
+        let quick = ranked(holding((0..510).map(|_| 12)), holding((0..490).map(|_| 1)), 490);
         let Place::Failed(failed) = quick.percentile(0.99) else { panic!() };
         assert_eq!(latency_text(failed.least), "12.0 ms");
         assert_eq!(quick.mean().text(), "≥ 12.0 ms");
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_percentile_below_the_failures_is_one_of_all_operations() {
-        let some = ranked(of(1..=990), of([9; 10]), 10);
+        let some = ranked(holding(1..=990), holding([9; 10]), 10);
         assert_eq!(some.percentile(0.99).text(), "990 ms");
         assert_eq!(some.percentile(0.5).text(), "500 ms");
         assert!(matches!(some.percentile(0.991), Place::TooFew { .. }));
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn failures_whose_wait_is_unknown_count_and_rank_lowest() {
-        let some = ranked(of([2; 50]), of([70; 10]), 50);
+        let some = ranked(holding([2; 50]), holding([70; 10]), 50);
         let least = |quantile| some.at(quantile).least().map(latency_text);
         assert_eq!(least(0.89).as_deref(), Some("2.00 ms"));
         assert_eq!(least(0.91).as_deref(), Some("70.1 ms"));
@@ -355,7 +355,7 @@ mod tests {
     fn a_percentile_needs_ten_operations_beyond_it() {
         let needs = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.1].map(sample_min);
         assert_eq!(needs, [20, 40, 100, 200, 1000, 10_000, 100_000, 100]);
-        let few = ranked(of(1..=412), Latencies::default(), 0);
+        let few = ranked(holding(1..=412), Latencies::default(), 0);
         assert_eq!(few.percentile(0.5).text(), "206 ms");
         let p99 = few.percentile(0.99);
         assert_eq!(p99.why_not().as_deref(), Some("too few: 412 of 1,000 operations"));
@@ -366,7 +366,7 @@ mod tests {
     fn nothing_has_no_place_and_failures_alone_have_a_least() {
         let nothing = ranked(Latencies::default(), Latencies::default(), 0);
         assert_eq!((nothing.percentile(0.5), nothing.max()), (Place::Nothing, Place::Nothing));
-        let failures = ranked(Latencies::default(), of([1000; 40]), 40);
+        let failures = ranked(Latencies::default(), holding([1000; 40]), 40);
         assert_eq!(failures.percentile(0.5).text(), "100 % failed");
         assert_eq!(failures.min().text(), "≥ 1.00 s");
     }
@@ -378,10 +378,10 @@ mod tests {
             failing in prop::collection::vec(any::<bool>(), 60),
             quantile in 0.01f64..0.99,
         ) {
-            let all = ranked(of(times.iter().copied()), Latencies::default(), 0);
+            let all = ranked(holding(times.iter().copied()), Latencies::default(), 0);
             let some = |failed: bool| {
                 let kept = times.iter().zip(&failing).filter(move |(_, fails)| **fails == failed);
-                of(kept.map(|(time, _)| *time))
+                holding(kept.map(|(time, _)| *time))
             };
             let failures = some(true).count();
             let with = ranked(some(false), some(true), failures);

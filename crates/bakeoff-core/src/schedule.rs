@@ -168,7 +168,7 @@ impl OpenSchedule {
                 Place::Poisson(0.0, Box::new(Xoshiro256PlusPlus::seed_from_u64(seed)))
             }
         };
-        Self { turn, curve: Curve::of(pace), place }
+        Self { turn, curve: Curve::new(pace), place }
     }
 
     /// Operations of this share per second in the end, once the pace no longer changes.
@@ -214,7 +214,7 @@ pub fn counted(
     from: Duration,
     count: u64,
 ) -> Vec<u64> {
-    let curve = Curve::of(pace);
+    let curve = Curve::new(pace);
     match spacing {
         Spacing::Constant => {
             let first = curve.first_due(from);
@@ -288,7 +288,7 @@ struct Piece {
 }
 
 impl Curve {
-    fn of(pace: &Pace) -> Self {
+    fn new(pace: &Pace) -> Self {
         let (parts, last) = match pace {
             Pace::Constant { rate } => (Vec::new(), *rate),
             Pace::Ramp { from, to, over } => (vec![(*from, *to, *over)], *to),

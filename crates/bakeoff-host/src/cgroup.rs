@@ -105,10 +105,10 @@ impl Cgroups {
     /// Those of this machine.
     pub(crate) fn mounted() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        Self::of(Arc::new(Mounted), read("/proc/self/cgroup"), read("/proc/self/mountinfo"))
+        Self::read(Arc::new(Mounted), read("/proc/self/cgroup"), read("/proc/self/mountinfo"))
     }
 
-    fn of(tree: Arc<dyn Tree>, own: String, mounts: String) -> Self {
+    fn read(tree: Arc<dyn Tree>, own: String, mounts: String) -> Self {
         Self { tree, cpu: OnceLock::new(), memory: OnceLock::new(), own, mounts }
     }
 

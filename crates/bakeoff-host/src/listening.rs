@@ -16,7 +16,7 @@ const LISTEN: &str = "0A";
 
 /// Returns where the members of a process group and their descendants listen, each address once. An IPv4
 /// address within IPv6 is told as what it is.
-pub(super) fn of(group: i32) -> Vec<SocketAddr> {
+pub(super) fn addresses(group: i32) -> Vec<SocketAddr> {
     let family = procfs::family(group);
     let inodes: BTreeSet<u32> = family.iter().flat_map(|stat| procfs::sockets(stat.pid)).collect();
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
@@ -62,15 +62,15 @@ mod tests {
         let address = plain.local_addr().unwrap();
         let six = TcpListener::bind("[::1]:0").ok();
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
-        let found = of(group);
+        let found = addresses(group);
         assert!(found.contains(&address), "{address} is not in {found:?}");
         if let Some(six) = six {
             assert!(found.contains(&six.local_addr().unwrap()), "{found:?}");
         }
-        let of_init = of(1);
+        let of_init = addresses(1);
         assert!(!of_init.contains(&address) || group == 1, "{of_init:?}");
         drop(plain);
-        assert!(!of(group).contains(&address));
+        assert!(!addresses(group).contains(&address));
     }
 
     #[cfg(target_endian = "little")]

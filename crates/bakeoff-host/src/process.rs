@@ -128,7 +128,7 @@ impl Process {
     /// The TCP addresses that it listens on, with all that descends from it; none where the kernel
     /// does not tell.
     pub fn listens_on(&self) -> Vec<SocketAddr> {
-        self.pid().map(listening::of).unwrap_or_default()
+        self.pid().map(listening::addresses).unwrap_or_default()
     }
 
     /// Its own directory.

@@ -18,7 +18,7 @@ const AT_ONCE: f64 = 0.05;
 /// Its mean CPU is of the windows alone, since operations are counted in them alone: a server that
 /// hangs while the load drains must not look as if each operation had cost it less. The rest is from the
 /// first window's begin to the last one's end.
-pub fn of(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
+pub fn summarize(observed: &Observed, windows: &[(f64, f64)], load: (f64, f64)) -> Vec<Usage> {
     let measured = windows.first().zip(windows.last()).map(|(first, last)| (first.0, last.1));
     // The looks at a window's edges come a moment after them.
     let look = |moment| next_look(&observed.machine.at, moment);
@@ -151,7 +151,7 @@ mod tests {
         let machine = Series { at: node.at.clone(), ..Series::default() };
         let observed = Observed { nodes: vec![node], machine, ..Observed::default() };
         let load = (0.0, 22.0);
-        let mean = |windows: &[(f64, f64)]| of(&observed, windows, load)[0].cpu_mean_percent;
+        let mean = |windows: &[(f64, f64)]| summarize(&observed, windows, load)[0].cpu_mean_percent;
         assert!((mean(&[]) - 45.45).abs() < 0.01, "over the whole load it is less");
         assert!((mean(&[(2.0, 12.0)]) - 100.0).abs() < 1e-6);
         assert!((mean(&[(1.5, 2.5), (11.5, 12.5)]) - 50.0).abs() < 1e-6, "edges between looks");

@@ -265,7 +265,7 @@ impl Manifest {
     }
 
     /// A manifest of files in `tree`, hashed now.
-    pub(super) fn of(tree: &Path, files: &[PathBuf]) -> io::Result<Vec<Held>> {
+    pub(super) fn read(tree: &Path, files: &[PathBuf]) -> io::Result<Vec<Held>> {
         let hold = |path: &PathBuf| {
             let whole = tree.join(path);
             Ok(Held {

@@ -387,7 +387,7 @@ fn proven(
         None => output.date.or(fetched.date),
     };
     manifest.own_part_sha256 = source.own_part().map(cache::own_part_sha256);
-    let hold = |files| Manifest::of(tree, files).map_err(|e| RungError::io("read", tree, &e));
+    let hold = |files| Manifest::read(tree, files).map_err(|e| RungError::io("read", tree, &e));
     manifest.files = hold(&fetched.files)?;
     manifest.libraries = hold(&fetched.libraries)?;
     Ok(manifest)

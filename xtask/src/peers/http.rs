@@ -216,12 +216,12 @@ impl Results {
     fn ratio(&self, ours: Tool, theirs: Tool, figure: fn(&Run) -> f64) -> Option<Spread> {
         let (ours, theirs) = (self.runs.get(&ours)?, self.runs.get(&theirs)?);
         let rounds = ours.iter().zip(theirs).map(|(ours, theirs)| figure(ours) / figure(theirs));
-        (!ours.is_empty() && !theirs.is_empty()).then(|| Spread::of(rounds))
+        (!ours.is_empty() && !theirs.is_empty()).then(|| Spread::measure(rounds))
     }
 
     fn spread(&self, tool: Tool, figure: impl Fn(&Run) -> f64) -> Option<Spread> {
         let runs = self.runs.get(&tool).filter(|runs| !runs.is_empty())?;
-        Some(Spread::of(runs.iter().map(figure)))
+        Some(Spread::measure(runs.iter().map(figure)))
     }
 }
 

@@ -166,9 +166,9 @@ fn say(what: &str, tool: Tool, run: &Run) {
 
 /// CPU per put, ours over theirs: of the medians, and the least and most of any one round.
 fn ratio(theirs: &[Run], ours: &[Run]) -> Spread {
-    let of = |runs: &[Run]| Spread::of(runs.iter().map(Run::cpu_us_per_put));
+    let of = |runs: &[Run]| Spread::measure(runs.iter().map(Run::cpu_us_per_put));
     let rounds = theirs.iter().zip(ours).map(|(t, o)| o.cpu_us_per_put() / t.cpu_us_per_put());
-    Spread { median: of(ours).median / of(theirs).median, ..Spread::of(rounds) }
+    Spread { median: of(ours).median / of(theirs).median, ..Spread::measure(rounds) }
 }
 
 impl Stand {
@@ -280,10 +280,10 @@ fn read_ours(runs: &Path, used: Used) -> Result<Run, Failure> {
 }
 
 fn results(theirs: &[Run], ours: &[Run], ratio: Spread) -> String {
-    let us = |runs: &[Run]| Spread::of(runs.iter().map(Run::cpu_us_per_put)).text(1);
-    let rate = |runs: &[Run]| Spread::of(runs.iter().map(|run| run.per_second)).text(0);
+    let us = |runs: &[Run]| Spread::measure(runs.iter().map(Run::cpu_us_per_put)).text(1);
+    let rate = |runs: &[Run]| Spread::measure(runs.iter().map(|run| run.per_second)).text(0);
     let mib = |runs: &[Run]| {
-        Spread::of(runs.iter().map(|run| run.used.rss_bytes_max as f64 / f64::from(1 << 20)))
+        Spread::measure(runs.iter().map(|run| run.used.rss_bytes_max as f64 / f64::from(1 << 20)))
             .text(1)
     };
     let load =
@@ -293,7 +293,7 @@ fn results(theirs: &[Run], ours: &[Run], ratio: Spread) -> String {
         vec![
             "CPU per put, while the load ran, µs".into(),
             "not told".into(),
-            Spread::of(load).text(1),
+            Spread::measure(load).text(1),
         ],
         vec!["puts per second".into(), rate(theirs), rate(ours)],
         vec!["most memory, MiB".into(), mib(theirs), mib(ours)],

@@ -10,7 +10,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// Of at least one observation.
-    pub(super) fn of(observed: impl IntoIterator<Item = f64>) -> Self {
+    pub(super) fn measure(observed: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = observed.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;
@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn a_spread_is_median_least_and_most() {
-        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { median: 2.0, min: 1.0, max: 3.0 });
-        assert_eq!(Spread::of([4.0, 1.0]).median, 2.5);
-        assert_eq!(Spread::of([1.0, 2.0, 4.0]).text(1), "2.0 (1.0–4.0)");
+        assert_eq!(Spread::measure([3.0, 1.0, 2.0]), Spread { median: 2.0, min: 1.0, max: 3.0 });
+        assert_eq!(Spread::measure([4.0, 1.0]).median, 2.5);
+        assert_eq!(Spread::measure([1.0, 2.0, 4.0]).text(1), "2.0 (1.0–4.0)");
     }
 
     #[test]

@@ -276,12 +276,12 @@ fn say(kind: &str, round: usize, name: &str, run: &Run) {
 
 /// CPU per request, ours over theirs, within each round.
 fn ratio(theirs: &[Run], ours: &[Run]) -> Spread {
-    Spread::of(theirs.iter().zip(ours).map(|(theirs, ours)| ours.cpu_us() / theirs.cpu_us()))
+    Spread::measure(theirs.iter().zip(ours).map(|(theirs, ours)| ours.cpu_us() / theirs.cpu_us()))
 }
 
 fn results(kind: &str, name: &str, theirs: &[Run], ours: &[Run], ratio: Spread) -> String {
     let both = |what: &str, decimals: usize, of: fn(&Run) -> f64| {
-        let text = |runs: &[Run]| Spread::of(runs.iter().map(of)).text(decimals);
+        let text = |runs: &[Run]| Spread::measure(runs.iter().map(of)).text(decimals);
         vec![what.to_owned(), text(theirs), text(ours)]
     };
     let rows = [

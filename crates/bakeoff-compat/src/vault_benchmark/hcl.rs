@@ -76,7 +76,7 @@ impl Source {
 
     /// The place of these bytes.
     pub(super) fn place(&self, at: &Range<usize>) -> Place {
-        Place::of(&self.file, &self.shown, at)
+        Place::locate(&self.file, &self.shown, at)
     }
 }
 

@@ -120,13 +120,13 @@ mod tests {
 
     use super::*;
 
-    fn of(values: &[u64]) -> Spread {
+    fn measure(values: &[u64]) -> Spread {
         values.iter().map(|&value| (value, 1)).collect()
     }
 
     #[test]
     fn figures_follow_wrks_rules() {
-        let spread = of(&[2, 4, 4, 4, 5, 5, 7, 9]);
+        let spread = measure(&[2, 4, 4, 4, 5, 5, 7, 9]);
         assert_eq!((spread.min(), spread.max(), spread.mean()), (2, 9, 5.0));
         assert!((spread.stdev() - 2.138).abs() < 0.001, "{}", spread.stdev());
         assert_eq!(spread.within_stdev(), 75.0);
@@ -136,13 +136,13 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_occurred() {
-        let spread = of(&[10, 20, 30, 40]);
+        let spread = measure(&[10, 20, 30, 40]);
         let check = |percentile, value| assert_eq!(spread.percentile(percentile), value);
         check(0.0, 10);
         check(50.0, 30); // wrk's rank lies half a value higher than is usual
         check(99.0, 40);
         check(100.0, 40);
-        assert_eq!(of(&[7]).percentile(50.0), 7);
+        assert_eq!(measure(&[7]).percentile(50.0), 7);
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
     fn what_wrk_would_add_is_counted() {
         for value in 1..60 {
             for interval in 1..30 {
-                let ours = of(&[value]).back_fill(interval);
+                let ours = measure(&[value]).back_fill(interval);
                 assert_eq!(ours, added(value as i64, interval as i64), "{value} by {interval}");
             }
         }

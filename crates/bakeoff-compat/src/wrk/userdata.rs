@@ -90,13 +90,13 @@ impl UserData for ThreadHandle {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_method("get", |lua, this, name: Value| {
             let (theirs, globals) = this.globals()?;
-            let name = Portable::of(&name, 0)?.into_lua(&theirs)?;
-            Portable::of(&globals.get::<Value>(name)?, 0)?.into_lua(lua)
+            let name = Portable::copy(&name, 0)?.into_lua(&theirs)?;
+            Portable::copy(&globals.get::<Value>(name)?, 0)?.into_lua(lua)
         });
         methods.add_method("set", |_, this, (name, value): (Value, Value)| {
             let (theirs, globals) = this.globals()?;
-            let name = Portable::of(&name, 0)?.into_lua(&theirs)?;
-            globals.set(name, Portable::of(&value, 0)?.into_lua(&theirs)?)
+            let name = Portable::copy(&name, 0)?.into_lua(&theirs)?;
+            globals.set(name, Portable::copy(&value, 0)?.into_lua(&theirs)?)
         });
         methods.add_method("stop", |_, this, ()| {
             this.state.stopped.store(true, Ordering::Relaxed);
@@ -116,7 +116,7 @@ enum Portable {
 }
 
 impl Portable {
-    fn of(value: &Value, depth: usize) -> mlua::Result<Self> {
+    fn copy(value: &Value, depth: usize) -> mlua::Result<Self> {
         Ok(match value {
             Value::Nil => Self::Nil,
             Value::Boolean(value) => Self::Boolean(*value),
@@ -130,7 +130,7 @@ impl Portable {
                 let mut entries = Vec::new();
                 for entry in table.pairs::<Value, Value>() {
                     let (key, value) = entry?;
-                    entries.push((Self::of(&key, depth + 1)?, Self::of(&value, depth + 1)?));
+                    entries.push((Self::copy(&key, depth + 1)?, Self::copy(&value, depth + 1)?));
                 }
                 Self::Table(entries)
             }

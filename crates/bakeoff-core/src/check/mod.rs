@@ -217,7 +217,7 @@ pub struct Audit {
 
 impl Audit {
     /// An audit in which nothing has been read.
-    pub fn of(when: &str, verdict: Verdict) -> Self {
+    pub fn new(when: &str, verdict: Verdict) -> Self {
         Self {
             when: when.to_owned(),
             of: Audited::Writes,
@@ -275,7 +275,7 @@ impl Passages {
             of: Audited::Passages,
             acknowledged: granted,
             read: passed,
-            ..Audit::of(when, verdict)
+            ..Audit::new(when, verdict)
         }
     }
 }

@@ -143,8 +143,10 @@ mod tests {
             .collect();
         let mut audits = Vec::new();
         if audit_failed {
-            audits
-                .push(super::super::Audit::of("later", super::super::Verdict::Failed("so".into())));
+            audits.push(super::super::Audit::new(
+                "later",
+                super::super::Verdict::Failed("so".into()),
+            ));
         }
         let mut outcome = serde_json::json!({"ended": ended});
         if ended == "failed" {

@@ -44,7 +44,7 @@ impl Tried {
         measurement: &Measurement,
         objective: &[Condition],
     ) -> Self {
-        let figures = Figures::of(measurement);
+        let figures = Figures::from_measurement(measurement);
         let mut broken_by = Vec::new();
         for condition in objective {
             match condition.check(&figures) {

@@ -80,7 +80,7 @@ pub enum Correction {
 }
 
 impl Scale {
-    fn of(self, figure: f64) -> f64 {
+    fn apply(self, figure: f64) -> f64 {
         match self {
             Self::Ratio => figure.ln(),
             Self::Points => figure,
@@ -201,7 +201,7 @@ impl Trials {
         match self {
             Self::ByRound(rounds) => {
                 let logs: Vec<f64> =
-                    rounds.iter().map(|&(a, b)| scale.of(a) - scale.of(b)).collect();
+                    rounds.iter().map(|&(a, b)| scale.apply(a) - scale.apply(b)).collect();
                 let (mean, variance) = moments(&logs);
                 let count = logs.len() as f64;
                 // Two figures, each with its own least spread.
@@ -210,7 +210,8 @@ impl Trials {
             }
             Self::Apart(first, second) => {
                 let of = |figures: &[f64]| {
-                    let logs: Vec<f64> = figures.iter().map(|&figure| scale.of(figure)).collect();
+                    let logs: Vec<f64> =
+                        figures.iter().map(|&figure| scale.apply(figure)).collect();
                     let (mean, variance) = moments(&logs);
                     let count = logs.len() as f64;
                     (mean, variance.max(least) / count, count - 1.0)
@@ -222,7 +223,7 @@ impl Trials {
             }
             Self::Runs { first, second, runs } => {
                 let logs = |figures: &Vec<f64>| -> Vec<f64> {
-                    figures.iter().map(|&figure| scale.of(figure)).collect()
+                    figures.iter().map(|&figure| scale.apply(figure)).collect()
                 };
                 let runs: Vec<Vec<f64>> = runs.iter().map(logs).collect();
                 between_runs(&logs(first), &logs(second), &runs, least)

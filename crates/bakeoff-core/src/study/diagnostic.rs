@@ -47,7 +47,7 @@ pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Place {
     /// The place of the bytes `range` of `text`.
-    pub fn of(file: &str, text: &str, range: &Range<usize>) -> Place {
+    pub fn locate(file: &str, text: &str, range: &Range<usize>) -> Place {
         let start = floor_boundary(text, range.start);
         let end = floor_boundary(text, range.end).max(start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, range: Range<usize>, expected: &str) {
-        let place = Some(Place::of("my.yaml", text, &range));
+        let place = Some(Place::locate("my.yaml", text, &range));
         let diagnostic = Diagnostic { what: "no".to_owned(), place, hint: Some("yes".to_owned()) };
         assert_eq!(diagnostic.to_string(), expected);
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_around_the_diagnostic() {
         let text = format!("{}x{}", "a".repeat(5000), "b".repeat(5000));
-        let place = Place::of("f", &text, &(5000..5001));
+        let place = Place::locate("f", &text, &(5000..5001));
         assert_eq!((place.column, place.indent, place.width), (5001, SHOWN_BEFORE, 1));
         assert_eq!(place.source.chars().count(), SHOWN_WIDTH);
         assert_eq!(place.source.chars().nth(place.indent), Some('x'));

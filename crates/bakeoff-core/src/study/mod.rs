@@ -626,7 +626,7 @@ pub enum Routing {
 
 impl Routing {
     /// Returns where operations go that write, or that do not.
-    pub fn of(self, writes: bool) -> Targets {
+    pub fn choose(self, writes: bool) -> Targets {
         match self {
             Self::Same(targets) => targets,
             Self::Split { writes: targets, .. } if writes => targets,

@@ -94,7 +94,7 @@ impl<'a> DiagnosticSink<'a> {
         // The same alias wrong twice is one diagnostic.
         let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
         if !self.is_full() && !known {
-            let place = Some(Place::of(self.file, self.text, at));
+            let place = Some(Place::locate(self.file, self.text, at));
             self.found.push((at.clone(), Diagnostic { what, place, hint }));
         }
     }
@@ -334,7 +334,7 @@ impl Growing {
                     // Looking up a line takes time, and there may be very many.
                     Some(_) if sink.is_full() => {}
                     Some(first) => {
-                        let line = Place::of("", sink.text, &(*first..*first)).line;
+                        let line = Place::locate("", sink.text, &(*first..*first)).line;
                         let what = format!("`{}` is given twice", shown(&name));
                         sink.hint(&key_at, what, format!("it stands in line {line} already"));
                     }

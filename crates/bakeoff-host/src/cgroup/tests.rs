@@ -189,7 +189,7 @@ const V1_MOUNTS: &str = "32 31 0:29 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,
 /// Applies limits in a kernel, and says what came of it.
 fn confine(kernel: Kernel, own: &str, mounts: &str, spec: &NodeSpec) -> (Arc<Kernel>, Confinement) {
     let kernel = Arc::new(kernel);
-    let cgroups = Cgroups::of(Arc::<Kernel>::clone(&kernel), own.into(), mounts.into());
+    let cgroups = Cgroups::read(Arc::<Kernel>::clone(&kernel), own.into(), mounts.into());
     let confinement = cgroups.confine(spec);
     // What it leaves at its end is looked at separately.
     std::mem::forget(cgroups);
@@ -330,7 +330,7 @@ fn groups_go_with_their_nodes_and_those_of_a_dead_bakeoff_at_the_next_start() {
         .with(&at(&format!("bakeoff-{}", dead - 1)), "5\n", &[]);
     let kernel = Arc::new(kernel);
     let tree = Arc::<Kernel>::clone(&kernel);
-    let cgroups = Cgroups::of(tree, "1:cpu,cpuacct:/\n".into(), V1_MOUNTS.into());
+    let cgroups = Cgroups::read(tree, "1:cpu,cpuacct:/\n".into(), V1_MOUNTS.into());
     let spec = node("n-1", Some(0.5), None);
     cgroups.confine(&spec);
     let own = at(&format!("bakeoff-{}", us()));
@@ -411,7 +411,7 @@ fn a_cpu_limit_holds_as_seen_from_outside() {
             let throttled = node.growth(Column::CpuThrottled, node.at[0], f64::MAX);
             assert!(throttled > Some(0.5), "it wanted five times as much: {throttled:?}");
             let observed = Observed { nodes: vec![node], ..Observed::default() };
-            let usage = usage::of(&observed, &[], (0.0, 1e9));
+            let usage = usage::summarize(&observed, &[], (0.0, 1e9));
             let [Some(all), Some(held)] = [usage[0].periods, usage[0].periods_throttled] else {
                 panic!("{usage:?}");
             };

@@ -82,7 +82,7 @@ struct Started {
 
 impl Limits {
     /// `None` where the run has no machine baseline, or the load is an open one.
-    pub(crate) fn of(record: &Record, comparison: &Comparison) -> Option<Self> {
+    pub(crate) fn from_record(record: &Record, comparison: &Comparison) -> Option<Self> {
         let machine_baseline = record.header.environment.machine_baseline.as_ref()?;
         if comparison.is_open() {
             return None;

@@ -26,7 +26,7 @@ pub(crate) struct Position {
 
 impl Position {
     /// Tests one of so many comparisons of a report; `None` with too few trials.
-    pub(crate) fn of(comparison: &Comparison, comparisons: usize) -> Option<Self> {
+    pub(crate) fn judge(comparison: &Comparison, comparisons: usize) -> Option<Self> {
         let leading = comparison.judgements.iter().find(|one| one.leading);
         let quantity = leading.map_or(comparison.compared(), |one| one.quantity);
         let all = || {

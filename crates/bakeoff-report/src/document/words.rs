@@ -481,7 +481,7 @@ struct Held {
 }
 
 impl Held {
-    fn of(passed: &[&Audit]) -> Self {
+    fn sum(passed: &[&Audit]) -> Self {
         let of = passed[0].of;
         let told = |count: fn(&Audit) -> u64| match of {
             Audited::Writes => {
@@ -587,7 +587,7 @@ pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
             let passed: Vec<&Audit> =
                 audits().map(|(_, audit)| audit).filter(|audit| audit.verdict.passed()).collect();
             if !passed.is_empty() {
-                let found = Held::of(&passed);
+                let found = Held::sum(&passed);
                 match held.iter_mut().find(|(same, _)| *same == found) {
                     Some((_, moments)) => moments.push(when),
                     None => held.push((found, vec![when])),

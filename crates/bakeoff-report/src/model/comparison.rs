@@ -256,14 +256,14 @@ impl Comparison {
         let mut all = Self::unjudged(record);
         for (place, one) in (0..).zip(&mut all) {
             one.judgements = one.judged(mix64(record.header.seed ^ place));
-            one.limits = Limits::of(record, one);
+            one.limits = Limits::from_record(record, one);
         }
         let mut judgements: Vec<&mut Judgement> =
             all.iter_mut().flat_map(|one| &mut one.judgements).collect();
         Judgement::hold_in_report(&mut judgements);
         let count = all.len();
         for one in &mut all {
-            one.position = Position::of(one, count);
+            one.position = Position::judge(one, count);
         }
         all
     }

@@ -83,7 +83,7 @@ impl Point {
     }
 
     /// Its place among these operations.
-    pub(crate) fn of(self, operations: &Ranked<'_>) -> Figure {
+    pub(crate) fn read(self, operations: &Ranked<'_>) -> Figure {
         let place = match self {
             Self::Fastest => operations.min(),
             Self::Mean => operations.mean(),
@@ -468,11 +468,11 @@ pub(crate) fn of_operation(operation: &OperationFigures) -> Figures {
     let (responses, services) = (operation.responses(), operation.services());
     let successes = Ranked::of_values(responses.successes());
     for point in Point::ALL {
-        figures.insert(Quantity::Response(point), point.of(&responses));
-        figures.insert(Quantity::Service(point), point.of(&services));
+        figures.insert(Quantity::Response(point), point.read(&responses));
+        figures.insert(Quantity::Service(point), point.read(&services));
     }
     for point in Point::OF_SUCCESSES {
-        figures.insert(Quantity::OfSuccesses(point), point.of(&successes));
+        figures.insert(Quantity::OfSuccesses(point), point.read(&successes));
     }
     figures
 }
@@ -558,12 +558,12 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
     ]);
     let schedule_lag = Ranked::of_values(&whole.schedule_lag);
     for point in Point::ALL {
-        figures.insert(Quantity::ScheduleLag(point), point.of(&schedule_lag));
+        figures.insert(Quantity::ScheduleLag(point), point.read(&schedule_lag));
     }
     if !whole.receive_lag.is_empty() {
         let receive_lag = Ranked::of_values(&whole.receive_lag);
         for point in [Point::P50, Point::P99, Point::Slowest] {
-            figures.insert(Quantity::ReceiveLag(point), point.of(&receive_lag));
+            figures.insert(Quantity::ReceiveLag(point), point.read(&receive_lag));
         }
     }
     figures.extend(highest_rate(trial).map(|rate| (Quantity::HighestRate, Figure::Value(rate))));

@@ -244,7 +244,7 @@ fn usage(system: &str) -> Vec<Usage> {
 }
 
 pub(crate) fn audit(when: &str) -> Audit {
-    Audit { acknowledged: 10_000, read: 1000, ..Audit::of(when, Verdict::Passed) }
+    Audit { acknowledged: 10_000, read: 1000, ..Audit::new(when, Verdict::Passed) }
 }
 
 /// `count` latencies from `least` to about 11 times that, few of them long.

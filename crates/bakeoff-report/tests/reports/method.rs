@@ -156,7 +156,7 @@ fn machine_baseline_warm_up_and_audits_are_looked_for() {
     expect(&repeated(), "Jepsen", "in part", "12 audits of acknowledged writes, 0 of them failed");
     let mut unread = repeated();
     for trial in &mut unread.trials {
-        trial.audits = vec![Audit::of("later", Verdict::NotChecked("no".to_owned()))];
+        trial.audits = vec![Audit::new("later", Verdict::NotChecked("no".to_owned()))];
     }
     expect(&unread, "Jepsen", "not met", "no acknowledged write was read back");
     expect(&repeated(), "ClickBench", "met", "`bakeoff run made-up --seed 42` repeats it");

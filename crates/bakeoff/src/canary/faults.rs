@@ -101,7 +101,7 @@ pub(super) struct Tally {
 }
 
 impl Faults {
-    fn of(&self, kind: Kind) -> [(Fate, f64); 6] {
+    fn shares(&self, kind: Kind) -> [(Fate, f64); 6] {
         let any =
             [(Fate::Refuse, self.refuse), (Fate::Error, self.error), (Fate::Garbage, self.garbage)];
         let [a, b, c] = any;
@@ -128,7 +128,7 @@ impl Faults {
     /// Shares that add up to more than everything cannot all be had.
     pub(super) fn check(&self) -> Result<(), TooManyFaults> {
         for (kind, name) in [(Kind::Read, "reads"), (Kind::Write, "writes")] {
-            let sum = self.of(kind).iter().map(|(_, share)| share).sum::<f64>();
+            let sum = self.shares(kind).iter().map(|(_, share)| share).sum::<f64>();
             if sum > 1.0 + 1e-9 {
                 return Err(TooManyFaults { name, sum });
             }
@@ -180,7 +180,7 @@ impl Dice {
     pub(super) fn new(faults: &Faults) -> Self {
         let ends = |kind| {
             let mut end = 0.0;
-            let shares = faults.of(kind).into_iter().filter(|(_, share)| *share > 0.0);
+            let shares = faults.shares(kind).into_iter().filter(|(_, share)| *share > 0.0);
             shares
                 .map(|(fate, share)| {
                     end += share;

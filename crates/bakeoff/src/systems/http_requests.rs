@@ -49,7 +49,7 @@ struct Requests {
 
 impl Requests {
     /// The requests of a workload; an error names an environment variable that is not set.
-    fn of(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, String> {
+    fn new(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, String> {
         let request = &workload.request;
         let expanded =
             |value: &str| environment::expanded(value).map_err(|unset| unset.to_string());
@@ -116,7 +116,7 @@ pub(super) fn prepare(
     workload: &Workload,
     own_field: Option<OwnField>,
 ) -> Result<(), String> {
-    let requests = Requests::of(workload, own_field)?;
+    let requests = Requests::new(workload, own_field)?;
     if requests.protocol() == Protocol::Two && first.target.tls.is_some() {
         let agreed = exchange::agreed_protocol(&offering_h2(first)).map_err(Ungreeted::seen)?;
         if agreed.as_deref() != Some(H2) {

@@ -73,7 +73,7 @@ pub(crate) fn start(
 
 impl Running {
     /// Something that was started otherwise.
-    pub(crate) fn of(ready: Ready, dir: TempDir) -> Self {
+    pub(crate) fn new(ready: Ready, dir: TempDir) -> Self {
         Self { ready, dir, seen: Vec::new() }
     }
 

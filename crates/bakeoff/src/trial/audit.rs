@@ -41,7 +41,7 @@ pub(crate) fn judge(
         keys = keys.partial_shuffle(&mut rng, keys_max as usize).0.to_vec();
         keys.sort_unstable();
     }
-    let mut audit = Audit { acknowledged, ..Audit::of(when, Verdict::Passed) };
+    let mut audit = Audit { acknowledged, ..Audit::new(when, Verdict::Passed) };
     let asked = keys.len() as u64;
     if asked == 0 {
         audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
@@ -162,7 +162,7 @@ mod tests {
             lost,
             wrong,
             unreadable,
-            ..Audit::of("after a kill", Verdict::Failed("gone".into()))
+            ..Audit::new("after a kill", Verdict::Failed("gone".into()))
         };
         let guarantees = |acknowledged_in| Guarantees {
             replication: String::new(),

@@ -316,7 +316,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         };
         let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
         system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::from)?;
-        let mut nodes = Routes::of(&cluster, workload, load)?;
+        let mut nodes = Routes::choose(&cluster, workload, load)?;
         nodes.sessions(load.tls_resumption);
         self.record.targets = nodes.names();
         if workload.fill {
@@ -393,7 +393,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let when = "after kill -9 and restart of all nodes";
         if !contender.asked.is_started() {
             let why = Verdict::NotChecked("bakeoff did not start these servers".into());
-            self.record.audits.push(Audit::of(when, why));
+            self.record.audits.push(Audit::new(when, why));
             return Ok(cluster);
         }
         let kill = self.context.study.kill.unwrap_or(system.kind().kill);

@@ -22,8 +22,12 @@ pub(crate) enum Routes {
 
 impl Routes {
     /// Those of a load; an error tells why there are none.
-    pub(crate) fn of(cluster: &Ready, workload: &Workload, load: &Load) -> Result<Self, NoTargets> {
-        let targets = |writes| cluster.targets(load.targets.of(writes));
+    pub(crate) fn choose(
+        cluster: &Ready,
+        workload: &Workload,
+        load: &Load,
+    ) -> Result<Self, NoTargets> {
+        let targets = |writes| cluster.targets(load.targets.choose(writes));
         if load.targets.is_split() && read_write_split::can_split(workload) {
             return Ok(Self::Split { writes: targets(true)?, reads: targets(false)? });
         }

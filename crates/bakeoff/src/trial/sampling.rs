@@ -86,7 +86,7 @@ impl Sampled {
         let observed = &self.observed;
         let windows = windows(load, &record);
         if let Some(phase) = observed.phases.iter().find(|phase| phase.name == LOAD) {
-            record.usage = usage::of(observed, &windows, (phase.from, phase.to));
+            record.usage = usage::summarize(observed, &windows, (phase.from, phase.to));
             let cpus = machine::cpus_online().unwrap_or(0);
             let steal = check::machine::steal(&observed.machine, cpus, phase.from, phase.to);
             let others = neighbours::check(study, shared_machine, asked, observed, &windows);

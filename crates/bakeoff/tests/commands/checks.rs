@@ -111,7 +111,7 @@ fn an_honest_canary_passes_a_kill_under_load_which_is_told() {
     assert_eq!(killed["clients"], 4);
     assert!(killed["acknowledged"].as_u64().is_some_and(|count| count > 0), "{killed}");
     assert!(killed["after_ms"].as_u64().is_some_and(|after| after >= 1000), "{killed}");
-    let shown = crate::support::Ran::of(
+    let shown = crate::support::Ran::run(
         crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]),
     )
     .stdout;

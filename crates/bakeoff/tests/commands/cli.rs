@@ -45,7 +45,7 @@ fn has_no_escape_codes(ran: &Ran) {
 fn json_goes_to_standard_output_and_nothing_else_does() {
     let _alone = alone();
     let bench = quick(&[]);
-    let ran = Ran::of(bench.command().arg("--json")).ends_with(0);
+    let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&ran.stdout).expect("one JSON document");
     assert_eq!(report["format"], 2);
     assert_eq!(report["complete"], true);
@@ -57,15 +57,15 @@ fn json_goes_to_standard_output_and_nothing_else_does() {
 #[test]
 fn what_is_no_terminal_gets_no_escape_codes() {
     let _alone = alone();
-    let ran = Ran::of(&mut quick(&[]).command()).ends_with(0);
+    let ran = Ran::run(&mut quick(&[]).command()).ends_with(0);
     has_no_escape_codes(&ran);
     for arguments in [&["--help"][..], &["systems"], &["studies"], &["run", "--help"]] {
-        has_no_escape_codes(&Ran::of(bakeoff().args(arguments)).ends_with(0));
+        has_no_escape_codes(&Ran::run(bakeoff().args(arguments)).ends_with(0));
     }
     // Whatever the user's terminal is said to be.
     let mut command = quick(&[]).command();
     command.env("TERM", "xterm-256color").env("CLICOLOR_FORCE", "1");
-    has_no_escape_codes(&Ran::of(&mut command));
+    has_no_escape_codes(&Ran::run(&mut command));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
     let out = tempfile::tempdir().unwrap();
     let mut command = bakeoff();
     command.args(["run", "demo", "--trials", "1", "--out"]).arg(out.path());
-    let ran = Ran::of(&mut command).ends_with(0);
+    let ran = Ran::run(&mut command).ends_with(0);
     let mut lines = ran.stdout.lines().rev();
     let run = lines.next().and_then(|line| line.strip_prefix("Run: ")).expect("the last line");
     assert!(Path::new(run).join("record.jsonl").is_file(), "{run}");
@@ -86,7 +86,7 @@ fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
     let sentence = ran.stdout.lines().nth(4).unwrap_or_default();
     assert!(sentence.ends_with('.') && sentence.contains("synced"), "{sentence}");
     assert_eq!(ran.stdout.matches(sentence).count(), 1, "it is said once:\n{}", ran.stdout);
-    let all = Ran::of(bakeoff().args(["report", "--all", run])).ends_with(0).stdout;
+    let all = Ran::run(bakeoff().args(["report", "--all", run])).ends_with(0).stdout;
     for part in ["throughput max /s", "response time p99.9", "systems and their settings"] {
         assert!(all.contains(part), "`{part}` is not in:\n{all}");
     }
@@ -101,12 +101,12 @@ fn the_demo_ends_with_a_sentence_and_the_path_of_its_run() {
 fn a_report_needs_nothing_but_the_record() {
     let _alone = alone();
     let bench = quick(&[]);
-    let ran = Ran::of(bench.command().arg("--json")).ends_with(0);
+    let ran = Ran::run(bench.command().arg("--json")).ends_with(0);
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().join("kept.jsonl");
     std::fs::copy(bench.runs()[0].join("record.jsonl"), &file).unwrap();
     drop(bench);
-    let report = |arguments: &[&str]| Ran::of(bakeoff().arg("report").arg(&file).args(arguments));
+    let report = |arguments: &[&str]| Ran::run(bakeoff().arg("report").arg(&file).args(arguments));
     assert_eq!(report(&["--json"]).ends_with(0).stdout, ran.stdout);
     assert_eq!(report(&["--format", "json"]).ends_with(0).stdout, ran.stdout);
     let terminal = report(&[]).ends_with(0);
@@ -130,7 +130,7 @@ fn a_report_needs_nothing_but_the_record() {
 /// A record of a quick run, to be damaged.
 fn some_record() -> String {
     let bench = quick(&[("trials: 1", "trials: 2")]);
-    Ran::of(&mut bench.command()).ends_with(0);
+    Ran::run(&mut bench.command()).ends_with(0);
     std::fs::read_to_string(bench.runs()[0].join("record.jsonl")).unwrap()
 }
 
@@ -142,7 +142,7 @@ fn a_damaged_record_is_read_as_far_as_it_goes_and_says_what_is_wrong() {
     let file = dir.path().join("record.jsonl");
     let report = |text: &str| {
         std::fs::write(&file, text).unwrap();
-        Ran::of(bakeoff().arg("report").arg(&file).arg("--json"))
+        Ran::run(bakeoff().arg("report").arg(&file).arg("--json"))
     };
     let trials_of = |ran: &Ran| {
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -169,14 +169,14 @@ fn a_damaged_record_is_read_as_far_as_it_goes_and_says_what_is_wrong() {
     report("{}\n").ends_with(2).complains(&["line 1: this is no record of a run"]);
     report(lines[1]).ends_with(2).complains(&["line 1: ", "hint: a run is a folder"]);
     std::fs::remove_file(&file).unwrap();
-    Ran::of(bakeoff().arg("report").arg(&file)).ends_with(2).complains(&["cannot read", "hint: "]);
+    Ran::run(bakeoff().arg("report").arg(&file)).ends_with(2).complains(&["cannot read", "hint: "]);
 }
 
 #[test]
 fn an_unknown_study_is_named_with_those_that_there_are() {
-    let ran = Ran::of(bakeoff().args(["run", "quikstart"])).ends_with(2);
+    let ran = Ran::run(bakeoff().args(["run", "quikstart"])).ends_with(2);
     ran.complains(&["cannot read study `quikstart`", "hint: ", "quickstart", "kv-stores", "demo"]);
-    Ran::of(bakeoff().args(["studies", "nonesuch"]))
+    Ran::run(bakeoff().args(["studies", "nonesuch"]))
         .ends_with(2)
         .complains(&["`nonesuch`", "hint: "]);
 }
@@ -205,7 +205,7 @@ fn what_is_wrong_with_a_study_is_said_with_file_line_and_column() {
     ];
     for (change, parts) in cases {
         let bench = quick(change);
-        let ran = Ran::of(&mut bench.command()).ends_with(2);
+        let ran = Ran::run(&mut bench.command()).ends_with(2);
         assert_eq!(ran.stdout, "", "{change:?}");
         assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
         assert!(ran.stderr.contains("study.yaml:"), "{change:?} is not placed:\n{}", ran.stderr);
@@ -218,14 +218,14 @@ fn what_is_wrong_with_a_study_is_said_with_file_line_and_column() {
 fn what_only_a_flag_can_get_wrong_is_bad_input_too() {
     let bench = quick(&[]);
     for arguments in [["--scale", "0"], ["--scale", "-1"], ["--trials", "0"], ["--threads", "0"]] {
-        let ran = Ran::of(bench.command().args(arguments)).ends_with(2);
+        let ran = Ran::run(bench.command().args(arguments)).ends_with(2);
         assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr);
     }
-    Ran::of(bakeoff().arg("rnu")).ends_with(2);
-    Ran::of(bakeoff().args(["install", "etdc"]))
+    Ran::run(bakeoff().arg("rnu")).ends_with(2);
+    Ran::run(bakeoff().args(["install", "etdc"]))
         .ends_with(2)
         .complains(&["no system `etdc`", "etcd"]);
-    Ran::of(bakeoff().args(["install", "etcd@new"])).ends_with(2).complains(&["`new`", "hint: "]);
+    Ran::run(bakeoff().args(["install", "etcd@new"])).ends_with(2).complains(&["`new`", "hint: "]);
     assert!(bench.runs().is_empty());
 }
 
@@ -238,7 +238,7 @@ fn an_endpoint_that_does_not_answer_ends_the_run_before_anything_is_started() {
             "first: {{kind: canary}}\n  staging: {{kind: etcd, endpoints: [\"http://127.0.0.1:{port}\"]}}"
         ),
     )]);
-    let ran = Ran::of(&mut bench.command()).ends_with(4);
+    let ran = Ran::run(&mut bench.command()).ends_with(4);
     assert!(!ran.stderr.contains("[1/"), "a trial was begun: {}", ran.stderr);
     ran.complains(&["error: ", &format!("127.0.0.1:{port}"), "refused", "hint: "]);
 }
@@ -249,7 +249,7 @@ fn a_port_in_use_is_named_before_anything_is_started() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port().to_string();
     let bench = quick(&[]);
-    let ran = Ran::of(bench.command().args(["--base-port", &port])).ends_with(4);
+    let ran = Ran::run(bench.command().args(["--base-port", &port])).ends_with(4);
     assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
     assert!(bench.runs().is_empty(), "a run that never began leaves no folder");
     ran.complains(&[&format!("port {port} on 127.0.0.1"), "hint: ", "--base-port"]);
@@ -268,7 +268,7 @@ fn ports_begin_where_asked() {
         (", get: 50", ""),
         ("put: 50", "put: 1"),
     ]);
-    let ran = Ran::of(bench.command().args(["--json", "--base-port", &port.to_string()]));
+    let ran = Ran::run(bench.command().args(["--json", "--base-port", &port.to_string()]));
     let report: Value = serde_json::from_str(&ran.stdout).expect(&ran.stderr);
     let trial = &report["comparisons"][0]["systems"][0]["trials"][0];
     assert_eq!(text(&trial["first_errors"][0]["node"]), format!("127.0.0.1:{port}"));
@@ -280,12 +280,12 @@ fn a_missing_java_runtime_is_said_with_a_hint() {
     let bench = quick(&[("canary: {kind: canary}", "zookeeper: {kind: zookeeper}")]);
     let mut command = bench.command();
     command.env("PATH", empty.path()).env_remove("JAVA_HOME");
-    let ran = Ran::of(&mut command).ends_with(3);
+    let ran = Ran::run(&mut command).ends_with(3);
     assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
     ran.complains(&["error: ", "Java", "no `java` on PATH", "hint: "]);
     let mut doctor = bakeoff();
     doctor.args(["doctor", "quickstart"]).env("PATH", empty.path()).env_remove("JAVA_HOME");
-    let doctor = Ran::of(&mut doctor).ends_with(3);
+    let doctor = Ran::run(&mut doctor).ends_with(3);
     assert!(
         doctor.stdout.contains("zookeeper: ") && doctor.stdout.contains("mend: "),
         "{}",
@@ -297,7 +297,7 @@ fn a_missing_java_runtime_is_said_with_a_hint() {
 fn a_scaled_study_says_so_in_everything_that_is_printed() {
     let _alone = alone();
     let bench = quick(&[("operations: 400", "operations: 40000")]);
-    let ran = Ran::of(bench.command().args(["--scale", "0.01"])).ends_with(0);
+    let ran = Ran::run(bench.command().args(["--scale", "0.01"])).ends_with(0);
     assert!(ran.stderr.contains("0.01"), "{}", ran.stderr);
     let output = ran.stdout.lines().filter(|line| line.contains("0.01") || line.contains("scale"));
     assert!(output.count() >= 2, "the title and the sentence:\n{}", ran.stdout);
@@ -312,7 +312,7 @@ fn a_scaled_study_says_so_in_everything_that_is_printed() {
     let trial = &json["comparisons"][0]["systems"][0]["trials"][0];
     assert_eq!(figure(trial, "requests"), 400.0, "a hundredth of 40000");
     assert_eq!(record(run)[0]["study"]["scale"], 0.01);
-    let again = Ran::of(bakeoff().arg("report").arg(run)).ends_with(0);
+    let again = Ran::run(bakeoff().arg("report").arg(run)).ends_with(0);
     assert!(again.stdout.contains("0.01"), "{}", again.stdout);
 }
 
@@ -342,7 +342,7 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_running() {
         assert_eq!(measured["interrupted"], true);
         let verified = measured["operations"]["put"]["verified"].as_u64().unwrap();
         assert!(verified > 50, "{verified} of about 600 were kept");
-        let again = Ran::of(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
+        let again = Ran::run(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
         assert!(again.stdout.contains("incomplete: 1 of 2"), "{}", again.stdout);
     }
 }
@@ -363,7 +363,7 @@ fn each_run_has_a_folder_of_its_own() {
     let _alone = alone();
     let bench = quick(&[]);
     for _ in 0..2 {
-        Ran::of(&mut bench.command()).ends_with(0);
+        Ran::run(&mut bench.command()).ends_with(0);
     }
     let runs = bench.runs();
     assert_eq!(runs.len(), 2);
@@ -380,23 +380,23 @@ fn each_run_has_a_folder_of_its_own() {
 #[test]
 fn completions_are_there_for_the_shells_that_people_use() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = Ran::of(bakeoff().args(["completions", shell])).ends_with(0).stdout;
+        let script = Ran::run(bakeoff().args(["completions", shell])).ends_with(0).stdout;
         for word in ["run", "report", "studies", "systems", "install", "doctor", "scale"] {
             assert!(script.contains(word), "{shell} completes no `{word}`");
         }
     }
     if has("bash") {
-        let script = Ran::of(bakeoff().args(["completions", "bash"])).stdout;
+        let script = Ran::run(bakeoff().args(["completions", "bash"])).stdout;
         let mut bash = Command::new("bash");
         assert!(bash.arg("-nc").arg(script).status().unwrap().success(), "bash reads it");
     }
-    Ran::of(bakeoff().args(["completions", "tcsh"])).ends_with(2);
+    Ran::run(bakeoff().args(["completions", "tcsh"])).ends_with(2);
 }
 
 #[test]
 fn the_texts_that_explain_hold_what_a_stranger_needs() {
     let shows = |arguments: &[&str], parts: &[&str]| {
-        let ran = Ran::of(bakeoff().args(arguments)).ends_with(0);
+        let ran = Ran::run(bakeoff().args(arguments)).ends_with(0);
         assert_eq!(ran.stderr, "", "{arguments:?}");
         for part in parts {
             assert!(ran.stdout.contains(part), "{arguments:?} lacks `{part}`:\n{}", ran.stdout);
@@ -412,15 +412,15 @@ fn the_texts_that_explain_hold_what_a_stranger_needs() {
     shows(&["studies", "quickstart"], &["systems:", "workloads:", "loads:"]);
     let systems = ["operations", "replication", "acknowledges", "reads", "option"];
     shows(&["systems"], &systems);
-    let doctor = Ran::of(bakeoff().args(["doctor", "demo"])).ends_with(0);
+    let doctor = Ran::run(bakeoff().args(["doctor", "demo"])).ends_with(0);
     assert!(doctor.stdout.contains("demo: everything is here"), "{}", doctor.stdout);
 }
 
 #[test]
 fn a_study_that_ships_can_be_copied_changed_and_run() {
     let _alone = alone();
-    let shipped = Ran::of(bakeoff().args(["studies", "demo"])).ends_with(0).stdout;
+    let shipped = Ran::run(bakeoff().args(["studies", "demo"])).ends_with(0).stdout;
     let short = shipped.replace("after: 2s", "after: 300ms").replace("trials: 5", "trials: 1");
     assert_ne!(short, shipped);
-    Ran::of(&mut Bench::new(&short).command()).ends_with(0);
+    Ran::run(&mut Bench::new(&short).command()).ends_with(0);
 }

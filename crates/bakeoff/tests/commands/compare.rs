@@ -16,7 +16,7 @@ fn ran(delay: &str) -> (Bench, PathBuf) {
          loads:\n  load: {{clients: 4, warmup: 0s, stop: {{after: 400ms}}}}\n\
          trials: 5\n"
     ));
-    Ran::of(bench.command().arg("--json")).ends_with(0);
+    Ran::run(bench.command().arg("--json")).ends_with(0);
     let run = bench.runs().pop().expect("it left a run");
     (bench, run)
 }
@@ -29,7 +29,7 @@ fn says(text: &str, expected: &[&str]) {
 }
 
 fn compare(base: &Path, new: &Path, arguments: &[&str]) -> Ran {
-    Ran::of(bakeoff().arg("compare").arg(base).arg(new).args(arguments))
+    Ran::run(bakeoff().arg("compare").arg(base).arg(new).args(arguments))
 }
 
 /// Puts four more runs beside this one: the same trials, as if run on other days.

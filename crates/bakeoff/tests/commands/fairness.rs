@@ -42,7 +42,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
                    cut may take what unsynced acknowledged";
     assert_eq!(array(&run.report["findings"])[0], finding);
     let shown =
-        Ran::of(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
+        Ran::run(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
             .stdout;
     let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{shown}"));
     let output = "! a write is acknowledged: synced: on one node's disk";

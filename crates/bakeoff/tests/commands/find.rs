@@ -87,7 +87,7 @@ fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
         assert_eq!(leading.unwrap()["quantity"], "highest_rate_per_second");
     }
     let shown =
-        Ran::of(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
+        Ran::run(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
             .stdout;
     for words in
         ["highest rate that keeps p90 < 600ms /s", "rates tried in each system's", "kept, again"]
@@ -97,7 +97,8 @@ fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
     let csv = run.bench.runs()[0].join("trials.csv");
     let args = ["--format", "csv"];
     let csv = std::fs::read_to_string(csv).unwrap_or_else(|_| {
-        Ran::of(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0]).args(args)).stdout
+        Ran::run(crate::support::bakeoff().arg("report").arg(&run.bench.runs()[0]).args(args))
+            .stdout
     });
     assert!(csv.lines().next().unwrap().contains("highest_rate_per_second"), "{csv}");
     let html = std::fs::read_to_string(run.bench.runs()[0].join("report.html")).unwrap();
@@ -129,7 +130,7 @@ fn a_system_that_keeps_the_objective_at_no_rate_is_not_ranked() {
         text(&run.report["findings"][0]).to_owned() + &run.report["findings"].to_string();
     assert!(findings.contains("at no rate, down to 20/s"), "{findings}");
     let shown =
-        Ran::of(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
+        Ran::run(crate::support::bakeoff().args(["report", "--all"]).arg(&run.bench.runs()[0]))
             .stdout;
     let row = shown.lines().find(|line| line.starts_with(" highest rate that keeps")).unwrap();
     assert!(row.trim_end().ends_with("none"), "{row}");
@@ -141,7 +142,7 @@ fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
     let bench = Bench::new(&study(&canary("one", "50ms"), LOAD, 1));
     let mut neighbour =
         Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("there is `sh`");
-    Ran::of(bench.command().arg("--json").env_remove("BAKEOFF_SHARED_MACHINE"));
+    Ran::run(bench.command().arg("--json").env_remove("BAKEOFF_SHARED_MACHINE"));
     neighbour.kill().and_then(|()| neighbour.wait()).expect("it can be ended");
     let record = bench.record();
     let trial = record.iter().find(|line| line["line"] == "trial").expect("there is a trial");
@@ -182,6 +183,6 @@ fn a_search_that_is_interrupted_keeps_its_tries_and_finds_nothing() {
     assert!(stages.iter().all(|stage| stage["tried"].is_object()), "{stages:?}");
     // And it can be shown.
     let shown =
-        Ran::of(crate::support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"));
+        Ran::run(crate::support::bakeoff().arg("report").arg(&bench.runs()[0]).arg("--json"));
     assert!(shown.stdout.contains("interrupted before its end"), "{}", shown.stderr);
 }

@@ -56,7 +56,7 @@ fn script(bench: &Bench, path: &str, body: &str) -> PathBuf {
 fn a_build_that_is_slower_is_stopped_and_the_run_is_an_ordinary_one() {
     let bench = canaries();
     let slower = ["--system", "canary", "--new-option", "delay=25ms", "--trials", "6"];
-    let ran = Ran::of(&mut gate(&bench, &slower));
+    let ran = Ran::run(&mut gate(&bench, &slower));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     says(
         &ran.stdout,
@@ -79,23 +79,23 @@ fn a_build_that_is_slower_is_stopped_and_the_run_is_an_ordinary_one() {
     assert_eq!(names, ["base", "new"]);
     assert_eq!(header["gate"]["system"], "canary");
     // Others read it as they read any run, and it can be judged again from its record alone.
-    let report = Ran::of(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+    let report = Ran::run(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
     says(&report.stdout, &["base sustained"]);
-    let history = Ran::of(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0);
+    let history = Ran::run(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0);
     says(&history.stdout, &["study-gate", "12 trials, complete"]);
     let again = ["gate", "--json", "--resume"];
-    let again = Ran::of(bakeoff().args(again).arg(&run));
+    let again = Ran::run(bakeoff().args(again).arg(&run));
     assert_eq!(again.code, Some(6), "{}{}", again.stdout, again.stderr);
     let json: Value = serde_json::from_str(&again.stdout).expect("JSON and nothing else");
     assert_eq!(json["fail_if"][0]["outcome"], "proven");
     assert_eq!(json["gate"]["system"], "canary");
     assert!(text(&json["gate"]["verdict"]).starts_with("stop: "));
     let markdown = ["gate", "--format", "markdown", "--resume"];
-    let markdown = Ran::of(bakeoff().args(markdown).arg(&run));
+    let markdown = Ran::run(bakeoff().args(markdown).arg(&run));
     says(&markdown.stdout, &["# Two builds of canary\n", "**stop: "]);
     // The other way round nothing is lost.
     let faster = ["--system", "canary", "--base-option", "delay=25ms", "--trials", "4"];
-    let ran = Ran::of(&mut gate(&bench, &faster));
+    let ran = Ran::run(&mut gate(&bench, &faster));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["pass: nothing that is asked is proven"]);
 }
@@ -112,7 +112,7 @@ fn an_interrupted_gate_goes_on_and_is_judged_as_a_whole() {
     assert_eq!(ran.code, Some(130), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["the run is incomplete", "cannot tell"]);
     says(&ran.stderr, &["`bakeoff gate --resume "]);
-    let whole = Ran::of(bakeoff().args(["gate", "--resume"]).arg(&run));
+    let whole = Ran::run(bakeoff().args(["gate", "--resume"]).arg(&run));
     assert_eq!(whole.code, Some(6), "{}{}", whole.stdout, whole.stderr);
     says(&whole.stdout, &["stop: proven of the new build of canary: work/load: throughput"]);
     let trials = bench.record().iter().filter(|line| line["line"] == "trial").count();
@@ -143,7 +143,7 @@ fn scattering() -> (Bench, [&'static str; 4]) {
 #[test]
 fn figures_that_scatter_are_given_more_trials_once_the_scatter_is_known() {
     let (bench, builds) = scattering();
-    let ran = Ran::of(&mut gate(&bench, &[&builds[..], &["--detect", "75%"]].concat()));
+    let ran = Ran::run(&mut gate(&bench, &[&builds[..], &["--detect", "75%"]].concat()));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     says(
         &ran.stderr,
@@ -155,18 +155,18 @@ fn figures_that_scatter_are_given_more_trials_once_the_scatter_is_known() {
     let trials = extended.last().unwrap()["trials"].as_u64().unwrap();
     assert_eq!(lines.iter().filter(|line| line["line"] == "trial").count() as u64, 2 * trials);
     let run = bench.runs().pop().unwrap();
-    let report = Ran::of(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+    let report = Ran::run(bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
     let json: Value = serde_json::from_str(&report.stdout).unwrap();
     assert_eq!(json["trials_planned"], 2 * trials);
     // Judged again, it needs no more.
-    assert_eq!(Ran::of(bakeoff().args(["gate", "--resume"]).arg(&run)).code, Some(0));
+    assert_eq!(Ran::run(bakeoff().args(["gate", "--resume"]).arg(&run)).code, Some(0));
 }
 
 #[test]
 fn no_time_is_spent_on_trials_that_would_not_tell() {
     let (bench, builds) = scattering();
     let few = ["--detect", "20%", "--max-trials", "8"];
-    let ran = Ran::of(&mut gate(&bench, &[&builds[..], &few].concat()));
+    let ran = Ran::run(&mut gate(&bench, &[&builds[..], &few].concat()));
     assert_eq!(ran.code, Some(7), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stderr, &["up to 8 trials of each", "[12/12]"]);
     says(&ran.stdout, &["nobody can tell"]);
@@ -191,20 +191,20 @@ fn a_command_is_replaced_by_another() {
     script(&bench, "copy/server", &server("2ms"));
     // The only system need not be named.
     let builds = |new: &'static str| ["--base", "./old/server", "--new", new, "--trials", "4"];
-    let ran = Ran::of(&mut gate(&bench, &builds("./new/server")));
+    let ran = Ran::run(&mut gate(&bench, &builds("./new/server")));
     assert_eq!(ran.code, Some(6), "{}{}", ran.stdout, ran.stderr);
     says(&ran.stdout, &["old/server", "new/server", "stop: proven of the new build of web"]);
     let asked = [&builds("./new/server")[..], &["--fail-if", "throughput > +50%"]].concat();
-    assert_eq!(Ran::of(&mut gate(&bench, &asked)).code, Some(0));
+    assert_eq!(Ran::run(&mut gate(&bench, &asked)).code, Some(0));
     let runs = bench.runs().len();
     for (new, expected) in [
         ("old/../old/server", "are the same file"),
         ("./copy/server", "hold the same bytes (SHA-256 "),
     ] {
-        let ran = Ran::of(&mut gate(&bench, &builds(new))).ends_with(2);
+        let ran = Ran::run(&mut gate(&bench, &builds(new))).ends_with(2);
         says(&ran.stderr, &[expected, "hint: was the new one built? nothing was started"]);
     }
-    let ran = Ran::of(&mut gate(&bench, &["--new", "3.6"])).ends_with(2);
+    let ran = Ran::run(&mut gate(&bench, &["--new", "3.6"])).ends_with(2);
     says(&ran.stderr, &["`web` is a command, and `3.6` would not choose one"]);
     assert_eq!(bench.runs().len(), runs, "nothing was begun");
     nothing_runs_in(bench.path());
@@ -214,7 +214,7 @@ fn a_command_is_replaced_by_another() {
 fn what_cannot_be_gated_is_told_before_anything_is_started() {
     let bench = canaries();
     let check = |arguments: &[&str], expected: &[&str]| {
-        let ran = Ran::of(&mut gate(&bench, arguments));
+        let ran = Ran::run(&mut gate(&bench, arguments));
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         says(&ran.stderr, expected);
         assert_eq!(ran.stdout, "");
@@ -244,7 +244,7 @@ fn what_cannot_be_gated_is_told_before_anything_is_started() {
          workloads:\n  work: {{mix: {{put: 1}}, keys: {{count: 100}}}}\n{LOADS}"
     ));
     let check = |arguments: &[&str], expected: &[&str]| {
-        let ran = Ran::of(&mut gate(&etcd, arguments));
+        let ran = Ran::run(&mut gate(&etcd, arguments));
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         says(&ran.stderr, expected);
     };
@@ -256,7 +256,7 @@ fn what_cannot_be_gated_is_told_before_anything_is_started() {
     check(&["--system", "kv", "--new", "consul@1.20"], &["a version of `consul`"]);
     check(&["--system", "kv", "--base", "3.5", "--new", "v3.5"], &["the same program"]);
     check(&["--system", "there", "--new", "3.5"], &["`there` runs already"]);
-    let run = Ran::of(bakeoff().args(["gate", "--resume", "/nowhere"])).ends_with(2);
+    let run = Ran::run(bakeoff().args(["gate", "--resume", "/nowhere"])).ends_with(2);
     says(&run.stderr, &["cannot read `/nowhere`"]);
 }
 
@@ -276,7 +276,7 @@ fn the_files_in_the_documents_are_yaml_that_only_calls_it() {
     let studies = blocks(&document, "yaml");
     let files = [studies.as_slice(), &blocks(&document, "yml")].concat();
     assert_eq!((studies.len(), files.len()), (1, 3), "a study, GitHub's and GitLab's");
-    let help = Ran::of(bakeoff().args(["gate", "--help"])).ends_with(0).stdout;
+    let help = Ran::run(bakeoff().args(["gate", "--help"])).ends_with(0).stdout;
     let mut calls = 0;
     for file in &files {
         let mut scalars = Vec::new();
@@ -297,7 +297,7 @@ fn the_files_in_the_documents_are_yaml_that_only_calls_it() {
     assert_eq!(calls, 2);
     // The study runs as it stands there, as far as reading it goes.
     let bench = Bench::new(&files[0]);
-    let ran = Ran::of(&mut gate(&bench, &["--base", "./old", "--new", "./new"])).ends_with(2);
+    let ran = Ran::run(&mut gate(&bench, &["--base", "./old", "--new", "./new"])).ends_with(2);
     says(&ran.stderr, &["--base: there is no program `./old`"]);
     assert!(has("sh"));
 }

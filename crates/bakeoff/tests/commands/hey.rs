@@ -139,7 +139,7 @@ fn redirect(to: &str) -> String {
 }
 
 fn hey(args: &[&str]) -> Ran {
-    Ran::of(bakeoff().arg("hey").args(args))
+    Ran::run(bakeoff().arg("hey").args(args))
 }
 
 /// The figure behind a label of the summary.
@@ -454,8 +454,8 @@ fn a_link_by_the_name_of_hey_is_hey() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bakeoff"), &link).unwrap();
     let server = Server::hello();
     let mut command = std::process::Command::new(&link);
-    let ran = Ran::of(command.args(["-n", "10", "-c", "2", &server.url()])).ends_with(0);
+    let ran = Ran::run(command.args(["-n", "10", "-c", "2", &server.url()])).ends_with(0);
     holds(&ran, &["[200]\t10 responses"]);
-    let ran = Ran::of(&mut std::process::Command::new(&link)).ends_with(2);
+    let ran = Ran::run(&mut std::process::Command::new(&link)).ends_with(2);
     ran.complains(&["no URL"]);
 }

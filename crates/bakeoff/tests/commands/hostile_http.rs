@@ -21,7 +21,7 @@ fn load(server: &Hostile, more: &[&str]) -> (Value, Ran) {
     command.args(["load", &server.url(), "--clients", "4", "--threads", "2", "--json"]);
     command.args(["--for", "1s", "--timeout", "500ms"]).args(more);
     let began = Instant::now();
-    let ran = Ran::of(&mut command);
+    let ran = Ran::run(&mut command);
     assert!(began.elapsed() < ENDED_WITHIN, "{:?}", began.elapsed());
     let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
         panic!("no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)

@@ -14,7 +14,7 @@ use crate::support::certificates::Certificates;
 use crate::support::{Ran, array, bakeoff, folders, record, text};
 
 fn load(arguments: &[&str]) -> Ran {
-    Ran::of(bakeoff().arg("load").args(arguments))
+    Ran::run(bakeoff().arg("load").args(arguments))
 }
 
 /// The result as JSON, and the exit code.
@@ -379,7 +379,7 @@ fn a_load_leaves_a_run_that_is_reported_compared_and_listed() {
         assert!(!text.contains("hunter2"), "{file}");
     }
     let (_, _, later) = recorded(&out, &arguments);
-    let output = |arguments: &[&str]| Ran::of(bakeoff().args(arguments)).ends_with(0).stdout;
+    let output = |arguments: &[&str]| Ran::run(bakeoff().args(arguments)).ends_with(0).stdout;
     let (run, later) = (run.to_str().unwrap(), later.to_str().unwrap());
     assert!(output(&["report", run]).contains("service"));
     assert!(output(&["compare", run, later]).contains("service"));

@@ -88,11 +88,11 @@ fn holds_plain_lines(stderr: &str) {
 #[test]
 fn run_without_a_terminal_prints_plain_lines() {
     let bench = Bench::new(STUDY);
-    let ran = Ran::of(&mut bench.command());
+    let ran = Ran::run(&mut bench.command());
     holds_plain_lines(&ran.stderr);
     assert!(ran.stdout.contains("\nReport: ") && ran.stdout.contains("\nRun: "), "{}", ran.stdout);
     // A run that lacks nothing says so and is rendered again.
-    let again = Ran::of(bakeoff().args(["run", "--resume"]).arg(&bench.runs()[0]));
+    let again = Ran::run(bakeoff().args(["run", "--resume"]).arg(&bench.runs()[0]));
     assert_eq!(masked(&again.stderr), "nothing is missing of PATH\n");
     assert_eq!(again.stdout, ran.stdout);
 }
@@ -100,7 +100,7 @@ fn run_without_a_terminal_prints_plain_lines() {
 #[test]
 fn json_run_prints_the_same_lines() {
     let bench = Bench::new(STUDY);
-    let ran = Ran::of(bench.command().arg("--json"));
+    let ran = Ran::run(bench.command().arg("--json"));
     holds_plain_lines(&ran.stderr);
     serde_json::from_str::<Value>(&ran.stdout).expect("standard output is one document");
 }

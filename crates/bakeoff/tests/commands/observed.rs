@@ -12,7 +12,7 @@ fn numbers(list: &Value) -> Vec<f64> {
 #[test]
 fn a_trial_is_watched_from_its_beginning_to_its_end() {
     let bench = bench("", "{clients: 8, warmup: 500ms, stop: {after: 1500ms}}");
-    Ran::of(&mut bench.command()).ends_with(0);
+    Ran::run(&mut bench.command()).ends_with(0);
     let trial = trial(&bench);
     let observed = &trial["observed"];
 
@@ -84,7 +84,7 @@ fn a_trial_is_watched_from_its_beginning_to_its_end() {
 fn a_stepped_clock_makes_a_trial_not_valid() {
     for (step, way) in [("300ms,5s", "set forward by 5"), ("300ms,-1h", "set back by 3,60")] {
         let bench = bench("", "{clients: 2, warmup: 0s, stop: {after: 1s}}");
-        let ran = Ran::of(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(1);
+        let ran = Ran::run(bench.command().env("BAKEOFF_CLOCK_STEP", step)).ends_with(1);
         assert!(ran.stdout.contains("clock: the machine's clock was"), "{}", ran.stdout);
         let trial = trial(&bench);
         let why = text(&check(&trial, "clock")["why"]);

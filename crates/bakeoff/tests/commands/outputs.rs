@@ -95,7 +95,7 @@ fn shape(value: &Value) -> Value {
 
 #[track_caller]
 fn output(arguments: &[&str]) -> String {
-    let ran = Ran::of(bakeoff().args(arguments));
+    let ran = Ran::run(bakeoff().args(arguments));
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     ran.stdout
 }
@@ -244,7 +244,7 @@ fn requests_of_a_study_keep_their_bytes() {
             recorder.address
         );
         let bench = Bench::new(&study);
-        Ran::of(&mut bench.command()).ends_with(0);
+        Ran::run(&mut bench.command()).ends_with(0);
         check(&format!("sent-{name}.txt"), &recorder.messages());
     }
 }

@@ -87,7 +87,7 @@ impl Loaded {
             .arg(canary.url("/truth"))
             .args(options.split_whitespace())
             .arg("--json");
-        let ran = Ran::of(&mut command);
+        let ran = Ran::run(&mut command);
         let result = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });

@@ -34,7 +34,7 @@ fn begun(bench: &Bench) -> Child {
 }
 
 fn resume(run: &Path) -> Ran {
-    Ran::of(bakeoff().args(["run", "--json", "--resume"]).arg(run))
+    Ran::run(bakeoff().args(["run", "--json", "--resume"]).arg(run))
 }
 
 /// The numbers of the trials in a report, and whether it is complete.
@@ -126,12 +126,12 @@ fn a_record_that_cannot_be_read_is_not_gone_on_from() {
     resume(&run).ends_with(2).complains(&["record.jsonl`: line 2: not a line of a record"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), spoilt);
     resume(Path::new("/nowhere")).ends_with(2).complains(&["/nowhere"]);
-    let both = Ran::of(bakeoff().args(["run", "demo", "--resume"]).arg(&run)).ends_with(2);
+    let both = Ran::run(bakeoff().args(["run", "demo", "--resume"]).arg(&run)).ends_with(2);
     both.complains(&["cannot be used with"]);
 }
 
 fn history(bench: &Bench) -> String {
-    Ran::of(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0).stdout
+    Ran::run(bakeoff().arg("history").arg("--out").arg(bench.out())).ends_with(0).stdout
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn history_lists_runs_with_what_they_found() {
     resume(&run).ends_with(0);
     std::fs::create_dir_all(bench.out().join("spoilt")).unwrap();
     std::fs::write(bench.out().join("spoilt/record.jsonl"), "{}").unwrap();
-    let ran = Ran::of(bakeoff().arg("history").arg("--json").arg("--out").arg(bench.out()));
+    let ran = Ran::run(bakeoff().arg("history").arg("--json").arg("--out").arg(bench.out()));
     let ran = ran.ends_with(0).complains(&["spoilt`: this is no record of a run"]);
     let runs: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(array(&runs).len(), 1);

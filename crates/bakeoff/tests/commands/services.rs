@@ -31,7 +31,7 @@ fn command(bench: &Bench) -> Command {
 /// Runs a study to its end.
 fn run(study: &str) -> Run {
     let bench = Bench::new(study);
-    let ran = Ran::of(command(&bench).arg("--json"));
+    let ran = Ran::run(command(&bench).arg("--json"));
     let report = serde_json::from_str(&ran.stdout)
         .unwrap_or_else(|error| panic!("{error}\n{}\n{}", ran.stdout, ran.stderr));
     crate::support::nothing_runs_in(bench.path());
@@ -58,7 +58,7 @@ fn canary(arguments: &str, fields: &str) -> String {
 #[track_caller]
 fn refused(study: &str, code: i32, output: &[&str]) -> Bench {
     let bench = Bench::new(study);
-    let ran = Ran::of(&mut command(&bench)).ends_with(code);
+    let ran = Ran::run(&mut command(&bench)).ends_with(code);
     ran.complains(output);
     crate::support::nothing_runs_in(bench.path());
     bench

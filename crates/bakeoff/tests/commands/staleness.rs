@@ -19,7 +19,7 @@ fn trial(system: &str, workload: &str, load: &str) -> Value {
         "title: A canary\nsystems: {{canary: {{kind: canary, {system}}}}}\n\
          workloads: {{work: {workload}}}\nloads: {{load: {load}}}\ntrials: 1\n"
     ));
-    let ran = Ran::of(bench.command().args(["--threads", "2"]));
+    let ran = Ran::run(bench.command().args(["--threads", "2"]));
     // 1: not valid. What of that matters here is looked at below.
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     bench.record()[1].clone()

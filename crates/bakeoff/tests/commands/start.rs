@@ -96,7 +96,7 @@ fn a_system_is_there_with_its_parts_until_it_is_told_to_end() {
         assert_eq!(told["ca_file"], Value::Null);
         // What studies load is what other tools load.
         let url = format!("{}/health", text(&client["url"]));
-        let ran = Ran::of(bakeoff().args(["load", &url, "-n", "50", "-c", "2", "--json"]));
+        let ran = Ran::run(bakeoff().args(["load", &url, "-n", "50", "-c", "2", "--json"]));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["statuses"]["200"], 50, "{}", ran.stderr);
         let p50 = result["response"]["p50_us"].as_f64().unwrap();
@@ -113,7 +113,7 @@ fn a_system_is_there_with_its_parts_until_it_is_told_to_end() {
 fn it_ends_by_itself_after_its_time() {
     let bench = Bench::new(STUDY);
     let began = Instant::now();
-    let ran = Ran::of(&mut start(&bench, &["plain", "--for", "1s"])).ends_with(0);
+    let ran = Ran::run(&mut start(&bench, &["plain", "--for", "1s"])).ends_with(0);
     assert!(began.elapsed() >= Duration::from_secs(1) && began.elapsed() < Duration::from_secs(20));
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(lines[0].starts_with("plain is ready after "), "{lines:?}");
@@ -128,7 +128,7 @@ fn it_ends_by_itself_after_its_time() {
 #[test]
 fn a_server_that_ends_by_itself_ends_all() {
     let bench = Bench::new(STUDY);
-    let ran = Ran::of(&mut start(&bench, &["mortal"])).ends_with(4);
+    let ran = Ran::run(&mut start(&bench, &["mortal"])).ends_with(4);
     ran.complains(&["`mortal-1` ended with exit code", "all else was stopped"]);
     crate::support::nothing_runs_in(bench.path());
 }
@@ -137,7 +137,7 @@ fn a_server_that_ends_by_itself_ends_all() {
 fn what_cannot_be_started_is_said() {
     let bench = Bench::new(STUDY);
     let refused = |arguments: &[&str], output: &[&str]| {
-        Ran::of(&mut start(&bench, arguments)).ends_with(2).complains(output);
+        Ran::run(&mut start(&bench, arguments)).ends_with(2).complains(output);
     };
     refused(&["plan"], &["has no system `plan`", "did you mean `plain`?"]);
     refused(&[], &["has several systems", "plain, gated, mortal, far"]);

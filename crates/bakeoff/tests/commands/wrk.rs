@@ -57,7 +57,7 @@ fn a_plain_run_prints_wrks_lines_and_no_others() {
     let _alone = alone();
     let canary = Canary::start("");
     let url = canary.url("/stats");
-    let ran = Ran::of(wrk("-t2 -c4 -d1s --latency").arg(&url)).ends_with(0);
+    let ran = Ran::run(wrk("-t2 -c4 -d1s --latency").arg(&url)).ends_with(0);
     let lines: Vec<String> = ran.stdout.lines().map(shape).collect();
     let within = |line: &String| line.rsplit_once(' ').unwrap().0.to_owned();
     assert_eq!(
@@ -98,7 +98,7 @@ fn a_script_goes_through_all_its_callbacks_in_order() {
     let canary = Canary::start("");
     let mut command = wrk("-t2 -c2 -d1 -s");
     command.arg(script("items.lua")).arg(canary.url("/")).args(["--", "two"]);
-    let ran = Ran::of(&mut command).ends_with(0);
+    let ran = Ran::run(&mut command).ends_with(0);
     let out: Vec<&str> = ran.stdout.lines().collect();
     let address = canary.address;
     assert_eq!(out[0], format!("thread 1 of two, against {address}"));
@@ -118,7 +118,7 @@ fn pipelined_requests_are_counted_one_by_one() {
     let _alone = alone();
     let canary = Canary::start("");
     let mut command = wrk("-t1 -c2 -d1 -s");
-    let ran = Ran::of(command.arg(script("batch.lua")).arg(canary.url("/"))).ends_with(0);
+    let ran = Ran::run(command.arg(script("batch.lua")).arg(canary.url("/"))).ends_with(0);
     let count = requests(&ran.stdout);
     assert!(count > 30.0 && !ran.stdout.contains("Socket errors"), "{}", ran.stdout);
     let answers = number_after(&ran.stdout, "batches: ");
@@ -129,7 +129,7 @@ fn pipelined_requests_are_counted_one_by_one() {
 fn errors_are_no_throughput() {
     let _alone = alone();
     let canary = Canary::start("--error 50%");
-    let ran = Ran::of(wrk("-t1 -c2 -d1").arg(canary.url("/kv/missing"))).ends_with(0);
+    let ran = Ran::run(wrk("-t1 -c2 -d1").arg(canary.url("/kv/missing"))).ends_with(0);
     // Half of them fail, and the other half does not find the key.
     assert_eq!(number_after(&ran.stdout, "Requests/sec:"), 0.0, "{}", ran.stdout);
     let bad = number_after(&ran.stdout, "Non-2xx or 3xx responses: ");
@@ -142,7 +142,7 @@ fn what_was_never_answered_in_time_is_a_timeout() {
     let _alone = alone();
     let canary = Canary::start("--stall 10s --stall-after 300ms");
     let begun = Instant::now();
-    let ran = Ran::of(wrk("-t1 -c3 -d1 --timeout 1").arg(canary.url("/stats"))).ends_with(0);
+    let ran = Ran::run(wrk("-t1 -c3 -d1 --timeout 1").arg(canary.url("/stats"))).ends_with(0);
     assert!(begun.elapsed() < Duration::from_secs(6), "it does not wait for ever");
     assert_eq!(number_after(&ran.stdout, "timeout "), 3.0, "{}", ran.stdout);
     assert!(number_after(&ran.stdout, "Requests/sec:") > 0.0);
@@ -153,7 +153,7 @@ fn what_was_never_answered_in_time_is_a_timeout() {
 fn an_open_load_keeps_its_rate_and_prints_wrk2s_lines() {
     let _alone = alone();
     let canary = Canary::start("");
-    let ran = Ran::of(wrk("-t2 -c4 -d1 -R 200 -U").arg(canary.url("/stats"))).ends_with(0);
+    let ran = Ran::run(wrk("-t2 -c4 -d1 -R 200 -U").arg(canary.url("/stats"))).ends_with(0);
     assert!((199.0..=200.0).contains(&requests(&ran.stdout)), "{}", ran.stdout);
     for line in [
         "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%",
@@ -173,7 +173,7 @@ fn a_script_that_fails_in_the_run_is_told_and_what_was_measured_stays() {
         let begun = Instant::now();
         let mut command = wrk("-t2 -c2 -s");
         command.arg(script("tired.lua")).args(more.split(' ')).arg(canary.url("/"));
-        let ran = Ran::of(&mut command).ends_with(2);
+        let ran = Ran::run(&mut command).ends_with(2);
         assert!(begun.elapsed() < Duration::from_secs(4), "the run ends when the script does");
         let count = requests(&ran.stdout);
         assert!((39.0..=80.0).contains(&count), "{}", ran.stdout);
@@ -204,7 +204,7 @@ fn scripts_that_cannot_work_end_before_the_load() {
     ] {
         let (_dir, path) = small_script(text);
         let begun = Instant::now();
-        let ran = Ran::of(wrk("-d20 -s").arg(path).arg(canary.url("/"))).ends_with(2);
+        let ran = Ran::run(wrk("-d20 -s").arg(path).arg(canary.url("/"))).ends_with(2);
         assert!(begun.elapsed() < Duration::from_secs(10), "{text}");
         assert!(!ran.stdout.contains("Running"), "{text}");
         if !text.starts_with("\nerror") {
@@ -220,7 +220,7 @@ fn a_script_may_end_the_program() {
     let _alone = alone();
     let canary = Canary::start("");
     let (_dir, path) = small_script("function done() io.write('bye') os.exit(7) end");
-    let ran = Ran::of(wrk("-t1 -c1 -d1 -s").arg(path).arg(canary.url("/stats"))).ends_with(7);
+    let ran = Ran::run(wrk("-t1 -c1 -d1 -s").arg(path).arg(canary.url("/stats"))).ends_with(7);
     assert!(ran.stdout.ends_with("bye"), "{}", ran.stdout);
 }
 
@@ -230,7 +230,7 @@ fn threads_may_have_servers_of_their_own() {
     let (one, two) = (Canary::start(""), Canary::start("--error 100%"));
     let mut command = wrk("-t2 -c4 -d1 -s");
     command.arg(script("two.lua")).env("SECOND_PORT", two.address.port().to_string());
-    let ran = Ran::of(command.arg(one.url("/kv/x"))).ends_with(0);
+    let ran = Ran::run(command.arg(one.url("/kv/x"))).ends_with(0);
     assert!(ran.stdout.starts_with(&format!("to {}\nto {}\n", one.address, two.address)));
     let bad = number_after(&ran.stdout, "Non-2xx or 3xx responses: ");
     assert!(bad > 0.0 && bad < requests(&ran.stdout), "{}", ran.stdout);
@@ -245,13 +245,13 @@ fn bad_command_lines_print_the_usage_and_end_with_2() {
         ("", "the URL is missing"),
         ("-s /nowhere/x.lua http://127.0.0.1:1/", "`/nowhere/x.lua` cannot be read"),
     ] {
-        let ran = Ran::of(&mut wrk(options)).ends_with(2);
+        let ran = Ran::run(&mut wrk(options)).ends_with(2);
         let usage = ran.stdout.starts_with("Usage: wrk <options> <url>");
         assert_eq!(usage, !options.starts_with("-s"), "{}", ran.stdout);
         ran.complains(&[output]);
     }
     for options in ["-h", "--help", "-v"] {
-        Ran::of(&mut wrk(options)).ends_with(0);
+        Ran::run(&mut wrk(options)).ends_with(0);
     }
 }
 
@@ -260,9 +260,9 @@ fn a_server_that_is_not_there_is_told() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let ran = Ran::of(&mut wrk(&format!("http://{address}/"))).ends_with(4);
+    let ran = Ran::run(&mut wrk(&format!("http://{address}/"))).ends_with(4);
     ran.complains(&[&format!("unable to connect to {address}: Connection refused")]);
-    let ran = Ran::of(&mut wrk("http://nosuch.invalid/")).ends_with(4);
+    let ran = Ran::run(&mut wrk("http://nosuch.invalid/")).ends_with(4);
     ran.complains(&["error: unable to resolve nosuch.invalid:http "]);
 }
 

@@ -91,7 +91,7 @@ fn main() -> ExitCode {
 
 /// Runs a study as a user would.
 fn run(bench: &Bench, command: &mut std::process::Command) -> Found {
-    let ran = Ran::of(command.arg("--json"));
+    let ran = Ran::run(command.arg("--json"));
     support::nothing_runs_in(bench.path());
     let report = serde_json::from_str(&ran.stdout).map_err(|error| {
         format!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)

@@ -242,7 +242,7 @@ fn cannot_work(_: &Case) {
             &format!("mix: {{request: 1}}, {REQUEST}"),
             "clients: 1, stop: {operations: 1}",
         );
-        let ran = Ran::of(&mut bench.command());
+        let ran = Ran::run(&mut bench.command());
         let named = ["system `own` cannot be loaded", "the connector", "own-1", words, "hint: "];
         ran.ends_with(1).complains(&named);
         let log = std::fs::read_to_string(logs(&bench).join("own-1.log")).unwrap();
@@ -459,7 +459,7 @@ fn certificates(_: &Case) {
     };
     let good = study("ca.pem").run().ended_well();
     assert_eq!(good.figure("requests_verified"), 50.0);
-    let refused = Ran::of(&mut study("other.pem").command());
+    let refused = Ran::run(&mut study("other.pem").command());
     refused.ends_with(4).complains(&["certificate", "127.0.0.1", "hint: "]);
 }
 
@@ -497,7 +497,7 @@ fn for_other_tools(_: &Case) {
     for (session, status) in [("session-4", "200"), ("session-5", "403")] {
         let cookie = format!("Cookie: session={session}");
         let args = ["load", &url, "-n", "20", "-c", "2", "-H", &cookie, "--json", "--ca"];
-        let ran = Ran::of(crate::support::bakeoff().args(args).arg(text(&told["ca_file"])));
+        let ran = Ran::run(crate::support::bakeoff().args(args).arg(text(&told["ca_file"])));
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["statuses"][status], 20, "{session}: {}", ran.stderr);
     }
@@ -513,7 +513,7 @@ fn refused(_: &Case) {
             &format!("mix: {{{mix}}}, {REQUEST}"),
             "clients: 1, stop: {operations: 1}",
         );
-        Ran::of(&mut bench.command()).ends_with(2).complains(named);
+        Ran::run(&mut bench.command()).ends_with(2).complains(named);
     };
     let open = "own: {kind: access-gateway, options: {connector: none}, parts: {protected: {kind: nginx}}}";
     refused(

@@ -68,7 +68,7 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
 fn every_system_has_a_contract_case() {
     let contracts = contracts();
     let covered: BTreeSet<&str> = contracts.iter().map(|contract| contract.kind).collect();
-    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let listed: BTreeSet<&str> =
         systems.lines().filter(|line| !line.is_empty() && !line.starts_with(' ')).collect();
     assert_eq!(listed, covered, "`bakeoff systems` lists what the contract covers");
@@ -430,7 +430,7 @@ fn tls_is_verified(_: &Case) {
             "title: t\nsystems:\n  {system}\nworkloads:\n  {SMALL}\nloads:\n  {SHORT}\ntrials: 1\n"
         );
         let bench = Bench::new(&study);
-        Ran::of(&mut bench.command()).ends_with(code).complains(parts);
+        Ran::run(&mut bench.command()).ends_with(code).complains(parts);
     };
     refused(&trusting("other.pem"), 4, &["error: ", "certificate", "127.0.0.1", "hint: "]);
     refused(

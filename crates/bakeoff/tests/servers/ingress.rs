@@ -264,7 +264,7 @@ fn told_otherwise(_: &Case) {
 /// Runs a study that cannot start; what was complained of.
 fn cannot_start(systems: &str) -> Ran {
     let bench = bench(systems, "clients: 1, stop: {operations: 1}");
-    let ran = Ran::of(&mut bench.command());
+    let ran = Ran::run(&mut bench.command());
     assert_eq!(ran.code, Some(1), "{}\n{}", ran.stdout, ran.stderr);
     crate::support::nothing_runs_in(bench.path());
     ran
@@ -333,7 +333,7 @@ fn slow(_: &Case) {
     let p50 = figure(run.trial(), "response_p50_ms");
     assert!((40.0..120.0).contains(&p50), "{p50}");
     let ran =
-        Ran::of(bakeoff().args(["manifests", "ingress", "--out"]).arg(run.bench.path().join("m")));
+        Ran::run(bakeoff().args(["manifests", "ingress", "--out"]).arg(run.bench.path().join("m")));
     let ran = ran.ends_with(0);
     assert!(ran.stdout.contains("m/README.md") && ran.stdout.contains("m/study.yaml"), "{ran:?}");
     let again =

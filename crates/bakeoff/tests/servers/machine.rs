@@ -75,7 +75,7 @@ fn kill_9_leaves_no_etcd(_: &Case) {
     run.bakeoff.kill().unwrap();
     run.bakeoff.wait().unwrap();
     crate::support::nothing_runs_in(run.bench.path());
-    let ran = Ran::of(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
+    let ran = Ran::run(bakeoff().arg("report").arg(&run.bench.runs()[0])).ends_with(0);
     assert!(ran.stdout.contains("incomplete: 0 of 2"), "{}", ran.stdout);
 }
 
@@ -94,7 +94,7 @@ fn gate_takes_a_program_that_becomes_etcd(_: &Case) {
     let gate = |arguments: &[&OsStr]| {
         let mut command = bakeoff();
         command.arg("gate").arg(bench.study()).arg("--out").arg(bench.out()).args(["--seed", "7"]);
-        Ran::of(command.args(arguments).current_dir(bench.path()))
+        Ran::run(command.args(arguments).current_dir(bench.path()))
     };
     let text_of = |text: &'static str| OsStr::new(text);
     let ran = gate(&[
@@ -125,7 +125,7 @@ struct SmallDisk(PathBuf, #[allow(dead_code, reason = "it is the disk's place")]
 
 impl SmallDisk {
     /// Only root may mount, and not everywhere.
-    fn of(size: &str) -> Result<Self, Lacking> {
+    fn mount(size: &str) -> Result<Self, Lacking> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         std::fs::create_dir(&path).unwrap();
@@ -146,18 +146,18 @@ impl Drop for SmallDisk {
 }
 
 fn full_disk_is_refused_before_a_server_starts() -> Result<(), Lacking> {
-    let disk = SmallDisk::of("16m")?;
+    let disk = SmallDisk::mount("16m")?;
     let bench = quick("{kind: canary}");
     let mut command = bakeoff();
     command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
-    let ran = Ran::of(&mut command).ends_with(5);
+    let ran = Ran::run(&mut command).ends_with(5);
     assert!(!ran.stderr.contains("[1/"), "{}", ran.stderr);
     ran.complains(&["error: only 1", "needed: at least", "hint: `--out DIR`"]);
     Ok(())
 }
 
 fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
-    let disk = SmallDisk::of("1m")?;
+    let disk = SmallDisk::mount("1m")?;
     // A system that runs already needs no room for its data, but the record does.
     let canary = Canary::start("");
     let bench = quick(&format!("{{kind: canary, endpoints: [\"http://{}\"]}}", canary.address));
@@ -168,7 +168,7 @@ fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
     let mut command = bakeoff();
     command.arg("run").arg(bench.study()).arg("--out").arg(&disk.0);
     fill(2 << 20);
-    Ran::of(&mut command).ends_with(5).complains(&[
+    Ran::run(&mut command).ends_with(5).complains(&[
         "error: ",
         "No space left",
         "hint: the disk is full",
@@ -181,7 +181,7 @@ fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
             std::fs::remove_dir_all(run).unwrap();
         }
         fill((1 << 20) - room * page);
-        let ran = Ran::of(&mut command);
+        let ran = Ran::run(&mut command);
         if ran.code != Some(0) {
             ran.ends_with(5).complains(&[
                 "error: cannot",
@@ -196,7 +196,7 @@ fn disk_that_fills_up_is_reported() -> Result<(), Lacking> {
 fn cpu_limit_of_a_study_holds() -> Result<(), Lacking> {
     let load = "{clients: 16, warmup: 0s, stop: {after: 3s}}";
     let bench = watched::bench(", limits: {cpu: 0.05}", load);
-    let ran = Ran::of(&mut bench.command());
+    let ran = Ran::run(&mut bench.command());
     let trial = trial(&bench);
     let limits = check(&trial, "limits");
     if limits["verdict"] == "not-checked" {
@@ -314,9 +314,9 @@ func main() {
     let out = tempfile::tempdir().unwrap();
     let mut demo = bakeoff();
     demo.args(["run", "demo", "--trials", "1", "--out"]).arg(out.path());
-    Ran::of(&mut demo).ends_with(0);
+    Ran::run(&mut demo).ends_with(0);
     let run = &folders(out.path())[0];
-    let ran = Ran::of(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0);
+    let ran = Ran::run(bakeoff().arg("report").arg(run).arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     let mut ours = Vec::new();
     for system in array(&report["comparisons"][0]["systems"]) {

@@ -290,7 +290,7 @@ fn refused(system: &str, token: Option<&str>, parts: &[&str]) {
         command.env("VAULT_TOKEN", token);
     }
     let began = Instant::now();
-    let ran = Ran::of(&mut command).ends_with(4).complains(parts);
+    let ran = Ran::run(&mut command).ends_with(4).complains(parts);
     assert!(began.elapsed() < Duration::from_secs(5), "it waited for {:?}", began.elapsed());
     let token = token.filter(|token| !token.is_empty());
     assert!(token.is_none_or(|token| !ran.stderr.contains(token)), "{}", ran.stderr);
@@ -320,7 +320,7 @@ fn what_cannot_be_loaded(_: &Case) {
     // And with what is good it is loaded, and left as it was.
     let before = vault.made(&token);
     let bench = bench(&system, &[SMALL], &[SHORT], "");
-    let ran = Ran::of(bench.command().arg("--json").env("VAULT_TOKEN", &token));
+    let ran = Ran::run(bench.command().arg("--json").env("VAULT_TOKEN", &token));
     let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
     let run = Run { report, ran, bench };
     all_is_well(&run, 60.0);
@@ -345,9 +345,9 @@ fn tls_is_verified(_: &Case) {
         )
     };
     let good = bench(&trusting("ca.pem"), &[SMALL], &[SHORT], "");
-    Ran::of(good.command().env("VAULT_TOKEN", &token)).ends_with(0);
+    Ran::run(good.command().env("VAULT_TOKEN", &token)).ends_with(0);
     let bad = bench(&trusting("other.pem"), &[SMALL], &[SHORT], "");
-    Ran::of(bad.command().env("VAULT_TOKEN", &token)).ends_with(4).complains(&[
+    Ran::run(bad.command().env("VAULT_TOKEN", &token)).ends_with(4).complains(&[
         "error: ",
         "certificate",
         "127.0.0.1",
@@ -424,7 +424,7 @@ fn a_leader_dies(case: &Case) {
     crate::support::nothing_runs_in(bench.path());
     let run = folders(&bench.out()).remove(0);
     let report =
-        Ran::of(crate::support::bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
+        Ran::run(crate::support::bakeoff().arg("report").arg(&run).arg("--json")).ends_with(0);
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
     let trial = &report["comparisons"][0]["systems"][0]["trials"][0];
     let killed = dir.file_name().unwrap().to_str().unwrap();

@@ -34,7 +34,7 @@ struct Had {
 
 impl Had {
     fn find(system: &'static str, version: &str, needs: &'static [&'static str]) -> Self {
-        let ran = Ran::of(bakeoff().args(["install", &format!("{system}@{version}")]));
+        let ran = Ran::run(bakeoff().args(["install", &format!("{system}@{version}")]));
         let program = match ran.code {
             Some(0) => Ok(program(system)),
             code => {
@@ -50,7 +50,7 @@ impl Had {
 
 /// Returns where `bakeoff systems` says that a system runs from.
 fn program(system: &str) -> PathBuf {
-    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let block = systems.split("\n\n").find(|block| block.starts_with(&format!("{system}\n")));
     let runs = block.unwrap().lines().find_map(|line| line.trim().strip_prefix("runs "));
     PathBuf::from(runs.expect("it was installed").trim())
@@ -373,7 +373,7 @@ fn reports_hold_together(program: &Path) {
     let review = |mode: &str| {
         let file = format!("-results_file={}", file.display());
         let arguments = ["vault-benchmark", "review", &file, &format!("-report_mode={mode}")];
-        Ran::of(bakeoff().args(arguments)).ends_with(0).stdout
+        Ran::run(bakeoff().args(arguments)).ends_with(0).stdout
     };
     let terse = review("terse");
     let counts = terse_counts(&terse);

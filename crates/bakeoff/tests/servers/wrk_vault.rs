@@ -105,7 +105,7 @@ pub(crate) struct Vault {
 impl Vault {
     /// With the program that `bakeoff install` has; an error says why there is none.
     fn start() -> Result<Self, String> {
-        let ran = Ran::of(bakeoff().args(["install", "vault"]));
+        let ran = Ran::run(bakeoff().args(["install", "vault"]));
         if ran.code != Some(0) {
             let why: Vec<&str> =
                 ran.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -199,7 +199,7 @@ impl Vault {
             .arg("-s")
             .arg(examples().join(script));
         command.arg(self.url()).arg("--").args(arguments.split_whitespace());
-        Ran::of(&mut command).ends_with(0)
+        Ran::run(&mut command).ends_with(0)
     }
 }
 
@@ -213,7 +213,7 @@ impl Drop for Vault {
 
 /// Returns where `bakeoff systems` says that Vault runs from.
 fn program() -> PathBuf {
-    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let block = systems.split("\n\n").find(|block| block.starts_with("vault\n")).unwrap();
     let runs = block.lines().find_map(|line| line.trim().strip_prefix("runs "));
     PathBuf::from(runs.expect("vault was installed").trim())
@@ -303,7 +303,7 @@ fn a_secret_is_asked_for() {
         command.env_remove("VAULT_TOKEN").env("VAULT_PASSWORD", "");
         command.args(["-t1", "-c1", "-d1s", "-s"]).arg(examples().join(script)).arg(&url);
         let secret = if script == "vault-login.lua" { "VAULT_PASSWORD" } else { "VAULT_TOKEN" };
-        Ran::of(&mut command).ends_with(2).complains(&[&format!("{secret} is not set")]);
+        Ran::run(&mut command).ends_with(2).complains(&[&format!("{secret} is not set")]);
     }
 }
 

@@ -239,7 +239,7 @@ impl Case {
 }
 
 pub(crate) fn install(what: &str) -> Result<(), String> {
-    let ran = Ran::of(bakeoff().args(["install", what]));
+    let ran = Ran::run(bakeoff().args(["install", what]));
     if ran.code == Some(0) && ran.stdout.contains("is part of bakeoff") {
         return Ok(());
     }
@@ -254,7 +254,7 @@ pub(crate) fn install(what: &str) -> Result<(), String> {
 
 /// Returns where `bakeoff systems` says that the program of a kind runs from.
 pub(crate) fn cached(kind: &str) -> PathBuf {
-    let systems = Ran::of(bakeoff().arg("systems")).ends_with(0).stdout;
+    let systems = Ran::run(bakeoff().arg("systems")).ends_with(0).stdout;
     let blocks = systems.split("\n\n");
     let block = blocks.filter(|block| block.lines().next() == Some(kind)).last().unwrap();
     let runs = block.lines().find_map(|line| line.trim().strip_prefix("runs "));

@@ -54,7 +54,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    pub(crate) fn of(command: &mut Command) -> Self {
+    pub(crate) fn run(command: &mut Command) -> Self {
         Self::from_output(command.output().expect("bakeoff can be started"))
     }
 
@@ -89,7 +89,7 @@ impl Ran {
             _ => {
                 let runs = self.stdout.lines().filter_map(|line| line.strip_prefix("Run: "));
                 let all = runs.map(|run| {
-                    Self::of(bakeoff().args(["report", "--all"]).arg(run)).ends_with(0).stdout
+                    Self::run(bakeoff().args(["report", "--all"]).arg(run)).ends_with(0).stdout
                 });
                 let all: String = all.collect();
                 let of = all.lines().filter_map(|line| line.strip_prefix("not valid: trial "));
@@ -145,7 +145,7 @@ impl Bench {
 
     /// Runs the study to its end.
     pub(crate) fn run(self) -> Run {
-        let ran = Ran::of(self.command().arg("--json"));
+        let ran = Ran::run(self.command().arg("--json"));
         let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| {
             panic!("standard output is no JSON: {error}\n{}\nstderr:\n{}", ran.stdout, ran.stderr)
         });

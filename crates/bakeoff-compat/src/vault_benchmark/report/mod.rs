@@ -173,7 +173,7 @@ impl Report {
 }
 
 impl<'f> Figures<'f> {
-    fn of(test: &'f TestFigures) -> Self {
+    fn from_test(test: &'f TestFigures) -> Self {
         Self {
             name: &test.name,
             requests: test.requests,
@@ -203,7 +203,7 @@ impl Metrics {
         let over = |time: Duration| if duration.is_zero() { 1.0 } else { time.as_secs_f64() };
         let moment = |since: Duration| Moment::at(began + since.as_nanos().cast_signed());
         Self {
-            latencies: Times::of(figures.latencies),
+            latencies: Times::from_latencies(figures.latencies),
             bytes_in: each(figures.bytes_in),
             bytes_out: each(figures.bytes_out),
             earliest: moment(figures.first_sent),
@@ -275,7 +275,7 @@ impl Times {
         }
     }
 
-    fn of(latencies: &Latencies) -> Self {
+    fn from_latencies(latencies: &Latencies) -> Self {
         let quantile = |share| latencies.quantile(share).map(nanoseconds);
         let mean = latencies.mean().map(nanoseconds);
         let count = i64::try_from(latencies.count()).unwrap_or(i64::MAX);
@@ -305,7 +305,7 @@ pub(super) fn render(
     notes: &[String],
     mode: ReportMode,
 ) -> String {
-    let figures: Vec<Figures<'_>> = outcome.tests.iter().map(Figures::of).collect();
+    let figures: Vec<Figures<'_>> = outcome.tests.iter().map(Figures::from_test).collect();
     let report = Report::new(address, outcome.began, &figures, annotations, notes.to_vec());
     report.render(mode) + "\n"
 }

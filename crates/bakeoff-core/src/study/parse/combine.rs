@@ -180,7 +180,7 @@ fn splittable(
 /// Returns whether the system can be put under the load.
 fn bearable(sink: &mut DiagnosticSink<'_>, read: &ReadLoad, load: &Load, system: &ReadSystem<'_>) {
     let followers =
-        [true, false].map(|writes| load.targets.of(writes)).contains(&Targets::Followers);
+        [true, false].map(|writes| load.targets.choose(writes)).contains(&Targets::Followers);
     if followers && system.nodes == Some(1) {
         let what = format!("system `{}` has one node, and so no followers", system.name);
         let many = system.kind.is_some_and(|kind| kind.nodes_max > 1);

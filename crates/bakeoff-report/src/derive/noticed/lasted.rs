@@ -106,7 +106,7 @@ fn timeout(time: Duration) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn of(times: &[(f64, u64)]) -> Option<Lasted> {
+    fn lasted_of(times: &[(f64, u64)]) -> Option<Lasted> {
         let mut failed = Latencies::default();
         for &(milliseconds, count) in times {
             failed.record_many(Duration::from_secs_f64(milliseconds / 1e3), count);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn check(times: &[(f64, u64)], expected: Option<&str>) {
-        assert_eq!(of(times).map(|lasted| lasted.text()).as_deref(), expected, "{times:?}");
+        assert_eq!(lasted_of(times).map(|lasted| lasted.text()).as_deref(), expected, "{times:?}");
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         check(&[(100.0, 50), (500.0, 50)], None);
         check(&[(500.0, 79), (100.0, 21)], None);
         check(&[], None);
-        assert!(of(&[(500.0, 80), (100.0, 20)]).is_some());
+        assert!(lasted_of(&[(500.0, 80), (100.0, 20)]).is_some());
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Modes {
 /// The widest gap that these latencies have, with what is on either side of it; `None` where they have
 /// none.
 pub(crate) fn modes(latencies: &Latencies) -> Option<Modes> {
-    let answers = Answers::of(latencies);
+    let answers = Answers::count(latencies);
     let all = answers.all();
     let least = ANSWERS_MIN.max((MODE_MIN * all as f64).ceil() as u64);
     // What took more than an hour is in one place, and need not belong there.
@@ -145,7 +145,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn of(latencies: &Latencies) -> Self {
+    fn count(latencies: &Latencies) -> Self {
         let (mut times, mut counts, mut all) = (Vec::new(), Vec::new(), 0);
         for (time, count) in latencies.recorded() {
             all += count;

@@ -42,7 +42,7 @@ struct Curve {
 }
 
 impl Curve {
-    fn of(one: &Contender, curve: fn(&TrialFigures) -> &Vec<f64>) -> Self {
+    fn new(one: &Contender, curve: fn(&TrialFigures) -> &Vec<f64>) -> Self {
         let trials: Vec<&Vec<f64>> = one.valid().map(curve).collect();
         let length = trials.iter().map(|curve| curve.len()).min().unwrap_or(0);
         let point = |place: usize| {
@@ -102,7 +102,7 @@ fn chart(of: &Comparison) -> String {
     let curves: Vec<(Curve, Curve)> = of
         .contenders
         .iter()
-        .map(|one| (Curve::of(one, |t| &t.drawn.response), Curve::of(one, |t| &t.drawn.service)))
+        .map(|one| (Curve::new(one, |t| &t.drawn.response), Curve::new(one, |t| &t.drawn.service)))
         .collect();
     let all = || curves.iter().flat_map(|(response, service)| [response, service]);
     let values = || all().flat_map(|curve| curve.points.iter().flatten().copied());

@@ -103,7 +103,7 @@ fn judged(
     objective: &[Condition],
     machine: Vec<String>,
 ) -> Try {
-    let figures = Figures::of(&part.measurement);
+    let figures = Figures::from_measurement(&part.measurement);
     let tried = Tried::judged(rate, confirming, &part.measurement, objective).disturbed_by(machine);
     let Tried { broken_by, disturbed_by, .. } = tried;
     let latency = match objective.iter().find(|condition| condition.latency_limit().is_some()) {

@@ -75,7 +75,7 @@ impl Loader<'_> {
             }
             Course::Closed | Course::FindMax { .. } => self.trial(None, None, &what)?,
         };
-        let figures = Figures::of(&whole.measurement);
+        let figures = Figures::from_measurement(&whole.measurement);
         let gates = self.asked.fail_if.iter().map(|one| Gate::check(one, &figures)).collect();
         let peak_rss_bytes = peak_rss_bytes();
         let result = LoadResult { settings: settings.clone(), whole, steps, gates, peak_rss_bytes };

@@ -111,7 +111,7 @@ pub(super) fn settings() -> Settings {
 
 /// A load at one rate, held against conditions.
 pub(super) fn result(whole: Part, gates: &[&str]) -> LoadResult {
-    let figures = Figures::of(&whole.measurement);
+    let figures = Figures::from_measurement(&whole.measurement);
     let gate = |text: &&str| Gate::check(&text.parse().unwrap(), &figures);
     LoadResult {
         settings: settings(),

@@ -89,7 +89,7 @@ const STUDY: &str = "study.yaml";
 fn contenders(study: &Study) -> Result<Vec<Contender<'_>>, Failure> {
     let mut contenders = Vec::new();
     for (number, system) in (0..).zip(&study.systems) {
-        let one = Contender::of(system, number).ok_or_else(|| {
+        let one = Contender::new(system, number).ok_or_else(|| {
             Failure::input(
                 format!("system `{}` of kind `{}` cannot be had in Kubernetes", system.name, system.kind),
                 "manifests are written for systems of the kinds `ingress-gateway` and `application`",

@@ -41,7 +41,7 @@ pub(super) struct Contender<'a> {
 
 impl<'a> Contender<'a> {
     /// The system with this number; `None` when it is none of a kind that can be had.
-    pub(super) fn of(system: &'a System, number: u16) -> Option<Self> {
+    pub(super) fn new(system: &'a System, number: u16) -> Option<Self> {
         let part = |role: &str| system.parts.get(role);
         let does = |system: &System| in_kubernetes(system).map(|one| one.does);
         let (application, plane) = match does(system)? {

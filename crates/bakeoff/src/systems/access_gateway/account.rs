@@ -43,7 +43,7 @@ impl Witnesses {
             let passages = before.and_then(|before| passages(&before, &again.count()?));
             match passages {
                 Ok(passages) => passages.audit(WHEN),
-                Err(why) => Audit::of(WHEN, Verdict::NotChecked(why)),
+                Err(why) => Audit::new(WHEN, Verdict::NotChecked(why)),
             }
         })
     }

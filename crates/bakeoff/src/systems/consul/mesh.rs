@@ -32,7 +32,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn of(asked: &Asked<'_>, ports: &mut Allocator) -> Result<Self, HostError> {
+    pub(super) fn allocate(asked: &Asked<'_>, ports: &mut Allocator) -> Result<Self, HostError> {
         Ok(Self {
             gateway: ports.take()?,
             sidecar: ports.take()?,

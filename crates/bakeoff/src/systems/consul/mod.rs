@@ -73,7 +73,7 @@ impl System for Consul {
         }
         let memory = Memory::default();
         let mesh = match asked.role {
-            CONTROL_PLANE => Some(mesh::Plan::of(asked, ports)?),
+            CONTROL_PLANE => Some(mesh::Plan::allocate(asked, ports)?),
             _ => None,
         };
         let joins: Vec<String> =

@@ -105,7 +105,7 @@ fn through_mutual_tls(plane: &str) {
         // Consul keeps its own authority's key in its log, which it lets others read.
         assert_eq!(shown_to_others(dir.path(), "PRIVATE KEY"), None);
     }
-    let running = Running::of(ready, dir).killed_and_restarted();
+    let running = Running::new(ready, dir).killed_and_restarted();
     passes(&gateway);
     refused(&sidecar);
     running.stopped();
@@ -133,7 +133,7 @@ fn without_mutual_tls_a_plain_request_reaches_istios_sidecar() {
     let ready = start(members, &dir).unwrap_or_else(|error| panic!("{error}"));
     passes(&ready.nodes[0]);
     passes(&sidecar);
-    Running::of(ready, dir).stopped();
+    Running::new(ready, dir).stopped();
 }
 
 /// Starts an Istio with other credentials in the folder of one proxy; what is said of it.

@@ -63,7 +63,7 @@ struct Replicas {
 }
 
 impl Replicas {
-    fn of(asked: &study::System) -> Self {
+    fn read(asked: &study::System) -> Self {
         let count = asked.nodes.saturating_sub(1);
         let waited_for = match option(asked, WAIT) {
             Some("all") => count,
@@ -121,7 +121,7 @@ impl System for Redis {
         });
         let nodes = specs.collect();
         let memory = Memory::default();
-        memory.keep(Replicas::of(asked.system));
+        memory.keep(Replicas::read(asked.system));
         Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
     }
 
@@ -207,7 +207,7 @@ fn sound(system: &study::System) -> Result<(), (String, String)> {
 /// sync runs: then it answers first, for up to two seconds (`flushAppendOnlyFile` of 7.0). A kill in that
 /// time loses what was acknowledged, so it guarantees no more than memory.
 fn guarantees(asked: &study::System) -> Guarantees {
-    let replicas = Replicas::of(asked);
+    let replicas = Replicas::read(asked);
     let (primary, place) = match option(asked, APPENDFSYNC) {
         Some("always") => {
             ("after the primary has synced it to disk (`appendfsync always`)", Acknowledged::Disk)
@@ -273,7 +273,7 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
             0,
             "a primary waits 5 s for further replicas by default, before the load begins",
         ));
-        let waited_for = Replicas::of(asked.system).waited_for;
+        let waited_for = Replicas::read(asked.system).waited_for;
         if waited_for > 0 {
             settings.push(setting("WAIT after each write", waited_for, ASKED));
         }

@@ -29,7 +29,7 @@ use crate::systems::{Access, KvLoad, http_status_text};
 
 /// Drives a load over sessions of this API.
 pub(in crate::systems) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
-    load.over(|node| HttpSession::new(node, SecretApi::of(node)))
+    load.over(|node| HttpSession::new(node, SecretApi::new(node)))
 }
 
 /// The API, for one cluster that was prepared.
@@ -37,7 +37,7 @@ pub(in crate::systems) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), 
 pub(super) struct SecretApi(Arc<Prepared>);
 
 impl SecretApi {
-    pub(super) fn of(node: &Access) -> Self {
+    pub(super) fn new(node: &Access) -> Self {
         Self(node.memory.get().expect("a workload is prepared before it is loaded"))
     }
 }

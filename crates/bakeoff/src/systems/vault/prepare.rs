@@ -348,7 +348,7 @@ fn answers(node: &Access, operation: Operation) -> Result<(), String> {
     let reads = ReadConsistency::Default;
     let request = Request { operation, number: 0, key, value, reads, creates: false };
     let mut seen = Ok(());
-    try_mapping(node, &SecretApi::of(node), &request, &mut |answer| {
+    try_mapping(node, &SecretApi::new(node), &request, &mut |answer| {
         if let Answer::Failed(_, what) = answer {
             seen = Err(what);
         }
