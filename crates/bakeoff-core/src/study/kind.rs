@@ -1,0 +1,130 @@
+//! Kinds of systems, as far as reading a study needs to know them.
+//!
+//! The binary's registry declares them. An operation that a kind lacks is refused with its place,
+//! before anything is started.
+//!
+//! Not here: the systems of a study (`system`).
+
+use super::{Kill, Operation, ReadConsistency, System};
+
+/// What `parse` must know of a kind of system, so that asking it for what it lacks is an error with
+/// a place, before anything is started.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// `etcd`.
+    pub name: &'static str,
+    /// What it can do; nothing, for what is only ever a part of other systems.
+    pub operations: &'static [Operation],
+    /// What workloads may say of its operations in their `with`.
+    pub parameters: &'static [KindOption],
+    /// The parts that it may have.
+    pub roles: &'static [Role],
+    /// Of which service it is no more than an emulation; a system with such a part must say so in
+    /// its name.
+    pub emulates: Option<&'static str>,
+    /// Whether a system of this kind, otherwise well read, can be run; what is wrong with it, and
+    /// what to write instead.
+    pub sound: fn(&System) -> Result<(), (String, String)>,
+    /// Why a system of this kind, as it is set up, cannot do what its kind can.
+    pub lacks: fn(&System, Operation) -> Option<String>,
+    /// How its reads can be had.
+    pub reads: &'static [ReadConsistency],
+    /// Its options: name, how a value is to look, what it means.
+    pub options: &'static [KindOption],
+    /// The most nodes that can be started.
+    pub nodes_max: u32,
+    /// Most bytes in a value, where the system has a limit of its own.
+    pub value_size_max: u64,
+    /// When its nodes are killed for the audit after a kill, where a study does not say.
+    pub kill: Kill,
+    /// Most operations under way on one session.
+    pub in_flight_max: u32,
+    /// Whether an operation can have a connection of its own, as with `keep-alive: off`.
+    pub connection_each: bool,
+    /// Whether it is whatever its `process` says, which must then be given, and must not otherwise.
+    pub is_process: bool,
+}
+
+impl Kind {
+    /// A kind of which nothing is known but its name: a part, of one node, with no options.
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            operations: &[],
+            parameters: &[],
+            roles: &[],
+            emulates: None,
+            sound: |_| Ok(()),
+            lacks: |_, _| None,
+            reads: &[],
+            options: &[],
+            nodes_max: 1,
+            value_size_max: u64::MAX,
+            kill: Kill::AtRest,
+            in_flight_max: 1,
+            connection_each: true,
+            is_process: false,
+        }
+    }
+
+    /// Returns whether its clients ask it for what a workload's `request` says, rather than for operations of
+    /// its own.
+    pub fn takes_requests(&self) -> bool {
+        self.operations.contains(&Operation::Request)
+    }
+
+    /// Returns whether it is only ever a part of other systems.
+    pub fn is_part(&self) -> bool {
+        self.operations.is_empty()
+    }
+}
+
+/// A role that a part can play in a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Role {
+    /// `storage`.
+    pub name: &'static str,
+    /// The kinds that can play it.
+    pub kinds: &'static [&'static str],
+    /// Its tier.
+    pub tier: Tier,
+    /// What it does, in a line.
+    pub meaning: &'static str,
+}
+
+/// Tier of a part, seen from the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Backend: the system needs it, so it is started first.
+    Backend,
+    /// Frontend: started last. Clients of a load with `targets: all` connect to it.
+    Frontend,
+}
+
+/// One option of a kind of system.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KindOption {
+    /// `heap`.
+    pub name: &'static str,
+    /// How its value is read.
+    pub form: OptionForm,
+    /// What it does, in a line.
+    pub meaning: &'static str,
+}
+
+/// How the value of an option is read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OptionForm {
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number.
+    Number,
+    /// A size: `1GiB`.
+    Size,
+    /// A duration: `500ms`.
+    Duration,
+    /// A share: `1%` or `0.01`.
+    Share,
+    /// Any text.
+    Text,
+}

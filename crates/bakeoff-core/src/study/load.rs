@@ -1,0 +1,181 @@
+//! Loads of a study: clients, arrivals, when a load ends, which nodes it goes to.
+//!
+//! Not here: what clients do (`workload`), the stages of a load (`crate::plan`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::condition::{Condition, Misread};
+use crate::units;
+
+/// How hard the clients work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// The study's own name for it.
+    pub name: String,
+    /// The number of clients, stage after stage on the same cluster; one stage unless a sweep. An
+    /// open load has exactly one stage.
+    pub clients: Vec<u32>,
+    /// Clients for one system in place of `clients`, by the system's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clients_for: BTreeMap<String, Vec<u32>>,
+    /// When operations are due.
+    pub arrivals: Arrivals,
+    /// Operations each client may have under way at once.
+    pub in_flight: u32,
+    /// When the load, all stages together, ends. Stages share it evenly.
+    pub stop: Stop,
+    /// Time before measuring begins, in each stage.
+    #[serde(with = "units::duration")]
+    pub warmup: Duration,
+    /// After this long without an answer an operation has failed.
+    #[serde(with = "units::duration")]
+    pub timeout: Duration,
+    /// Which nodes the clients connect to, in turn.
+    pub targets: Routing,
+    /// Whether clients keep their connections; else each operation has one of its own.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub keep_alive: bool,
+    /// Whether a client that connects again takes up its TLS session; else each connection is a
+    /// first visit.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub tls_resumption: bool,
+    /// From which share of failed operations on, 0 to 1, a trial says more of the failures than of the
+    /// system, and does not count.
+    #[serde(default = "errors_max", skip_serializing_if = "is_errors_max")]
+    pub errors_max: f64,
+    /// What the rate is looked for that keeps it; `arrivals` has the rate to begin with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find: Option<Find>,
+}
+
+/// A search for the highest rate that keeps an objective: an open load at one rate after the other,
+/// each for the load's time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Find {
+    /// What has to hold, all of it, each readable as a [`crate::condition::Condition`]: `p99 < 50ms`.
+    pub objective: Vec<String>,
+}
+
+impl Find {
+    /// The objective, read; an error tells what is no condition. Reading a study finds none.
+    pub fn conditions(&self) -> Result<Vec<Condition>, Misread> {
+        self.objective.iter().map(|text| text.parse()).collect()
+    }
+
+    /// The objective in words: `p99 < 50ms and errors < 1%`.
+    pub fn text(&self) -> String {
+        self.objective.join(" and ")
+    }
+}
+
+/// The share of failed operations that a trial may have where its load says nothing of it.
+pub const ERRORS_MAX: f64 = 0.1;
+
+fn errors_max() -> f64 {
+    ERRORS_MAX
+}
+
+fn is_errors_max(share: &f64) -> bool {
+    *share == ERRORS_MAX
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(flag: &bool) -> bool {
+    *flag
+}
+
+/// When operations are due.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Arrivals {
+    /// A closed load: a client's next operation is due when its last one ended.
+    Closed,
+    /// An open load at equal distances.
+    Constant {
+        /// Operations per second, all clients together.
+        rate: f64,
+    },
+    /// An open load whose distances are exponentially distributed.
+    Poisson {
+        /// Operations per second, all clients together.
+        rate: f64,
+    },
+}
+
+impl Arrivals {
+    /// Operations that fall due per second, all clients together; none for a closed load.
+    pub fn rate(self) -> Option<f64> {
+        match self {
+            Arrivals::Closed => None,
+            Arrivals::Constant { rate } | Arrivals::Poisson { rate } => Some(rate),
+        }
+    }
+
+    /// The same at another rate, operations per second; a closed load has none.
+    pub fn at(self, rate: f64) -> Self {
+        match self {
+            Arrivals::Closed => Arrivals::Closed,
+            Arrivals::Constant { .. } => Arrivals::Constant { rate },
+            Arrivals::Poisson { .. } => Arrivals::Poisson { rate },
+        }
+    }
+}
+
+/// When a load ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// After this time, warm-up not counted.
+    After(#[serde(with = "units::duration")] Duration),
+    /// After so many operations, warm-up not counted.
+    Operations(u64),
+}
+
+/// Which nodes clients connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Targets {
+    /// All of them, in turn.
+    All,
+    /// The leader only.
+    Leader,
+    /// All but the leader, in turn.
+    Followers,
+}
+
+/// Which nodes clients connect to, by what they do there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Routing {
+    /// The same for all operations.
+    Same(Targets),
+    /// Some for writes and others for reads, by clients of their own.
+    Split {
+        /// Where writes go.
+        writes: Targets,
+        /// Where reads go.
+        reads: Targets,
+    },
+}
+
+impl Routing {
+    /// Returns where operations go that write, or that do not.
+    pub fn choose(self, writes: bool) -> Targets {
+        match self {
+            Self::Same(targets) => targets,
+            Self::Split { writes: targets, .. } if writes => targets,
+            Self::Split { reads: targets, .. } => targets,
+        }
+    }
+
+    /// Returns whether writes and reads go to nodes of their own.
+    pub fn is_split(self) -> bool {
+        matches!(self, Self::Split { .. })
+    }
+}

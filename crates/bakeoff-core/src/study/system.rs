@@ -1,0 +1,163 @@
+//! Systems of a study: what is compared, which servers they have and what each may use.
+//!
+//! Not here: what a kind of system can do (`kind`), how a system is read (`parse::systems`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units;
+
+/// A contender.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct System {
+    /// The study's own name for it.
+    pub name: String,
+    /// Which folder of `systems/` knows it: `etcd`, `zookeeper`, `consul`, `canary`.
+    pub kind: String,
+    /// The version asked for; a prefix of dotted numbers (`3.6`) takes the newest known match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// A program of the user's own, in place of whatever `install` would find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// How many nodes to start; the number of `endpoints` where they are given.
+    pub nodes: u32,
+    /// Settings that this kind of system knows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// What each node may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// Whose its servers are: bakeoff's, or somebody else's that run already.
+    #[serde(default, rename = "endpoints", skip_serializing_if = "Servers::are_started")]
+    pub servers: Servers,
+    /// How TLS endpoints are verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// What else it is made of, by the role that each part plays: its storage, its balancer. A
+    /// part's name is the system's and the role, `on-consul-storage`; parts have no parts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, System>,
+    /// The command that it is, for a kind that runs whatever it is told to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+}
+
+/// Whose a system's servers are. In a study and in a record it is the list of `endpoints`, which is
+/// absent where bakeoff starts them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Endpoint>", into = "Vec<Endpoint>")]
+pub enum Servers {
+    /// bakeoff starts, kills and stops them.
+    #[default]
+    Started,
+    /// They run at these addresses, and nothing of them is started or stopped.
+    Running(Vec<Endpoint>),
+}
+
+impl Servers {
+    fn are_started(&self) -> bool {
+        matches!(self, Self::Started)
+    }
+}
+
+impl From<Vec<Endpoint>> for Servers {
+    fn from(endpoints: Vec<Endpoint>) -> Self {
+        if endpoints.is_empty() { Self::Started } else { Self::Running(endpoints) }
+    }
+}
+
+impl From<Servers> for Vec<Endpoint> {
+    fn from(servers: Servers) -> Self {
+        match servers {
+            Servers::Started => Vec::new(),
+            Servers::Running(endpoints) => endpoints,
+        }
+    }
+}
+
+/// A command that serves, and how to tell that it does.
+///
+/// In its words, its environment and its files `{port}` stands for the port that clients connect to,
+/// `{port:NAME}` for another one of its own, `{dir}` for the folder of its data, `{here}` for the
+/// folder that bakeoff was started in, `{node}` for its name and `{ROLE}` for the address of a part,
+/// `127.0.0.1:8080`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// What its environment holds beyond `PATH` and the like; `$NAME` is what bakeoff's own holds,
+    /// so that a record has no secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Files that are written before it starts, by their paths in its folder.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// The path that answers with a success once it can serve; without one, that it takes a
+    /// connection is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+}
+
+impl System {
+    /// Returns whether its servers are started for it; else it runs already.
+    pub fn is_started(&self) -> bool {
+        self.servers.are_started()
+    }
+
+    /// Returns where it runs already; nothing for a system that is started.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        match &self.servers {
+            Servers::Started => &[],
+            Servers::Running(endpoints) => endpoints,
+        }
+    }
+
+    /// Returns how many nodes run for it, those of its parts among them.
+    pub fn nodes_in_all(&self) -> u32 {
+        self.nodes + self.parts.values().map(|part| part.nodes).sum::<u32>()
+    }
+}
+
+/// One address of a system that already runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Whether it is spoken to over TLS (`https://`).
+    pub tls: bool,
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// Its TCP port.
+    pub port: u16,
+}
+
+/// Which certificates are trusted and shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tls {
+    /// PEM file of the authorities to trust, in place of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// PEM file of the client's certificate chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<String>,
+    /// PEM file of the client's private key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Accept any certificate; said in the report.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+/// CPU and memory of one node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// In cores: 0.5 is half of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// In bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<units::ByteCount>,
+    /// The CPUs that it may run on, by their numbers; all when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+}

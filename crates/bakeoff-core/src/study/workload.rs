@@ -1,0 +1,215 @@
+//! Workloads of a study: operations and their mix, keys, reads, requests.
+//!
+//! Not here: how hard clients work (`load`), which keys and values follow (`crate::workload`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::System;
+
+/// What the clients do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// The study's own name for it.
+    pub name: String,
+    /// Operations and their weights, which need not add up to 100; no weight is zero.
+    pub mix: BTreeMap<Operation, u32>,
+    /// Which keys.
+    pub keys: Keys,
+    /// Size of a value in bytes; at least [`crate::workload::VALUE_SIZE_MIN`].
+    pub value_size: u64,
+    /// What the operations are done with, beyond keys and values: settings that the kinds of system
+    /// know, such as the type of a key to sign with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub with: BTreeMap<String, String>,
+    /// How fresh a `get` or `list` must be.
+    pub reads: ReadConsistency,
+    /// What a `request` asks for over HTTP, and what its answer must be.
+    #[serde(default, skip_serializing_if = "HttpRequest::is_plain")]
+    pub request: HttpRequest,
+    /// Whether all keys are written before the load begins, unmeasured.
+    pub fill: bool,
+    /// Names of the loads that this workload is put under; all loads of the study by default.
+    pub loads: Vec<String>,
+    /// Names of the systems that are put to this work; none: all of the study.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub systems: Vec<String>,
+}
+
+/// A request over HTTP, and what must come back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpRequest {
+    /// `GET`.
+    pub method: String,
+    /// Path and query; `{key}` in it is the number of the key.
+    pub path: String,
+    /// Headers beyond `Host` and those of the body; `$NAME` is what bakeoff's environment holds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Whether it is asked over HTTP/2, which has as many requests under way on a connection as the load
+    /// says; else over HTTP/1.1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http2: bool,
+    /// What is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The status of a right answer.
+    pub status: u16,
+    /// How long the body of a right answer is, in bytes; any length when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_size: Option<u64>,
+    /// What the body of a right answer holds; anything when `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contains: Option<String>,
+}
+
+impl Default for HttpRequest {
+    /// `GET /`, to be answered 200.
+    fn default() -> Self {
+        Self {
+            method: "GET".to_owned(),
+            path: "/".to_owned(),
+            headers: BTreeMap::new(),
+            http2: false,
+            body: None,
+            status: 200,
+            body_size: None,
+            contains: None,
+        }
+    }
+}
+
+impl HttpRequest {
+    /// Returns whether it is the one of a workload that says nothing of it.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// An operation: those of a key-value store first, then those of a secret store, then those of a
+/// gateway and what it asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Create or update one key.
+    Put,
+    /// Read one key.
+    Get,
+    /// Remove one key.
+    Delete,
+    /// The names in one directory of keys.
+    List,
+    /// Exchange a name and a password for a token.
+    LoginUserpass,
+    /// Exchange a role's id and secret for a token.
+    LoginApprole,
+    /// Ask what one's own token is worth.
+    LookupToken,
+    /// Have a text encrypted by a key that stays with the server.
+    Encrypt,
+    /// Have it decrypted again.
+    Decrypt,
+    /// Have a text signed by a key that stays with the server.
+    Sign,
+    /// Have a key pair made and certified.
+    IssueCertificate,
+    /// Have a key of one's own certified.
+    SignCertificate,
+    /// Have a user of a database made.
+    IssueCredentials,
+    /// Read a policy.
+    ReadPolicy,
+    /// Read the settings of a mount.
+    ReadMount,
+    /// Create one key that is not there yet.
+    Insert,
+    /// Ask for a sign of life.
+    Ping,
+    /// Ask whether a session may have a resource, which it may.
+    CheckAccess,
+    /// Ask for what the workload's `request` says, over HTTP.
+    Request,
+    /// Ask for what one may not have; a refusal alone is right.
+    Denied,
+}
+
+impl Workload {
+    /// Returns whether clients write, so that there is something to audit.
+    pub fn writes(&self) -> bool {
+        self.mix.keys().any(|operation| operation.writes())
+    }
+
+    /// Returns whether a system is put to this work.
+    pub fn is_done_by(&self, system: &System) -> bool {
+        self.systems.is_empty() || self.systems.contains(&system.name)
+    }
+
+    /// Returns whether clients read.
+    pub fn reads_any(&self) -> bool {
+        self.mix.keys().any(|operation| operation.reads())
+    }
+}
+
+impl Operation {
+    /// Returns whether it changes what is stored under a key.
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Put | Self::Insert | Self::Delete)
+    }
+
+    /// Returns whether it works on a text that its clients send or are sent.
+    pub fn takes_text(self) -> bool {
+        matches!(self, Self::Encrypt | Self::Decrypt | Self::Sign)
+    }
+
+    /// Returns whether it reads what is stored under keys.
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Get | Self::List)
+    }
+}
+
+/// Which keys a workload touches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Keys {
+    /// How many different ones.
+    pub count: u64,
+    /// Length of each key's name in bytes; at least [`crate::workload::KEY_SIZE_MIN`].
+    pub size: u64,
+    /// In which order.
+    pub order: KeyOrder,
+    /// How many keys share a directory: what one `list` returns. 0: no directories.
+    pub per_directory: u64,
+}
+
+/// The order in which keys are touched.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyOrder {
+    /// 0, 1, 2, …, and again from 0.
+    Sequential,
+    /// Every key once, in scrambled order, warm-up included. More operations than keys is an error:
+    /// of the study where that can be foreseen, else of the trial that runs out of them (a closed
+    /// load that ends by time).
+    Unique,
+    /// Each as likely as any other.
+    Uniform,
+    /// Zipf's law: the n-th most popular key has weight n^-exponent.
+    Zipfian {
+        /// 0.99 unless the study says otherwise.
+        exponent: f64,
+    },
+    /// The first key always.
+    Same,
+}
+
+/// What a read is allowed to return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadConsistency {
+    /// The newest acknowledged value, as if there were one copy.
+    Linearizable,
+    /// What the system's clients do when they ask for nothing.
+    Default,
+    /// Whatever the node asked has at hand.
+    Stale,
+}
