@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::json;
 use super::knee::knee;
+use super::page::{Page, figure, head, latency, percent};
 use super::search_result::{SearchResult, Try};
-use super::text::{Page, figure, head, latency, percent};
 
 /// Columns and lines of the chart's field.
 const CHART_WIDTH: usize = 60;

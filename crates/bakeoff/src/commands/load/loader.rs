@@ -15,7 +15,7 @@ use bakeoff_engine::{Live, Seconds};
 use super::ask::{Asked, Course};
 use super::recorded::Recorded;
 use super::result::{Began, Gate, LoadResult, Part};
-use super::text;
+use super::{settings_text, text};
 use crate::failure::Failure;
 use crate::messages::Messages;
 
@@ -38,7 +38,7 @@ impl Loader<'_> {
     /// before it.
     pub(super) fn course(&mut self) -> Result<(LoadResult, Option<Failure>), Failure> {
         let settings = &self.asked.settings;
-        let what = text::requests_text(settings);
+        let what = settings_text::requests_text(settings);
         let (mut steps, mut failure) = (Vec::new(), None);
         let whole = match &self.asked.course {
             Course::Steps(rates) => {

@@ -15,9 +15,12 @@ mod find;
 mod json;
 mod knee;
 mod loader;
+mod page;
 mod recorded;
+mod requests;
 mod result;
 mod search_result;
+mod settings_text;
 mod targets;
 #[cfg(test)]
 mod testing;
@@ -48,7 +51,7 @@ pub(crate) fn run(
     let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files);
     let recorded = args.out.as_ref().map(begin).transpose()?;
     if !messages.is_live() {
-        messages.step(&text::asked_text(&asked.settings));
+        messages.step(&settings_text::asked_text(&asked.settings));
     }
     let asked = &asked;
     let not_valid = Vec::new();

@@ -26,7 +26,7 @@ use bakeoff_engine::works::http::Url;
 
 use super::ask::{Asked, Course};
 use super::result::{Began, Length, Part, RequestShown, Settings};
-use super::text::requests_text;
+use super::settings_text::requests_text;
 use crate::commands::report::Rendering;
 use crate::commands::run_folder::{self, RunFolder};
 use crate::environment;

@@ -6,22 +6,14 @@
 //!
 //! Not here: the same as JSON (`json`), the curve of `--find-max` (`curve`).
 
-use std::time::Duration;
-
 use bakeoff_core::check;
 use bakeoff_core::measurement::{Second, SecondFigures};
 use bakeoff_core::ranked::{Place, Ranked};
-use bakeoff_core::units::{
-    ByteCount, count_text, duration_text, figure_text, harmless, latency_text, plural, rate_text,
-};
+use bakeoff_core::units::{ByteCount, count_text, harmless, latency_text, plural, rate_text};
 use bakeoff_report::Style;
 
-use super::result::{Length, LoadResult, Part, Settings};
-
-const BOLD: &str = "1";
-const DIM: &str = "2";
-const RED: &str = "31";
-const GREEN: &str = "32";
+use super::page::{Page, figure, head, percent};
+use super::result::{LoadResult, Part};
 
 /// Examples shown for each kind of error.
 const EXAMPLES_SHOWN: usize = 2;
@@ -63,11 +55,6 @@ pub(super) fn text(result: &LoadResult, style: Style) -> String {
     page.text
 }
 
-/// Both in one line.
-pub(super) fn asked_text(settings: &Settings) -> String {
-    format!("{}: {}", requests_text(settings), load_text(settings))
-}
-
 /// A step's figures in a few words.
 pub(super) fn in_short(part: &Part) -> String {
     let total = part.measurement.total();
@@ -79,146 +66,7 @@ pub(super) fn in_short(part: &Part) -> String {
     format!("{} verified/s, p99 {p99}, {errors}", figure(part.measurement.throughput()))
 }
 
-/// What is loaded and how, in one or a few words each: `GET http://host/`, `closed load, 64 clients`.
-fn load_text(settings: &Settings) -> String {
-    let rates: Vec<String> = settings.steps.iter().copied().map(rate_text).collect();
-    let load = match (settings.load, settings.rate, rates.as_slice()) {
-        ("closed", ..) => "closed load".to_owned(),
-        (arrivals, Some(rate), _) => format!("open load, {} {arrivals}", rate_text(rate)),
-        (arrivals, None, _) if settings.ramp.is_some() => {
-            let (from, to) = settings.ramp.unwrap_or_default();
-            format!("open load, {arrivals}, from {} to {}", rate_text(from), rate_text(to))
-        }
-        (arrivals, None, []) => format!("open load, {arrivals}"),
-        (arrivals, None, rates) => format!("open load, {arrivals}, {}", rates.join(" then ")),
-    };
-    let mut parts = vec![load, plural(u64::from(settings.clients), "client")];
-    if settings.http == 2 {
-        parts.push(format!("HTTP/2 with {} in flight each", settings.in_flight));
-    }
-    if !settings.keep_alive {
-        parts.push("a connection for each request".to_owned());
-    }
-    parts.push(match settings.length {
-        Length::Time(time) if rates.len() > 1 => format!("{} each", duration_text(time)),
-        Length::Time(time) => duration_text(time),
-        Length::Requests(count) => plural(count, "request"),
-    });
-    if !settings.warmup.is_zero() {
-        parts.push(format!("after {} of warm-up", duration_text(settings.warmup)));
-    }
-    if settings.load == "poisson" {
-        parts.push(format!("seed {}", settings.seed));
-    }
-    parts.join(", ")
-}
-
-/// What is asked: the one request, or how many.
-pub(super) fn requests_text(settings: &Settings) -> String {
-    match settings.requests.as_slice() {
-        [one] => format!("{} {}", one.method, one.url),
-        several if several.iter().any(|request| request.weight > 1) => {
-            format!("{} requests by their weights", several.len())
-        }
-        several => format!("{} requests in turn", several.len()),
-    }
-}
-
-/// A share for reading: `4.2 %`.
-pub(super) fn percent(share: f64) -> String {
-    format!("{} %", figure_text(share * 100.0))
-}
-
-/// A latency, or a dash where there is none.
-pub(super) fn latency(latency: Option<Duration>) -> String {
-    latency.map_or_else(|| "–".to_owned(), latency_text)
-}
-
-/// A rate without its unit, or a dash.
-pub(super) fn figure(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_owned(), figure_text)
-}
-
-/// Text that grows line by line.
-pub(super) struct Page {
-    pub(super) style: Style,
-    pub(super) text: String,
-}
-
 impl Page {
-    pub(super) fn gap(&mut self) {
-        self.text.push('\n');
-    }
-
-    /// Prose, broken between words where the terminal is too narrow for it.
-    pub(super) fn line(&mut self, code: Option<&str>, line: &str) {
-        let width = self.style.width.map_or(usize::MAX, |width| usize::from(width.max(20)));
-        let indent = line.len() - line.trim_start().len();
-        let (mut row, mut any_word) = (" ".repeat(indent), false);
-        for word in line.split_whitespace() {
-            if any_word && row.chars().count() + 1 + word.chars().count() > width {
-                self.row(code, &row);
-                (row, any_word) = (" ".repeat(indent + 2), false);
-            }
-            if any_word {
-                row.push(' ');
-            }
-            row.push_str(word);
-            any_word = true;
-        }
-        self.row(code, &row);
-    }
-
-    /// One line as it is, made harmless, in a colour where there are colours.
-    pub(super) fn row(&mut self, code: Option<&str>, row: &str) {
-        let row = harmless(row);
-        match code.filter(|_| self.style.colour) {
-            Some(code) => self.text.push_str(&format!("\x1b[{code}m{row}\x1b[0m\n")),
-            None => self.text.push_str(&format!("{row}\n")),
-        }
-    }
-
-    pub(super) fn bold(&mut self, line: &str) {
-        self.line(Some(BOLD), line);
-    }
-
-    pub(super) fn dim(&mut self, line: &str) {
-        self.line(Some(DIM), line);
-    }
-
-    pub(super) fn alarm(&mut self, line: &str) {
-        self.line(Some(RED), line);
-    }
-
-    pub(super) fn good(&mut self, line: &str) {
-        self.line(Some(GREEN), line);
-    }
-
-    /// Rows of cells below their heads: the first column to the left, the others to the right.
-    pub(super) fn table(&mut self, rows: &[Vec<String>]) {
-        let columns = rows.first().map_or(0, Vec::len);
-        let wide = |column: usize| {
-            rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
-        };
-        let widths: Vec<usize> = (0..columns).map(wide).collect();
-        for (number, row) in rows.iter().enumerate() {
-            let mut line = String::new();
-            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                let pad = " ".repeat(width - cell.chars().count());
-                match column {
-                    0 => line.push_str(&format!("{cell}{pad}")),
-                    _ => line.push_str(&format!("  {pad}{cell}")),
-                }
-            }
-            self.row((number == 0).then_some(DIM), line.trim_end());
-        }
-    }
-
-    pub(super) fn opening(&mut self, settings: &Settings) {
-        self.bold(&requests_text(settings));
-        self.dim(&load_text(settings));
-    }
-
     fn rates(&mut self, part: &Part) {
         let (all, verified) = (part.requests(), part.measurement.verified());
         let rate = part.measurement.throughput().map_or_else(|| "–".to_owned(), rate_text);
@@ -487,13 +335,11 @@ fn too_few_text(response: &Ranked<'_>) -> Option<String> {
     (!few.is_empty()).then(|| format!("{had} are too few: {}", few.join(", ")))
 }
 
-/// The first row of a table.
-pub(super) fn head<'a>(corner: &'a str, heads: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    std::iter::once(corner).chain(heads).map(str::to_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::result::Settings;
     use super::super::testing::{part, result, settings, with_errors};
     use super::*;
 

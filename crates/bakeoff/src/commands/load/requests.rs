@@ -1,0 +1,215 @@
+//! The requests of a load, from its URLs or a file of them.
+//!
+//! What may be secret (headers' values, what stands before a URL's `@`) is never in a message.
+//!
+//! Not here: the form of a targets file (`targets`), how requests are driven (`ask`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bakeoff_engine::works::http::{
+    Expect, ExpectBody, Request, Statuses, Url, parse_header, parse_method,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::targets;
+use crate::cli::LoadArgs;
+use crate::failure::Failure;
+
+pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
+    let body = match (&args.body, &args.body_file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(path)) => read_file(path, "body")?,
+        (None, None) => Vec::new(),
+    };
+    let method = match &args.method {
+        Some(text) => parse_method(text).map_err(|what| {
+            Failure::input(format!("`--method`: {what}"), "write `GET`, `PUT`, …")
+        })?,
+        None if body.is_empty() => "GET".to_owned(),
+        None => "POST".to_owned(),
+    };
+    if !args.weights.is_empty() && args.weights.len() != args.urls.len() {
+        let (weights, urls) = (args.weights.len(), args.urls.len());
+        return Err(Failure::input(
+            format!("`--weights` has {weights} numbers, and there are {urls} URLs"),
+            "give one for each URL, in their order",
+        ));
+    }
+    let (headers, expect) = (headers(args)?, expect(args)?);
+    let mut requests = Vec::new();
+    for (place, text) in args.urls.iter().enumerate() {
+        let url = Url::parse(text)
+            .map_err(|what| Failure::input(format!("URL {}: {what}", masked(text)), URL_HINT))?;
+        requests.push(Request {
+            name: String::new(),
+            method: method.clone(),
+            headers: with_user(headers.clone(), &url),
+            url,
+            body: body.clone(),
+            weight: args.weights.get(place).copied().unwrap_or(1),
+            expect: expect.clone(),
+        });
+    }
+    name_apart(&mut requests);
+    Ok(requests)
+}
+
+const URL_HINT: &str = "write `http://127.0.0.1:8080/path`";
+
+/// The requests of a targets file.
+pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Failure> {
+    let bytes = read_file(path, "targets file")?;
+    let shown = path.display();
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::input(format!("the targets file `{shown}` is not UTF-8"), FILE_HINT)
+    })?;
+    let all = |diagnostics: Vec<targets::Diagnostic>| {
+        let lines: Vec<String> =
+            diagnostics.iter().map(|m| format!("{shown}:{}: {}", m.line, m.what)).collect();
+        Failure::input(lines.join("\nerror: "), FILE_HINT)
+    };
+    let targets = targets::parse(&text).map_err(all)?;
+    let (common, expect) = (headers(args)?, expect(args)?);
+    let (mut requests, mut diagnostics) = (Vec::new(), Vec::new());
+    for target in targets {
+        let url = Url::parse(&target.url);
+        let body = match &target.body {
+            None => Vec::new(),
+            Some((file, line)) => std::fs::read(file).unwrap_or_else(|error| {
+                let what = format!(
+                    "cannot read the body `{file}`: {error}; paths start where bakeoff is started"
+                );
+                diagnostics.push(targets::Diagnostic { line: *line, what });
+                Vec::new()
+            }),
+        };
+        let url = match url {
+            Ok(url) => url,
+            Err(what) => {
+                diagnostics.push(targets::Diagnostic { line: target.line, what });
+                continue;
+            }
+        };
+        let mut headers = target.headers;
+        let own: BTreeSet<String> =
+            headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let missing = common.iter().filter(|(name, _)| !own.contains(&name.to_ascii_lowercase()));
+        headers.extend(missing.cloned());
+        requests.push(Request {
+            name: String::new(),
+            method: target.method,
+            headers: with_user(headers, &url),
+            url,
+            body,
+            weight: target.weight.unwrap_or(1),
+            expect: expect.clone(),
+        });
+    }
+    if !diagnostics.is_empty() {
+        diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+        return Err(all(diagnostics));
+    }
+    name_apart(&mut requests);
+    Ok(requests)
+}
+
+const FILE_HINT: &str =
+    "a request is `[WEIGHT] METHOD URL`, below it `Name: value` headers and `@FILE` for the body";
+
+/// Gives requests their rows in tables: no two may be the same, since figures are kept by name.
+fn name_apart(requests: &mut [Request]) {
+    let mut names = BTreeSet::new();
+    for request in requests {
+        let plain = format!("{} {}", request.method, shown(&request.url));
+        let mut name = plain.clone();
+        let mut number = 2;
+        while !names.insert(name.clone()) {
+            name = format!("{plain} ({number})");
+            number += 1;
+        }
+        request.name = name;
+    }
+}
+
+/// A URL without user, password and the values of parameters that look like secrets.
+pub(super) fn shown(url: &Url) -> String {
+    let shown = url.shown();
+    let Some((before, query)) = shown.split_once('?') else { return shown };
+    let parameters: Vec<String> = query
+        .split('&')
+        .map(|parameter| match parameter.split_once('=') {
+            Some((name, _)) if is_secret(name) => format!("{name}=***"),
+            _ => parameter.to_owned(),
+        })
+        .collect();
+    format!("{before}?{}", parameters.join("&"))
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["token", "secret", "password", "passwd", "key", "auth", "credential", "signature"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+/// A text that is no URL as a message may quote it: nothing of what may be a password or a query.
+fn masked(text: &str) -> String {
+    let text = text.split_once('?').map_or(text, |(before, _)| before);
+    let text = match text.rsplit_once('@') {
+        Some((_, after)) => format!("***@{after}"),
+        None => text.to_owned(),
+    };
+    format!("`{}`", targets::short(&text))
+}
+
+/// The headers with what a URL's user and password ask for, RFC 7617.
+fn with_user(mut headers: Vec<(String, String)>, url: &Url) -> Vec<(String, String)> {
+    let says = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    if let Some((user, password)) = url.user.as_ref().filter(|_| !says) {
+        let credentials = STANDARD.encode(format!("{user}:{password}"));
+        headers.push(("Authorization".to_owned(), format!("Basic {credentials}")));
+    }
+    headers
+}
+
+fn headers(args: &LoadArgs) -> Result<Vec<(String, String)>, Failure> {
+    let read = |text: &String| {
+        parse_header(text).map_err(|what| {
+            Failure::input(format!("`--header`: {what}"), "write `--header 'Name: value'`")
+        })
+    };
+    args.header.iter().map(read).collect()
+}
+
+fn expect(args: &LoadArgs) -> Result<Expect, Failure> {
+    let mut expect = Expect::default();
+    if let Some(text) = &args.expect_status {
+        expect.statuses = Statuses::parse(text).map_err(|what| {
+            Failure::input(
+                format!("`--expect-status`: {what}"),
+                "write `200`, `2xx` or `200-299,404`",
+            )
+        })?;
+    }
+    if let Some(text) = &args.expect_body {
+        let body = ExpectBody::parse(text).map_err(|what| {
+            Failure::input(
+                format!("`--expect-body`: {what}"),
+                "write a part of the body, or `sha256:HEX`",
+            )
+        })?;
+        expect.body = Some(body);
+    }
+    Ok(expect)
+}
+
+fn read_file(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| {
+        Failure::input(
+            format!("cannot read the {what} `{}`: {error}", path.display()),
+            "give a file",
+        )
+    })
+}
