@@ -38,10 +38,24 @@ Exit codes:
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 #[command(group = ArgGroup::new("open").args(["rate", "ramp", "steps", "find_max"]).multiple(true))]
 pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    pub(crate) requests: RequestArgs,
+    #[command(flatten)]
+    pub(crate) load: ClientArgs,
+    #[command(flatten)]
+    pub(crate) open: OpenLoadArgs,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) result: ResultArgs,
+}
+
+/// What is asked, and what a success is.
+#[derive(Debug, Args)]
+pub(crate) struct RequestArgs {
     /// Where requests go; several URLs are asked in turn
     #[arg(value_name = "URL", required_unless_present = "targets", conflicts_with = "targets")]
     pub(crate) urls: Vec<String>,
-
     /// A file of requests: lines of `[WEIGHT] METHOD URL`, below each its `Name: value` headers and
     /// `@FILE` for its body
     #[arg(long, value_name = "FILE", help_heading = "Requests")]
@@ -69,7 +83,11 @@ pub(crate) struct LoadArgs {
     /// What a success has in its body: a text, or `sha256:HEX` of the whole
     #[arg(long, value_name = "TEXT", help_heading = "Requests")]
     pub(crate) expect_body: Option<String>,
+}
 
+/// Clients, and how long they ask.
+#[derive(Debug, Args)]
+pub(crate) struct ClientArgs {
     /// Clients [default: 64, or 256 where there is a rate; no more than requests]
     #[arg(long, short, value_name = "N", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -101,7 +119,11 @@ pub(crate) struct LoadArgs {
     /// What random arrivals follow from [default: a fresh one, printed]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
+}
 
+/// The rates of an open load.
+#[derive(Debug, Args)]
+pub(crate) struct OpenLoadArgs {
     /// Open load: requests are due at this rate, whoever is free; with `--find-max` the first rate
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Open load")]
     #[arg(conflicts_with_all = ["ramp", "steps"])]
@@ -129,7 +151,11 @@ pub(crate) struct LoadArgs {
     /// What `--find-max` has to keep, `p99 < 20ms`; given several times, all of it
     #[arg(long, value_name = "CONDITION", requires = "find_max", help_heading = "Open load")]
     pub(crate) slo: Vec<String>,
+}
 
+/// The protocol, and whom to trust.
+#[derive(Debug, Args)]
+pub(crate) struct ConnectionArgs {
     /// HTTP/2; without TLS with prior knowledge
     #[arg(long, conflicts_with = "no_keepalive", help_heading = "Connection")]
     pub(crate) http2: bool,
@@ -148,7 +174,11 @@ pub(crate) struct LoadArgs {
     /// Trust any certificate
     #[arg(long, help_heading = "Connection")]
     pub(crate) insecure: bool,
+}
 
+/// What the result is held against, and its forms.
+#[derive(Debug, Args)]
+pub(crate) struct ResultArgs {
     /// End with code 1 if this holds, `p99 > 20ms`; may be given several times
     #[arg(long, value_name = "CONDITION", help_heading = "Result")]
     pub(crate) fail_if: Vec<String>,

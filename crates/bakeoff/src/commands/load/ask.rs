@@ -17,8 +17,8 @@ use bakeoff_engine::works::http::{Plan, Protocol, Request, TlsOptions};
 use bakeoff_engine::{Connections, Drive, Seconds};
 
 use super::requests;
-use super::result::{Length, RequestShown, Settings};
-use crate::cli::{LoadArgs, Ramp, Spread};
+use super::settings::{Course, RequestShown, Settings};
+use crate::cli::{LoadArgs, Spread};
 use crate::failure::Failure;
 
 /// Clients of a closed load, unless asked otherwise.
@@ -37,25 +37,7 @@ const FIRST_RATE: f64 = 1000.0;
 pub(super) struct Asked {
     pub(super) plan: Plan,
     pub(super) settings: Settings,
-    pub(super) course: Course,
     pub(super) fail_if: Vec<Condition>,
-    drive: Drive,
-    pub(super) spacing: Spacing,
-}
-
-/// The rates of a load, one after the other.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Course {
-    /// A closed load.
-    Closed,
-    /// One rate, whose result is the load's.
-    Rate(f64),
-    /// From one rate to another, evenly.
-    Ramp(Ramp),
-    /// Several, each a row.
-    Steps(Vec<f64>),
-    /// The highest one that keeps all of this, from a first one on.
-    FindMax { first: f64, objective: Vec<Condition> },
 }
 
 impl Asked {
@@ -65,21 +47,21 @@ impl Asked {
         let is_ramp = matches!(pace, Some(Pace::Ramp { .. }));
         Drive {
             seconds: if is_ramp { Seconds::Kept } else { Seconds::Told },
-            arrivals: pace.map(|pace| (pace, self.spacing)),
-            seed: self.drive.seed.wrapping_add(number),
-            ..self.drive.clone()
+            arrivals: pace.map(|pace| (pace, self.settings.spacing)),
+            seed: self.settings.drive.seed.wrapping_add(number),
+            ..self.settings.drive.clone()
         }
     }
 }
 
 /// Reads what was asked.
 pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
-    let requests = match &args.targets {
+    let requests = match &args.requests.targets {
         Some(path) => requests::from_file(args, path)?,
         None => requests::from_urls(args)?,
     };
     let course = course(args)?;
-    let spacing = match args.arrivals.unwrap_or(Spread::Constant) {
+    let spacing = match args.open.arrivals.unwrap_or(Spread::Constant) {
         Spread::Constant => Spacing::Constant,
         Spread::Poisson => Spacing::Poisson,
     };
@@ -87,34 +69,36 @@ pub(super) fn read(args: &LoadArgs) -> Result<Asked, Failure> {
     check_servers(&requests, drive.clients)?;
     let plan = Plan {
         requests,
-        protocol: if args.http2 { Protocol::Two } else { Protocol::One },
+        protocol: if args.connection.http2 { Protocol::Two } else { Protocol::One },
         follow_redirects: false,
         tls: TlsOptions {
-            ca: args.ca.clone(),
+            ca: args.connection.ca.clone(),
             // A PEM file may hold both.
-            cert: args.cert.clone().map(|cert| {
-                let key = args.key.clone().unwrap_or_else(|| cert.clone());
+            cert: args.connection.cert.clone().map(|cert| {
+                let key = args.connection.key.clone().unwrap_or_else(|| cert.clone());
                 (cert, key)
             }),
-            insecure: args.insecure,
+            insecure: args.connection.insecure,
         },
         capture: 0,
         pace: None,
         proxy: None,
     };
-    let settings = settings(&plan, &drive, &course, spacing);
-    let fail_if = conditions("--fail-if", &args.fail_if)?;
-    check_samples(&course, &fail_if, &drive, spacing)?;
-    Ok(Asked { plan, settings, course, fail_if, drive, spacing })
+    let settings = Settings {
+        requests: plan.requests.iter().map(request_shown).collect(),
+        course,
+        spacing,
+        http2: plan.protocol == Protocol::Two,
+        drive,
+    };
+    let fail_if = conditions("--fail-if", &args.result.fail_if)?;
+    check_samples(&settings, &fail_if)?;
+    Ok(Asked { plan, settings, fail_if })
 }
 
 /// A percentile that the load has too few requests for would be found unknown, after the load's time.
-fn check_samples(
-    course: &Course,
-    fail_if: &[Condition],
-    drive: &Drive,
-    spacing: Spacing,
-) -> Result<(), Failure> {
+fn check_samples(settings: &Settings, fail_if: &[Condition]) -> Result<(), Failure> {
+    let Settings { course, drive, spacing, .. } = settings;
     let rate = match course {
         Course::FindMax { first, .. } => Some(*first),
         Course::Rate(rate) => Some(*rate),
@@ -137,7 +121,7 @@ fn check_samples(
     let slo = objective.iter().map(|one| ("--slo", one));
     for (flag, condition) in slo.chain(fail_if.iter().map(|one| ("--fail-if", one))) {
         let one = Duration::from_secs(1);
-        let by_chance = spacing == Spacing::Poisson && matches!(drive.stop, Stop::After(_));
+        let by_chance = *spacing == Spacing::Poisson && matches!(drive.stop, Stop::After(_));
         let needed = least_rate(std::slice::from_ref(condition), one, by_chance).ceil();
         if had < needed {
             let (needed, had) = (count_text(needed as u64), count_text(had as u64));
@@ -172,15 +156,15 @@ fn conditions(flag: &str, texts: &[String]) -> Result<Vec<Condition>, Failure> {
 }
 
 fn course(args: &LoadArgs) -> Result<Course, Failure> {
-    Ok(if args.find_max {
-        let objective = conditions("--slo", &args.slo)?;
-        Course::FindMax { first: args.rate.unwrap_or(FIRST_RATE), objective }
-    } else if let Some(ramp) = args.ramp {
+    Ok(if args.open.find_max {
+        let objective = conditions("--slo", &args.open.slo)?;
+        Course::FindMax { first: args.open.rate.unwrap_or(FIRST_RATE), objective }
+    } else if let Some(ramp) = args.open.ramp {
         Course::Ramp(ramp)
-    } else if !args.steps.is_empty() {
-        Course::Steps(args.steps.clone())
+    } else if !args.open.steps.is_empty() {
+        Course::Steps(args.open.steps.clone())
     } else {
-        args.rate.map_or(Course::Closed, Course::Rate)
+        args.open.rate.map_or(Course::Closed, Course::Rate)
     })
 }
 
@@ -188,8 +172,8 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
     let open = *course != Course::Closed;
     let searching = matches!(course, Course::FindMax { .. });
     let usual = if open { CLIENTS_OPEN } else { CLIENTS_CLOSED };
-    let requests = args.requests.unwrap_or(u64::MAX);
-    let clients = match args.clients {
+    let requests = args.load.requests.unwrap_or(u64::MAX);
+    let clients = match args.load.clients {
         Some(clients) if u64::from(clients) > requests => {
             return Err(bad(
                 format!("{clients} clients cannot share {requests} requests"),
@@ -199,7 +183,7 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
         Some(clients) => clients,
         None => usual.min(u32::try_from(requests).unwrap_or(u32::MAX)),
     };
-    let threads = match args.threads {
+    let threads = match args.load.threads {
         Some(threads) if threads > clients => {
             return Err(bad(
                 format!("{threads} threads cannot share {clients} clients"),
@@ -209,69 +193,41 @@ fn drive(args: &LoadArgs, course: &Course) -> Result<Drive, Failure> {
         Some(threads) => threads,
         None => bakeoff_engine::open_files::cpus().clamp(1, clients),
     };
-    let time = args.time.unwrap_or(if searching { TIME_OF_A_TRY } else { TIME });
+    let time = args.load.time.unwrap_or(if searching { TIME_OF_A_TRY } else { TIME });
     if time.is_zero() {
         return Err(bad("`--for` is no time at all", "give `--for 10s`"));
     }
     let usual_warmup = if searching { WARMUP_OF_A_TRY } else { Duration::ZERO };
     Ok(Drive {
         clients,
-        in_flight: args.in_flight.unwrap_or(1),
-        connections: if args.no_keepalive { Connections::OneEach } else { Connections::Kept },
+        in_flight: args.load.in_flight.unwrap_or(1),
+        connections: if args.connection.no_keepalive {
+            Connections::OneEach
+        } else {
+            Connections::Kept
+        },
         arrivals: None,
-        spin: args.precision.unwrap_or(Duration::ZERO),
-        warmup: args.warmup.unwrap_or(usual_warmup),
-        stop: args.requests.map_or(Stop::After(time), Stop::Operations),
-        timeout: args.timeout,
+        spin: args.open.precision.unwrap_or(Duration::ZERO),
+        warmup: args.load.warmup.unwrap_or(usual_warmup),
+        stop: args.load.requests.map_or(Stop::After(time), Stop::Operations),
+        timeout: args.load.timeout,
         seconds: Seconds::Told,
         threads,
-        seed: args.seed.unwrap_or_else(|| rand::random::<u64>() >> 32), // short enough to retype
+        seed: args.load.seed.unwrap_or_else(|| rand::random::<u64>() >> 32), // short enough to retype
         first_ticket: 0,
         moments: None,
     })
 }
 
-fn settings(plan: &Plan, drive: &Drive, course: &Course, spacing: Spacing) -> Settings {
-    let request_shown = |request: &Request| RequestShown {
+/// Returns a request without anything that may be secret.
+fn request_shown(request: &Request) -> RequestShown {
+    RequestShown {
         name: request.name.clone(),
         method: request.method.clone(),
         url: requests::shown(&request.url),
         header_names: request.headers.iter().map(|(name, _)| name.clone()).collect(),
         body_bytes: request.body.len(),
         weight: request.weight,
-    };
-    Settings {
-        requests: plan.requests.iter().map(request_shown).collect(),
-        load: match (course, spacing) {
-            (Course::Closed, _) => "closed",
-            (_, Spacing::Constant) => "constant",
-            (_, Spacing::Poisson) => "poisson",
-        },
-        rate: match course {
-            Course::Rate(rate) => Some(*rate),
-            _ => None,
-        },
-        steps: match course {
-            Course::Steps(rates) => rates.clone(),
-            _ => Vec::new(),
-        },
-        ramp: match course {
-            Course::Ramp(ramp) => Some((ramp.from, ramp.to)),
-            _ => None,
-        },
-        clients: drive.clients,
-        threads: drive.threads,
-        in_flight: drive.in_flight,
-        http: if plan.protocol == Protocol::Two { 2 } else { 1 },
-        keep_alive: drive.connections == Connections::Kept,
-        warmup: drive.warmup,
-        timeout: drive.timeout,
-        length: match drive.stop {
-            Stop::After(time) => Length::Time(time),
-            Stop::Operations(count) => Length::Requests(count),
-        },
-        spin: drive.spin,
-        seed: drive.seed,
     }
 }
 
@@ -284,6 +240,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::cli::Ramp;
 
     #[derive(clap::Parser)]
     struct Line {
@@ -317,24 +274,33 @@ mod tests {
     #[test]
     fn a_load_is_closed_unless_there_is_a_rate() {
         let plain = asked(&[URL]);
-        assert_eq!((plain.course.clone(), plain.settings.clients), (Course::Closed, 64));
-        assert_eq!(plain.settings.length, Length::Time(Duration::from_secs(10)));
+        assert_eq!(
+            (plain.settings.course.clone(), plain.settings.drive.clients),
+            (Course::Closed, 64)
+        );
+        assert_eq!(plain.settings.drive.stop, Stop::After(Duration::from_secs(10)));
         assert_eq!(plain.drive(None, 0).arrivals, None);
         let open = asked(&[URL, "--rate", "60/m", "--arrivals", "poisson"]);
-        assert_eq!((open.course.clone(), open.settings.clients), (Course::Rate(1.0), 256));
-        assert_eq!(open.settings.load, "poisson");
+        assert_eq!(
+            (open.settings.course.clone(), open.settings.drive.clients),
+            (Course::Rate(1.0), 256)
+        );
+        assert_eq!(open.settings.arrivals(), "poisson");
         wrong(&[URL, "--arrivals", "poisson"], &["--rate", "--steps"]);
         wrong(&[URL, "--precision"], &["--rate"]);
     }
 
     #[test]
     fn rates_over_time_are_steps() {
-        assert_eq!(asked(&[URL, "--steps", "5/s,10"]).course, Course::Steps(vec![5.0, 10.0]));
+        assert_eq!(
+            asked(&[URL, "--steps", "5/s,10"]).settings.course,
+            Course::Steps(vec![5.0, 10.0])
+        );
         let ramp = asked(&[URL, "--ramp", "100..1000", "--for", "20s"]);
-        assert_eq!(ramp.course, Course::Ramp(Ramp { from: 100.0, to: 1000.0 }));
+        assert_eq!(ramp.settings.course, Course::Ramp(Ramp { from: 100.0, to: 1000.0 }));
         wrong(&[URL, "--ramp", "5..6", "--warmup", "1s"], &["cannot be used with"]);
         wrong(&[URL, "--steps", "5", "--rate", "5"], &["cannot be used with"]);
-        let from_nothing = asked(&[URL, "--ramp", "0..10"]).course;
+        let from_nothing = asked(&[URL, "--ramp", "0..10"]).settings.course;
         assert_eq!(from_nothing, Course::Ramp(Ramp { from: 0.0, to: 10.0 }));
         wrong(&[URL, "--ramp", "0..0"], &["nothing is ever due"]);
         wrong(&[URL, "--ramp", "5..fast"], &["`fast` is not a rate"]);
@@ -351,7 +317,7 @@ mod tests {
         wrong(&[URL, "--rate", "0"], &["at least one an hour"]);
         wrong(&["http://a/", "http://b/", "-c", "1"], &["1 clients cannot ask 2 servers"]);
         // What nobody asked for may follow from what somebody did.
-        assert_eq!(asked(&[URL, "-n", "5"]).settings.clients, 5);
+        assert_eq!(asked(&[URL, "-n", "5"]).settings.drive.clients, 5);
     }
 
     #[test]
@@ -360,8 +326,8 @@ mod tests {
         wrong(&[URL, "--slo", "p99 < 1s"], &["--find-max"]);
         let search = asked(&[URL, "--find-max", "--slo", "p90 < 20ms", "--rate", "50"]);
         let objective = vec!["p90 < 20ms".parse().unwrap()];
-        assert_eq!(search.course, Course::FindMax { first: 50.0, objective });
-        assert_eq!(search.settings.length, Length::Time(Duration::from_secs(5)));
+        assert_eq!(search.settings.course, Course::FindMax { first: 50.0, objective });
+        assert_eq!(search.settings.drive.stop, Stop::After(Duration::from_secs(5)));
     }
 
     #[test]

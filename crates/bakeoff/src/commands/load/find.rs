@@ -39,7 +39,7 @@ pub(super) fn run(
     }
     let mut search = match drive.stop {
         Stop::After(time) => {
-            let by_chance = loader.asked.spacing == Spacing::Poisson;
+            let by_chance = loader.asked.settings.spacing == Spacing::Poisson;
             Search::new(first).not_below(least_rate(objective, time, by_chance))
         }
         Stop::Operations(_) => Search::new(first),

@@ -5,11 +5,13 @@
 use std::time::Duration;
 
 use bakeoff_core::ranked::{Place, Ranked};
+use bakeoff_core::study::Stop;
 use bakeoff_core::units::harmless;
 use bakeoff_engine::Live;
 use serde_json::{Map, Value, json};
 
-use super::result::{Length, LoadResult, Part, Settings};
+use super::result::{LoadResult, Part};
+use super::settings::Settings;
 use super::text::QUANTILES;
 
 /// The version of this form. Fields may be added within one.
@@ -57,29 +59,30 @@ pub(super) fn opening(settings: &Settings) -> Map<String, Value> {
             })
         })
         .collect();
-    let (seconds, count) = match settings.length {
-        Length::Time(time) => (Some(time.as_secs_f64()), None),
-        Length::Requests(count) => (None, Some(count)),
+    let drive = &settings.drive;
+    let (seconds, count) = match drive.stop {
+        Stop::After(time) => (Some(time.as_secs_f64()), None),
+        Stop::Operations(count) => (None, Some(count)),
     };
     object.insert(
         "settings".into(),
         json!({
             "requests": requests,
-            "load": settings.load,
-            "rate": settings.rate,
-            "steps": settings.steps,
-            "ramp": settings.ramp.map(|(from, to)| [from, to]),
-            "clients": settings.clients,
-            "threads": settings.threads,
-            "in_flight": settings.in_flight,
-            "http": settings.http,
-            "keep_alive": settings.keep_alive,
+            "load": settings.arrivals(),
+            "rate": settings.rate(),
+            "steps": settings.steps(),
+            "ramp": settings.ramp().map(|(from, to)| [from, to]),
+            "clients": drive.clients,
+            "threads": drive.threads,
+            "in_flight": drive.in_flight,
+            "http": if settings.http2 { 2 } else { 1 },
+            "keep_alive": settings.keep_alive(),
             "for_seconds": seconds,
             "for_requests": count,
-            "warmup_seconds": settings.warmup.as_secs_f64(),
-            "timeout_seconds": settings.timeout.as_secs_f64(),
-            "precision_us": settings.spin.as_micros() as u64,
-            "seed": settings.seed,
+            "warmup_seconds": drive.warmup.as_secs_f64(),
+            "timeout_seconds": drive.timeout.as_secs_f64(),
+            "precision_us": drive.spin.as_micros() as u64,
+            "seed": drive.seed,
         }),
     );
     object

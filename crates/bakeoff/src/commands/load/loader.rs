@@ -12,9 +12,10 @@ use bakeoff_core::units::rate_text;
 use bakeoff_engine::works::http::{Outcome, Ready};
 use bakeoff_engine::{Live, Seconds};
 
-use super::ask::{Asked, Course};
+use super::ask::Asked;
 use super::recorded::Recorded;
 use super::result::{Began, Gate, LoadResult, Part};
+use super::settings::Course;
 use super::{settings_text, text};
 use crate::failure::Failure;
 use crate::messages::Messages;
@@ -40,7 +41,7 @@ impl Loader<'_> {
         let settings = &self.asked.settings;
         let what = settings_text::requests_text(settings);
         let (mut steps, mut failure) = (Vec::new(), None);
-        let whole = match &self.asked.course {
+        let whole = match &settings.course {
             Course::Steps(rates) => {
                 for (number, &rate) in rates.iter().enumerate() {
                     let label = format!("[{}/{}] {}", number + 1, rates.len(), rate_text(rate));

@@ -20,6 +20,7 @@ mod recorded;
 mod requests;
 mod result;
 mod search_result;
+mod settings;
 mod settings_text;
 mod targets;
 #[cfg(test)]
@@ -30,10 +31,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ask::Course;
 use loader::Loader;
 use recorded::Recorded;
 use result::Gate;
+use settings::Course;
 
 use crate::cli::LoadArgs;
 use crate::failure::{Failure, NOT_VALID};
@@ -46,27 +47,27 @@ pub(crate) fn run(
     interrupted: &AtomicBool,
 ) -> Result<ExitCode, Failure> {
     let asked = ask::read(args)?;
-    let open_files = bakeoff_engine::open_files::raise_for(asked.settings.clients)?;
-    let ready = asked.plan.clone().ready(asked.settings.keep_alive)?;
+    let open_files = bakeoff_engine::open_files::raise_for(asked.settings.drive.clients)?;
+    let ready = asked.plan.clone().ready(asked.settings.keep_alive())?;
     let begin = |out: &PathBuf| Recorded::begin(out, &asked, open_files);
-    let recorded = args.out.as_ref().map(begin).transpose()?;
+    let recorded = args.result.out.as_ref().map(begin).transpose()?;
     if !messages.is_live() {
         messages.step(&settings_text::asked_text(&asked.settings));
     }
     let asked = &asked;
     let not_valid = Vec::new();
     let mut loader = Loader { asked, ready, messages, interrupted, driven: 0, recorded, not_valid };
-    if let Course::FindMax { first, objective } = &asked.course {
-        return find::run(&mut loader, *first, objective, args.json);
+    if let Course::FindMax { first, objective } = &asked.settings.course {
+        return find::run(&mut loader, *first, objective, args.result.json);
     }
     let (result, failure) = loader.course()?;
     loader.messages.finish();
-    loader.messages.output(&if args.json {
+    loader.messages.output(&if args.result.json {
         format!("{:#}", json::json(&result))
     } else {
         text::text(&result, messages::style())
     });
-    let trials_are_valid = loader.conclude(args.json, &result.reasons())?;
+    let trials_are_valid = loader.conclude(args.result.json, &result.reasons())?;
     if let Some(failure) = failure {
         return Err(failure); // after what was measured until then
     }

@@ -15,17 +15,19 @@ use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{
     FORMAT, Line, Outcome, RunEnd, RunHeader, StageRecord, SystemRecord, TrialRecord,
 };
+use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::study::{
     Arrivals, Clusters, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation,
-    ReadConsistency, Routing, Servers, Stop, Study, System, Targets, Workload,
+    ReadConsistency, Routing, Servers, Study, System, Targets, Workload,
 };
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::moments::Moments;
 use bakeoff_engine::works::http::Url;
 
-use super::ask::{Asked, Course};
-use super::result::{Began, Length, Part, RequestShown, Settings};
+use super::ask::Asked;
+use super::result::{Began, Part};
+use super::settings::{Course, RequestShown, Settings};
 use super::settings_text::requests_text;
 use crate::commands::report::Rendering;
 use crate::commands::run_folder::{self, RunFolder};
@@ -70,7 +72,8 @@ impl Recorded {
             .map_err(|error| Failure::file("use", &folder.path, &error))?;
         let study = study(asked);
         let settings = &asked.settings;
-        let mut environment = environment::describe(&path, settings.threads, open_files, false)?;
+        let mut environment =
+            environment::describe(&path, settings.drive.threads, open_files, false)?;
         environment.shared_machine = environment::is_machine_shared();
         let system = &study.systems[0];
         let kind = systems::by_kind(&system.kind).expect("it is in the registry");
@@ -92,13 +95,13 @@ impl Recorded {
             system: SYSTEM.to_owned(),
             workload: WORKLOAD.to_owned(),
             load: load.name.clone(),
-            seed: settings.seed.wrapping_add(u64::from(number)),
+            seed: settings.drive.seed.wrapping_add(u64::from(number)),
         });
         let header = RunHeader {
             format: FORMAT,
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
             started: utc_now(),
-            seed: settings.seed,
+            seed: settings.drive.seed,
             order: order.collect(),
             environment,
             systems: vec![record],
@@ -241,7 +244,7 @@ fn study(asked: &Asked) -> Study {
             reads: ReadConsistency::Linearizable,
             request: match &settings.requests[..] {
                 [one] => request(one, settings),
-                _ => HttpRequest { http2: settings.http == 2, ..HttpRequest::default() },
+                _ => HttpRequest { http2: settings.http2, ..HttpRequest::default() },
             },
             fill: false,
             loads: names,
@@ -267,7 +270,7 @@ fn request(shown: &RequestShown, settings: &Settings) -> HttpRequest {
         method: shown.method.clone(),
         path,
         headers: shown.header_names.iter().map(hidden).collect(),
-        http2: settings.http == 2,
+        http2: settings.http2,
         ..HttpRequest::default()
     }
 }
@@ -275,29 +278,26 @@ fn request(shown: &RequestShown, settings: &Settings) -> HttpRequest {
 /// What was asked, as the loads of a study: one, or one for each step.
 fn loads(asked: &Asked) -> Vec<Load> {
     let settings = &asked.settings;
-    let arrivals = |rate: f64| match settings.load {
-        "poisson" => Arrivals::Poisson { rate },
-        _ => Arrivals::Constant { rate },
+    let arrivals = |rate: f64| match settings.spacing {
+        Spacing::Poisson => Arrivals::Poisson { rate },
+        Spacing::Constant => Arrivals::Constant { rate },
     };
     let load = |name: String, arrivals: Arrivals| Load {
         name,
-        clients: vec![settings.clients],
+        clients: vec![settings.drive.clients],
         clients_for: BTreeMap::new(),
         arrivals,
-        in_flight: settings.in_flight,
-        stop: match settings.length {
-            Length::Time(time) => Stop::After(time),
-            Length::Requests(count) => Stop::Operations(count),
-        },
-        warmup: settings.warmup,
-        timeout: settings.timeout,
+        in_flight: settings.drive.in_flight,
+        stop: settings.drive.stop,
+        warmup: settings.drive.warmup,
+        timeout: settings.drive.timeout,
         targets: Routing::Same(Targets::All),
-        keep_alive: settings.keep_alive,
+        keep_alive: settings.keep_alive(),
         tls_resumption: true,
         errors_max: ERRORS_MAX,
         find: None,
     };
-    match &asked.course {
+    match &settings.course {
         Course::Closed => vec![load("closed".to_owned(), Arrivals::Closed)],
         Course::Rate(rate) => vec![load("open".to_owned(), arrivals(*rate))],
         Course::Steps(rates) => rates

@@ -18,20 +18,21 @@ use crate::cli::LoadArgs;
 use crate::failure::Failure;
 
 pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
-    let body = match (&args.body, &args.body_file) {
+    let body = match (&args.requests.body, &args.requests.body_file) {
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(path)) => read_file(path, "body")?,
         (None, None) => Vec::new(),
     };
-    let method = match &args.method {
+    let method = match &args.requests.method {
         Some(text) => parse_method(text).map_err(|what| {
             Failure::input(format!("`--method`: {what}"), "write `GET`, `PUT`, …")
         })?,
         None if body.is_empty() => "GET".to_owned(),
         None => "POST".to_owned(),
     };
-    if !args.weights.is_empty() && args.weights.len() != args.urls.len() {
-        let (weights, urls) = (args.weights.len(), args.urls.len());
+    if !args.requests.weights.is_empty() && args.requests.weights.len() != args.requests.urls.len()
+    {
+        let (weights, urls) = (args.requests.weights.len(), args.requests.urls.len());
         return Err(Failure::input(
             format!("`--weights` has {weights} numbers, and there are {urls} URLs"),
             "give one for each URL, in their order",
@@ -39,7 +40,7 @@ pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
     }
     let (headers, expect) = (headers(args)?, expect(args)?);
     let mut requests = Vec::new();
-    for (place, text) in args.urls.iter().enumerate() {
+    for (place, text) in args.requests.urls.iter().enumerate() {
         let url = Url::parse(text)
             .map_err(|what| Failure::input(format!("URL {}: {what}", masked(text)), URL_HINT))?;
         requests.push(Request {
@@ -48,7 +49,7 @@ pub(super) fn from_urls(args: &LoadArgs) -> Result<Vec<Request>, Failure> {
             headers: with_user(headers.clone(), &url),
             url,
             body: body.clone(),
-            weight: args.weights.get(place).copied().unwrap_or(1),
+            weight: args.requests.weights.get(place).copied().unwrap_or(1),
             expect: expect.clone(),
         });
     }
@@ -180,12 +181,12 @@ fn headers(args: &LoadArgs) -> Result<Vec<(String, String)>, Failure> {
             Failure::input(format!("`--header`: {what}"), "write `--header 'Name: value'`")
         })
     };
-    args.header.iter().map(read).collect()
+    args.requests.header.iter().map(read).collect()
 }
 
 fn expect(args: &LoadArgs) -> Result<Expect, Failure> {
     let mut expect = Expect::default();
-    if let Some(text) = &args.expect_status {
+    if let Some(text) = &args.requests.expect_status {
         expect.statuses = Statuses::parse(text).map_err(|what| {
             Failure::input(
                 format!("`--expect-status`: {what}"),
@@ -193,7 +194,7 @@ fn expect(args: &LoadArgs) -> Result<Expect, Failure> {
             )
         })?;
     }
-    if let Some(text) = &args.expect_body {
+    if let Some(text) = &args.requests.expect_body {
         let body = ExpectBody::parse(text).map_err(|what| {
             Failure::input(
                 format!("`--expect-body`: {what}"),

@@ -13,49 +13,7 @@ use bakeoff_core::search;
 use bakeoff_core::units::rate_text;
 use bakeoff_engine::Live;
 
-/// What was asked for, as the result repeats it.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Settings {
-    pub(super) requests: Vec<RequestShown>,
-    /// `closed`, `constant`, `poisson`.
-    pub(super) load: &'static str,
-    /// Of a load at one rate.
-    pub(super) rate: Option<f64>,
-    /// Of `--steps`.
-    pub(super) steps: Vec<f64>,
-    /// From and to which rate.
-    pub(super) ramp: Option<(f64, f64)>,
-    pub(super) clients: u32,
-    pub(super) threads: u32,
-    pub(super) in_flight: u32,
-    pub(super) http: u8,
-    pub(super) keep_alive: bool,
-    pub(super) warmup: Duration,
-    pub(super) timeout: Duration,
-    pub(super) length: Length,
-    pub(super) spin: Duration,
-    pub(super) seed: u64,
-}
-
-/// When a load, or a step of it, was to end.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Length {
-    Time(Duration),
-    Requests(u64),
-}
-
-/// One of the requests.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct RequestShown {
-    /// Its row in tables, and its key in the measurement.
-    pub(super) name: String,
-    pub(super) method: String,
-    /// Without what is secret.
-    pub(super) url: String,
-    pub(super) header_names: Vec<String>,
-    pub(super) body_bytes: usize,
-    pub(super) weight: u32,
-}
+use super::settings::Settings;
 
 /// What one load at one rate, or a closed one, yielded.
 #[derive(Debug, Clone, Default)]

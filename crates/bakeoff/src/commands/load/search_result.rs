@@ -5,7 +5,8 @@
 use bakeoff_core::condition::Condition;
 use bakeoff_core::search::{Found, Tried};
 
-use super::result::{Part, Settings};
+use super::result::Part;
+use super::settings::Settings;
 
 /// What one rate came to.
 #[derive(Debug, Clone)]

@@ -2,10 +2,12 @@
 //!
 //! Not here: reading it (`ask`).
 
+use bakeoff_core::schedule::Spacing;
+use bakeoff_core::study::Stop;
 use bakeoff_core::units::{duration_text, plural, rate_text};
 
 use super::page::Page;
-use super::result::{Length, Settings};
+use super::settings::{Course, Settings};
 
 /// Both in one line.
 pub(super) fn asked_text(settings: &Settings) -> String {
@@ -14,34 +16,35 @@ pub(super) fn asked_text(settings: &Settings) -> String {
 
 /// What is loaded and how, in one or a few words each: `GET http://host/`, `closed load, 64 clients`.
 fn load_text(settings: &Settings) -> String {
-    let rates: Vec<String> = settings.steps.iter().copied().map(rate_text).collect();
-    let load = match (settings.load, settings.rate, rates.as_slice()) {
+    let drive = &settings.drive;
+    let rates: Vec<String> = settings.steps().iter().copied().map(rate_text).collect();
+    let load = match (settings.arrivals(), settings.rate(), rates.as_slice()) {
         ("closed", ..) => "closed load".to_owned(),
         (arrivals, Some(rate), _) => format!("open load, {} {arrivals}", rate_text(rate)),
-        (arrivals, None, _) if settings.ramp.is_some() => {
-            let (from, to) = settings.ramp.unwrap_or_default();
+        (arrivals, None, _) if settings.ramp().is_some() => {
+            let (from, to) = settings.ramp().unwrap_or_default();
             format!("open load, {arrivals}, from {} to {}", rate_text(from), rate_text(to))
         }
         (arrivals, None, []) => format!("open load, {arrivals}"),
         (arrivals, None, rates) => format!("open load, {arrivals}, {}", rates.join(" then ")),
     };
-    let mut parts = vec![load, plural(u64::from(settings.clients), "client")];
-    if settings.http == 2 {
-        parts.push(format!("HTTP/2 with {} in flight each", settings.in_flight));
+    let mut parts = vec![load, plural(u64::from(drive.clients), "client")];
+    if settings.http2 {
+        parts.push(format!("HTTP/2 with {} in flight each", drive.in_flight));
     }
-    if !settings.keep_alive {
+    if !settings.keep_alive() {
         parts.push("a connection for each request".to_owned());
     }
-    parts.push(match settings.length {
-        Length::Time(time) if rates.len() > 1 => format!("{} each", duration_text(time)),
-        Length::Time(time) => duration_text(time),
-        Length::Requests(count) => plural(count, "request"),
+    parts.push(match drive.stop {
+        Stop::After(time) if rates.len() > 1 => format!("{} each", duration_text(time)),
+        Stop::After(time) => duration_text(time),
+        Stop::Operations(count) => plural(count, "request"),
     });
-    if !settings.warmup.is_zero() {
-        parts.push(format!("after {} of warm-up", duration_text(settings.warmup)));
+    if !drive.warmup.is_zero() {
+        parts.push(format!("after {} of warm-up", duration_text(drive.warmup)));
     }
-    if settings.load == "poisson" {
-        parts.push(format!("seed {}", settings.seed));
+    if settings.course != Course::Closed && settings.spacing == Spacing::Poisson {
+        parts.push(format!("seed {}", drive.seed));
     }
     parts.join(", ")
 }

@@ -8,12 +8,14 @@ use bakeoff_core::measurement::{
     ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
 };
 use bakeoff_core::ranked::Place;
+use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::Found;
-use bakeoff_engine::Live;
+use bakeoff_core::study::Stop;
+use bakeoff_engine::{Drive, Live};
 
-use super::result::Began;
-use super::result::{Gate, Length, LoadResult, Part, RequestShown, Settings};
+use super::result::{Began, Gate, LoadResult, Part};
 use super::search_result::{SearchResult, Try};
+use super::settings::{Course, RequestShown, Settings};
 
 /// A second's load at a rate, whose responses took from 1 to `slowest_ms` ms.
 pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
@@ -92,20 +94,15 @@ pub(super) fn settings() -> Settings {
             body_bytes: 0,
             weight: 1,
         }],
-        load: "constant",
-        rate: Some(1000.0),
-        steps: Vec::new(),
-        ramp: None,
-        clients: 256,
-        threads: 2,
-        in_flight: 1,
-        http: 1,
-        keep_alive: true,
-        warmup: Duration::ZERO,
-        timeout: Duration::from_secs(10),
-        length: Length::Time(Duration::from_secs(1)),
-        spin: Duration::ZERO,
-        seed: 7,
+        course: Course::Rate(1000.0),
+        spacing: Spacing::Constant,
+        http2: false,
+        drive: Drive {
+            clients: 256,
+            stop: Stop::After(Duration::from_secs(1)),
+            seed: 7,
+            ..Drive::once(1, 1, 2, Duration::from_secs(10))
+        },
     }
 }
 
@@ -137,7 +134,10 @@ pub(super) fn search() -> SearchResult {
         }
     };
     SearchResult {
-        settings: Settings { rate: None, ..settings() },
+        settings: Settings {
+            course: Course::FindMax { first: 1000.0, objective: Vec::new() },
+            ..settings()
+        },
         objective: vec!["p99 < 20ms".parse().unwrap()],
         tries: vec![
             tried(1000.0, 2, false, &[]),

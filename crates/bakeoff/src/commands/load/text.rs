@@ -46,7 +46,7 @@ pub(super) fn text(result: &LoadResult, style: Style) -> String {
         page.steps(&result.steps);
     }
     let any_second = result.whole.measurement.window.as_secs() > 0;
-    if let Some(ramp) = result.settings.ramp.filter(|_| any_second) {
+    if let Some(ramp) = result.settings.ramp().filter(|_| any_second) {
         page.gap();
         page.ramp(&result.whole, ramp);
     }
@@ -339,9 +339,10 @@ fn too_few_text(response: &Ranked<'_>) -> Option<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::result::Settings;
-    use super::super::testing::{part, result, settings, with_errors};
+    use super::super::settings::Course;
+    use super::super::testing::{part, result, with_errors};
     use super::*;
+    use crate::cli::Ramp;
 
     const PLAIN: Style = Style { width: None, colour: false };
 
@@ -476,8 +477,7 @@ No response time from p75 on: 49.0 % failed; those after 503 ms. What failed has
         busy.measurement.generator_busiest = 0.97;
         steps.whole.append(&busy);
         steps.steps = vec![part(1000.0, 11), busy];
-        steps.settings.rate = None;
-        steps.settings.steps = vec![1000.0, 2000.0];
+        steps.settings.course = Course::Steps(vec![1000.0, 2000.0]);
         let shown = text(&steps, PLAIN);
         assert!(shown.contains("open load, constant, 1,000/s then 2,000/s, 256 clients, 1s each"));
         let rows = shown.split("\n\n").find(|part| part.starts_with("rate")).unwrap();
@@ -497,7 +497,7 @@ rate     verified /s  errors  response p50      p90      p99      max  schedule 
         let later = part(2000.0, 21);
         ramp.whole.append(&later);
         ramp.whole.rate = Some(1500.0);
-        ramp.settings = Settings { rate: None, ramp: Some((500.0, 2500.0)), ..settings() };
+        ramp.settings.course = Course::Ramp(Ramp { from: 500.0, to: 2500.0 });
         let shown = text(&ramp, PLAIN);
         assert!(shown.contains("open load, constant, from 500/s to 2,500/s"), "{shown}");
         let rows = shown.split("\n\n").find(|part| part.starts_with("seconds")).unwrap();
