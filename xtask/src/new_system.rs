@@ -127,7 +127,7 @@ impl<'a> Skeleton<'a> {
         change("crates/bakeoff-wire/src/lib.rs", &|text| {
             let line = format!("pub mod {module};\n");
             let modules = text.lines().filter(|line| line.starts_with("pub mod "));
-            let after = modules.filter(|one| *one < line.trim_end()).last()?;
+            let after = modules.filter(|one| *one < line.trim_end()).next_back()?;
             let end = text.find(after)? + after.len() + 1;
             Some(inserted(&text, end, &line))
         })?;
@@ -138,7 +138,7 @@ impl<'a> Skeleton<'a> {
             );
             Some(inserted(&text, text.find("[[bin]]")?, &target))
         })?;
-        for (template, path) in [("transcript.rs", "main.rs"), ("asked.rs", "asked.rs")] {
+        for (template, path) in [("transcript.txt", "main.rs"), ("asked.txt", "asked.rs")] {
             let more = self.template(template)?;
             change(&format!("crates/bakeoff-wire/tests/transcripts/{path}"), &|text| {
                 Some(text + &more)
