@@ -12,6 +12,8 @@ mod distant;
 #[cfg(test)]
 mod documented;
 pub(crate) mod exchange;
+#[cfg(test)]
+mod guide;
 mod http_requests;
 mod http_session;
 #[cfg(test)]

@@ -28,7 +28,9 @@ use super::{
 };
 
 /// What the registry holds.
+// guide: system
 pub(crate) const SYSTEM: &dyn System = &Consul;
+// guide: end
 
 /// HashiCorp Consul's key-value store.
 #[derive(Debug)]
@@ -41,6 +43,7 @@ const OPTIONS: &[KindOption] = &[KindOption {
 }];
 
 impl System for Consul {
+    // guide: declares
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
@@ -64,6 +67,7 @@ impl System for Consul {
             )
         }
     }
+    // guide: end
 
     fn describe(&self, asked: &Asked<'_>, ports: &mut Allocator) -> Result<Description, HostError> {
         let program = asked.program.expect("Consul is not part of bakeoff").command();
@@ -80,11 +84,13 @@ impl System for Consul {
             nodes.iter().map(|(_, _, serf, _, _)| format!("127.0.0.1:{serf}")).collect();
         let connections = connections_max();
         let mut settings = vec![
+            // guide: setting
             setting(
                 "limits.http_max_conns_per_client",
                 connections,
                 "all clients come from one address, and 200 of one is the default limit",
             ),
+            // guide: end
             setting("disable_update_check", true, "bakeoff's servers talk to this machine only"),
             setting(
                 "ports.dns, serf_wan, grpc_tls",
@@ -128,6 +134,7 @@ impl System for Consul {
             if let Some(mesh) = &mesh {
                 mesh.add_to(&mut config, first.as_ref() == Some(&name));
             }
+            // guide: node
             NodeSpec {
                 program: (&program[0]).into(),
                 args: vec!["agent".into(), "-config-file".into(), dir.join("consul.json").into()],
@@ -148,6 +155,7 @@ impl System for Consul {
                 name,
                 ..NodeSpec::default()
             }
+            // guide: end
         });
         Ok(Description { nodes: specs.collect(), settings, memory, ..Description::default() })
     }
@@ -155,11 +163,13 @@ impl System for Consul {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         let mut view = ClusterStatus::default();
         for (index, node) in nodes.iter().enumerate() {
+            // guide: probe
             // A read that needs the leader: the node knows one, and it serves. There is no such key.
             let (status, body) = ask(node, "GET", "/v1/kv/bakeoff-looks?consistent")?;
             if status != 200 && status != 404 {
                 return Err(format!("`{}` answered {status}: {}", node.name, body.trim()).into());
             }
+            // guide: end
             let (status, body) = ask(node, "GET", "/v1/agent/self")?;
             let about: serde_json::Value = serde_json::from_str(&body)
                 .map_err(|_| format!("`{}` answered {status}: {}", node.name, body.trim()))?;
@@ -183,11 +193,14 @@ impl System for Consul {
         }
     }
 
+    // guide: drive
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| HttpSession::new(node, KvApi))
     }
+    // guide: end
 }
 
+// guide: guarantees
 /// Says what it guarantees under these options.
 fn guarantees(asked: &study::System) -> Guarantees {
     Guarantees {
@@ -200,7 +213,9 @@ fn guarantees(asked: &study::System) -> Guarantees {
         ..Guarantees::default()
     }
 }
+// guide: end
 
+// guide: freshness
 /// Says what reads return.
 fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
     match reads {
@@ -209,6 +224,7 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
         ReadConsistency::Stale => Freshness::NodeAsked,
     }
 }
+// guide: end
 
 /// Returns how many connections a server is told to accept from one address. Consul refuses to start with
 /// more than the files that it may open, and it inherits that limit from us.
@@ -245,6 +261,7 @@ impl Mapping for KvApi {
         out.extend_from_slice(consistency.as_bytes());
     }
 
+    // guide: read
     fn read(&self, operation: Operation, status: u16, body: &[u8], on: &mut dyn FnMut(Answer<'_>)) {
         match (operation, status) {
             (Operation::Get, 200) => on(Answer::Value(body)),
@@ -259,4 +276,5 @@ impl Mapping for KvApi {
             _ => on(Answer::Failed(ErrorKind::Status, super::http_status_text(status, body))),
         }
     }
+    // guide: end
 }

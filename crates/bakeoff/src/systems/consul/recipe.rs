@@ -4,6 +4,7 @@
 
 use bakeoff_install::{Algorithm, Member, Recipe, Shape, Source};
 
+// guide: recipe
 /// How Consul can be had.
 pub(crate) const RECIPE: Recipe = Recipe {
     system: "consul",
@@ -24,3 +25,4 @@ pub(crate) const RECIPE: Recipe = Recipe {
         },
     ],
 };
+// guide: end

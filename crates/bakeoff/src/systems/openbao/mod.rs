@@ -26,19 +26,23 @@ const OPENBAO: SecretStore = SecretStore {
             guarantees: |asked| vault::guarantees(asked, freshness(asked)),
             freshness: |asked, _| freshness(asked),
         },
+        // guide: hooks
         hooks: Hooks {
             prepare_parts: Some(|asked, behind| {
                 config::prepare_parts(Product::OpenBao, asked, behind)
             }),
             ..Hooks::default()
         },
+        // guide: end
         ..vault::declaration(
+            // guide: kind
             Kind {
                 options: OPTIONS,
                 roles: ROLES,
                 sound: |system| config::sound(Product::OpenBao, system),
                 ..vault::kind("openbao")
             },
+            // guide: end
             &recipe::RECIPE,
         )
     },

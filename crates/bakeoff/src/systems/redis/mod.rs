@@ -120,8 +120,10 @@ impl System for Redis {
             }
         });
         let nodes = specs.collect();
+        // guide: memory
         let memory = Memory::default();
         memory.keep(Replicas::read(asked.system));
+        // guide: end
         Ok(Description { nodes, settings: settings(asked), memory, ..Description::default() })
     }
 
@@ -138,10 +140,12 @@ impl System for Redis {
                 (Some("master"), Some("0")) => {}
                 (Some("master"), _) => return Err(format!("`{name}` loads its data").into()),
                 (Some(_), _) => {
+                    // guide: never
                     return Err(NotReady::Never {
                         seen: format!("`{name}` is a replica, which takes no writes"),
                         hint: "name the primary as the only endpoint".to_owned(),
                     });
+                    // guide: end
                 }
                 (None, _) => return Err(format!("`{name}` does not say what it is").into()),
             }
@@ -178,12 +182,14 @@ impl System for Redis {
         }
     }
 
+    // guide: memory-again
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
         load.over(|node| {
             let replicas = node.memory.get::<Replicas>();
             RedisSession::new(&replicas.map_or_else(Replicas::default, |replicas| *replicas))
         })
     }
+    // guide: end
 }
 
 fn sound(system: &study::System) -> Result<(), (String, String)> {
@@ -281,6 +287,7 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
     settings
 }
 
+// guide: ask
 /// Asks one thing outside of a load: the strings of the answer, those of arrays in it one after another.
 fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
     struct Question {
@@ -309,6 +316,7 @@ fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
     let answer = question.answer.unwrap_or_else(|| Err("no answer".to_owned()));
     answer.map_err(|error| format!("`{}`: {error}", node.name))
 }
+// guide: end
 
 fn gather(reply: Reply<'_>, strings: &mut Vec<Vec<u8>>) {
     match reply {

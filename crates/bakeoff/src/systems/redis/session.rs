@@ -22,6 +22,7 @@ const WAIT_MS: &[u8] = b"60000";
 const SCAN_COUNT: &[u8] = b"1000";
 
 /// One connection to a primary.
+// guide: session
 pub(crate) struct RedisSession {
     session: resp::Session,
     /// How many replicas have to have a write before it is acknowledged, in digits; `None` for none.
@@ -30,6 +31,7 @@ pub(crate) struct RedisSession {
     steps: VecDeque<(Tag, Step)>,
     lists: Vec<List>,
 }
+// guide: end
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -85,6 +87,7 @@ impl Session for RedisSession {
 }
 
 impl KvSession for RedisSession {
+    // guide: request
     fn request(&mut self, tag: Tag, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         if self.session.capacity() < 2 {
             return false;
@@ -103,6 +106,7 @@ impl KvSession for RedisSession {
         }
         true
     }
+    // guide: end
 
     fn receive(
         &mut self,

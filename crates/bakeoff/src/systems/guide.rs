@@ -1,0 +1,107 @@
+//! The snippets of the guide to adding a system: pieces of real files, so that they cannot rot.
+//!
+//! Above each stands where it is from, `<!-- FILE: NAME -->`; in the file it stands between `// guide: NAME` and
+//! `// guide: end`. Pieces of one name follow each other, with an ellipsis between them. `BLESS=1` writes the guide
+//! anew (`cargo xtask bless`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const END: &str = "// guide: end";
+const BEGIN: &str = "// guide: ";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the piece of a file that has this name, without the indentation that all its lines have.
+fn piece(text: &str, name: &str) -> Option<String> {
+    let begin = format!("{BEGIN}{name}");
+    let mut pieces = Vec::new();
+    let mut lines = text.lines();
+    while lines.any(|line| line.trim() == begin) {
+        let piece: Vec<&str> = lines.by_ref().take_while(|line| line.trim() != END).collect();
+        let filled = piece.iter().filter(|line| !line.trim().is_empty());
+        let indent = filled.map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
+        let cut = piece.iter().map(|line| line.get(indent..).unwrap_or_default());
+        pieces.push(cut.collect::<Vec<_>>().join("\n"));
+    }
+    if pieces.is_empty() { None } else { Some(pieces.join("\n// …\n")) }
+}
+
+/// Returns the guide with each snippet as its file has it, and the places that it takes snippets from.
+fn renewed(
+    guide: &str,
+    read: impl Fn(&str) -> Option<String>,
+) -> Result<(String, BTreeSet<(String, String)>), String> {
+    let mut places = BTreeSet::new();
+    let mut out = String::new();
+    let mut above = "";
+    let mut lines = guide.lines();
+    while let Some(line) = lines.next() {
+        out += line;
+        out.push('\n');
+        if line == "```rust" {
+            let place = above.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+            let Some((file, name)) = place.and_then(|place| place.split_once(": ")) else {
+                return Err(format!("a snippet below `{above}` does not say where it is from"));
+            };
+            let text = read(file).ok_or_else(|| format!("`{file}` cannot be read"))?;
+            let snippet = piece(&text, name);
+            out += &snippet.ok_or_else(|| format!("`{file}` has no `{BEGIN}{name}`"))?;
+            out += "\n```\n";
+            places.insert((file.to_owned(), name.to_owned()));
+            if !lines.any(|line| line == "```") {
+                return Err(format!("the snippet `{name}` has no end"));
+            }
+        }
+        above = line;
+    }
+    Ok((out, places))
+}
+
+#[test]
+fn snippets_of_the_guide_are_as_their_files_have_them() {
+    let path = root().join("docs/adding-a-system.md");
+    let guide = fs::read_to_string(&path).expect("the guide is there");
+    let read = |file: &str| fs::read_to_string(root().join(file)).ok();
+    let (renewed, places) = renewed(&guide, read).unwrap_or_else(|why| panic!("{why}"));
+    for file in places.iter().map(|(file, _)| file).collect::<BTreeSet<_>>() {
+        let text = read(file).unwrap_or_default();
+        for name in text.lines().filter_map(|line| line.trim().strip_prefix(BEGIN)) {
+            let shown = name == "end" || places.contains(&(file.clone(), name.to_owned()));
+            assert!(shown, "`{file}` marks `{name}`, which the guide does not show");
+        }
+    }
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &renewed).expect("the guide is written");
+        return;
+    }
+    assert!(guide == renewed, "the guide shows other code than there is; `cargo xtask bless`");
+}
+
+#[test]
+fn a_snippet_is_cut_out_without_its_indentation() {
+    let text = "a\n    // guide: one\n    b {\n\n        c\n    }\n    // guide: end\nd\n// guide: one\ne\n// guide: end\n";
+    assert_eq!(piece(text, "one").unwrap(), "b {\n\n    c\n}\n// …\ne");
+    assert_eq!(piece(text, "two"), None);
+}
+
+#[test]
+fn a_snippet_that_differs_is_replaced_and_one_from_nowhere_refused() {
+    let read =
+        |file: &str| (file == "f.rs").then(|| "// guide: n\nnew\n// guide: end\n".to_owned());
+    let guide = "text\n<!-- f.rs: n -->\n```rust\nold\n```\nmore\n";
+    let (text, places) = renewed(guide, read).unwrap();
+    assert_eq!(text, "text\n<!-- f.rs: n -->\n```rust\nnew\n```\nmore\n");
+    assert_eq!(places.len(), 1);
+    for (guide, expected) in [
+        ("text\n```rust\nold\n```\n", "a snippet below `text` does not say where it is from"),
+        ("<!-- g.rs: n -->\n```rust\nold\n```\n", "`g.rs` cannot be read"),
+        ("<!-- f.rs: m -->\n```rust\nold\n```\n", "`f.rs` has no `// guide: m`"),
+        ("<!-- f.rs: n -->\n```rust\nold\n", "the snippet `n` has no end"),
+    ] {
+        assert_eq!(renewed(guide, read).unwrap_err(), expected);
+    }
+}
