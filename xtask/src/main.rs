@@ -20,7 +20,8 @@ cargo xtask CHORE
 
   ci                everything that must hold before a change is taken (the same as `.ci/run`)
   tidy              what no compiler checks: headers, registry, layers, lengths
-  bless             write generated files and snapshots anew: look at the diff before you commit it
+  bless [--all]     write generated files anew, schema, tables and snippets; `--all`: snapshots too, which
+                    takes minutes: look at the diff before you commit it
   new-system NAME --protocol http|own
                     writes the skeleton of a system, spoken to over HTTP/1.1 or a protocol of its own
   calibrate [--rounds N] [--repetitions N] [--program BAKEOFF] [--record FILE]
@@ -53,7 +54,8 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["ci"] => run(Command::new(root().join(".ci/run"))),
         ["tidy"] => tidy_up(),
-        ["bless"] => bless(),
+        ["bless"] => bless(false),
+        ["bless", "--all"] => bless(true),
         ["new-system", options @ ..] => new_system::write(options),
         ["calibrate", options @ ..] => calibrate::calibrate(options),
         ["picture", run] => picture::take(run),
@@ -102,22 +104,109 @@ fn tidy_up() -> Result<(), Failure> {
     Err(format!("{} things are not tidy\n  {}", complaints.len(), complaints.join("\n  ")))
 }
 
-/// The tests that guard a generated file write it when `BLESS` is set: core's, the reports', the ones inside
-/// the program, and of the program's `tests/`, some of which start servers, the one that guards the matrix
-/// of faults.
-fn bless() -> Result<(), Failure> {
-    let matrix = ["-p", "bakeoff", "--test", "faults", "method_md"];
-    let all: [&[&str]; 4] = [
-        &["-p", "bakeoff-core", "--tests"],
-        &["-p", "bakeoff-report", "--tests"],
-        &["-p", "bakeoff", "--bins"],
-        &matrix,
-    ];
-    for what in all {
+/// A test that guards files which it writes when `BLESS` is set.
+struct Guard {
+    /// The source file in which it does.
+    source: &'static str,
+    /// What cargo is to test, and the test's name or a part of it.
+    test: &'static [&'static str],
+}
+
+/// Those that need neither a server nor a program of ours: seconds, once they are compiled. The kinds are first, as
+/// core's tests read them.
+const QUICK: &[Guard] = &[
+    Guard {
+        source: "crates/bakeoff/src/systems/kinds_file.rs",
+        test: &["-p", "bakeoff", "--bins", "--", "systems::kinds_file::"],
+    },
+    Guard {
+        source: "crates/bakeoff/src/systems/table.rs",
+        test: &["-p", "bakeoff", "--bins", "--", "systems::table::"],
+    },
+    Guard {
+        source: "crates/bakeoff/src/systems/guide.rs",
+        test: &["-p", "bakeoff", "--bins", "--", "systems::guide::"],
+    },
+    Guard {
+        source: "crates/bakeoff/src/cli/reference.rs",
+        test: &["-p", "bakeoff", "--bins", "--", "cli::reference::"],
+    },
+    Guard {
+        source: "crates/bakeoff-core/src/study/schema.rs",
+        test: &[
+            "-p",
+            "bakeoff-core",
+            "--lib",
+            "--",
+            "study::schema::tests::the_schema_in_the_tree",
+        ],
+    },
+    Guard {
+        source: "crates/bakeoff-report/src/derive/method.rs",
+        test: &["-p", "bakeoff-report", "--lib", "--", "derive::method::"],
+    },
+];
+
+/// Snapshots of what is printed, and the matrix of faults: they take long to compile, or run bakeoff.
+const SNAPSHOTS: &[Guard] = &[
+    Guard {
+        source: "crates/bakeoff-report/tests/reports/main.rs",
+        test: &["-p", "bakeoff-report", "--test", "reports", "--", "a_report_is_what"],
+    },
+    Guard {
+        source: "crates/bakeoff-compat/src/vault_benchmark/tests/recorded.rs",
+        test: &["-p", "bakeoff-compat", "--lib", "--", "vault_benchmark::tests::recorded::"],
+    },
+    Guard {
+        source: "crates/bakeoff/tests/faults/main.rs",
+        test: &["-p", "bakeoff", "--test", "faults", "--", "method_md"],
+    },
+    Guard {
+        source: "crates/bakeoff/tests/commands/outputs.rs",
+        test: &["-p", "bakeoff", "--test", "commands", "--", "outputs::"],
+    },
+];
+
+/// Has tests write the files that they guard: those that are generated, or snapshots too.
+fn bless(with_snapshots: bool) -> Result<(), Failure> {
+    let snapshots = if with_snapshots { SNAPSHOTS } else { &[] };
+    for guard in QUICK.iter().chain(snapshots) {
         let mut tests = cargo();
-        tests.args(["test", "--quiet"]).args(what).env("BLESS", "1");
-        run(tests)?;
+        tests.args(["test", "--quiet"]).args(guard.test).env("BLESS", "1");
+        run(tests)
+            .map_err(|why| format!("what `{}` guards is not blessed: {why}", guard.source))?;
     }
     println!("blessed; `git diff` shows what changed");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the Rust files below a folder that look for `BLESS`.
+    fn blessing(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                blessing(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let looks = std::fs::read_to_string(&path).unwrap().contains("var_os(\"BLESS\")");
+                if looks {
+                    let path = path.strip_prefix(root()).unwrap();
+                    found.push(path.display().to_string());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_test_that_blesses_is_run_by_bless() {
+        let mut found = Vec::new();
+        blessing(&root().join("crates"), &mut found);
+        let mut known: Vec<_> = QUICK.iter().chain(SNAPSHOTS).map(|guard| guard.source).collect();
+        found.sort();
+        known.sort_unstable();
+        assert_eq!(found, known);
+    }
 }

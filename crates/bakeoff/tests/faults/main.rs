@@ -429,7 +429,7 @@ fn documented() -> Result<(), Failed> {
         std::fs::write(&path, document.replacen(held, &expected, 1))?;
         return Ok(());
     }
-    Err("docs/method.md does not show the matrix as it is; `cargo xtask bless`".into())
+    Err("docs/method.md does not show the matrix as it is; `cargo xtask bless --all`".into())
 }
 
 impl Expected {
