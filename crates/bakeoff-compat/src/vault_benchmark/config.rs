@@ -9,6 +9,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use bakeoff_core::study::{Diagnostics, suggest};
+use bakeoff_core::units::shown;
 use bakeoff_engine::LoadError;
 
 use super::fields::{Environment, Fields, Shared};
@@ -59,7 +60,7 @@ impl Test {
     pub(super) fn unknown_kind(&self, known: &[&str], elsewhere: &[&str]) {
         self.config.pass_over();
         let Some((_, at)) = self.block.labels().first() else { return };
-        let kind = hcl::shown(&self.kind);
+        let kind = shown(&self.kind);
         let what = if elsewhere.contains(&&*self.kind) {
             format!("test type `{kind}` is one of vault-benchmark's that bakeoff does not have")
         } else {
@@ -73,7 +74,7 @@ impl Test {
                 _ => format!("there are {}", known.join(", ")),
             }
         };
-        self.config.shared().diagnostic(at, what, Some(hint));
+        self.config.shared().sink().hint(at, what, hint);
     }
 }
 
@@ -110,8 +111,8 @@ impl Config {
         text: &str,
         environment: Environment,
     ) -> Result<Self, Diagnostics> {
-        let (source, body) = hcl::parse(file, text)?;
-        let shared = Rc::new(Shared::new(source, environment));
+        let (sink, body) = hcl::parse(file, text)?;
+        let shared = Rc::new(Shared::new(sink, environment));
         let options = Fields::top(body, &shared);
         let tests: Vec<Test> =
             options.blocks("test").into_iter().filter_map(|block| test(block, &shared)).collect();
@@ -124,7 +125,7 @@ impl Config {
     fn check(&self) {
         let mut names = BTreeSet::new();
         for test in &self.tests {
-            let name = hcl::shown(&test.name);
+            let name = shown(&test.name);
             if !names.insert(&test.name) {
                 let what = format!("there is another test `{name}`");
                 test.diagnostic(what, "their figures would be one: give each its own name");
@@ -137,7 +138,7 @@ impl Config {
         let total: u64 = self.tests.iter().map(|test| u64::from(test.weight)).sum();
         let diagnostic = |what: String, hint: &str| {
             let at = self.tests.first().map_or(0..0, |test| test.block.range());
-            self.shared.diagnostic(&at, what, Some(hint.to_owned()));
+            self.shared.sink().hint(&at, what, hint);
         };
         if self.tests.is_empty() {
             let hint = "write `test \"kvv2_read\" \"reads\" { weight = 100 }`";
@@ -165,10 +166,8 @@ impl Config {
     /// All mistakes, in the order of the file's lines.
     pub(super) fn finish(&self) -> Result<(), Diagnostics> {
         self.options.finish();
-        match self.shared.take_diagnostics() {
-            none if none.is_empty() => Ok(()),
-            diagnostics => Err(Diagnostics(diagnostics)),
-        }
+        let sink = std::mem::take(&mut *self.shared.sink());
+        if sink.is_empty() { Ok(()) } else { Err(sink.into_diagnostics()) }
     }
 }
 
@@ -181,7 +180,7 @@ fn test(block: Fields, shared: &Shared) -> Option<Test> {
         return None;
     };
     if name.is_empty() {
-        shared.diagnostic(name_at, "the test's name is empty", None);
+        shared.sink().add(name_at, "the test's name is empty");
     }
     let weight = block.whole_from("weight", 0).unwrap_or(0);
     Some(Test {

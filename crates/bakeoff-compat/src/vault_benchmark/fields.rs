@@ -9,16 +9,17 @@
 //!
 //! Not here: the file's syntax (`hcl`), what stands at its top level (`config`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bakeoff_core::study::{Diagnostic, suggest};
+use bakeoff_core::study::{DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue as Value};
+use bakeoff_core::units::shown;
 use serde_json::Value as Json;
 
-use super::hcl::{Block, Body, Entry, Node, Source, Value, is_secret, shown};
+use super::hcl::{Block, Body, Entry, is_secret};
 use crate::flags;
 
 /// The environment's variables that mean something here, by name.
@@ -28,10 +29,8 @@ pub(super) struct Environment(BTreeMap<String, String>);
 /// What all blocks of a file share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) source: Source,
-    pub(super) environment: Environment,
-    /// With where they stand, so that they can be told in order.
-    diagnostics: RefCell<Vec<(usize, Diagnostic)>>,
+    sink: RefCell<DiagnosticSink<'static>>,
+    environment: Environment,
 }
 
 /// The options of one block.
@@ -50,7 +49,7 @@ struct Known {
     at: Range<usize>,
     is_written: bool,
     labels: Vec<(String, Range<usize>)>,
-    attributes: Vec<(String, Range<usize>, Node)>,
+    attributes: Vec<PlacedEntry>,
     blocks: Vec<(String, Range<usize>, Rc<Known>)>,
     asked: RefCell<Vec<&'static str>>,
     passed_over: Cell<bool>,
@@ -229,26 +228,13 @@ impl<const N: usize> From<[(&str, &str); N]> for Environment {
 }
 
 impl Shared {
-    pub(super) fn new(source: Source, environment: Environment) -> Self {
-        Self { source, environment, diagnostics: RefCell::default() }
+    pub(super) fn new(sink: DiagnosticSink<'static>, environment: Environment) -> Self {
+        Self { sink: RefCell::new(sink), environment }
     }
 
-    pub(super) fn diagnostic(
-        &self,
-        at: &Range<usize>,
-        what: impl Into<String>,
-        hint: impl Into<Option<String>>,
-    ) {
-        let place = Some(self.source.place(at));
-        let diagnostic = Diagnostic { what: what.into(), place, hint: hint.into() };
-        self.diagnostics.borrow_mut().push((at.start, diagnostic));
-    }
-
-    /// All mistakes so far, in the order of the lines.
-    pub(super) fn take_diagnostics(&self) -> Vec<Diagnostic> {
-        let mut diagnostics = self.diagnostics.take();
-        diagnostics.sort_by_key(|(at, _)| *at);
-        diagnostics.into_iter().map(|(_, diagnostic)| diagnostic).collect()
+    /// Returns the sink of the file's diagnostics.
+    pub(super) fn sink(&self) -> RefMut<'_, DiagnosticSink<'static>> {
+        self.sink.borrow_mut()
     }
 }
 
@@ -266,9 +252,7 @@ impl Known {
         };
         for entry in body.entries {
             match entry {
-                Entry::Attribute { key, key_at, node } => {
-                    known.attributes.push((key, key_at, node));
-                }
+                Entry::Attribute(attribute) => known.attributes.push(attribute),
                 Entry::Block(Block { ident, at, labels, body }) => {
                     let name = match (&*known.name, labels.get(1).or(labels.first())) {
                         (_, Some((label, _))) => format!("{ident} `{}`", shown(label)),
@@ -290,19 +274,14 @@ impl Known {
             return;
         }
         let asked = self.asked.borrow();
-        let unknown = |name: &str, at: &Range<usize>, kind: &str| {
+        let unknown = |name: &str, at: &Range<usize>, noun: &str| {
             if !asked.contains(&name) {
-                let known = || asked.iter().copied();
-                let inside = match &*self.name {
-                    "" => String::new(),
-                    name => format!(" in {name}"),
-                };
-                let what = format!("unknown {kind} `{}`{inside}", shown(name));
-                shared.diagnostic(at, what, suggest(name, known(), "known options:"));
+                let known = (asked.iter().copied(), "known options:");
+                shared.sink().unknown(at, noun, (name, &self.name), known);
             }
         };
-        for (name, at, _) in &self.attributes {
-            unknown(name, at, "option");
+        for attribute in &self.attributes {
+            unknown(&attribute.key, &attribute.key_at, "option");
         }
         for (name, at, block) in &self.blocks {
             unknown(name, at, "block");
@@ -345,27 +324,29 @@ impl Fields {
     /// A mistake about an option of this block, or, where it is not written, about the block.
     pub(super) fn diagnostic(&self, name: &str, what: impl Into<String>, hint: impl Into<String>) {
         let at = self.at(name);
-        self.shared.diagnostic(&at, what, Some(hint.into()));
+        self.shared.sink().hint(&at, what, hint);
     }
 
     fn at(&self, name: &str) -> Range<usize> {
-        let attribute = self.known.attributes.iter().find(|(key, _, _)| key == name);
         let block = || self.known.blocks.iter().find(|(ident, _, _)| ident == name);
-        attribute
-            .map(|(_, _, node)| node.at.clone())
+        self.attribute(name)
+            .map(|attribute| attribute.node.at.clone())
             .or_else(|| block().map(|(_, at, _)| at.clone()))
             .unwrap_or_else(|| self.known.at.clone())
     }
 
+    fn attribute(&self, name: &str) -> Option<&PlacedEntry> {
+        self.known.attributes.iter().find(|attribute| attribute.key == name)
+    }
+
     /// The value of an option; `null` is none.
-    fn look(&self, name: &'static str) -> Option<&Node> {
+    fn look(&self, name: &'static str) -> Option<&PlacedNode> {
         self.asked(name);
         if let Some((_, at, _)) = self.known.blocks.iter().find(|(ident, _, _)| ident == name) {
             let what = format!("`{name}` is an option, not a block");
-            self.shared.diagnostic(at, what, Some(format!("write `{name} = …`")));
+            self.shared.sink().hint(at, what, format!("write `{name} = …`"));
         }
-        let (_, _, node) = self.known.attributes.iter().find(|(key, _, _)| key == name)?;
-        (!matches!(node.value, Value::Null)).then_some(node)
+        Some(&self.attribute(name)?.node).filter(|node| !node.is_null())
     }
 
     fn asked(&self, name: &'static str) {
@@ -376,25 +357,26 @@ impl Fields {
     }
 
     /// Says what is wanted instead of what stands there.
-    fn refuse<T>(&self, name: &str, wanted: &str, node: &Node) -> Option<T> {
-        let what = format!("`{name}` must be {wanted}, not {}", node.value.seen(is_secret(name)));
-        self.shared.diagnostic(&node.at, what, None);
+    fn refuse<T>(&self, name: &str, wanted: &str, node: &PlacedNode) -> Option<T> {
+        let seen = match &node.value {
+            Value::Scalar { plain: true, .. } if is_secret(name) => "a number or a flag".to_owned(),
+            Value::Scalar { plain: false, .. } if is_secret(name) => "a text".to_owned(),
+            _ => node.seen("an object"),
+        };
+        self.shared.sink().refuse(&node.at, name, wanted, &seen);
         None
     }
 
     /// A text; a number or a truth value is taken as it is written.
     pub(super) fn text(&self, name: &'static str) -> Option<String> {
         let node = self.look(name)?;
-        scalar(&node.value).or_else(|| self.refuse(name, "a text", node))
+        node.scalar().map(str::to_owned).or_else(|| self.refuse(name, "a text", node))
     }
 
     /// A whole number.
     pub(super) fn whole(&self, name: &'static str) -> Option<i64> {
         let node = self.look(name)?;
-        let number = match &node.value {
-            Value::Number(text) | Value::Text(text) => text.parse().ok(),
-            _ => None,
-        };
+        let number = node.scalar().and_then(|text| text.parse().ok());
         number.or_else(|| self.refuse(name, "a whole number", node))
     }
 
@@ -405,7 +387,7 @@ impl Fields {
             return Some(number);
         }
         let what = format!("`{name}` must be at least {min}, not `{number}`");
-        self.shared.diagnostic(&self.at(name), what, None);
+        self.shared.sink().add(&self.at(name), what);
         None
     }
 
@@ -413,27 +395,22 @@ impl Fields {
     pub(super) fn flag(&self, name: &'static str) -> Option<bool> {
         let node = self.look(name)?;
         let flag = match &node.value {
-            Value::Flag(flag) => Some(*flag),
-            Value::Text(text) if text == "true" || text == "1" => Some(true),
-            Value::Text(text) if text == "false" || text == "0" => Some(false),
-            _ => None,
+            Value::Scalar { text, plain: false } if text == "true" || text == "1" => Some(true),
+            Value::Scalar { text, plain: false } if text == "false" || text == "0" => Some(false),
+            _ => node.flag(),
         };
         flag.or_else(|| self.refuse(name, "`true` or `false`", node))
     }
 
     /// Returns whether the option is written as `""`.
     pub(super) fn is_empty_text(&self, name: &'static str) -> bool {
-        self.look(name)
-            .is_some_and(|node| matches!(&node.value, Value::Text(text) if text.is_empty()))
+        self.look(name).and_then(quoted).is_some_and(str::is_empty)
     }
 
     /// A length of time as Go writes it: `1m30s`.
     pub(super) fn duration(&self, name: &'static str) -> Option<Duration> {
         let node = self.look(name)?;
-        let duration = match &node.value {
-            Value::Text(text) => flags::duration(text),
-            _ => None,
-        };
+        let duration = quoted(node).and_then(flags::duration);
         duration.or_else(|| self.refuse(name, "a length of time as `\"90s\"` or `\"1m30s\"`", node))
     }
 
@@ -443,8 +420,9 @@ impl Fields {
         let Value::List(items) = &node.value else {
             return self.refuse(name, "a list of texts", node);
         };
-        let item = |item: &Node| {
-            scalar(&item.value).or_else(|| self.refuse(name, "a list of texts", item))
+        let item = |item: &PlacedNode| {
+            let text = item.scalar().map(str::to_owned);
+            text.or_else(|| self.refuse(name, "a list of texts", item))
         };
         items.iter().map(item).collect()
     }
@@ -452,11 +430,11 @@ impl Fields {
     /// An object of texts.
     pub(super) fn map(&self, name: &'static str) -> Option<BTreeMap<String, String>> {
         let node = self.look(name)?;
-        let Value::Object(entries) = &node.value else {
+        let Value::Map(entries) = &node.value else {
             return self.refuse(name, "an object of texts, `{ a = \"b\" }`", node);
         };
-        let entry = |(key, node): &(String, Node)| {
-            let text = scalar(&node.value);
+        let entry = |PlacedEntry { key, node, .. }: &PlacedEntry| {
+            let text = node.scalar().map(str::to_owned);
             let text = text.or_else(|| self.refuse(name, "an object of texts", node));
             Some((key.clone(), text?))
         };
@@ -465,7 +443,7 @@ impl Fields {
 
     /// Whatever was written.
     pub(super) fn json(&self, name: &'static str) -> Option<Json> {
-        Some(json(&self.look(name)?.value))
+        Some(json(self.look(name)?))
     }
 
     /// The value of a variable of the environment.
@@ -479,7 +457,7 @@ impl Fields {
         let mut blocks = self.blocks(name);
         if blocks.len() > 1 {
             let what = format!("there is a second `{name}`: one is known here");
-            self.shared.diagnostic(&blocks[1].known.at, what, None);
+            self.shared.sink().add(&blocks[1].known.at, what);
         }
         if blocks.is_empty() {
             let outer = &self.known;
@@ -494,9 +472,10 @@ impl Fields {
     /// All blocks of this name, in the file's order.
     pub(super) fn blocks(&self, name: &'static str) -> Vec<Fields> {
         self.asked(name);
-        if let Some((_, at, _)) = self.known.attributes.iter().find(|(key, _, _)| key == name) {
+        if let Some(attribute) = self.attribute(name) {
             let what = format!("`{name}` is a block, not an option");
-            self.shared.diagnostic(at, what, Some(format!("write `{name} {{ … }}` without `=`")));
+            let hint = format!("write `{name} {{ … }}` without `=`");
+            self.shared.sink().hint(&attribute.key_at, what, hint);
         }
         let blocks = self.known.blocks.iter().filter(|(ident, _, _)| ident == name);
         let fields =
@@ -531,8 +510,7 @@ impl Fields {
     }
 
     fn is_filled(&self, name: &str) -> bool {
-        let is_null = |node: &Node| matches!(node.value, Value::Null);
-        self.known.attributes.iter().any(|(key, _, node)| key == name && !is_null(node))
+        self.attribute(name).is_some_and(|attribute| !attribute.node.is_null())
     }
 
     fn miss(&self, field: &Field) {
@@ -541,7 +519,7 @@ impl Fields {
             Some(variable) => format!("write it there, or set `{variable}`"),
             None => format!("write `{} = …` there", field.name),
         };
-        self.shared.diagnostic(&self.known.at, what, Some(hint));
+        self.shared.sink().hint(&self.known.at, what, hint);
     }
 }
 
@@ -570,24 +548,24 @@ impl Default {
     }
 }
 
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::Text(text) | Value::Number(text) => Some(text.clone()),
-        Value::Flag(flag) => Some(flag.to_string()),
-        Value::Null | Value::List(_) | Value::Object(_) => None,
+/// The text of a value that is written in quotes.
+fn quoted(node: &PlacedNode) -> Option<&str> {
+    match &node.value {
+        Value::Scalar { text, plain: false } => Some(text),
+        _ => None,
     }
 }
 
-fn json(value: &Value) -> Json {
-    match value {
-        Value::Null => Json::Null,
-        Value::Flag(flag) => Json::Bool(*flag),
-        // A number is written in HCL as it is in JSON.
-        Value::Number(text) => serde_json::from_str(text).unwrap_or_else(|_| text.clone().into()),
-        Value::Text(text) => Json::from(text.clone()),
-        Value::List(items) => items.iter().map(|item| json(&item.value)).collect(),
-        Value::Object(entries) => {
-            entries.iter().map(|(key, node)| (key.clone(), json(&node.value))).collect()
+fn json(node: &PlacedNode) -> Json {
+    match &node.value {
+        // A number, a flag and `null` are written in HCL as they are in JSON.
+        Value::Scalar { text, plain: true } => {
+            serde_json::from_str(text).unwrap_or_else(|_| text.clone().into())
+        }
+        Value::Scalar { text, plain: false } => Json::from(text.clone()),
+        Value::List(items) => items.iter().map(json).collect(),
+        Value::Map(entries) => {
+            entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect()
         }
     }
 }

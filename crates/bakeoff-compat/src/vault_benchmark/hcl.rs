@@ -9,7 +9,9 @@
 
 use std::ops::Range;
 
-use bakeoff_core::study::{Diagnostic, Diagnostics, Place};
+use bakeoff_core::study::{
+    DiagnosticSink, Diagnostics, PlacedEntry as Attribute, PlacedNode, PlacedValue as Value,
+};
 use hcl_edit::expr::{Expression, ObjectKey, UnaryOperator};
 use hcl_edit::repr::Span as _;
 use hcl_edit::structure::{self, BlockLabel, Structure};
@@ -17,14 +19,6 @@ use hcl_edit::template::{Element, Template};
 
 /// A configuration larger than this is something else.
 pub(super) const SIZE_MAX: u64 = 4 << 20;
-
-/// A file's text and name: what a mistake shows of it.
-#[derive(Debug)]
-pub(super) struct Source {
-    file: String,
-    /// Secrets are replaced by asterisks, byte for byte.
-    shown: String,
-}
 
 /// What stands in braces, or the whole file.
 #[derive(Debug, Default)]
@@ -36,7 +30,7 @@ pub(super) struct Body {
 #[derive(Debug)]
 pub(super) enum Entry {
     /// `key = value`
-    Attribute { key: String, key_at: Range<usize>, node: Node },
+    Attribute(Attribute),
     /// `ident "label" { … }`
     Block(Block),
 }
@@ -50,106 +44,56 @@ pub(super) struct Block {
     pub(super) body: Body,
 }
 
-/// A value and its place.
-#[derive(Debug)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) at: Range<usize>,
-}
-
-/// A value.
-#[derive(Debug)]
-pub(super) enum Value {
-    Null,
-    Flag(bool),
-    /// As it is written, without trailing zeros.
-    Number(String),
-    Text(String),
-    List(Vec<Node>),
-    Object(Vec<(String, Node)>),
-}
-
-impl Source {
-    fn new(file: &str, text: &str) -> Self {
-        Self { file: file.to_owned(), shown: concealed(text) }
-    }
-
-    /// The place of these bytes.
-    pub(super) fn place(&self, at: &Range<usize>) -> Place {
-        Place::locate(&self.file, &self.shown, at)
-    }
-}
-
-impl Value {
-    /// What stands there, as a message says it; `secret` values are not repeated.
-    pub(super) fn seen(&self, secret: bool) -> String {
-        match self {
-            Self::Null => "`null`".to_owned(),
-            Self::Flag(flag) => format!("`{flag}`"),
-            Self::List(_) => "a list".to_owned(),
-            Self::Object(_) => "an object".to_owned(),
-            Self::Number(_) if secret => "a number".to_owned(),
-            Self::Text(_) if secret => "a text".to_owned(),
-            Self::Number(number) => format!("`{}`", shown(number)),
-            Self::Text(text) => format!("the text `\"{}\"`", shown(text)),
-        }
-    }
-}
-
-/// A text from the file on its way to a terminal: short, and without control characters.
-pub(super) fn shown(text: &str) -> String {
-    let mut shown: String =
-        text.chars().take(60).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if text.chars().nth(60).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
 /// Reads a file's text.
 ///
 /// # Errors
 ///
 /// Syntax errors, and values that would have to be computed: all of them.
-pub(super) fn parse(file: &str, text: &str) -> Result<(Source, Body), Diagnostics> {
-    let source = Source::new(file, text);
-    let parsed = hcl_edit::parser::parse_body(text).map_err(|error| {
-        let at = error.location().offset();
-        let what = format!("this is not HCL: {}", error.message().replace('\n', ", "));
-        let place = Some(source.place(&(at..at + 1)));
-        // The message itself names what was expected, never what was there.
-        Diagnostics(vec![Diagnostic { what, place, hint: None }])
-    })?;
-    let mut reader = Reader { source: &source, diagnostics: Vec::new() };
+pub(super) fn parse(
+    file: &str,
+    text: &str,
+) -> Result<(DiagnosticSink<'static>, Body), Diagnostics> {
+    let mut sink = DiagnosticSink::new(file.to_owned(), concealed(text));
+    let parsed = match hcl_edit::parser::parse_body(text) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let at = error.location().offset();
+            // The message itself names what was expected, never what was there.
+            let what = format!("this is not HCL: {}", error.message().replace('\n', ", "));
+            sink.add(&(at..at + 1), what);
+            return Err(sink.into_diagnostics());
+        }
+    };
+    let mut reader = Reader { sink };
     let body = reader.body(&parsed);
-    match reader.diagnostics {
-        none if none.is_empty() => Ok((source, body)),
-        diagnostics => Err(Diagnostics(diagnostics)),
+    match reader.sink {
+        sink if sink.is_empty() => Ok((sink, body)),
+        sink => Err(sink.into_diagnostics()),
     }
 }
 
-struct Reader<'s> {
-    source: &'s Source,
-    diagnostics: Vec<Diagnostic>,
+/// A text without a number or a flag in it.
+fn quoted(text: impl Into<String>) -> Value {
+    Value::Scalar { text: text.into(), plain: false }
 }
 
-impl Reader<'_> {
-    fn diagnostic(&mut self, at: &Range<usize>, what: &str, hint: &str) {
-        let place = Some(self.source.place(at));
-        self.diagnostics.push(Diagnostic {
-            what: what.to_owned(),
-            place,
-            hint: Some(hint.to_owned()),
-        });
-    }
+/// A number, a flag or `null`, as it is written.
+fn plain(text: impl Into<String>) -> Value {
+    Value::Scalar { text: text.into(), plain: true }
+}
 
+struct Reader {
+    sink: DiagnosticSink<'static>,
+}
+
+impl Reader {
     fn body(&mut self, body: &structure::Body) -> Body {
         let entries = body.iter().map(|structure| match structure {
-            Structure::Attribute(attribute) => Entry::Attribute {
+            Structure::Attribute(attribute) => Entry::Attribute(Attribute {
                 key: attribute.key.to_string(),
                 key_at: span(attribute.key.span()),
                 node: self.node(&attribute.value),
-            },
+            }),
             Structure::Block(block) => Entry::Block(self.block(block)),
         });
         Body { entries: entries.collect() }
@@ -171,36 +115,34 @@ impl Reader<'_> {
         }
     }
 
-    fn node(&mut self, expression: &Expression) -> Node {
-        Node { value: self.value(expression), at: span(expression.span()) }
+    fn node(&mut self, expression: &Expression) -> PlacedNode {
+        PlacedNode::new(span(expression.span()), self.value(expression))
     }
 
     fn value(&mut self, expression: &Expression) -> Value {
         match expression {
-            Expression::Null(_) => Value::Null,
-            Expression::Bool(flag) => Value::Flag(*flag.value()),
-            Expression::Number(number) => Value::Number(number.value().to_string()),
-            Expression::String(text) => Value::Text(text.value().clone()),
+            Expression::Null(_) => plain("null"),
+            Expression::Bool(flag) => plain(flag.value().to_string()),
+            Expression::Number(number) => plain(number.value().to_string()),
+            Expression::String(text) => quoted(text.value()),
             Expression::Array(array) => {
                 Value::List(array.iter().map(|expression| self.node(expression)).collect())
             }
             Expression::Object(object) => {
                 let entries = object.iter().filter_map(|(key, value)| {
-                    let key = match key {
-                        ObjectKey::Ident(ident) => Some(ident.to_string()),
-                        ObjectKey::Expression(key) => match self.value(key) {
-                            Value::Text(text) | Value::Number(text) => Some(text),
-                            Value::Flag(flag) => Some(flag.to_string()),
-                            _ => {
-                                let at = span(key.span());
-                                self.diagnostic(&at, "this cannot be a key", "keys are texts");
-                                None
-                            }
-                        },
+                    let (key, key_at) = match key {
+                        ObjectKey::Ident(ident) => (Some(ident.to_string()), span(ident.span())),
+                        ObjectKey::Expression(key) => {
+                            let node = self.node(key);
+                            (node.scalar().map(str::to_owned), node.at)
+                        }
                     };
-                    Some((key?, self.node(value.expr())))
+                    if key.is_none() {
+                        self.sink.hint(&key_at, "this cannot be a key", "keys are texts");
+                    }
+                    Some(Attribute { key: key?, key_at, node: self.node(value.expr()) })
                 });
-                Value::Object(entries.collect())
+                Value::Map(entries.collect())
             }
             Expression::StringTemplate(template) => self.template(template, expression),
             Expression::HeredocTemplate(heredoc) => self.template(&heredoc.template, expression),
@@ -210,7 +152,7 @@ impl Reader<'_> {
                     && operation.expr.is_number() =>
             {
                 match self.value(&operation.expr) {
-                    Value::Number(number) => Value::Number(format!("-{number}")),
+                    Value::Scalar { text, .. } => plain(format!("-{text}")),
                     other => other,
                 }
             }
@@ -224,24 +166,23 @@ impl Reader<'_> {
         for element in template {
             match element {
                 Element::Literal(literal) => text.push_str(literal.value()),
-                Element::Interpolation(piece) => match self.value(&piece.expr) {
-                    Value::Text(piece) | Value::Number(piece) => text.push_str(&piece),
-                    Value::Flag(flag) => text.push_str(&flag.to_string()),
-                    _ => return self.computed(whole),
+                Element::Interpolation(piece) => match self.node(&piece.expr).scalar() {
+                    Some(piece) => text.push_str(piece),
+                    None => return self.computed(whole),
                 },
                 Element::Directive(_) => return self.computed(whole),
             }
         }
-        Value::Text(text)
+        quoted(text)
     }
 
     fn computed(&mut self, expression: &Expression) -> Value {
-        self.diagnostic(
+        self.sink.hint(
             &span(expression.span()),
             "this value would have to be computed: there are no variables and functions here",
             "write the value itself; `$${` is a `${` that stays as it is",
         );
-        Value::Null
+        plain("null")
     }
 }
 
@@ -366,32 +307,34 @@ mod tests {
     fn value(text: &str) -> Value {
         let (_, mut body) = parse("t.hcl", &format!("x = {text}\n")).unwrap();
         match body.entries.remove(0) {
-            Entry::Attribute { node, .. } => node.value,
+            Entry::Attribute(attribute) => attribute.node.value,
             Entry::Block(_) => panic!("an attribute was written"),
         }
     }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        assert_eq!(format!("{:?}", value(text)), expected);
+        let Value::Scalar { text, plain } = value(text) else { panic!("a scalar was written") };
+        let kind = if plain { "plain" } else { "quoted" };
+        assert_eq!(format!("{kind} {text:?}"), expected);
     }
 
     #[test]
     fn values_are_what_they_are_written_as() {
-        check("null", "Null");
-        check("true", "Flag(true)");
-        check("5", "Number(\"5\")");
-        check("-5", "Number(\"-5\")");
-        check("1.5", "Number(\"1.5\")");
-        check(r#""a\nb\"c""#, r#"Text("a\nb\"c")"#);
-        check("(\"a\")", "Text(\"a\")");
-        check("\"$${x}${\"y\"}\"", "Text(\"${x}y\")");
+        check("null", "plain \"null\"");
+        check("true", "plain \"true\"");
+        check("5", "plain \"5\"");
+        check("-5", "plain \"-5\"");
+        check("1.5", "plain \"1.5\"");
+        check(r#""a\nb\"c""#, r#"quoted "a\nb\"c""#);
+        check("(\"a\")", "quoted \"a\"");
+        check("\"$${x}${\"y\"}\"", "quoted \"${x}y\"");
     }
 
     #[test]
     fn a_heredoc_is_a_text_with_its_line_ends() {
-        check("<<EOF\n  a\nb\nEOF", r#"Text("  a\nb\n")"#);
-        check("<<-EOF\n    a\n      b\n    EOF", r#"Text("a\n  b\n")"#);
+        check("<<EOF\n  a\nb\nEOF", r#"quoted "  a\nb\n""#);
+        check("<<-EOF\n    a\n      b\n    EOF", r#"quoted "a\n  b\n""#);
     }
 
     #[test]

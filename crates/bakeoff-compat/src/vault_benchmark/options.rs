@@ -11,11 +11,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bakeoff_core::units::shown;
 use bakeoff_engine::LoadError;
 
 use super::config::Config;
 use super::fields::Environment;
-use super::hcl::shown;
 use crate::flags::{self, CommandLine, Takes, Unreadable};
 
 /// What `bakeoff vault-benchmark -h` prints.

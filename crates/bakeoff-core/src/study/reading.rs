@@ -46,8 +46,8 @@ impl<'a> Fields<'a> {
             let known = sink.is_full() || table.fields.iter().any(|field| field.name == entry.key);
             if !known {
                 let known = || table.fields.iter().map(|field| field.name);
-                let unknown = format!("unknown field `{}` in {what}", shown(&entry.key));
-                sink.hint(&entry.key_at, unknown, suggest(&entry.key, known(), "known fields:"));
+                let hint = (known(), "known fields:");
+                sink.unknown(&entry.key_at, "field", (&entry.key, &what), hint);
                 meant.extend(nearest(&entry.key, known()));
             }
         }
@@ -159,14 +159,12 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn flag(&self, sink: &mut DiagnosticSink<'_>, name: &str) -> Option<bool> {
-        self.get(sink, name, |sink, _, node| match &node.value {
-            Value::Scalar { text, plain: true } if text == "true" => Some(true),
-            Value::Scalar { text, plain: true } if text == "false" => Some(false),
-            _ => {
-                let what = format!("`{name}` must be `true` or `false`, not {}", seen(node));
-                sink.add(&node.at, what);
-                None
+        self.get(sink, name, |sink, _, node| {
+            let flag = node.flag();
+            if flag.is_none() {
+                sink.refuse(&node.at, name, "`true` or `false`", &seen(node));
             }
+            flag
         })
     }
 
@@ -284,19 +282,9 @@ fn is_name(name: &str) -> bool {
     (1..=40).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with('-')
 }
 
-/// What stands there, as a message says it.
+/// Returns what stands there, as a message says it.
 pub(super) fn seen(node: &Node) -> String {
-    match &node.value {
-        Value::List(_) => "a list".to_owned(),
-        Value::Map(_) => "a mapping".to_owned(),
-        Value::Scalar { text, plain: true } if is_null(text) => "nothing".to_owned(),
-        Value::Scalar { text, plain: true } => format!("`{}`", shown(text)),
-        Value::Scalar { text, plain: false } => format!("the text `\"{}\"`", shown(text)),
-    }
-}
-
-fn is_null(text: &str) -> bool {
-    matches!(text, "" | "~" | "null")
+    node.seen("a mapping")
 }
 
 /// The text of a scalar that is not null; `wanted` is what a message asks for otherwise.
@@ -306,13 +294,11 @@ fn scalar<'n>(
     wanted: &str,
     node: &'n Node,
 ) -> Option<&'n str> {
-    match &node.value {
-        Value::Scalar { text, plain } if !(*plain && is_null(text)) => Some(text.trim()),
-        _ => {
-            sink.add(&node.at, format!("`{name}` must be {wanted}, not {}", seen(node)));
-            None
-        }
+    let text = node.scalar().map(str::trim);
+    if text.is_none() {
+        sink.refuse(&node.at, name, wanted, &seen(node));
     }
+    text
 }
 
 /// A text, number or flag as it is written.
@@ -395,7 +381,7 @@ pub(super) fn number(
         _ => None,
     };
     let Some(value) = value else {
-        sink.add(&node.at, format!("`{name}` must be a number, not {}", seen(node)));
+        sink.refuse(&node.at, name, "a number", &seen(node));
         return None;
     };
     if (value > *min || (*from_min && value == *min)) && value <= *max {

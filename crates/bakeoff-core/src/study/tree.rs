@@ -4,14 +4,16 @@
 //! an alias counts as much as what it repeats. What YAML allows and a study has no use for (tags,
 //! several documents, keys that are not plain names) is a mistake, not a surprise.
 //!
-//! Not here: what the fields mean (`parse`).
+//! Not here: the tree itself (`placed`), what the fields mean (`parse`).
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span};
 
-use super::diagnostic::{Diagnostic, Diagnostics, Place};
+use super::diagnostic::Place;
+pub(super) use super::placed::{
+    At, DiagnosticSink, PlacedEntry as Entry, PlacedNode as Node, PlacedValue as Value,
+};
 use crate::units::shown;
 
 /// The longest study, in bytes.
@@ -21,100 +23,6 @@ const DEPTH_MAX: usize = 24;
 /// The heaviest tree, aliases expanded: bytes of text, and [`NODE_WEIGHT`] for each node.
 const WEIGHT_MAX: usize = 16 << 20;
 const NODE_WEIGHT: usize = 16;
-/// More mistakes than this are not worth reading.
-const DIAGNOSTICS_MAX: usize = 100;
-
-/// Bytes of the text.
-pub(super) type At = Range<usize>;
-
-/// A piece of YAML and where it stands.
-#[derive(Debug, Clone)]
-pub(super) struct Node {
-    pub(super) at: At,
-    pub(super) value: Value,
-    weight: usize,
-    height: usize,
-}
-
-impl Node {
-    /// A node for a text that stands in no file, such as a default.
-    pub(super) fn plain(text: &str) -> Node {
-        let value = Value::Scalar { text: text.to_owned(), plain: true };
-        Node { at: 0..0, value, weight: 0, height: 0 }
-    }
-
-    /// The same place, read as holding something else.
-    pub(super) fn holding(&self, value: Value) -> Node {
-        Node { at: self.at.clone(), value, weight: self.weight, height: self.height }
-    }
-}
-
-/// What a node holds.
-#[derive(Debug, Clone)]
-pub(super) enum Value {
-    /// A text as written; `plain` when it was not quoted, so that it may be a number.
-    Scalar { text: String, plain: bool },
-    /// `[a, b]`
-    List(Vec<Node>),
-    /// `{a: b}`, in the order of the file, every key once.
-    Map(Vec<Entry>),
-}
-
-/// One `key: value` of a mapping.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) key_at: At,
-    pub(super) node: Node,
-}
-
-/// Collects diagnostics and gives each its place.
-pub(super) struct DiagnosticSink<'a> {
-    file: &'a str,
-    text: &'a str,
-    found: Vec<(At, Diagnostic)>,
-}
-
-impl<'a> DiagnosticSink<'a> {
-    pub(super) fn new(file: &'a str, text: &'a str) -> DiagnosticSink<'a> {
-        DiagnosticSink { file, text, found: Vec::new() }
-    }
-
-    /// Adds a diagnostic without a hint.
-    pub(super) fn add(&mut self, at: &At, what: impl Into<String>) {
-        self.push(at, what.into(), None);
-    }
-
-    /// Adds a diagnostic with a hint.
-    pub(super) fn hint(&mut self, at: &At, what: impl Into<String>, hint: impl Into<String>) {
-        self.push(at, what.into(), Some(hint.into()));
-    }
-
-    fn push(&mut self, at: &At, what: String, hint: Option<String>) {
-        // The same alias wrong twice is one diagnostic.
-        let known = self.found.iter().any(|(place, known)| place == at && known.what == what);
-        if !self.is_full() && !known {
-            let place = Some(Place::locate(self.file, self.text, at));
-            self.found.push((at.clone(), Diagnostic { what, place, hint }));
-        }
-    }
-
-    /// Returns whether further diagnostics are dropped.
-    pub(super) fn is_full(&self) -> bool {
-        self.found.len() >= DIAGNOSTICS_MAX
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.found.is_empty()
-    }
-
-    /// All mistakes, in the order of the text.
-    pub(super) fn into_diagnostics(mut self) -> Diagnostics {
-        self.found.sort_by_key(|(at, _)| at.start);
-        Diagnostics(self.found.into_iter().map(|(_, diagnostic)| diagnostic).collect())
-    }
-}
-
 /// Reads `text`, which holds one document; none when it cannot be read far enough to go on.
 pub(super) fn read(text: &str, sink: &mut DiagnosticSink<'_>) -> Option<Node> {
     if text.len() > STUDY_SIZE_MAX {
@@ -334,7 +242,7 @@ impl Growing {
                     // Looking up a line takes time, and there may be very many.
                     Some(_) if sink.is_full() => {}
                     Some(first) => {
-                        let line = Place::locate("", sink.text, &(*first..*first)).line;
+                        let line = Place::locate("", sink.text(), &(*first..*first)).line;
                         let what = format!("`{}` is given twice", shown(&name));
                         sink.hint(&key_at, what, format!("it stands in line {line} already"));
                     }
