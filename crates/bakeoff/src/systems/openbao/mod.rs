@@ -12,6 +12,7 @@ use bakeoff_core::record::Freshness;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm, Role, Tier};
 
 use super::declaration::{Declaration, GuaranteeRules, Hooks};
+use super::vault::storage::Storage;
 use super::vault::{self, Product, STANDBY_READS, SecretStore, config};
 use super::{System, option};
 
@@ -49,9 +50,9 @@ const OPENBAO: SecretStore = SecretStore {
 };
 
 const OPTIONS: &[KindOption] = &[
-    vault::storage(&["raft", "postgresql", "file", "inmem"]),
+    vault::storage_option(&["raft", "postgresql", "file", "inmem"]),
     vault::TLS,
-    vault::RAFT_MULTIPLIER,
+    vault::storage::raft::MULTIPLIER,
     KindOption {
         name: STANDBY_READS,
         form: OptionForm::Word(&["on", "off"]),
@@ -74,7 +75,7 @@ const ROLES: &[Role] = &[
 fn freshness(asked: &study::System) -> Freshness {
     let off = option(asked, STANDBY_READS) == Some("off");
     // Only Raft tells them what to forget of what they have read before (2.5.1).
-    let raft = config::storage_of(asked) == "raft";
+    let raft = Storage::asked(asked).name == "raft";
     match off || !raft || asked.nodes == 1 || config::reads_at_leader_only(asked) {
         true => Freshness::Leader,
         false => Freshness::NodeAsked,

@@ -15,9 +15,12 @@ mod open;
 mod prepare;
 mod prepared;
 pub(crate) mod recipe;
+pub(super) mod storage;
+
+use std::sync::LazyLock;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Acknowledged, Freshness, Guarantees};
+use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{
     self, Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier, Workload,
 };
@@ -27,6 +30,7 @@ use bakeoff_host::HostError;
 use bakeoff_host::ports::Allocator;
 use bakeoff_install::Recipe;
 
+use self::storage::{Storage, StorageGuarantees};
 use super::declaration::{Clients, Declaration, GuaranteeRules, Health, Hooks, Origin};
 use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, option};
 
@@ -49,8 +53,8 @@ const VAULT: SecretStore = SecretStore {
         },
         ..declaration(
             Kind {
-                options: OPTIONS,
-                roles: ROLES,
+                options: &OPTIONS,
+                roles: &ROLES,
                 sound: |system| config::sound(Product::Vault, system),
                 ..kind("vault")
             },
@@ -73,11 +77,8 @@ pub(super) enum Product {
     OpenBao,
 }
 
-/// The storages that Vault itself has.
-const STORAGES: &[&str] = &["raft", "consul", "postgresql", "gcs", "dynamodb", "file", "inmem"];
-
 /// The settings of both products.
-pub(super) const fn storage(words: &'static [&'static str]) -> KindOption {
+pub(super) const fn storage_option(words: &'static [&'static str]) -> KindOption {
     KindOption {
         name: "storage",
         form: OptionForm::Word(words),
@@ -94,54 +95,20 @@ pub(super) const TLS: KindOption = KindOption {
     meaning: "whether nodes speak TLS, with certificates made at start; off by default",
 };
 
-pub(super) const RAFT_MULTIPLIER: KindOption = KindOption {
-    name: "raft-multiplier",
-    form: OptionForm::Number,
-    meaning: "scales Raft's timeouts; 1 is advised for production, 5 the default",
-};
+static OPTIONS: LazyLock<Vec<KindOption>> = LazyLock::new(|| {
+    let own = [storage_option(&storage::NAMES), TLS];
+    own.into_iter().chain(Storage::all_options()).collect()
+});
 
-/// The option that says how many connections are kept to a PostgreSQL that is the storage.
-const MAX_IDLE_CONNECTIONS: &str = "max-idle-connections";
-
-const OPTIONS: &[KindOption] = &[
-    storage(STORAGES),
-    TLS,
-    RAFT_MULTIPLIER,
-    KindOption {
-        name: MAX_IDLE_CONNECTIONS,
-        form: OptionForm::Number,
-        meaning: "how many idle connections each node keeps to a PostgreSQL that is its storage; 2 by \
-                  default, and any more are opened anew for each request",
-    },
-    KindOption {
-        name: "bucket",
-        form: OptionForm::Text,
-        meaning: "the bucket of the real Google Cloud Storage, with `storage: gcs` and no part",
-    },
-    KindOption {
-        name: "credentials",
-        form: OptionForm::Text,
-        meaning: "the file with the credentials for that bucket",
-    },
-    KindOption {
-        name: "table",
-        form: OptionForm::Text,
-        meaning: "the table of the real DynamoDB, with `storage: dynamodb` and no part; its \
-                  credentials are taken from the environment, AWS_ACCESS_KEY_ID and its kin",
-    },
-    KindOption { name: "region", form: OptionForm::Text, meaning: "the region of that table" },
-];
-
-const ROLES: &[Role] = &[
-    Role {
+static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
+    let storage = Role {
         name: "storage",
-        kinds: &["consul", "postgresql", "gcs-emulator", "dynamodb-emulator"],
+        kinds: &storage::COMPONENTS,
         tier: Tier::Backend,
         meaning: "what it keeps data in",
-    },
-    DATABASE,
-    BALANCER,
-];
+    };
+    vec![storage, DATABASE, BALANCER]
+});
 
 /// What `issue-credentials` makes users of.
 pub(super) const DATABASE: Role = Role {
@@ -232,44 +199,34 @@ pub(super) fn guarantees(asked: &study::System, freshness: Freshness) -> Guarant
         }
         _ => "from the active server, to which the others pass requests on",
     };
-    let part = asked.parts.get("storage");
-    let (replication, acknowledged, acknowledged_in) = match config::storage_of(asked) {
-        "raft" => (
-            "Raft: every server holds all data; a majority must live".to_owned(),
-            super::synced_by(asked).to_owned(),
-            Some(super::majority_disks(asked)),
-        ),
-        "file" => (
-            "none: one server, a file for each entry".to_owned(),
-            "after the file was written, which is not synced".to_owned(),
-            Some(Acknowledged::PageCache),
-        ),
-        "inmem" => (
-            "none: one server's memory".to_owned(),
-            "at once: nothing is kept".to_owned(),
-            Some(Acknowledged::Memory),
-        ),
-        storage => {
-            let stands_on = part.and_then(|part| {
-                let system = super::by_kind(&part.kind)?;
-                Some(system.guarantees(part))
-            });
-            match stands_on {
-                Some(under) => (
-                    format!("that of its storage, {storage}: {}", under.replication),
-                    under.acknowledged,
-                    under.acknowledged_in,
-                ),
-                None => (
-                    format!("that of its storage, {storage}"),
-                    format!("when {storage} has it"),
-                    None,
-                ),
-            }
-        }
+    let storage = Storage::asked(asked);
+    let StorageGuarantees { replication, acknowledged, acknowledged_in } = match storage.guarantees
+    {
+        Some(guarantees) => guarantees(asked),
+        None => component_guarantees(storage.name, asked.parts.get("storage")),
     };
     let reads = reads.into();
     Guarantees { replication, acknowledged, acknowledged_in, reads, ..Guarantees::default() }
+}
+
+/// Returns the guarantees of a storage that is a component; without one it is a service of others.
+fn component_guarantees(storage: &str, component: Option<&study::System>) -> StorageGuarantees {
+    let under = component.and_then(|component| {
+        let system = super::by_kind(&component.kind)?;
+        Some(system.guarantees(component))
+    });
+    match under {
+        Some(under) => StorageGuarantees {
+            replication: format!("that of its storage, {storage}: {}", under.replication),
+            acknowledged: under.acknowledged,
+            acknowledged_in: under.acknowledged_in,
+        },
+        None => StorageGuarantees {
+            replication: format!("that of its storage, {storage}"),
+            acknowledged: format!("when {storage} has it"),
+            acknowledged_in: None,
+        },
+    }
 }
 
 /// An option that is on or off.

@@ -1,12 +1,17 @@
 //! Configurations of each storage, and what is no sound system.
 
+use std::path::Path;
+
 use bakeoff_engine::transport::Target;
 use bakeoff_install::{Installed, Program};
 
+use super::super::storage::COMPONENTS;
 use super::*;
-use crate::systems::COMPOSITE;
+use serde_json::Value;
+
 use crate::systems::testing::asked;
 use crate::systems::{Access, by_kind};
+use crate::systems::{COMPOSITE, postgresql};
 
 /// A system of these options, on a part of this kind.
 fn on(part: Option<&str>, nodes: u32, options: &[(&str, &str)]) -> study::System {
@@ -26,11 +31,11 @@ fn unsound(product: Product, system: &study::System, what: &str, hint: &str) {
 
 #[test]
 fn the_storage_follows_from_the_part() {
-    let storage = |part, options: &[(&str, &str)]| storage_of(&on(part, 1, options)).to_owned();
+    let storage = |part, options: &[(&str, &str)]| Storage::asked(&on(part, 1, options)).name;
     assert_eq!(storage(None, &[]), "raft");
     assert_eq!(storage(None, &[("storage", "file")]), "file");
-    for (storage_name, kind) in PARTS {
-        assert_eq!(storage(Some(kind), &[]), *storage_name);
+    for kind in &*COMPONENTS {
+        assert_eq!(storage(Some(kind), &[]), kind.trim_end_matches("-emulator"));
     }
 }
 
@@ -192,7 +197,7 @@ fn each_storage_is_told_where_its_data_is() {
         found.map(|(_, value)| value.clone())
     };
     let (gcs, description) = storage(Some("gcs-emulator"), 1, &[]);
-    assert_eq!(gcs[0]["gcs"], json!({"bucket": BUCKET, "ha_enabled": "false"}));
+    assert_eq!(gcs[0]["gcs"], json!({"bucket": "vault", "ha_enabled": "false"}));
     // The last node: the one with the latency.
     assert_eq!(env(&description, "STORAGE_EMULATOR_HOST").unwrap(), "http://127.0.0.1:2");
     let real = [("storage", "gcs"), ("bucket", "mine"), ("credentials", "/etc/key.json")];
@@ -205,7 +210,7 @@ fn each_storage_is_told_where_its_data_is() {
     let configured = &dynamo[0]["dynamodb"];
     assert_eq!(
         (&configured["endpoint"], &configured["table"]),
-        (&json!("http://127.0.0.1:2"), &json!(TABLE))
+        (&json!("http://127.0.0.1:2"), &json!("vault"))
     );
     let (file, _) = storage(None, 1, &[("storage", "file")]);
     assert_eq!(file[0]["file"]["path"], "/data/vault-1/data");
@@ -257,8 +262,11 @@ fn credentials_are_found_from_the_folder_of_the_user() {
     let asked =
         Asked { system: composite, role, composite, program, dir, seed: 7, neighbours: &[] };
     let mut env = Vec::new();
-    let configured = storage(&asked, 0, "vault", dir, &[], false, &mut env);
-    assert_eq!(configured, ("gcs".to_owned(), json!({"bucket": "b", "ha_enabled": "false"})));
+    let (component, index, name, api) = (None, 0, "vault", &[][..]);
+    let node = NodeStorage { asked: &asked, component, index, name, dir, api, tls: false };
+    let storage = Storage::asked(&system);
+    let configured = (storage.name, (storage.config)(&node, &mut env));
+    assert_eq!(configured, ("gcs", json!({"bucket": "b", "ha_enabled": "false"})));
     let file = std::env::current_dir().unwrap().join("key.json").display().to_string();
     assert_eq!(env, [("GOOGLE_APPLICATION_CREDENTIALS".to_owned(), file)]);
 }
