@@ -1,0 +1,129 @@
+//! The first line of a record: the study, the machine, the gate.
+//!
+//! Not here: the systems that it lists (`system`).
+
+use serde::{Deserialize, Serialize};
+
+use super::SystemRecord;
+use crate::plan::Trial;
+use crate::study::Study;
+
+/// What was asked, of whom, where, in which order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunHeader {
+    /// [`FORMAT`] of the program that wrote it.
+    pub format: u32,
+    /// That program's version.
+    pub bakeoff: String,
+    /// When the run began, in UTC: `2026-11-21T20:24:50Z`.
+    pub started: String,
+    /// The study, with all defaults filled in.
+    pub study: Study,
+    /// What the order, the keys, the values and the arrivals follow from.
+    pub seed: u64,
+    /// The trials in the order in which they run. Read back, a gate's that was extended holds all of them.
+    pub order: Vec<Trial>,
+    /// The machine.
+    pub environment: Environment,
+    /// The contenders as they really are, in the study's order.
+    pub systems: Vec<SystemRecord>,
+    /// What a gate asks of the run, which is of two builds of one system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
+}
+
+/// What `bakeoff gate` asks: with the trials, all that it takes to judge the run again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// The study's name for the system of which `base` and `new` are builds.
+    pub system: String,
+    /// The conditions, as they were given; none asks for what stops a merge by default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fail_if: Vec<String>,
+    /// The loss that must not pass unnoticed, as a part of the base's figure.
+    pub detect: f64,
+    /// How many trials of each build there may be, where the scatter of those before asks for more; without
+    /// it their number is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trials_max: Option<u32>,
+}
+
+/// The machine that a run took place on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// `Linux 6.1.0-18-amd64`.
+    pub kernel: String,
+    /// `Intel(R) Xeon(R) Processor`.
+    pub cpu_model: String,
+    /// CPUs that bakeoff may run on.
+    pub cpus: u32,
+    /// All memory.
+    pub memory_bytes: u64,
+    /// Type of the file system that holds the servers' data: `ext4`.
+    pub file_system: String,
+    /// Free space there when the run began.
+    pub disk_free_bytes: u64,
+    /// A 1 KiB append made durable there, before the run: median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_sync_median_us: Option<f64>,
+    /// The same, 99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_sync_p99_us: Option<f64>,
+    /// How many files, sockets among them, bakeoff may have open.
+    pub open_files_max: u64,
+    /// Threads of the load generator.
+    pub generator_threads: u32,
+    /// Whether generator and servers share the machine, and its CPUs.
+    pub shared_with_servers: bool,
+    /// Whether bakeoff was told that others work on the machine, so that neighbours are not checked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared_machine: bool,
+    /// What the machine itself can do, measured before the first trial.
+    #[serde(
+        rename = "floor",
+        alias = "machine_baseline",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub machine_baseline: Option<MachineBaseline>,
+}
+
+/// The machine's own limits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineBaseline {
+    /// Bytes of each append.
+    pub append_bytes: u64,
+    /// Durable appends to the disk that holds the servers' data, for each number of clients whose
+    /// appends share one sync.
+    pub appends: Vec<BaselineAppends>,
+    /// Round trips over loopback to a server that does nothing, for each number of clients.
+    pub round_trips: Vec<BaselineRoundTrips>,
+}
+
+/// Durable appends when so many wait for each sync (group commit).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BaselineAppends {
+    /// Appends that share one sync.
+    pub clients: u32,
+    /// Appends made durable per second, by the median time of a write and its sync.
+    pub per_second: f64,
+    /// The same by the mean time, in which the slow ones are too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second_mean: Option<f64>,
+    /// The least time that one write and its sync took, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quickest_us: Option<f64>,
+}
+
+/// Round trips over loopback to a server that does nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BaselineRoundTrips {
+    /// Clients, each with one request under way.
+    pub clients: u32,
+    /// Round trips per second.
+    pub per_second: f64,
+    /// CPU time of the generator for each, in microseconds.
+    pub generator_cpu_us: f64,
+    /// CPU time of the server for each, in microseconds.
+    pub server_cpu_us: f64,
+}

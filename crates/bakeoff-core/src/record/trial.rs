@@ -1,0 +1,240 @@
+//! The line of a trial: its stages, usage, audits and checks, and how it ended.
+//!
+//! Not here: what a measurement holds (`crate::measurement`), how checks judge (`crate::check`).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::BaselineAppends;
+use crate::check::{Audit, Cause, CheckName, Verdict};
+use crate::log_findings::NodeLog;
+use crate::measurement::Measurement;
+use crate::observed::Observed;
+use crate::plan::Trial;
+use crate::search::{Found, Tried};
+use crate::units;
+
+/// One trial, once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Which.
+    pub trial: Trial,
+    /// When it began, in UTC.
+    pub started: String,
+    /// From the first launch to a cluster with a leader.
+    #[serde(default, with = "units::duration")]
+    pub ready_after: Duration,
+    /// Name of the node that led when the load began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// The nodes that clients connected to.
+    pub targets: Vec<String>,
+    /// Keys written before the load, unmeasured.
+    #[serde(default)]
+    pub filled: u64,
+    /// What was measured, stage by stage.
+    pub stages: Vec<StageRecord>,
+    /// What each node and the generator used while the load ran.
+    pub usage: Vec<Usage>,
+    /// Reading back what was acknowledged.
+    pub audits: Vec<Audit>,
+    /// Everything else that was checked.
+    pub checks: Vec<Check>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What was sampled from its beginning to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
+    /// Complaints in the nodes' own logs while the load ran; nodes without any are absent.
+    #[serde(
+        rename = "said",
+        alias = "log_findings",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub log_findings: Vec<NodeLog>,
+    /// The CPUs that the load generator was kept to, away from those that the nodes are pinned to;
+    /// empty where it was not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generator_cpus: Vec<u32>,
+    /// What its search for a rate came to; `None` where none was looked for, or not to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
+    /// Of the first trial of a round but the first: the disk's durable appends, measured again before it.
+    #[serde(
+        rename = "floor_appends",
+        alias = "baseline_appends",
+        default,
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub baseline_appends: Vec<BaselineAppends>,
+}
+
+/// How a trial ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "ended", content = "why")]
+pub enum Outcome {
+    /// As planned.
+    Completed,
+    /// The user ended it; what was measured by then is here.
+    Interrupted,
+    /// It could not go on.
+    Failed(String),
+}
+
+/// One stage of a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageRecord {
+    /// Clients that worked.
+    pub clients: u32,
+    /// When its clients began, in seconds since the trial began.
+    #[serde(default)]
+    pub began: f64,
+    /// When its measured window began, with clients connected and warm, in seconds since the trial
+    /// began; `None` in records of format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_from: Option<f64>,
+    /// What they measured.
+    pub measurement: Measurement,
+    /// The rate that was tried, of a search for one, and whether it kept the objective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried: Option<Tried>,
+}
+
+/// What one process used while the load ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The node's name, or `generator`.
+    pub name: String,
+    /// Mean CPU over the load, in percent of one core.
+    pub cpu_mean_percent: f64,
+    /// Most CPU in one sampling interval, in percent of one core.
+    pub cpu_max_percent: f64,
+    /// Most resident memory.
+    pub rss_max_bytes: u64,
+    /// Most resident memory in which pages that its processes share count once; `None` where that was not
+    /// seen, and in records of format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pss_max_bytes: Option<u64>,
+    /// Most processes; 0 in records of format 1.
+    #[serde(default)]
+    pub processes_max: u64,
+    /// Bytes written to disk.
+    pub written_bytes: u64,
+    /// Time that a CPU limit held its threads back; `None` where nothing limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_seconds: Option<f64>,
+    /// Periods of its CPU limit in which it ran; `None` where nothing limits it, or where they were
+    /// not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<u64>,
+    /// In how many of them its limit held it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods_throttled: Option<u64>,
+    /// Most threads.
+    #[serde(default)]
+    pub threads_max: u64,
+    /// Most open files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files_max: Option<u64>,
+    /// Bytes fetched from disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Bytes sent over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bytes: Option<u64>,
+    /// Bytes received over TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_bytes: Option<u64>,
+    /// Most disk space of its data directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_bytes: Option<u64>,
+}
+
+/// One thing that was checked about a trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Which.
+    pub name: CheckName,
+    /// What was found.
+    pub verdict: Verdict,
+}
+
+impl StageRecord {
+    /// Returns from when to when it was measured, in seconds since the trial began. Of a record of format
+    /// 1 the time that connecting took is not known, and left out. `warmup`: the load's.
+    pub fn window(&self, warmup: Duration) -> (f64, f64) {
+        let from = self.measured_from.unwrap_or(self.began + warmup.as_secs_f64());
+        (from, from + self.measurement.window.as_secs_f64())
+    }
+}
+
+impl TrialRecord {
+    /// The stages that its figures are of: all, or of a search for a rate the try that its answer rests
+    /// on. That is the last that kept the objective at the rate that was found, or at any where none was;
+    /// where none did, the last of all.
+    pub fn figured(&self) -> &[StageRecord] {
+        if self.stages.iter().all(|stage| stage.tried.is_none()) {
+            return &self.stages;
+        }
+        let found = match self.found {
+            Some(Found::Rate(rate)) => Some(rate),
+            _ => None,
+        };
+        let is_it = |tried: &Tried| tried.kept() && found.is_none_or(|rate| rate == tried.rate);
+        let kept = |stage: &StageRecord| stage.tried.as_ref().is_some_and(is_it);
+        let last = self.stages.len().saturating_sub(1);
+        let place = self.stages.iter().rposition(kept).unwrap_or(last);
+        self.stages.get(place..=place).unwrap_or_default()
+    }
+
+    /// All stages that its figures are of as one; `None` when none was measured.
+    pub fn measurement(&self) -> Option<Measurement> {
+        let (first, later) = self.figured().split_first()?;
+        let mut whole = first.measurement.clone();
+        later.iter().for_each(|stage| whole.append(&stage.measurement));
+        Some(whole)
+    }
+
+    /// Whose doing it is that its figures must not be used; `None` when they may be.
+    ///
+    /// Wrong answers and lost writes are the system's doing whatever else was amiss. For all else a
+    /// disturbed machine is an excuse. A generator at its limit is none for failures: a system that
+    /// fails at once keeps it busy.
+    pub fn cause(&self) -> Option<Cause> {
+        let failed = |verdict: &Verdict| verdict.failed();
+        let checks = || self.checks.iter().filter(|check| failed(&check.verdict));
+        if self.audits.iter().any(|audit| failed(&audit.verdict))
+            || checks().any(|check| check.name.is_of_correctness())
+        {
+            return Some(Cause::System);
+        }
+        let ended = match &self.outcome {
+            Outcome::Completed => None,
+            Outcome::Interrupted => Some(Cause::User),
+            Outcome::Failed(_) => Some(Cause::System),
+        };
+        let causes: Vec<Cause> = checks().map(|check| check.name.cause()).chain(ended).collect();
+        let order = [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
+        order.into_iter().find(|cause| causes.contains(cause))
+    }
+
+    /// Why its figures must not be used; empty when they may be.
+    pub fn invalid_because(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        match &self.outcome {
+            Outcome::Completed => {}
+            Outcome::Interrupted => reasons.push("interrupted before its end".to_owned()),
+            Outcome::Failed(why) => reasons.push(why.clone()),
+        }
+        let audits = self.audits.iter().map(|audit| (audit.when.as_str(), &audit.verdict));
+        let checks = self.checks.iter().map(|check| (check.name.as_str(), &check.verdict));
+        for (name, verdict) in audits.chain(checks) {
+            if let Verdict::Failed(why) = verdict {
+                reasons.push(format!("{name}: {why}"));
+            }
+        }
+        reasons
+    }
+}

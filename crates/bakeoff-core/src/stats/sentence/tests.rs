@@ -1,0 +1,253 @@
+//! Tests of the comparing sentence.
+
+use super::*;
+use crate::stats::judge::{Scale, Trials, alone};
+use crate::stats::rounds::{self, Better, Rounds, Yield};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn did(name: &str, rates: &[f64]) -> Contender {
+    Contender { name: name.into(), rates: rates.to_vec(), ..Contender::default() }
+}
+
+/// The sentence of contenders whose trials are of rounds in this order.
+fn wording(operations: &str, place: &str, open: bool, contenders: &[Contender]) -> String {
+    sentence(operations, place, open, contenders, &|a, b| compare(&contenders[a], &contenders[b]))
+}
+
+/// Two contenders whose trials are of the same rounds, in order.
+fn compare(a: &Contender, b: &Contender) -> Option<Comparing> {
+    let rounds: Vec<(f64, f64)> = a.rates.iter().copied().zip(b.rates.iter().copied()).collect();
+    let medians = rounds::medians(&rounds)?;
+    let count = rounds.len();
+    let answer = alone(&Trials::ByRound(rounds), Scale::Ratio, 0.05)?;
+    Some(Comparing { answer, rounds: count, medians, withheld: None, worst: None })
+}
+
+fn check(contenders: &[Contender], expected: &str) {
+    assert_eq!(wording("puts", "create/steady", false, contenders), expected);
+}
+
+const HIGH: &[f64] = &[5200.0, 5000.0, 5100.0];
+const LOW: &[f64] = &[2900.0, 3000.0, 2950.0];
+
+#[test]
+fn difference_shows_its_interval_and_none_its_minimum_detectable_effect() {
+    check(
+        &[did("zookeeper", LOW), did("etcd", HIGH)],
+        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
+         interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950)",
+    );
+    check(
+        &[did("etcd", HIGH), did("zookeeper", &[5150.0, 5900.0, 5800.0])],
+        "no difference shown between zookeeper and etcd in puts per second under create/steady; \
+         only more than 3.11 times would have been detected (3 trials each; medians 5,800 and \
+         5,100)",
+    );
+    check(
+        &[did("etcd", &[2921.0]), did("zookeeper", &[3115.0])],
+        "etcd did 2,921 and zookeeper 3,115 puts per second under create/steady in 1 trial \
+         each: too few to call a difference",
+    );
+    check(
+        &[did("etcd", HIGH), did("zookeeper", &[3115.0])],
+        "etcd did 5,100 and zookeeper 3,115 puts per second under create/steady in 3 and 1 \
+         trials: too few to call a difference",
+    );
+}
+
+#[test]
+fn highest_rates_are_compared_in_words_of_their_own() {
+    let check = |contenders: &[Contender], expected: &str| {
+        let judged = |a: usize, b: usize| compare(&contenders[a], &contenders[b]);
+        let wording = sentence_of_rates("p99 < 50ms", "pages/limit", contenders, &judged);
+        assert_eq!(wording, expected);
+    };
+    check(
+        &[did("old", LOW), did("new", HIGH)],
+        "new sustained 1.73 times old's highest rate that keeps p99 < 50ms under pages/limit (95 % \
+         interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950)",
+    );
+    check(
+        &[did("old", HIGH), did("new", &[5150.0, 5900.0, 5800.0])],
+        "no difference shown between new and old in the highest rate that keeps p99 < 50ms under \
+         pages/limit; only more than 3.11 times would have been detected (3 trials each; medians \
+         5,800 and 5,100)",
+    );
+    check(
+        &[did("old", &[2921.0]), did("new", &[3115.0])],
+        "old had 2,921/s and new 3,115/s as the highest rate that keeps p99 < 50ms under pages/limit \
+         in 1 trial each: too few to call a difference",
+    );
+    check(
+        &[did("old", &[2921.0])],
+        "old had 2,921/s as the highest rate that keeps p99 < 50ms under pages/limit in 1 trial",
+    );
+    let out = "new kept its objective under pages/limit at no rate";
+    check(
+        &[Contender { left_out: Some(out.into()), ..did("new", &[0.0]) }],
+        &format!(
+            "nothing can be said of the highest rate that keeps p99 < 50ms under pages/limit; {out}"
+        ),
+    );
+}
+
+#[test]
+fn the_best_is_compared_with_each_of_the_others() {
+    check(
+        &[did("consul", &[1000.0; 3]), did("etcd", HIGH), did("zookeeper", &[5150.0; 3])],
+        "zookeeper sustained 5.15 times consul's puts per second under create/steady (95 % \
+         interval 5.13 to 5.17, 3 trials each; medians 5,150 and 1,000); no difference shown \
+         between zookeeper and etcd; a difference of more than 28 % would have been detected (3 \
+         trials each; medians 5,150 and 5,100)",
+    );
+    check(
+        &[did("consul", &[1000.0; 3]), did("etcd", HIGH), did("zookeeper", LOW)],
+        "etcd sustained 1.73 times zookeeper's (1.58 to 1.89) and 5.10 times consul's (4.86 to \
+         5.35) puts per second under create/steady (95 % intervals, 3 trials each; medians \
+         5,100, 2,950 and 1,000)",
+    );
+    check(
+        &[did("consul", &[1000.0]), did("etcd", HIGH), did("zookeeper", LOW)],
+        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
+         interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950); etcd did 5,100 and \
+         consul 1,000 in 3 and 1 trials: too few to call a difference",
+    );
+}
+
+#[test]
+fn rounds_in_which_one_had_no_valid_trial_are_not_counted() {
+    let both = [did("etcd", &[5200.0, 5000.0, 5100.0, 5100.0]), did("zookeeper", LOW)];
+    check(
+        &both,
+        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
+         interval 1.58 to 1.89, 3 rounds with valid trials of both; medians 5,100 and 2,950)",
+    );
+}
+
+#[test]
+fn errors_are_said_in_the_sentence_that_calls_a_system_better() {
+    let caveats = vec!["5.2 % of etcd's operations failed".to_owned()];
+    let etcd = Contender { caveats, p99: Some("12.0 ms".into()), ..did("etcd", HIGH) };
+    check(
+        &[etcd, did("zookeeper", LOW)],
+        "etcd sustained 1.73 times zookeeper's puts per second under create/steady (95 % \
+         interval 1.58 to 1.89, 3 trials each; medians 5,100 and 2,950); but 5.2 % of etcd's \
+         operations failed; p99 response time: etcd 12.0 ms",
+    );
+}
+
+#[test]
+fn a_system_without_a_valid_trial_is_named_and_not_ranked() {
+    let why = Some("consul has no valid trial (it was interrupted)".to_owned());
+    let consul = Contender { left_out: why, ..did("consul", &[9e9]) };
+    check(
+        &[did("etcd", &[2921.0]), consul.clone()],
+        "etcd did 2,921 puts per second under create/steady in 1 trial; consul has no valid \
+         trial (it was interrupted)",
+    );
+    check(
+        &[consul],
+        "nothing can be said of puts per second under create/steady; consul has no valid trial \
+         (it was interrupted)",
+    );
+}
+
+#[test]
+fn an_open_load_that_all_kept_up_with_shows_no_difference_in_throughput() {
+    let kept_up = |name, rates| Contender { kept_up: true, ..did(name, rates) };
+    let both = [kept_up("etcd", &[1000.0; 3]), kept_up("zookeeper", &[999.0; 3])];
+    assert_eq!(
+        wording("operations", "mixed/open", true, &both),
+        "etcd and zookeeper kept up with what was offered: 1,000 and 999 operations per second \
+         under mixed/open in 3 trials each"
+    );
+}
+
+/// A round of all contenders: a draw of noise and what became of the trial, for each.
+fn rounds_of(count: usize) -> impl Strategy<Value = Vec<Vec<(f64, u8)>>> {
+    vec(vec((-0.05..0.05_f64, 0..12_u8), count), 2..9)
+}
+
+/// Returns which of `a` and `b` a sentence calls higher, and whether it tells them apart at all.
+fn claimed(wording: &str, names: &[String]) -> Vec<(usize, usize)> {
+    let mut claims = Vec::new();
+    for clause in wording.split("; ").filter(|clause| clause.contains(" sustained ")) {
+        let (best, others) = clause.split_once(" sustained ").expect("it was just found");
+        let of = |name: &str| names.iter().position(|one| one == name).expect("it has a name");
+        let others = names.iter().filter(|name| others.contains(&format!(" times {name}'s")));
+        claims.extend(others.map(|other| (of(best), of(other))));
+    }
+    claims
+}
+
+proptest! {
+    /// Two to four contenders that differ by up to a fifth, over rounds of which some are lost.
+    #[test]
+    fn sentence_and_finding_never_disagree(
+        levels in vec(0.0..0.2_f64, 2..5),
+        seed in rounds_of(4),
+    ) {
+        let names: Vec<String> = (0..levels.len()).map(|place| format!("s{place}")).collect();
+        let yielded = |place: usize, round: &[(f64, u8)]| {
+            let (noise, fate) = round[place];
+            let figure = 1000.0 * (levels[place] + noise).exp();
+            match fate {
+                0 => Yield::Dropped,
+                1 => Yield::Failed,
+                2 => Yield::Unclear(Some(figure / 2.0)),
+                3 => Yield::Unclear(None),
+                _ => Yield::Valid(figure),
+            }
+        };
+        let pair = |a: usize, b: usize| {
+            Rounds(seed.iter().map(|round| (yielded(a, round), yielded(b, round))).collect())
+        };
+        let judged = |a: usize, b: usize| {
+            let of = pair(a, b);
+            let trials = Trials::ByRound(of.valid());
+            let answer = alone(&trials, Scale::Ratio, 0.05)?;
+            let medians = rounds::medians(&of.valid())?;
+            let withheld = of.withheld(&answer, Scale::Ratio, Better::More);
+            let worst = of.worst_medians(Better::More);
+            Some(Comparing { answer, rounds: of.valid().len(), medians, withheld, worst })
+        };
+        let contenders: Vec<Contender> = names.iter().enumerate().map(|(place, name)| {
+            let valid = seed.iter().filter_map(|round| match yielded(place, round) {
+                Yield::Valid(figure) => Some(figure),
+                _ => None,
+            });
+            did(name, &valid.collect::<Vec<_>>())
+        }).collect();
+        let wording = sentence("puts", "create/steady", false, &contenders, &judged);
+        let claims = claimed(&wording, &names);
+        for &(a, b) in &claims {
+            let comparing = judged(a, b).expect("a claim rests on trials");
+            prop_assert_eq!(comparing.claim(), Claim::Higher, "{} is not {}", &wording, b);
+            prop_assert!(comparing.medians.0 > comparing.medians.1, "{}", &wording);
+            prop_assert!(comparing.answer.interval.0 > 1.0);
+            let ratio = ratio_text(comparing.medians.0 / comparing.medians.1);
+            prop_assert!(wording.contains(&format!("{ratio} times s{b}'s")), "{}", &wording);
+        }
+        for (a, first) in names.iter().enumerate() {
+            for (b, second) in names.iter().enumerate() {
+                let no_difference = format!("no difference shown between {first} and {second}");
+                let not_better = format!("{first} is not said to be better than {second}");
+                if wording.contains(&no_difference) {
+                    let claim = judged(a, b).map(|one| one.claim());
+                    prop_assert_eq!(claim, Some(Claim::NoneShown), "{}", &wording);
+                }
+                if wording.contains(&not_better) {
+                    let of = judged(a, b).map(|one| (one.withheld.is_some(), one.answer.finding));
+                    prop_assert_eq!(of, Some((true, Finding::Higher)), "{}", &wording);
+                }
+            }
+        }
+        // The one that the others are compared with is nobody's loser, unless all are somebody's.
+        let loses = |a: usize| (0..names.len()).any(|b| b != a
+            && judged(a, b).is_some_and(|one| one.claim() == Claim::Lower));
+        if let Some(&(best, _)) = claims.first() {
+            prop_assert!(!loses(best) || (0..names.len()).all(loses), "{}", &wording);
+        }
+    }
+}
