@@ -39,7 +39,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
         .map_err(|error| format!("cannot make `{}`: {error}", dir.display()))
 }
 
-/// A program of this checkout, built for release: `["--bin", "bakeoff"]`, `["--example", "floor"]`.
+/// A program of this checkout, built for release: `["--bin", "bakeoff"]`, `["--example", "http_baseline"]`.
 fn built(target: [&str; 2]) -> Result<PathBuf, Failure> {
     let name = target[1];
     println!("building {name}");

@@ -52,7 +52,7 @@ const THE_MACHINE: &[&str] = &[
 ];
 
 /// A program of its own, which shares nothing with bakeoff: it is what the engine's cost is held against.
-const BARE_LOOP: &str = "crates/bakeoff/examples/floor.rs";
+const BARE_LOOP: &str = "crates/bakeoff/examples/http_baseline.rs";
 
 const ABSENCES: &[Absence] = &[
     Absence {

@@ -38,7 +38,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What can be asked.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a study: start its systems, load them, check them, compare them
@@ -130,7 +130,7 @@ pub(crate) struct RunArgs {
     pub(crate) options: RunOptions,
 }
 
-/// How a run is done, whatever it is for.
+/// Flags that each command with a run has.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunOptions {
     /// What the order, the keys and the arrivals follow from [default: a fresh one, printed]
@@ -150,7 +150,7 @@ pub(crate) struct RunOptions {
     pub(crate) ports: PortOptions,
 }
 
-/// Where servers listen.
+/// The ports of servers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PortOptions {
     /// Use ports from here on [default: free ones below the ephemeral range]

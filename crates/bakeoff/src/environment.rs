@@ -1,4 +1,4 @@
-//! What the record says of this machine.
+//! Describes this machine for the record.
 //!
 //! Not here: the wall clock (`bakeoff_clock::wall`), what servers use while they run
 //! (`host::observe`).

@@ -1,4 +1,4 @@
-//! What happens while programs are had and servers are started, loaded and judged, as typed events.
+//! Events of a run: programs are fetched, servers are started, loaded and judged.
 //!
 //! Whoever does the work tells a [`Reporter`] and knows nothing of who listens: lines on standard error
 //! today, a live page later.
@@ -70,7 +70,7 @@ pub(crate) enum Event<'a> {
     RunFinished { complete: bool, resume: &'a str, folder: &'a Path },
 }
 
-/// What a gate asks, and how long the trials that it begins with may take.
+/// A gate that begins, and the time that its first trials may take.
 #[derive(Debug)]
 pub(crate) struct GateStarted<'a> {
     pub(crate) study: &'a Study,
@@ -79,7 +79,7 @@ pub(crate) struct GateStarted<'a> {
     pub(crate) takes: Duration,
 }
 
-/// Why a gate goes on, and for how long.
+/// A gate that goes on: the reason, and the time that it takes.
 #[derive(Debug)]
 pub(crate) struct GateExtended<'a> {
     pub(crate) gate: &'a Gate,
@@ -90,7 +90,7 @@ pub(crate) struct GateExtended<'a> {
     pub(crate) takes: Duration,
 }
 
-/// With what a run goes on.
+/// A run that goes on.
 #[derive(Debug)]
 pub(crate) struct Resumed<'a> {
     pub(crate) title: &'a str,
@@ -104,12 +104,12 @@ pub(crate) struct Resumed<'a> {
 #[derive(Debug)]
 pub(crate) struct TrialStarted<'a> {
     pub(crate) trial: &'a Trial,
-    /// How many the run has.
+    /// The number of trials of the run.
     pub(crate) trials: usize,
-    /// Whether it is the first of a further round.
+    /// True for the first trial of a further round.
     pub(crate) begins_round: bool,
-    /// How long this trial and those after it may take.
+    /// The time that this trial and those after it may take.
     pub(crate) left: Duration,
-    /// What earlier trials showed of this workload and load.
+    /// The findings of earlier trials under this workload and load.
     pub(crate) found: Option<&'a str>,
 }

@@ -1,4 +1,4 @@
-//! Why bakeoff ends without having done what was asked, and the exit code that says so.
+//! Failures of a command, and the exit code of each.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use bakeoff_engine::LoadError;
 use bakeoff_host::HostError;
 use bakeoff_install::InstallError;
 
-/// What bakeoff's exit codes mean; `--help` prints this table.
+/// The meaning of exit codes; `--help` prints this table.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done; every trial is valid
@@ -25,7 +25,7 @@ Exit codes:
 /// A run in which at least one trial is not valid.
 pub(crate) const NOT_VALID: u8 = 1;
 
-/// Why bakeoff could not do what was asked.
+/// A command that failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Bad input, a peer that does not answer, a machine that refused something, or the wish to end.
@@ -87,7 +87,7 @@ impl Failure {
         self.what().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// What went wrong, without `error: ` and without a hint that is told apart.
+    /// Returns the message without `error: ` and without a hint of its own.
     fn what(&self) -> String {
         match self {
             Self::Load(error) => error.what(),

@@ -31,11 +31,11 @@ const PLAIN_LINE_EVERY: u32 = 10;
 pub(crate) struct Messages {
     bar: Option<ProgressBar>,
     prefix: String,
-    /// When the run is expected to end, and what it found so far.
+    /// The expected end of the run, and its findings so far.
     outlook: Arc<Mutex<Option<Outlook>>>,
 }
 
-/// What the second line of a run's progress says.
+/// The second line of a run's progress.
 struct Outlook {
     ends: Instant,
     found: Option<String>,
@@ -294,7 +294,7 @@ fn warning(what: &str) -> String {
     format!("{mark}{what}")
 }
 
-/// What bakeoff says last when it could not do what was asked.
+/// Prints the failure that bakeoff ends with.
 pub(crate) fn failure(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }

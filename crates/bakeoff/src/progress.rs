@@ -1,4 +1,4 @@
-//! How far a run is: how long it may still take, and what it found so far.
+//! The progress of a run: the time that is left, and its findings so far.
 //!
 //! The estimate learns: a trial is expected to take what trials of the same system, workload and
 //! load took; before there are any, what the study says it must, times how much longer others took
@@ -17,11 +17,11 @@ use bakeoff_core::units::{figure_text, trials_text};
 
 /// Starting, reading back, killing, starting again and stopping, before any is known.
 const AROUND_A_LOAD: Duration = Duration::from_secs(5);
-/// How many rates a search tries before its last, as a rule.
+/// The usual number of rates that a search tries before its last.
 const TRIES: u32 = 15;
 /// Keys that are written in a second before a load, before any is known.
 const FILLED_PER_SECOND: u64 = 5_000;
-/// What a load takes that ends by a count, before any is known.
+/// The assumed time of a load that ends by a count, before one has run.
 const COUNTED_LOAD: Duration = Duration::from_secs(10);
 
 /// The state of a run.
@@ -76,7 +76,7 @@ impl<'a> Progress<'a> {
         })
     }
 
-    /// What the study says that it takes, as far as it does.
+    /// Returns the time that the study asks for, as far as it names one.
     fn nominal(&self, trial: &Trial) -> Duration {
         let load = self.study.loads.iter().find(|load| load.name == trial.load);
         let workload = self.study.workloads.iter().find(|one| one.name == trial.workload);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_told_by_system() {
+    fn findings_are_told_by_system() {
         let study = load_study("demo").unwrap();
         let order = plan::plan(&study, 1);
         let of = |system: &str| order.iter().find(|trial| trial.system == system).unwrap();

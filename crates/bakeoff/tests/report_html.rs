@@ -249,7 +249,7 @@ fn nothing_but_the_page_itself_may_run_or_be_fetched() {
     assert!(!browser.troubles().is_empty(), "the browser tells of what it refused");
 }
 
-fn what_others_wrote_is_read_and_not_obeyed() {
+fn foreign_text_is_shown_and_never_executed() {
     let mut browser = Browser::start();
     browser.open(&HOSTILE);
     browser.ask(UNFOLD);
@@ -479,7 +479,7 @@ fn main() -> ExitCode {
             "nothing_but_the_page_itself_may_run_or_be_fetched",
             nothing_but_the_page_itself_may_run_or_be_fetched,
         ),
-        ("what_others_wrote_is_read_and_not_obeyed", what_others_wrote_is_read_and_not_obeyed),
+        ("foreign_text_is_shown_and_never_executed", foreign_text_is_shown_and_never_executed),
         ("nothing_is_wider_than_a_phone", nothing_is_wider_than_a_phone),
         (
             "every_control_can_be_reached_and_used_by_keyboard",

@@ -47,7 +47,7 @@ struct Options {
     dry: bool,
     realtime: bool,
     soak: Option<Duration>,
-    /// Where `bakeoff` and `floor` are that were built elsewhere, with other settings perhaps.
+    /// Where `bakeoff` and `http_baseline` are that were built elsewhere, with other settings perhaps.
     programs: Option<PathBuf>,
     /// Tools that are left out, by name.
     without: Vec<String>,
@@ -154,10 +154,10 @@ impl Case {
 
     /// In the order in which they run: those that are held against each other beside each other.
     fn tools(self) -> &'static [Tool] {
-        use Tool::{Floor, Fortio, H2load, Hey, K6, Load, Oha, OurWrk, Precise, Vegeta, Wrk};
+        use Tool::{Baseline, Fortio, H2load, Hey, K6, Load, Oha, OurWrk, Precise, Vegeta, Wrk};
         match self {
             Self::Plain16 | Self::Plain64 => {
-                &[Wrk, Load, Floor, OurWrk, H2load, Fortio, Oha, Hey, Vegeta, K6]
+                &[Wrk, Load, Baseline, OurWrk, H2load, Fortio, Oha, Hey, Vegeta, K6]
             }
             Self::Tls => &[Wrk, Load, OurWrk, Fortio, Oha, Hey, Vegeta, K6],
             Self::Script => &[Wrk, OurWrk],
@@ -267,10 +267,11 @@ impl Stand {
             Some(dir) => Ok(dir.join(name)),
             None => super::built([kind, name]),
         };
-        let (bakeoff, floor) = (program("--bin", "bakeoff")?, program("--example", "floor")?);
+        let (bakeoff, baseline) =
+            (program("--bin", "bakeoff")?, program("--example", "http_baseline")?);
         let debian = Debian::default();
         let nginx = debian.program("nginx", "nginx", &["libpcre2-8-0"])?;
-        let programs = tools::fetch(&debian, &bakeoff, &floor, &options.without);
+        let programs = tools::fetch(&debian, &bakeoff, &baseline, &options.without);
         for (tool, program) in &programs {
             if let Err(why) = program {
                 println!("{} is left out: {why}", tool.name());

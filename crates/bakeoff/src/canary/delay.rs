@@ -41,11 +41,11 @@ pub(crate) fn program() -> PathBuf {
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;
-/// How many pieces of one connection are held back at most: 2 MiB.
+/// The most pieces of one connection that are held back: 2 MiB.
 const PIECES_MAX: usize = 128;
 /// Threads hold little but their stacks and a piece.
 const STACK: usize = 128 << 10;
-/// How long the server may take to take a connection.
+/// The longest time in which the server takes a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// After a connection that could not be taken, for want of files as a rule.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -43,7 +43,7 @@ pub(crate) struct Faults {
     pub(crate) complain: f64,
     /// Of all: bytes that are no HTTP, nothing done.
     pub(crate) garbage: f64,
-    /// How long after it could have gone out an answer goes out.
+    /// The delay of an answer that could have gone out.
     pub(crate) delay: Duration,
     /// Of all: which share is delayed.
     pub(crate) delay_share: f64,
@@ -51,12 +51,12 @@ pub(crate) struct Faults {
     pub(crate) stall: Duration,
     /// How long after the start it does.
     pub(crate) stall_after: Duration,
-    /// How long it answers 503 at first.
+    /// The time from the start in which it answers 503.
     pub(crate) slow_start: Duration,
     /// For how long after the first request answers are slow: by [`Self::delay`] at first, then ever
     /// less. A delay is nothing else where this is not zero.
     pub(crate) warm_up: Duration,
-    /// When the process ends by itself.
+    /// The time after which the process ends by itself.
     pub(crate) die_after: Option<Duration>,
 }
 

@@ -30,7 +30,7 @@ pub(super) enum Parsed<'a> {
 pub(super) struct Head<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
-    /// Whether it asks for what was there a while ago: a further node's mark.
+    /// True where a further node asks for an old value.
     pub(super) old: bool,
     /// Bytes before the body.
     pub(super) length: usize,

@@ -176,7 +176,7 @@ impl Given {
     }
 }
 
-/// Why a canary cannot be what its command line asks for.
+/// A command line that a canary refuses.
 #[derive(Debug)]
 pub(crate) enum OptionsError {
     Unknown(OsString),
@@ -197,7 +197,7 @@ pub(crate) enum OptionsError {
     Faults(TooManyFaults),
 }
 
-/// Why a flag cannot have a value.
+/// A value that a flag cannot have.
 #[derive(Debug)]
 pub(crate) enum ValueProblem {
     NoAddress,

@@ -22,7 +22,7 @@ use super::{Options, say};
 
 /// Threads hold little but their stacks.
 const STACK: usize = 128 << 10;
-/// How long the first node may take to take a connection.
+/// The longest time in which the first node takes a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether to stop while nobody connects.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -110,9 +110,9 @@ fn relay(mut client: &TcpStream, first: SocketAddr, faults: &Faults) -> io::Resu
 struct Request {
     length: usize,
     keep_alive: bool,
-    /// Whether it is about keys: readiness and counters know no faults.
+    /// True for requests of keys: readiness and counters know no faults.
     data: bool,
-    /// Where the target of a get of a key ends, if it has no query.
+    /// The end of the target of a get of a key, if it has no query.
     get_target: Option<usize>,
 }
 

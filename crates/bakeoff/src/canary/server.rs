@@ -33,7 +33,7 @@ const OUTPUT_MAX: usize = 1 << 20;
 const ROUND_MAX: usize = 256 << 10;
 /// A buffer that grew beyond this for one request is given back.
 const BUFFER_KEPT: usize = 64 << 10;
-/// How long a client that was refused may go on sending before it is cut off.
+/// The time for which a refused client may go on sending before it is cut off.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A canary that listens.
@@ -57,11 +57,11 @@ pub(crate) struct Canary {
     again: Vec<usize>,
     scratch: Box<[u8]>,
     began: Instant,
-    /// Why connections could not be accepted, so that it is said once and not every 10 ms.
+    /// The last error of `accept`, so that it is told once and not every 10 ms.
     accept_error: Option<ErrorKind>,
 }
 
-/// Why a canary ended without an error.
+/// The end of a canary without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// It was asked to.
@@ -81,9 +81,9 @@ struct Connection {
     delayed: Option<Delayed>,
     /// Of an answer of `/truth` that is going out.
     asked: Option<Asked>,
-    /// Whether the socket may hold bytes: with edge-triggered epoll nobody says so again.
+    /// True while the socket may hold bytes: edge-triggered epoll does not tell twice.
     readable: bool,
-    /// Whether whole requests may wait in `input`.
+    /// True while whole requests may wait in `input`.
     unparsed: bool,
     /// The client will send no more.
     ended: bool,

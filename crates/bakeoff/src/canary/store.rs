@@ -15,7 +15,7 @@ pub(super) struct Store {
     log: Log,
 }
 
-/// Whether a write reaches the log.
+/// The fate of a write in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Logged {
     Yes,

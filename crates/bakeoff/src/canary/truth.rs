@@ -19,26 +19,26 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
-/// What `/truth` answers.
+/// The delays of `/truth`.
 pub(super) const BODY: &[u8] = b"truth\n";
-/// How many requests make a cycle.
+/// The number of requests in a cycle.
 const CYCLE: u64 = 1000;
 /// Requests of a cycle go through it with this stride: it shares no divisor with [`CYCLE`], and
 /// near the golden ratio any few of them in a row are spread over the whole distribution.
 const STRIDE: u64 = 619;
 /// No answer is held back for longer than this.
 const DELAY_MAX_SECONDS: f64 = 3600.0;
-/// How far a hump reaches from its middle, as a share of that.
+/// The distance from a mode's middle to its ends, as a share of the middle.
 const HUMP_REACH: f64 = 0.25;
 
 /// The delays of `/truth`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Truth {
-    /// How they are distributed.
+    /// The distribution of the delays.
     pub(crate) shape: Shape,
-    /// How they follow each other.
+    /// The order of the delays.
     pub(crate) order: Order,
-    /// How long before an answer is due the canary stops sleeping and looks again and again.
+    /// The time before an answer is due in which the canary polls the clock and does not sleep.
     pub(crate) spin: Duration,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum Shape {
     Points(Vec<(f64, f64)>),
 }
 
-/// How delays follow each other.
+/// The order of delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Independently, from the canary's seed.
@@ -144,7 +144,7 @@ impl Shape {
     }
 }
 
-/// Why a text is no distribution of delays.
+/// A text that is no distribution of delays.
 #[derive(Debug)]
 pub(crate) enum ShapeError {
     NoDistribution,
@@ -235,14 +235,14 @@ pub(super) struct Teller {
     late: Latencies,
 }
 
-/// When an answer was asked for and when it is to go out.
+/// The arrival of a request and the due time of its answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) at: Instant,
     pub(super) due: Instant,
 }
 
-/// What `/stats` says of it.
+/// The part of `/stats` that tells of it.
 #[derive(Debug, Serialize)]
 pub(super) struct Told {
     count: u64,
@@ -254,7 +254,7 @@ pub(super) struct Told {
     max_ns: u64,
     /// The delays that were truly given.
     given: PackedLatencies,
-    /// How long after its due time each answer went out.
+    /// The delay of each answer after its due time.
     late: PackedLatencies,
 }
 

@@ -1,6 +1,6 @@
-//! What `bakeoff load` can be asked, and its help.
+//! The flags of `bakeoff load`, and its help.
 //!
-//! What may hold a secret (URLs, headers) is taken as text here and read in `commands::load::ask`, since clap
+//! Flags that may hold a secret (URLs, headers) are taken as text here and read in `commands::load::ask`, since clap
 //! repeats a value that it cannot read.
 //!
 //! Not here: what the flags mean together (`commands::load::ask`).
@@ -50,7 +50,7 @@ pub(crate) struct LoadArgs {
     pub(crate) result: ResultArgs,
 }
 
-/// What is asked, and what a success is.
+/// Requests, and the answers that are a success.
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
     /// Where requests go; several URLs are asked in turn
@@ -176,7 +176,7 @@ pub(crate) struct ConnectionArgs {
     pub(crate) insecure: bool,
 }
 
-/// What the result is held against, and its forms.
+/// Conditions on the result, and its forms.
 #[derive(Debug, Args)]
 pub(crate) struct ResultArgs {
     /// End with code 1 if this holds, `p99 > 20ms`; may be given several times
@@ -191,7 +191,7 @@ pub(crate) struct ResultArgs {
     pub(crate) json: bool,
 }
 
-/// How the requests of an open load are spread over time.
+/// The distances between requests of an open load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Spread {
     /// At equal distances

@@ -14,7 +14,7 @@ pub(crate) struct Ramp {
     pub(crate) to: f64,
 }
 
-/// Why a flag cannot have a value.
+/// A value that a flag cannot have.
 #[derive(Debug)]
 pub(super) enum ValueError {
     Unreadable(Unreadable),

@@ -22,7 +22,7 @@ pub(crate) struct Contender<'a> {
     /// depend on it.
     pub(crate) found: study::System,
     pub(crate) system: &'static dyn System,
-    /// What is started for it, in that order: itself and its parts. Nothing for what runs already.
+    /// Its components in the order of their start; none where it runs already.
     pub(crate) components: Vec<Component<'a>>,
     pub(crate) record: SystemRecord,
 }
@@ -104,7 +104,7 @@ fn running<'a>(
     Ok(Contender { asked, found, system, components: Vec::new(), record })
 }
 
-/// What the study says of a system or a part.
+/// Returns the record of a system or a part, as the study describes it.
 fn named(asked: &study::System, system: &'static dyn System) -> SystemRecord {
     SystemRecord {
         name: asked.name.clone(),

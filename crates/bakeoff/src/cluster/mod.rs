@@ -30,16 +30,16 @@ use crate::systems::{Access, ClusterStatus, ConfigSnapshot, Memory, NotReady, Sy
 
 /// How long a cluster may take that first reads back what it had written before it was killed.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
-/// How long a system that runs already may take to answer.
+/// The longest time in which a running system answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long servers may take to end when asked. Their data is thrown away next, so that nothing is
 /// gained by waiting for all that they would still do: an etcd that leads, for one, spends 7 s on
 /// handing that on to a node that is ending too.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// How many lines of each log an error shows.
+/// The number of lines of each log that an error shows.
 const LINES: usize = 10;
-/// How long a command may listen on other ports than it was given before that counts as a mistake.
+/// The time after which a command that listens on other ports than its own is refused.
 const ELSEWHERE: Duration = Duration::from_secs(10);
 const LISTEN_HINT: &str =
     "have it listen where the study says: `{port}` in its command, its environment or its files";
@@ -48,7 +48,7 @@ const LISTEN_HINT: &str =
 pub(crate) struct Launched {
     /// The study's name for it.
     name: String,
-    /// How long it may take to have a leader.
+    /// The longest time in which it has a leader.
     within: Duration,
     system: &'static dyn System,
     processes: Vec<Process>,
@@ -136,7 +136,7 @@ fn with_logs_of(backends: &[Ready], failure: Failure) -> Failure {
     }
 }
 
-/// How many lines of the log of each of them.
+/// The number of lines of each member's log.
 const LAST_WORDS: usize = 3;
 
 /// A system that runs already.
@@ -171,7 +171,7 @@ pub(crate) fn attach(
     Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes })
 }
 
-/// Why an endpoint has no address to connect to.
+/// An endpoint without an address to connect to.
 #[derive(Debug)]
 enum ResolveError {
     Failed(io::Error),
@@ -224,7 +224,7 @@ fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotRead
     system.probe(nodes)
 }
 
-/// What is wrong with where a command listens, if it listens and none of that is its own ports.
+/// Tells where a command listens, if it listens on none of its own ports.
 fn elsewhere(processes: &[Process]) -> Option<String> {
     processes.iter().find_map(|process| {
         let at = process.listens_on();
@@ -237,7 +237,7 @@ fn elsewhere(processes: &[Process]) -> Option<String> {
     })
 }
 
-/// What is to be said of a command that listens there, if others may reach that.
+/// Warns of a command whose addresses others may reach.
 fn reachable(name: &str, at: &[SocketAddr]) -> Option<String> {
     let open: Vec<SocketAddr> =
         at.iter().filter(|address| !address.ip().is_loopback()).copied().collect();
@@ -299,7 +299,7 @@ impl Launched {
     }
 }
 
-/// Why no node of a cluster is one that clients are to connect to.
+/// A cluster without the nodes that a load asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoTargets {
     NoLeader,
@@ -318,7 +318,7 @@ impl fmt::Display for NoTargets {
 impl std::error::Error for NoTargets {}
 
 impl Ready {
-    /// It and its parts, in the order in which they were started.
+    /// Returns it and its parts, in the order in which they were started.
     fn members(&self) -> impl Iterator<Item = &Ready> {
         self.backends.iter().chain(std::iter::once(self)).chain(&self.frontends)
     }
@@ -386,7 +386,7 @@ impl Ready {
         if chosen.is_empty() { Err(NoTargets::NoFollowers) } else { Ok(chosen) }
     }
 
-    /// Name of the node that leads.
+    /// Returns the name of the node that leads.
     pub(crate) fn leader(&self) -> Option<String> {
         self.view.leader.map(|index| self.nodes[index].name.clone())
     }
@@ -403,12 +403,12 @@ impl Ready {
         (!each.is_empty()).then(|| all(each).map(|each| each.into_iter().flatten().collect()))
     }
 
-    /// What became of the limits that the study asks for, node by node.
+    /// Returns whether the limits of the study were applied, node by node.
     pub(crate) fn limits(&self) -> Vec<LimitsApplied> {
         self.processes().map(Process::limits).collect()
     }
 
-    /// Nodes that ended by themselves, each with how.
+    /// Returns the nodes that ended by themselves, each with its end.
     pub(crate) fn died(&self) -> Vec<String> {
         let ended = self.processes().filter_map(|process| {
             process.exit().map(|exit| format!("`{}` {exit}", process.name()))
@@ -416,7 +416,7 @@ impl Ready {
         ended.collect()
     }
 
-    /// What others can reach of commands that do not listen on loopback alone, each in words.
+    /// Returns a warning for each command that does not listen on loopback alone.
     pub(crate) fn exposed(&self) -> Vec<String> {
         let commands = self.members().filter(|member| member.system.kind().is_process);
         let processes = commands.flat_map(|member| &member.processes);

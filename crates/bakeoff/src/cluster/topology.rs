@@ -31,7 +31,7 @@ pub(crate) struct Component<'a> {
 pub(crate) struct Member<'a> {
     pub(crate) of: &'a Component<'a>,
     pub(crate) description: Description,
-    /// How its nodes are reached once they run.
+    /// The access to its nodes once they run.
     pub(crate) nodes: Vec<Access>,
 }
 

@@ -19,7 +19,7 @@ use crate::messages;
 pub(crate) const PROVEN: u8 = 6;
 /// None is proven, and of one or more nobody can tell.
 pub(crate) const CANNOT_TELL: u8 = 7;
-/// So many runs are read to tell how far runs lie apart, the newest.
+/// The most runs that are read to tell how far runs lie apart, the newest first.
 const KNOWN_MAX: usize = 50;
 
 /// Reads both runs, prints what changed, and answers the conditions by the exit code.

@@ -165,7 +165,7 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     Ok((study, record::Gate { system, fail_if, detect, trials_max }))
 }
 
-/// What a build has of its own, by its flags.
+/// Reads the flags of one build.
 fn build(
     flag: &str,
     asked: Option<&str>,

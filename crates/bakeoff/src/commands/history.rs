@@ -31,11 +31,11 @@ struct Run {
     trials: usize,
     trials_run: usize,
     state: State,
-    /// What was found, where a report was written.
+    /// The sentence of its report, where one was written.
     sentence: Option<String>,
 }
 
-/// How far a run came.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -135,7 +135,7 @@ fn text(run: &Run) -> String {
     text
 }
 
-/// What is read of a record's lines; all else in them is passed over.
+/// The fields of a record's lines that are read; all others are passed over.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
 enum Glance {
@@ -155,7 +155,7 @@ struct Numbered {
     number: u32,
 }
 
-/// How a trial ended, as far as it matters here.
+/// The end of a trial: interrupted or not.
 #[derive(Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case", tag = "ended")]
 enum Ended {
@@ -164,7 +164,7 @@ enum Ended {
     Otherwise,
 }
 
-/// Why a folder's record cannot be listed.
+/// A record that cannot be listed.
 #[derive(Debug)]
 enum Unlisted {
     NotOpened(io::Error),

@@ -1,4 +1,4 @@
-//! What bakeoff does: a module for each command.
+//! The commands, a module for each.
 //!
 //! Not here: flags (`cli`), one trial (`trial`), other tools' commands (`bakeoff_compat`).
 

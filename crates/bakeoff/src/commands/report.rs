@@ -15,7 +15,7 @@ use crate::messages;
 /// The page that is written where no other file is asked for.
 const PAGE: &str = "report.html";
 
-/// What a run leaves beside its record.
+/// The files that a run leaves beside its record.
 const FILES: [(&str, Format); 4] = [
     (PAGE, Format::Html),
     ("report.md", Format::Markdown),
@@ -38,7 +38,7 @@ impl Rendering {
         &self.record
     }
 
-    /// As text, in one of the forms; a terminal's may show the first screen alone.
+    /// Renders it in one of the forms; a terminal's may show the first screen alone.
     pub(crate) fn text(&self, format: Format, style: &Style, extent: Extent) -> String {
         match format {
             Format::Terminal => report::terminal(&self.report, style, extent),

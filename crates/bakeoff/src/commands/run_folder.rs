@@ -20,7 +20,7 @@ pub(crate) const RECORD: &str = "record.jsonl";
 pub(crate) struct RunFolder {
     pub(crate) path: PathBuf,
     record: File,
-    /// Whether the record has a first line. A run that never began leaves no folder behind.
+    /// True once the record has a first line. A run that never began leaves no folder behind.
     begun: bool,
 }
 

@@ -31,9 +31,9 @@ use crate::failure::Failure;
 use crate::messages;
 use crate::systems::Access;
 
-/// How often it is looked whether it is to end.
+/// The time between two looks for a reason to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What the order of faults follows from, where a system has any.
+/// Seeds the order of faults, where a system has any.
 const SEED: u64 = 1;
 
 /// Starts a system, says where it is, and waits.
@@ -160,7 +160,7 @@ fn wait(cluster: &Ready, time: Option<Duration>, interrupted: &AtomicBool) -> Re
     Ok(())
 }
 
-/// What there is to tell: addresses, and the authority of certificates, in a file.
+/// Tells the addresses, and the file of the certificates' authority.
 fn told(contender: &Contender<'_>, cluster: &Ready, dir: &Path) -> Result<Value, Failure> {
     let clients = cluster.targets(Targets::All).map_err(|why| Failure::machine(why.to_string()))?;
     let ca = clients.iter().find_map(|node| node.memory.get::<CaPem>());

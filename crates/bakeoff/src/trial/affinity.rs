@@ -11,7 +11,7 @@ use std::fmt;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// This thread, kept apart until it is dropped.
+/// The CPU affinity of this thread, restored when it is dropped.
 pub(crate) struct Affinity {
     before: CpuSet,
     cpus: Vec<u32>,
@@ -56,13 +56,13 @@ impl Affinity {
         self.shared
     }
 
-    /// The CPUs that are left, in order.
+    /// Returns the CPUs that are left, in order.
     pub(crate) fn cpus(&self) -> &[u32] {
         &self.cpus
     }
 }
 
-/// Why the load generator has no CPUs of its own.
+/// A load generator without CPUs of its own.
 #[derive(Debug)]
 pub(crate) enum AffinityError {
     Unknown(Errno),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_kept_apart_with_what_it_starts_and_then_goes_back() {
+    fn affinity_covers_child_threads_and_is_restored() {
         let all = own();
         let Some((first, rest)) = all.split_first().filter(|(_, rest)| !rest.is_empty()) else {
             return; // one CPU leaves none
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_cpu_is_left_it_keeps_to_those_that_the_fewest_nodes_have() {
+    fn generator_shares_the_least_used_cpus_where_none_is_left() {
         let all = own();
         let [first, .., last] = all[..] else { return };
         let gates: Vec<u32> = all.iter().copied().filter(|&cpu| cpu != last).collect();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_kept_apart_where_nothing_is_pinned_or_all_cpus_are_alike() {
+    fn sets_no_affinity_without_pinned_nodes_or_where_all_cpus_are_pinned_alike() {
         let all = own();
         assert!(Affinity::from([&[][..], &[]].into_iter()).is_none());
         let why = Affinity::from([&all[..], &all].into_iter()).unwrap().err().unwrap();

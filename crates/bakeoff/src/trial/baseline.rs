@@ -33,7 +33,7 @@ const POINTS_MAX: usize = 8;
 /// The most clients, however many operations a load may have under way: beyond it nothing changes.
 const CLIENTS_MAX: u32 = 2000;
 const WARM_UP: Duration = Duration::from_millis(100);
-/// How long each number of clients is measured at most, and all of them together.
+/// The longest measurement of one number of clients, and of all of them together.
 const MEASURE: Duration = Duration::from_millis(300);
 const MEASURE_ALL: Duration = Duration::from_secs(2);
 /// After this long what was not measured stays unknown: a machine baseline must not keep a study waiting.
@@ -42,7 +42,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// What the load generator may use.
+/// The threads and files of the load generator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Generator {
     pub(crate) threads: u32,

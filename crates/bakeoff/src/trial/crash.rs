@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What the writes are.
+/// The writes that a kill interrupts.
 pub(crate) struct Writes<'a> {
     pub(crate) system: &'static dyn System,
     pub(crate) nodes: &'a [Access],
@@ -129,7 +129,7 @@ pub(crate) fn under_load(
     }
 }
 
-/// Why nodes were killed without writes under way.
+/// A kill without writes under way.
 #[derive(Debug)]
 pub(crate) enum NotUnderLoad {
     NoWrites,

@@ -32,7 +32,7 @@ const FILL_TIMEOUT: Duration = Duration::from_secs(30);
 /// With fewer operations due in a try, nothing would be known of a percentile.
 const DUE_MIN: f64 = 10.0;
 
-/// Where all stages of a load go, and what is known of their keys.
+/// The routes of all stages of a load, and their keys.
 #[derive(Clone, Copy)]
 pub(super) struct Driven<'a> {
     pub(super) nodes: &'a Routes,

@@ -41,14 +41,14 @@ use crate::cluster::{self, NoTargets, Ready};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 
-/// What stays the same from trial to trial.
+/// The context of all trials of a run.
 pub(crate) struct TrialContext<'a> {
     pub(crate) study: &'a Study,
     pub(crate) threads: u32,
     pub(crate) run_dir: &'a Path,
     pub(crate) ports: Allocator,
     pub(crate) interrupted: &'a AtomicBool,
-    /// Whether others work on this machine, as the user says.
+    /// True where others work on this machine, as the user says.
     pub(crate) shared_machine: bool,
     /// Clusters that wait for their system's next trial, by its name; where a study keeps them.
     pub(crate) kept: BTreeMap<String, Ready>,
@@ -116,13 +116,13 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
     }
 }
 
-/// Why a trial did not go on.
+/// The early end of a trial.
 enum Ended {
     Interrupted,
     Failed(Failed),
 }
 
-/// What went wrong: a line for the record, and all of it for whoever watches.
+/// A failure: a line for the record, and the whole message for the user.
 struct Failed {
     headline: String,
     text: String,
@@ -161,7 +161,7 @@ impl From<EngineError> for Ended {
     }
 }
 
-/// Which system does what under which load.
+/// A system, its workload and its load.
 #[derive(Clone, Copy)]
 struct Combination<'a> {
     contender: &'a Contender<'a>,
@@ -174,12 +174,12 @@ struct Combination<'a> {
 struct TrialRunner<'a, 'b> {
     context: &'a mut TrialContext<'b>,
     of: Combination<'a>,
-    /// Where its cluster has its data and its logs.
+    /// The folder of its cluster's data and logs.
     home: PathBuf,
-    /// What is known of it by now.
+    /// The record as far as it is known.
     record: TrialRecord,
     sampling: Sampling,
-    /// Where the load is in the nodes' logs.
+    /// The load's place in the nodes' logs.
     marks: logs::Marks,
     reporter: &'a mut dyn Reporter,
 }

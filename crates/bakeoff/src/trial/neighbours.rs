@@ -1,4 +1,4 @@
-//! When it can be told whether others had the machine's CPUs during a trial, and when not.
+//! Judges whether others had the machine's CPUs during a trial, where that can be known.
 //!
 //! Not here: how it is told (core's `check::machine`), who samples (`host::observe`).
 

@@ -1,4 +1,4 @@
-//! Which nodes of a cluster a load's clients connect to.
+//! Chooses the nodes of a cluster that a load's clients connect to.
 //!
 //! Not here: how a load is shared between writes and reads (`split_load`, core's `read_write_split`).
 
@@ -49,7 +49,7 @@ impl Routes {
         }
     }
 
-    /// Those that writes go to.
+    /// Returns the nodes that writes go to.
     pub(crate) fn to_write_to(&self) -> &[Access] {
         match self {
             Self::Same(nodes) => nodes,

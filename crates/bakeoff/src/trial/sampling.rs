@@ -64,7 +64,7 @@ impl Sampling {
 pub(crate) struct Sampled {
     pub(crate) observed: Observed,
     lasted: Duration,
-    /// How long it lasted by the clock on the wall, in seconds.
+    /// Its length by the clock on the wall, in seconds.
     wall: f64,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Judged<'a> {
     /// The system that was loaded.
     pub(crate) asked: &'a study::System,
     pub(crate) load: &'a Load,
-    /// Whether others work on this machine, as the user says.
+    /// True where others work on this machine, as the user says.
     pub(crate) shared_machine: bool,
 }
 

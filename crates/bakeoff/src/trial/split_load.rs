@@ -21,14 +21,14 @@ use bakeoff_engine::{Drive, EngineError, Live};
 
 use crate::systems::{Access, KvLoad, System};
 
-/// What both halves have in common.
+/// The context of both halves.
 pub(crate) struct SplitLoad<'a> {
     pub(crate) system: &'static dyn System,
     pub(crate) keyed: &'a Arc<Keyed>,
     pub(crate) reading: Reading,
     /// The stage as a whole: a half has its own clients, threads, arrivals and end.
     pub(crate) drive: &'a Drive,
-    /// What keys, values and arrivals follow from.
+    /// Seeds keys, values and arrivals.
     pub(crate) seed: u64,
     pub(crate) interrupted: &'a AtomicBool,
 }
@@ -66,7 +66,7 @@ pub(crate) fn drive(
     add_up(writes, reads)
 }
 
-/// What was measured, and the number of the first operation not begun.
+/// A measurement, and the number of the first operation not begun.
 type Driven = Result<(Measurement, u64), EngineError>;
 
 /// Adds up what both halves measured. Where one could not begin, the other was only told not to: the error

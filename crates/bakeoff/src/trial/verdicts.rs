@@ -1,4 +1,4 @@
-//! What a trial is judged by besides its figures: limits, servers that ended, settings that changed.
+//! Checks of a trial besides its figures: limits, servers that ended, settings that changed.
 //!
 //! Not here: audits (`audit`), others on the machine (`neighbours`), what a measurement says of its own
 //! validity (`bakeoff_core::check`).

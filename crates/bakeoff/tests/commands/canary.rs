@@ -163,7 +163,7 @@ fn an_honest_canary_keeps_what_it_is_given() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kill_9_with_either_durability() {
+fn acknowledged_writes_survive_kill_9_with_either_durability() {
     for flags in ["--sync each", "--sync none"] {
         let dir = temp();
         let canary = Canary::start(dir.path(), flags);

@@ -243,7 +243,7 @@ fn a_server_that_dies_shows_as_errors_and_as_time_without_connection() {
 }
 
 #[test]
-fn what_fell_due_after_an_open_load_lost_its_server_is_counted() {
+fn dropped_operations_of_a_lost_server_are_counted() {
     let load = "{clients: 4, rate: 100/s, warmup: 0s, stop: {after: 4s}, timeout: 500ms}";
     let run = canary("die-after: 2s", GETS, load);
     let all = run.figure("requests_verified") + run.figure("errors");

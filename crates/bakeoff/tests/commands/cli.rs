@@ -55,7 +55,7 @@ fn json_goes_to_standard_output_and_nothing_else_does() {
 }
 
 #[test]
-fn what_is_no_terminal_gets_no_escape_codes() {
+fn writes_no_escape_codes_to_a_pipe() {
     let _alone = alone();
     let ran = Ran::run(&mut quick(&[]).command()).ends_with(0);
     has_no_escape_codes(&ran);
@@ -182,7 +182,7 @@ fn an_unknown_study_is_named_with_those_that_there_are() {
 }
 
 #[test]
-fn what_is_wrong_with_a_study_is_said_with_file_line_and_column() {
+fn study_errors_name_file_line_and_column() {
     type Changes = &'static [(&'static str, &'static str)];
     let cases: [(Changes, &[&str]); 14] = [
         (&[("clients: 2", "clinets: 2")], &["unknown field `clinets`", ":7:10", "clients"]),
@@ -215,7 +215,7 @@ fn what_is_wrong_with_a_study_is_said_with_file_line_and_column() {
 }
 
 #[test]
-fn what_only_a_flag_can_get_wrong_is_bad_input_too() {
+fn bad_flags_are_bad_input() {
     let bench = quick(&[]);
     for arguments in [["--scale", "0"], ["--scale", "-1"], ["--trials", "0"], ["--threads", "0"]] {
         let ran = Ran::run(bench.command().args(arguments)).ends_with(2);

@@ -211,7 +211,7 @@ fn a_command_is_replaced_by_another() {
 }
 
 #[test]
-fn what_cannot_be_gated_is_told_before_anything_is_started() {
+fn refuses_bad_gates_before_anything_is_started() {
     let bench = canaries();
     let check = |arguments: &[&str], expected: &[&str]| {
         let ran = Ran::run(&mut gate(&bench, arguments));

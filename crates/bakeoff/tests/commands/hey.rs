@@ -247,7 +247,7 @@ fn a_run_of_errors_alone_has_no_rate_and_ends_with_1() {
 }
 
 #[test]
-fn what_is_counted_is_what_the_canary_has_counted() {
+fn counts_agree_with_the_canary() {
     let canary = Canary::start("--error=0.2 --refuse=0.1 --garbage=0.1 --seed=7");
     let url = canary.url("/kv/a");
     let ran = hey(&["-n", "500", "-c", "8", "-m", "PUT", "-d", "value", &url]).ends_with(0);
@@ -425,7 +425,7 @@ fn bad_input_is_said_and_ends_with_2() {
 }
 
 #[test]
-fn what_stands_after_the_url_is_not_read_and_that_is_said() {
+fn words_after_the_url_are_ignored_with_a_warning() {
     let server = Server::hello();
     let ran = hey(&["-n", "4", "-c", "2", &server.url(), "-n", "9"]).ends_with(0);
     assert_eq!(server.count(), 4);

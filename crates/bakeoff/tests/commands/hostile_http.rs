@@ -54,7 +54,7 @@ fn fails(behaviour: Behaviour, kinds: &[&str], more: &[&str]) -> Value {
 }
 
 #[test]
-fn what_is_no_http_is_a_protocol_error() {
+fn answers_that_are_no_http_are_protocol_errors() {
     for behaviour in
         [Behaviour::Garbage, Behaviour::EndlessHeaders, Behaviour::BadLength, Behaviour::BadChunks]
     {
@@ -70,7 +70,7 @@ fn a_connection_that_ends_early_is_no_success_however_much_came() {
 }
 
 #[test]
-fn what_does_not_answer_in_time_has_timed_out() {
+fn silent_servers_time_out() {
     for behaviour in [Behaviour::NeverAnswers, Behaviour::Drips] {
         let result = fails(behaviour, &["timeout"], &[]);
         let failed = count(&result["requests"]);

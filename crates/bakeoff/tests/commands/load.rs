@@ -116,7 +116,7 @@ fn a_run_of_errors_is_not_valid_and_its_rate_is_nothing() {
 }
 
 #[test]
-fn what_is_no_http_is_counted_as_such() {
+fn answers_that_are_no_http_are_counted() {
     let _alone = alone();
     let canary = Canary::start("--garbage 100%");
     let (result, code) = result(&[&canary.url("/kv/key"), "-n", "20", "-c", "2"]);
@@ -140,7 +140,7 @@ fn a_condition_that_holds_ends_with_1_and_one_that_does_not_with_0() {
 }
 
 #[test]
-fn what_a_success_is_can_be_said() {
+fn expectations_define_success() {
     let _alone = alone();
     let canary = Canary::with_value("");
     let (key, none) = (canary.url("/kv/key"), canary.url("/kv/none"));
@@ -321,7 +321,7 @@ fn an_interrupted_load_prints_what_it_measured() {
 }
 
 #[test]
-fn what_is_no_terminal_gets_plain_lines() {
+fn writes_plain_lines_to_a_pipe() {
     let _alone = alone();
     let canary = Canary::start("");
     let ran = load(&[&canary.url("/health"), "-n", "10"]);

@@ -64,7 +64,7 @@ fn a_shim_whose_parent_is_gone_runs_nothing() {
 }
 
 #[test]
-fn what_runs_before_a_node_ends_with_bakeoff() {
+fn commands_before_a_node_end_with_bakeoff() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
     let script = format!("echo $$; {NODE}");

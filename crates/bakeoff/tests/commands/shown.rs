@@ -73,7 +73,7 @@ fn an_honest_server_has_one_hump_and_complains_of_nothing() {
 }
 
 #[test]
-fn what_a_server_complains_of_outside_of_the_load_does_not_count() {
+fn log_findings_outside_of_the_load_do_not_count() {
     // Filling fails, and so there is no load.
     let run = Bench::new(
         "title: A canary\n\

@@ -110,7 +110,7 @@ fn a_system_is_there_with_its_parts_until_it_is_told_to_end() {
 }
 
 #[test]
-fn it_ends_by_itself_after_its_time() {
+fn ends_by_itself_after_its_time() {
     let bench = Bench::new(STUDY);
     let began = Instant::now();
     let ran = Ran::run(&mut start(&bench, &["plain", "--for", "1s"])).ends_with(0);
@@ -134,7 +134,7 @@ fn a_server_that_ends_by_itself_ends_all() {
 }
 
 #[test]
-fn what_cannot_be_started_is_said() {
+fn refuses_systems_that_cannot_be_started() {
     let bench = Bench::new(STUDY);
     let refused = |arguments: &[&str], output: &[&str]| {
         Ran::run(&mut start(&bench, arguments)).ends_with(2).complains(output);

@@ -138,7 +138,7 @@ fn errors_are_no_throughput() {
 }
 
 #[test]
-fn what_was_never_answered_in_time_is_a_timeout() {
+fn late_answers_are_timeouts() {
     let _alone = alone();
     let canary = Canary::start("--stall 10s --stall-after 300ms");
     let begun = Instant::now();

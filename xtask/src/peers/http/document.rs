@@ -57,7 +57,7 @@ pub(super) fn machine(stand: &Stand) -> Result<String, Failure> {
         let program = stand.programs[&tool].as_ref().ok()?;
         Some(format!("{} {}", tool.name(), program.version))
     };
-    let foreign = Tool::ALL.into_iter().filter(|tool| !tool.is_ours() && *tool != Tool::Floor);
+    let foreign = Tool::ALL.into_iter().filter(|tool| !tool.is_ours() && *tool != Tool::Baseline);
     let others: Vec<String> = foreign.filter_map(version).collect();
     Ok(format!(
         "Measured on {place} ({pinned}); {bakeoff}; NGINX {}; {}.",

@@ -20,8 +20,8 @@ const OHA: &str = "1.16.0";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tool {
-    /// The bare loop: `crates/bakeoff/examples/floor.rs`.
-    Floor,
+    /// The bare loop: `crates/bakeoff/examples/http_baseline.rs`.
+    Baseline,
     /// `bakeoff load`.
     Load,
     /// `bakeoff load --precision`.
@@ -39,7 +39,7 @@ pub(super) enum Tool {
 
 impl Tool {
     pub(super) const ALL: [Self; 11] = [
-        Self::Floor,
+        Self::Baseline,
         Self::Load,
         Self::Precise,
         Self::OurWrk,
@@ -54,7 +54,7 @@ impl Tool {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Floor => "bare loop",
+            Self::Baseline => "bare loop",
             Self::Load => "bakeoff load",
             Self::Precise => "bakeoff load --precision",
             Self::OurWrk => "bakeoff wrk",
@@ -83,7 +83,7 @@ impl Tool {
 pub(super) fn fetch(
     debian: &Debian,
     bakeoff: &Path,
-    floor: &Path,
+    baseline: &Path,
     without: &[String],
 ) -> BTreeMap<Tool, Result<Program, Failure>> {
     let ours = |name: &str| {
@@ -94,7 +94,7 @@ pub(super) fn fetch(
     };
     let had = |tool: Tool| match tool {
         _ if without.iter().any(|name| name == tool.name()) => Err("left out as asked".into()),
-        Tool::Floor => Ok(Program::at(floor.to_owned(), env!("CARGO_PKG_VERSION"))),
+        Tool::Baseline => Ok(Program::at(baseline.to_owned(), env!("CARGO_PKG_VERSION"))),
         Tool::Load | Tool::Precise => ours("load"),
         Tool::OurWrk => ours("wrk"),
         Tool::Wrk => debian.program("wrk", "wrk", &["libluajit-5.1-2", "libluajit-5.1-common"]),
@@ -149,7 +149,7 @@ pub(super) fn command(
     let time = format!("{seconds}s");
     let mut command = program.command();
     match tool {
-        Tool::Floor => {
+        Tool::Baseline => {
             let rest = url.strip_prefix("http://").ok_or("the bare loop speaks plain HTTP only")?;
             let address = rest.trim_end_matches('/');
             command.args([address, &n, &s]);
@@ -236,7 +236,7 @@ pub(super) fn read(
             let report = report.output().map_err(|error| format!("vegeta report: {error}"))?;
             read_json(tool, &String::from_utf8_lossy(&report.stdout))
         }
-        Tool::Floor | Tool::Load | Tool::Precise | Tool::Fortio | Tool::Oha | Tool::K6 => {
+        Tool::Baseline | Tool::Load | Tool::Precise | Tool::Fortio | Tool::Oha | Tool::K6 => {
             read_json(tool, output)
         }
     };
@@ -260,7 +260,7 @@ fn read_json(tool: Tool, output: &str) -> Option<ToolFigures> {
         schedule_lag: None,
     };
     Some(match tool {
-        Tool::Floor => reported(count("/requests")?, 0, number("/requests_per_second")?),
+        Tool::Baseline => reported(count("/requests")?, 0, number("/requests_per_second")?),
         Tool::K6 => reported(count("/requests")?, count("/errors")?, number("/per_second")?),
         Tool::Vegeta => {
             let (requests, good) = (count("/requests")?, sum("/status_codes")?);

@@ -1,5 +1,5 @@
-//! What `bakeoff load`'s flags mean together: a plan of requests, how they are driven, and what the
-//! result is held against.
+//! Reads the flags of `bakeoff load` together: the requests, how they are driven, and the conditions on
+//! the result.
 //!
 //! All that is wrong with the input is found here, before anything is connected to.
 //!
@@ -25,15 +25,15 @@ use crate::failure::Failure;
 const CLIENTS_CLOSED: u32 = 64;
 /// Clients of an open load, unless asked otherwise: there they are a limit and not the load.
 const CLIENTS_OPEN: u32 = 256;
-/// How long a load, or each rate of a search, is measured, unless asked otherwise.
+/// The default length of a load, and of each rate of a search.
 const TIME: Duration = Duration::from_secs(10);
 const TIME_OF_A_TRY: Duration = Duration::from_secs(5);
-/// How long each rate of a search warms up, unless asked otherwise.
+/// The default warm-up of each rate of a search.
 const WARMUP_OF_A_TRY: Duration = Duration::from_secs(1);
-/// Where a search begins, unless asked otherwise.
+/// The default first rate of a search.
 const FIRST_RATE: f64 = 1000.0;
 
-/// What is to be done.
+/// A load that was asked for.
 pub(super) struct Asked {
     pub(super) plan: Plan,
     pub(super) settings: Settings,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_at_its_place() {
+    fn errors_name_the_flag_or_the_line() {
         wrong(&["ftp://a/"], &["URL `ftp://a/`: `ftp` is not a scheme"]);
         wrong(&[], &["<URL>"]);
         wrong(&[URL, "--fail-if", "p99 > 20"], &["`--fail-if`: `20`", "p99 > 20\n        ^^"]);

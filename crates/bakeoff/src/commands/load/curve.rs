@@ -1,4 +1,4 @@
-//! What a search for the highest rate found: the answer, the curve, its knee.
+//! Shows a search for the highest rate: the answer, the curve, its knee.
 //!
 //! Not here: searching (`find`), Kneedle itself (`knee`).
 
@@ -21,7 +21,7 @@ const CHART_WIDTH: usize = 60;
 const CHART_HEIGHT: usize = 12;
 
 impl SearchResult {
-    /// The tries by rate, the confirmation after what it confirms.
+    /// Returns the tries by rate, a confirmation after its first try.
     fn by_rate(&self) -> Vec<&Try> {
         let mut tries: Vec<&Try> = self.tries.iter().collect();
         tries.sort_by(|a, b| a.rate.total_cmp(&b.rate));
@@ -34,7 +34,7 @@ impl SearchResult {
         knee(&points.collect::<Vec<_>>())
     }
 
-    /// What the curve shows: the objective's first latency, or the response's p99.
+    /// Returns the name and the limit of the curve's latency: the objective's first, or the response's p99.
     fn curve_of(&self) -> (&str, Option<Duration>) {
         let condition = self.objective.iter().find(|one| one.latency_limit().is_some());
         condition.map_or(("p99", None), |one| (one.name(), one.latency_limit()))
@@ -45,7 +45,7 @@ impl SearchResult {
         texts.join(" and ")
     }
 
-    /// The answer as sentences, and whether it is one.
+    /// Returns the answer as sentences, and whether it is one.
     fn answer(&self) -> (bool, Vec<String>) {
         let objective = self.objective_text();
         let Some(found) = self.found else {
@@ -107,7 +107,7 @@ impl SearchResult {
     }
 }
 
-/// For a terminal, ending in a newline.
+/// Renders for a terminal, ending in a newline.
 pub(super) fn text(result: &SearchResult, style: Style) -> String {
     let mut page = Page { style, text: String::new() };
     page.opening(&result.settings);
@@ -235,7 +235,7 @@ fn chart(result: &SearchResult) -> Vec<String> {
     lines
 }
 
-/// For a program; docs/load.md says what its fields mean.
+/// Renders as JSON; docs/load.md explains its fields.
 pub(super) fn json(result: &SearchResult) -> Value {
     let mut object = json::opening(&result.settings);
     let (kind, rate) = match result.found {
@@ -274,7 +274,7 @@ mod tests {
     const PLAIN: Style = Style { width: None, colour: false };
 
     #[test]
-    fn a_search_reads_like_this() {
+    fn shows_a_table_a_chart_and_the_answer() {
         assert_eq!(
             text(&search(), PLAIN),
             "\
@@ -326,7 +326,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
     }
 
     #[test]
-    fn a_limit_of_the_generator_is_not_taken_for_the_servers() {
+    fn invalid_try_makes_the_answer_a_lower_bound() {
         let mut result = search();
         result.tries[4].part.measurement.generator_busiest = 0.99;
         result.tries[4].disturbed_by = vec!["the generator's busiest thread".to_owned()];
@@ -356,7 +356,7 @@ Highest rate that keeps p99 < 20ms: 4,000/s (twice, the second time for longer)
     }
 
     #[test]
-    fn json_says_what_was_found_and_all_tries() {
+    fn json_holds_the_answer_and_all_tries() {
         let json = json(&search());
         assert_eq!(
             (&json["found"]["kind"], &json["found"]["rate"]),

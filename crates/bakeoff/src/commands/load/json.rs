@@ -35,7 +35,7 @@ pub(super) fn json(result: &LoadResult) -> Value {
     Value::Object(object)
 }
 
-/// What every result begins with: the form's version and what was asked.
+/// Returns the beginning of every result: the form's version and the settings.
 pub(super) fn opening(settings: &Settings) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("format".into(), FORMAT.into());

@@ -1,4 +1,4 @@
-//! Where a latency curve bends.
+//! Finds the knee of a latency curve.
 //!
 //! Kneedle (V. Satopää, J. Albrecht, D. Irwin, B. Raghavan: "Finding a 'Kneedle' in a Haystack:
 //! Detecting Knee Points in System Behavior", ICDCS Workshops 2011), for a convex rising curve, with

@@ -26,11 +26,11 @@ pub(super) struct Loader<'a> {
     pub(super) ready: Ready,
     pub(super) messages: &'a mut Messages,
     pub(super) interrupted: &'a AtomicBool,
-    /// How many loads were driven.
+    /// The number of loads that were driven.
     pub(super) driven: u64,
     /// The run that is left, with `--out`.
     pub(super) recorded: Option<Recorded>,
-    /// Why its trials are not valid.
+    /// The reasons for which its trials are not valid.
     pub(super) not_valid: Vec<String>,
 }
 

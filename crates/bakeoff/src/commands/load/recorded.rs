@@ -37,7 +37,7 @@ use crate::systems;
 use crate::trial;
 use crate::trial::sampling::{Judged, LOAD, Sampling};
 
-/// What the run and its study are called.
+/// The name of the run and its study.
 const NAME: &str = "load";
 /// The study's names for what was loaded, and with what.
 const SYSTEM: &str = "service";
@@ -53,7 +53,7 @@ pub(super) struct Recorded {
     /// Absolute, since the sampler looks at the disk that it is on.
     path: PathBuf,
     header: RunHeader,
-    /// How many trials have ended.
+    /// The number of trials that have ended.
     ended: usize,
     under_way: Option<UnderWay>,
 }
@@ -202,7 +202,7 @@ fn stage(part: &Part, tried: Option<Tried>, load: &Load) -> StageRecord {
     }
 }
 
-/// What was asked, as a study.
+/// Describes the load as a study.
 fn study(asked: &Asked) -> Study {
     let settings = &asked.settings;
     let title = requests_text(settings);
@@ -275,7 +275,7 @@ fn request(shown: &RequestShown, settings: &Settings) -> HttpRequest {
     }
 }
 
-/// What was asked, as the loads of a study: one, or one for each step.
+/// Describes the load as the loads of a study: one, or one for each step.
 fn loads(asked: &Asked) -> Vec<Load> {
     let settings = &asked.settings;
     let arrivals = |rate: f64| match settings.spacing {

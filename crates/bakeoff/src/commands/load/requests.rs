@@ -1,6 +1,6 @@
 //! The requests of a load, from its URLs or a file of them.
 //!
-//! What may be secret (headers' values, what stands before a URL's `@`) is never in a message.
+//! Secrets (headers' values, the user and password of a URL) are never in a message.
 //!
 //! Not here: the form of a targets file (`targets`), how requests are driven (`ask`).
 

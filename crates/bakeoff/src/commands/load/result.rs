@@ -1,4 +1,4 @@
-//! What a load yielded, ready to be shown; `text` and `json` are functions of it.
+//! The result of a load, ready to be shown; `text` and `json` are functions of it.
 //!
 //! Nothing in it is secret: URLs come masked, headers by name alone.
 //!
@@ -15,10 +15,10 @@ use bakeoff_engine::Live;
 
 use super::settings::Settings;
 
-/// What one load at one rate, or a closed one, yielded.
+/// The result of one load at one rate, or of a closed one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Part {
-    /// What was asked for, of an open load; the mean of a ramp, nothing of several steps.
+    /// The rate of an open load; the mean of a ramp, `None` for several steps.
     pub(super) rate: Option<f64>,
     pub(super) measurement: Measurement,
     /// Second by second, as they were told while the load ran.
@@ -27,11 +27,11 @@ pub(super) struct Part {
     /// All that was received, heads too.
     pub(super) bytes_received: u64,
     pub(super) body_bytes: u64,
-    /// When it began; of interest where it is recorded.
+    /// Its beginning; of interest where it is recorded.
     pub(super) began: Began,
 }
 
-/// When a part of a load began, in seconds since its trial did.
+/// The beginning of a part of a load, in seconds since its trial began.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Began {
     /// To connect.
@@ -92,7 +92,7 @@ impl Part {
         (all > 0).then(|| all.saturating_sub(sent) as f64 / all as f64)
     }
 
-    /// Why the figures do not say what they seem to say; empty when they do.
+    /// Returns the reasons for which the figures are not valid; empty when they are.
     pub(super) fn invalid_because(&self) -> Vec<String> {
         search::invalid_because(&self.measurement)
     }
@@ -137,7 +137,7 @@ pub(super) struct LoadResult {
 }
 
 impl LoadResult {
-    /// Why it is not valid, each reason with its step; empty when it is.
+    /// Returns the reasons for which it is not valid, each with its step; empty when it is.
     pub(super) fn reasons(&self) -> Vec<String> {
         if self.steps.is_empty() {
             return self.whole.invalid_because();

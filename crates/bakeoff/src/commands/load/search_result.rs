@@ -1,4 +1,4 @@
-//! What a search for the highest rate came to, ready to be shown.
+//! The result of a search for the highest rate, ready to be shown.
 //!
 //! Not here: searching (`find`), how it looks (`curve`).
 
@@ -8,18 +8,18 @@ use bakeoff_core::search::{Found, Tried};
 use super::result::Part;
 use super::settings::Settings;
 
-/// What one rate came to.
+/// One rate that was tried.
 #[derive(Debug, Clone)]
 pub(super) struct Try {
     pub(super) rate: f64,
     /// The winner's second, longer one.
     pub(super) confirming: bool,
     pub(super) part: Part,
-    /// What the objective's first latency was, in seconds; the response's p99 where it names none.
+    /// The objective's first latency in seconds; the response's p99 where it names none.
     pub(super) latency: Option<f64>,
-    /// Why it did not keep the objective; empty when it did.
+    /// The broken conditions; empty when it kept the objective.
     pub(super) broken_by: Vec<String>,
-    /// What disturbed the generator or this machine meanwhile.
+    /// Disturbances of the generator or this machine meanwhile.
     pub(super) disturbed_by: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Try {
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Clone)]
 pub(super) struct SearchResult {
     pub(super) settings: Settings,

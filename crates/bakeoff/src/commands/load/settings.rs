@@ -1,4 +1,4 @@
-//! What `bakeoff load` was asked for, as its results repeat it.
+//! The settings of `bakeoff load`, as its results repeat them.
 //!
 //! Nothing in it is secret: URLs come masked, headers by name alone.
 //!
@@ -10,12 +10,12 @@ use bakeoff_engine::{Connections, Drive};
 
 use crate::cli::Ramp;
 
-/// What was asked for.
+/// The settings of a load.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) requests: Vec<RequestShown>,
     pub(super) course: Course,
-    /// How the requests of an open load are spread over time.
+    /// The distances between requests of an open load.
     pub(super) spacing: Spacing,
     pub(super) http2: bool,
     /// Each load of the course, but for its arrivals.

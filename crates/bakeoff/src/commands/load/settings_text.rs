@@ -1,4 +1,4 @@
-//! What was asked of `bakeoff load`, in words.
+//! The settings of `bakeoff load` in words.
 //!
 //! Not here: reading it (`ask`).
 
@@ -9,12 +9,12 @@ use bakeoff_core::units::{duration_text, plural, rate_text};
 use super::page::Page;
 use super::settings::{Course, Settings};
 
-/// Both in one line.
+/// Describes requests and load in one line.
 pub(super) fn asked_text(settings: &Settings) -> String {
     format!("{}: {}", requests_text(settings), load_text(settings))
 }
 
-/// What is loaded and how, in one or a few words each: `GET http://host/`, `closed load, 64 clients`.
+/// Describes the load: `closed load, 64 clients, 10s`.
 fn load_text(settings: &Settings) -> String {
     let drive = &settings.drive;
     let rates: Vec<String> = settings.steps().iter().copied().map(rate_text).collect();
@@ -49,7 +49,7 @@ fn load_text(settings: &Settings) -> String {
     parts.join(", ")
 }
 
-/// What is asked: the one request, or how many.
+/// Names the one request, or the number of requests.
 pub(super) fn requests_text(settings: &Settings) -> String {
     match settings.requests.as_slice() {
         [one] => format!("{} {}", one.method, one.url),

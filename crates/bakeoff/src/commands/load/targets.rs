@@ -21,9 +21,9 @@ use bakeoff_engine::works::http::{parse_header, parse_method};
 /// One request of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Where it stood, from 1.
+    /// Its line in the file, from 1.
     pub(super) line: usize,
-    /// How often it is asked beside others; `None` where nothing is said.
+    /// Its weight beside other requests; `None` where the file gives none.
     pub(super) weight: Option<u32>,
     pub(super) method: String,
     pub(super) url: String,
@@ -99,7 +99,7 @@ enum Part {
     Body(String),
 }
 
-/// Why a line cannot stand where it does.
+/// A line that cannot stand where it does.
 #[derive(Debug)]
 enum LineError {
     NoRequest,
@@ -188,7 +188,7 @@ fn part(line: &str) -> Result<Part, LineError> {
     }
 }
 
-/// As a message may quote it.
+/// Shortens a text for a message.
 pub(super) fn short(text: &str) -> String {
     let mut characters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let start: String = characters.by_ref().take(40).collect();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_stand_one_a_line_with_what_belongs_to_them_below() {
+    fn reads_requests_with_headers_and_bodies_below_them() {
         let text = "# all of it\nGET http://a/\nGET http://a/b?c=d:e\n\n3 PUT http://a/k\n  X-Id: 1:2\n@body.json\n# done\n\nDELETE http://a/k\r\n";
         let mut put = request(5, Some(3), "PUT", "http://a/k");
         put.headers.push(("X-Id".into(), "1:2".into()));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn all_diagnostics_are_told_each_with_its_line() {
+    fn reports_all_diagnostics_with_their_lines() {
         check("", &[(1, "it holds no request")]);
         check("# nothing\n\n", &[(1, "it holds no request")]);
         check("http://a/\n", &[(1, "no method stands before the URL")]);

@@ -309,7 +309,7 @@ fn response_cells(response: &Ranked<'_>) -> impl Iterator<Item = String> {
     quantiles.into_iter().chain([response.max()]).map(Place::text)
 }
 
-/// What became of the percentiles that are none because operations failed.
+/// Tells from which percentile on failures leave no response time.
 fn failed_text(response: &Ranked<'_>) -> Option<String> {
     let reached =
         QUANTILES.iter().find_map(|(name, quantile)| match response.percentile(*quantile) {

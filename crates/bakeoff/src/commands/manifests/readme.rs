@@ -1,4 +1,4 @@
-//! What to do with the files, in the order in which it has to be done.
+//! Writes the instructions for the files, step by step.
 
 use super::resources::Contender;
 use crate::systems::declaration::Plane;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::systems;
 use crate::systems::declaration::{Does, InKubernetes, Plane};
 
-/// Where everything listens inside the cluster.
+/// The ports inside the cluster.
 const PORT: u16 = 8080;
 /// The first of the node ports, one a system; from Kubernetes' own range.
 const NODE_PORT: u16 = 30_800;
@@ -21,7 +21,7 @@ const IMAGE: &str = "hashicorp/http-echo:1.0";
 /// The bytes in an answer where a study says nothing, as kind `application` has it.
 const SIZE: usize = 255;
 
-/// What a kind is in a cluster; `None` where no manifests are written for it.
+/// Returns the role of a kind in a cluster; `None` where no manifests are written for it.
 fn in_kubernetes(system: &System) -> Option<InKubernetes> {
     systems::by_kind(&system.kind)?.declares().in_kubernetes
 }
@@ -101,7 +101,7 @@ impl<'a> Contender<'a> {
         json!({"name": name, "namespace": self.namespace()})
     }
 
-    /// What the gateway may use, in words.
+    /// Returns the limits of the gateway in words.
     pub(super) fn gateway_limits(&self) -> String {
         let message = |limits: &Limits| {
             let cpu = limits.cpu.map(|cpu| format!("CPU {}", cpu_text(cpu)));
@@ -320,7 +320,7 @@ pub(super) fn consul_values(contenders: &[Contender<'_>]) -> Value {
     })
 }
 
-/// What Consul's gateways listen for.
+/// The listeners of Consul's gateways.
 pub(super) fn consul_gateways(contenders: &[Contender<'_>]) -> Vec<Value> {
     let resource = |kind: &str, metadata: Value, spec: Value| {
         json!({

@@ -1,4 +1,4 @@
-//! What is written is YAML, is the study's own numbers, and is a study again.
+//! Manifests are YAML, carry the study's own numbers, and come with a study that can be read.
 
 use bakeoff_core::study::{ReadConsistency, shipped};
 use granit_parser::{Event, Parser, ScalarStyle};
@@ -144,7 +144,7 @@ fn changed(from: &str, to: &str) -> Result<Vec<Written>, Failure> {
 }
 
 #[test]
-fn what_has_no_limits_in_the_study_has_none_of_a_chart() {
+fn charts_get_no_limits_that_the_study_lacks() {
     let files = changed("limits: {cpu: 0.1, memory: 100MiB}\n", "nodes: 1\n").unwrap();
     let values = &read(&named(&files, "consul-values.yaml"))[0];
     let gateway = &values["ingressGateways"]["gateways"][0];
@@ -167,7 +167,7 @@ fn what_has_no_limits_in_the_study_has_none_of_a_chart() {
 }
 
 #[test]
-fn what_is_installed_is_of_the_study_s_versions() {
+fn installs_the_versions_of_the_study() {
     let files = written();
     let readme = named(&files, "README.md");
     for step in [
@@ -186,7 +186,7 @@ fn what_is_installed_is_of_the_study_s_versions() {
 }
 
 #[test]
-fn what_manifests_would_leave_out_is_refused() {
+fn refuses_options_that_manifests_would_leave_out() {
     let refused = |from: &str, to: &str, message: &str| {
         let error = changed(from, to).err().unwrap_or_else(|| panic!("{to}")).to_string();
         assert!(error.contains(message), "{error}");
@@ -235,7 +235,7 @@ fn an_answer_has_the_size_that_the_study_expects() {
 }
 
 #[test]
-fn what_cannot_be_had_in_kubernetes_is_refused() {
+fn refuses_kinds_that_kubernetes_cannot_have() {
     let (_, quickstart) =
         shipped::shipped().iter().find(|(name, _)| *name == "quickstart").unwrap();
     let study = study::parse("quickstart", "q.yaml", quickstart, &systems::kinds()).unwrap();

@@ -42,7 +42,7 @@ fn block(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// What follows a name and its colon.
+/// Writes the value behind a name and its colon.
 fn after(value: &Value, indent: usize, out: &mut String) {
     if is_block(value) {
         out.push('\n');
@@ -54,7 +54,7 @@ fn after(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// What follows the dash of a list.
+/// Writes the value behind the dash of a list.
 fn item_of(value: &Value, indent: usize, out: &mut String) {
     if is_block(value) {
         let mut own = String::new();

@@ -1,10 +1,11 @@
-//! The least that a load over HTTP/1.1 can cost: `floor ADDRESS CONNECTIONS SECONDS [PATH]`.
+//! The baseline of a load over HTTP/1.1, for `cargo xtask peers http`: the least CPU time that a request can
+//! cost on this machine. `http_baseline ADDRESS CONNECTIONS SECONDS [PATH]`.
 //!
-//! An epoll loop that sends one fixed request and receives one response of a fixed length, on a
+//! A bare epoll loop that sends one fixed request and receives one response of a fixed length, on a
 //! fixed number of connections, and does nothing else: it parses nothing, times nothing, checks
 //! nothing, and no connection is ever replaced. What bakeoff costs above this is the price of
-//! reading responses, timing them and keeping a schedule; `cargo xtask peers http` holds it against
-//! this program. It is a bound and no tool: one odd response length and it stands still.
+//! reading responses, timing them and keeping a schedule. It is a bound and no tool: one odd response
+//! length and it stands still.
 //!
 //! The length is learned once, from the first response. Readiness is edge-triggered, as a
 //! level-triggered socket is looked at once more by each wait. The end is a timer in the same epoll,
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         [address, connections, seconds] => run(address, connections, seconds, "/"),
         [address, connections, seconds, path] => run(address, connections, seconds, path),
-        _ => Err("floor ADDRESS CONNECTIONS SECONDS [PATH]".into()),
+        _ => Err("http_baseline ADDRESS CONNECTIONS SECONDS [PATH]".into()),
     };
     match done {
         Ok(message) => {
