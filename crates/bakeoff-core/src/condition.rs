@@ -70,11 +70,11 @@ enum Limit {
     Latency(Which, Point, Duration),
     Throughput(f64),
     Errors(u64),
-    /// Of all operations, 0 to 1.
+    /// Share of all operations, 0 to 1.
     ErrorShare(f64),
 }
 
-/// What a condition is about, of one load.
+/// Figures of one load that conditions are about.
 #[derive(Debug, Clone)]
 pub struct Figures {
     response: Ranked<'static>,
@@ -111,19 +111,19 @@ pub enum Finding {
     Unknown(String),
 }
 
-/// Why a text is no condition: what is wrong, and where.
+/// Error in a condition's text, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misread {
     /// The whole text.
     pub text: String,
     /// The part that is wrong, in bytes.
     pub place: Range<usize>,
-    /// What is wrong and what to write in its place.
+    /// The fault, and what to write in its place.
     pub what: String,
 }
 
 impl fmt::Display for Misread {
-    /// What is wrong, then the text with the place marked below it.
+    /// Writes the fault, then the text with the place marked below it.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = |text: &str| text.chars().count();
         let before = columns(&self.text[..self.place.start]);
@@ -136,7 +136,7 @@ impl fmt::Display for Misread {
 impl std::error::Error for Misread {}
 
 impl Misread {
-    /// What is wrong at this place of a text, the space around it left out.
+    /// Returns the fault at this place of a text, without the space around it.
     pub fn at(text: &str, place: Range<usize>, what: String) -> Self {
         Self { text: text.to_owned(), place: trimmed(text, place), what }
     }

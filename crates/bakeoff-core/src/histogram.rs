@@ -174,7 +174,7 @@ impl Latencies {
     }
 }
 
-/// Why a text is no histogram of latencies.
+/// Error in a text that should be a histogram of latencies.
 #[derive(Debug)]
 pub enum HistogramError {
     /// It is not base64.
@@ -210,7 +210,7 @@ impl std::error::Error for HistogramError {
 pub struct PackedLatencies {
     /// [`Latencies::encode`]'s text.
     pub hdr: String,
-    /// How many lay beyond an hour.
+    /// Number beyond an hour.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub saturated: u64,
 }

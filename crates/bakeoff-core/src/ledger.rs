@@ -1,4 +1,4 @@
-//! What a key may hold: the rule by which a read is judged and acknowledged writes are audited.
+//! Judges reads and audits acknowledged writes by the values that a key may hold.
 //!
 //! Writes to one key may overlap, and a system may order overlapping writes as it likes. So the
 //! ledger claims only what no order can excuse: a write is *superseded* once a write that began
@@ -12,7 +12,7 @@
 //! of them is kept for a key. Where there are more, nothing is claimed of these and of what began
 //! after the first of them, and [`KeyHistory::claims_fully`] says so.
 //!
-//! How old a stale read was follows from the same claim: see `staleness`.
+//! The staleness of a read follows from the same claim: see `staleness`.
 //!
 //! Not here: who shares a ledger between threads (the engine).
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::staleness::{Ended, StaleBy, Superseded};
 
-/// How many writes of unknown outcome a key remembers unless it is told otherwise.
+/// Default number of writes of unknown outcome that a key remembers.
 const UNKNOWN_MAX: u32 = 64;
 
 /// The history of one key, in 72 bytes, and what its overlapping writes, those of unknown outcome
@@ -110,7 +110,7 @@ impl OpenWrites {
     }
 }
 
-/// What of a key has an unknown outcome.
+/// A key's writes of unknown outcome.
 #[derive(Debug, Clone, Default)]
 struct Unknown {
     /// Sequence numbers of puts, in order.
@@ -143,7 +143,7 @@ impl Unknown {
     }
 }
 
-/// What is remembered of the moment at which a read began, to judge it by.
+/// State of a key at the beginning of a read, by which the read is judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadBegan {
     /// The newest write acknowledged by then; 0 is none.
@@ -152,11 +152,11 @@ pub struct ReadBegan {
     pub oldest_allowed: u32,
     /// When it was, since a moment that is the same for all keys; zero where staleness is not measured.
     pub at: Duration,
-    /// How many writes had been acknowledged; 0 where staleness is not measured.
+    /// Number of acknowledged writes; 0 where staleness is not measured.
     pub acknowledged: u32,
 }
 
-/// What was written.
+/// Kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
     /// A value.
@@ -165,7 +165,7 @@ pub enum Write {
     Delete,
 }
 
-/// How a write ended.
+/// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The system said that it is done.
@@ -176,7 +176,7 @@ pub enum Outcome {
     NotSent,
 }
 
-/// What is wrong with what a read returned.
+/// Fault of a read's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
     /// An acknowledged write is gone: the key is missing.

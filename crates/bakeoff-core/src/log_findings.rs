@@ -163,7 +163,7 @@ fn complaint(line: &str) -> Option<(Level, Cow<'_, str>)> {
 /// A level, or `None` for one that is no complaint; and the message.
 type Found<'a> = (Option<Level>, Cow<'a, str>);
 
-/// What a word that is a level means; `None`: it is none.
+/// Reads a word as a level; `None`: it is none.
 fn level(word: &str) -> Option<Option<Level>> {
     Some(match word.to_ascii_lowercase().as_str() {
         "trace" | "debug" | "info" | "notice" | "log" | "statement" | "detail" | "hint"
@@ -230,8 +230,7 @@ fn of_brackets(line: &str) -> Option<Found<'_>> {
     None
 }
 
-/// What NGINX says without process, thread and connection before it, and what it tells of the request
-/// behind it.
+/// Returns NGINX's message without process, thread and connection before it and without the request behind it.
 fn nginx(message: &str) -> &str {
     let numbers = |text: &str, signs: &str| {
         text.bytes()

@@ -1,4 +1,4 @@
-//! What driving a load yields; parts of it add up exactly.
+//! Measurement of a load; parts of it add up exactly.
 //!
 //! Only operations that were due after warm-up are in a measurement. `response` runs from the
 //! moment an operation was due, `service` from the moment it was sent; both hold the verified
@@ -31,13 +31,13 @@ pub use stalls::{GeneratorStall, STALL_MIN, STALLS_MAX, longest_stalls};
 /// Shorter times without a success are not told: a slow sync is no stall.
 pub const SILENCE_MIN: Duration = Duration::from_millis(500);
 
-/// How many silences are kept, the longest of them.
+/// Most silences that are kept, the longest of them.
 pub const SILENCES_MAX: usize = 100;
 
-/// How many moments of an open load's first requests are kept.
+/// Most moments of an open load's first requests that are kept.
 pub const SENT_MAX: usize = 1000;
 
-/// How many nodes are told apart; of more, each would have too few answers to say anything.
+/// Most nodes that are told apart; of more, each would have too few answers to say anything.
 pub const TARGETS_MAX: usize = 16;
 
 /// A time in which no operation succeeded though at least one was due from its beginning to its end.
@@ -45,11 +45,11 @@ pub const TARGETS_MAX: usize = 16;
 pub struct Silence {
     /// When it began, in seconds since measuring began.
     pub from: f64,
-    /// How long it was, in seconds; at least [`SILENCE_MIN`].
+    /// Its length in seconds; at least [`SILENCE_MIN`].
     pub seconds: f64,
 }
 
-/// What one of several nodes answered.
+/// Figures of one of several nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetFigures {
     /// Which, as `127.0.0.1:2379`.
@@ -82,7 +82,7 @@ impl TargetFigures {
 pub struct Handshakes {
     /// With certificates and a key exchange of their own.
     pub full: u64,
-    /// That took up the session of an earlier connection.
+    /// Number that took up the session of an earlier connection.
     pub resumed: u64,
 }
 
@@ -103,7 +103,7 @@ impl Handshakes {
     }
 }
 
-/// What driving one load, or one stage of it, yielded.
+/// Measurement of one load, or of one stage of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Length of the measured window: the asked-for time, or the time to the last operation's end.
@@ -132,8 +132,8 @@ pub struct Measurement {
     /// was. Empty where nothing was waited for but answers.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub timer_lag: Latencies,
-    /// How long answers that were ready waited behind others: from the first that was read after
-    /// `epoll_wait` returned, one value for each read of a connection.
+    /// Time that ready answers waited behind others: from the first that was read after `epoll_wait` returned,
+    /// one value for each read of a connection.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub receive_lag: Latencies,
     /// When a thread of the generator stood still, in order of time; at most [`STALLS_MAX`].
@@ -172,8 +172,7 @@ pub struct Measurement {
     /// When nothing succeeded for a while, in order of time; at most [`SILENCES_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
-    /// How old what reads returned was, by node; empty where that was not measured. Of more than
-    /// [`TARGETS_MAX`] nodes, all as one.
+    /// Staleness of reads by node; empty where it was not measured. Of more than [`TARGETS_MAX`] nodes, all as one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staleness: Vec<Staleness>,
 }
@@ -278,7 +277,7 @@ impl Measurement {
         self.connection_errors.examples.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
     }
 
-    /// What adds up alike, whenever it was measured.
+    /// Adds counts, which add up alike whenever they were measured.
     fn add_counts(&mut self, other: &Self) {
         for theirs in &other.targets {
             match self.targets.iter_mut().find(|ours| ours.node == theirs.node) {

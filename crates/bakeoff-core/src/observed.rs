@@ -1,4 +1,4 @@
-//! What was sampled while a trial ran: of each node, of the generator, of the machine.
+//! Samples of a trial: of each node, of the generator, of the machine.
 //!
 //! A [`Series`] holds one column for each thing that the kernel shows, all read at the same times.
 //! Counters stand as they were read, from the process's first start on, so that any stretch of time
@@ -23,20 +23,19 @@ pub struct Observed {
     /// CPU time that looking took.
     #[serde(with = "units::duration")]
     pub cost: Duration,
-    /// What the trial did when, in order.
+    /// Phases of the trial, in order.
     pub phases: Vec<Phase>,
     /// Every node, and bakeoff itself as `generator`.
     pub nodes: Vec<Series>,
     /// The machine.
     pub machine: Series,
-    /// What the machine's [`Column::Busy`] is from; `None` in records of format 1, where it is
-    /// [`BusyBy::Ticks`].
+    /// Source of the machine's [`Column::Busy`]; `None` in records of format 1, where it is [`BusyBy::Ticks`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_by: Option<BusyBy>,
-    /// Who else used the CPUs, for each measured window.
+    /// Others' use of the CPUs, for each measured window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Strangers>,
-    /// What was seen of connections and processes that began in each measured window.
+    /// Connections and processes that began in each measured window, as far as they were seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turnover: Vec<Turnover>,
 }
@@ -62,16 +61,16 @@ pub struct Turnover {
 /// Connections from one to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
-    /// Who opened them; `None` where that could not be seen, as they were short.
+    /// The process that opened them; `None` where they were too short to see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Whom they were opened to.
+    /// The process that they were opened to.
     pub to: String,
-    /// How many were seen.
+    /// Number that was seen.
     pub seen: u64,
 }
 
-/// What a machine's running time is known by.
+/// Source of a machine's running time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BusyBy {
@@ -83,8 +82,7 @@ pub enum BusyBy {
     Ticks,
 }
 
-/// What processes used that are neither nodes nor bakeoff's, from just before a measured window to
-/// just after it.
+/// Usage of processes that are neither nodes nor bakeoff's, from just before a measured window to just after it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Strangers {
     /// When the first scan was.
@@ -97,7 +95,7 @@ pub struct Strangers {
     pub commands: Vec<Command>,
 }
 
-/// What all processes of a name used.
+/// Usage of all processes of a name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {
     /// The first fifteen bytes of the program's name.
@@ -124,7 +122,7 @@ pub struct Series {
     pub name: String,
     /// When each look was, ascending.
     pub at: Vec<f64>,
-    /// What was seen; each as long as `at`.
+    /// Samples by column; each as long as `at`.
     pub columns: BTreeMap<Column, Vec<f64>>,
 }
 
@@ -268,8 +266,8 @@ impl Series {
         values.iter().copied().reduce(f64::max)
     }
 
-    /// What a chart shows: a gauge as it is, a counter as its growth per second since the look
-    /// before, at the later of the two times.
+    /// Returns the points of a chart: a gauge as it is, a counter as its growth per second since the sample before,
+    /// at the later of the two times.
     pub fn shown(&self, column: Column) -> Vec<(f64, f64)> {
         let Some(values) = self.columns.get(&column) else { return Vec::new() };
         let points = || self.at.iter().copied().zip(values.iter().copied());

@@ -76,7 +76,7 @@ pub fn plan(study: &Study, seed: u64) -> Vec<Trial> {
 /// One stage of a load for one system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stage {
-    /// How many clients.
+    /// Number of clients.
     pub clients: u32,
     /// When it ends.
     pub stop: Stop,

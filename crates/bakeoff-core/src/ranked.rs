@@ -17,10 +17,10 @@ use std::time::Duration;
 use crate::histogram::{LATENCY_MAX_NS, Latencies};
 use crate::units::{count_text, latency_text, share_text};
 
-/// How many operations must lie beyond a percentile for it to be told.
+/// Least number of operations beyond a percentile that is told.
 pub const BEYOND_MIN: f64 = 10.0;
 
-/// What is beyond is at least this.
+/// Lower bound of latencies beyond the histogram.
 const LATENCY_MAX: Duration = Duration::from_nanos(LATENCY_MAX_NS);
 
 /// A place in a distribution of all operations.
@@ -30,9 +30,9 @@ pub enum Place {
     Nothing,
     /// Fewer operations than the percentile needs.
     TooFew {
-        /// How many there were.
+        /// Number of operations.
         had: u64,
-        /// How many it needs: [`sample_min`].
+        /// Number that it needs: [`sample_min`].
         needed: u64,
     },
     /// A success, or all of them: the latency.
@@ -45,7 +45,7 @@ pub enum Place {
     Failed(Failed),
 }
 
-/// What is known of a percentile that falls among the failures.
+/// A percentile that falls among the failures, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Failed {
     /// Which share of all operations failed, above 0 and at most 1.
@@ -68,7 +68,7 @@ pub fn sample_min(quantile: f64) -> u64 {
 #[derive(Debug, Clone)]
 pub struct Ranked<'a> {
     successes: Cow<'a, Latencies>,
-    /// How long failures had waited, as far as that is known.
+    /// Time that failures had waited, as far as that is known.
     waits: Cow<'a, Latencies>,
     /// All failures.
     failures: u64,

@@ -1,4 +1,4 @@
-//! What a run leaves behind: JSON Lines, versioned, one line a trial.
+//! Record of a run: JSON Lines, versioned, one line a trial.
 //!
 //! The first line tells what was asked, of whom, where and in which order; then comes a line for
 //! each trial, written and synced as it ends; the last line says that the run ended by itself. All
@@ -46,7 +46,7 @@ pub enum Line {
     End(RunEnd),
 }
 
-/// That a run went on.
+/// Continuation of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunResumed {
     /// When, in UTC.
@@ -55,20 +55,20 @@ pub struct RunResumed {
     pub bakeoff: String,
 }
 
-/// That a gate was given more trials.
+/// Extension of a gate by more trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunExtended {
     /// When, in UTC.
     pub extended: String,
-    /// How often each build is run in all, in place of the study's number.
+    /// Number of trials of each build in all, in place of the study's number.
     pub trials: u32,
-    /// How often it was to be run before.
+    /// Number of trials before.
     pub before: u32,
     /// The trials that are added to the order.
     pub order: Vec<Trial>,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnd {
     /// When, in UTC.
@@ -80,7 +80,7 @@ pub struct RunEnd {
 /// A run, read back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What was asked.
+    /// Its first line.
     pub header: RunHeader,
     /// The trials that were run, in order.
     pub trials: Vec<TrialRecord>,
@@ -88,7 +88,7 @@ pub struct Record {
     pub resumed: Vec<RunResumed>,
     /// When a gate was given more trials.
     pub extended: Vec<RunExtended>,
-    /// How it ended; `None` when it was killed.
+    /// Its end; `None` when it was killed.
     pub end: Option<RunEnd>,
 }
 
@@ -126,7 +126,7 @@ impl Record {
 pub struct Complaint {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Its fault.
     pub what: String,
 }
 

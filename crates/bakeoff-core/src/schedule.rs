@@ -27,7 +27,7 @@ use crate::study::Arrivals;
 pub struct Share {
     /// Which part, from 0.
     pub index: u32,
-    /// How many parts.
+    /// Number of parts.
     pub of: u32,
 }
 
@@ -40,11 +40,11 @@ pub struct Share {
 pub struct Turn {
     /// The node's places in the ring, in rising order; at least one.
     pub places: Arc<[u32]>,
-    /// How many places the ring has.
+    /// Number of places in the ring.
     pub ring: u32,
     /// Which of the node's threads, from 0.
     pub index: u32,
-    /// How many threads the node has.
+    /// Number of the node's threads.
     pub of: u32,
 }
 
@@ -84,8 +84,7 @@ impl Turn {
     }
 }
 
-/// How many operations fall due per second, all shares together, as time goes by. Rates are finite
-/// and not below zero.
+/// Rate of operations over time, all shares together. Rates are finite and not below zero.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pace {
     /// The same at all times.
@@ -99,7 +98,7 @@ pub enum Pace {
         from: f64,
         /// Operations per second at the end, and from then on.
         to: f64,
-        /// How long that takes.
+        /// Time that it takes.
         over: Duration,
     },
     /// One rate after another, each for a time; the last one holds.
@@ -111,11 +110,11 @@ pub enum Pace {
 pub struct Step {
     /// Operations per second.
     pub rate: f64,
-    /// How long, unless it is the last.
+    /// Length, unless it is the last.
     pub lasts: Duration,
 }
 
-/// How the operations of a pace are spread.
+/// Spacing of a pace's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
     /// Each where the pace, added up from the beginning, reaches the next whole number.
@@ -142,10 +141,10 @@ pub struct OpenSchedule {
     place: Place,
 }
 
-/// How many operations of the whole load come before the next one of this share.
+/// Number of the whole load's operations before the next one of this share.
 #[derive(Debug)]
 enum Place {
-    /// So many of this share came before it.
+    /// Number of this share's operations before it.
     Constant(u64),
     /// A Poisson process of rate one, at the place that it has reached.
     Poisson(f64, Box<Xoshiro256PlusPlus>),
@@ -271,7 +270,7 @@ fn drawn(
 #[derive(Debug)]
 struct Curve {
     changing: Vec<Piece>,
-    /// What holds when the others are over.
+    /// Pace after the others.
     last: Piece,
 }
 

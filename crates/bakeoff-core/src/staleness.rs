@@ -72,7 +72,7 @@ struct Step {
     at: Duration,
 }
 
-/// How many writes had begun when a certain one ended: it is superseded by what began later.
+/// Number of writes that had begun when a certain one ended: later ones supersede it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     Exactly(u32),
@@ -157,7 +157,7 @@ pub struct Staleness {
     pub node: String,
     /// Verified reads of keys whose history is remembered.
     pub reads: u64,
-    /// Of these, how many returned what had been superseded when they began.
+    /// Number of these whose value had been superseded when they began.
     pub stale: u64,
     /// Ages of the stale ones.
     #[serde(rename = "ages", alias = "exact")]

@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct ByteCount(pub u64);
 
-/// Why a text is not the quantity that was wanted.
+/// Error in a text that should be a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// What is wrong, as a sentence without a full stop: `` `10 mb` is not a size ``.
+    /// The fault, as a sentence without a full stop: `` `10 mb` is not a size ``.
     pub what: String,
-    /// What to write in its place.
+    /// Hint at what to write in its place.
     pub hint: String,
 }
 

@@ -1,4 +1,4 @@
-//! What clients do: operation mixes, key orders, and values that prove themselves.
+//! Makes operations: mixes, key orders, and values that prove themselves.
 //!
 //! Every key is derived from its number, and every value from its key, its writer and its sequence
 //! number. So a read can be verified byte for byte from a few machine words, and an audit needs to
@@ -20,9 +20,9 @@ use crate::study::{KeyOrder, Keys, Operation};
 pub const VALUE_SIZE_MIN: u64 = 36;
 /// The shortest key in bytes: `bakeoff/` and 16 hexadecimal digits.
 pub const KEY_SIZE_MIN: u64 = 24;
-/// What a directory adds to a key in bytes: `d`, eight hexadecimal digits, `/`.
+/// Bytes that a directory adds to a key: `d`, eight hexadecimal digits, `/`.
 pub const DIRECTORY_SIZE: u64 = 10;
-/// What every key begins with, so that a load never touches keys of anybody else.
+/// Beginning of every key, so that a load never touches keys of anybody else.
 pub const KEY_PREFIX: &str = "bakeoff/";
 
 const DIGITS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz-";
@@ -112,7 +112,7 @@ pub struct Stamp {
     pub sequence: u64,
 }
 
-/// What is wrong with a value that was read.
+/// Fault of a value that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Corruption {
     /// It has another length: bytes seen, bytes expected.

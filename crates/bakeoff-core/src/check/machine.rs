@@ -20,7 +20,7 @@ const STEAL_MIN: f64 = 0.1;
 pub const NEIGHBOURS_MAX: f64 = 0.05;
 /// and this one where systems are only compared within a round, in which they share their neighbours.
 pub const NEIGHBOURS_MAX_COMPARED: f64 = 0.1;
-/// How many commands are named.
+/// Number of commands that are named.
 const COMMANDS_SHOWN: usize = 3;
 /// Less than this, in seconds, may be the ticks in which the kernel counts each process's time.
 const NEIGHBOURS_MIN: f64 = 0.1;
@@ -41,8 +41,7 @@ pub fn steal(machine: &Series, cpus: u32, from: f64, to: f64) -> Verdict {
     steal_between(stolen, cpus, to - from).map_or(Verdict::Passed, Verdict::Failed)
 }
 
-/// Why so many stolen seconds of all CPUs are too many for a stretch of so many seconds; `None` where
-/// they are not.
+/// Returns why the stolen CPU seconds are too many for a stretch of that length; `None` where they are not.
 pub fn steal_between(stolen: f64, cpus: u32, seconds: f64) -> Option<String> {
     let share = stolen / (f64::from(cpus) * seconds);
     (share > STEAL_MAX && stolen >= STEAL_MIN).then(|| {

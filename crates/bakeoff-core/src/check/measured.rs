@@ -1,4 +1,4 @@
-//! What a trial's own measurement says of its validity.
+//! Judges a trial's validity by its own measurement.
 //!
 //! A search for a rate overloads the system on purpose, so only what its answer rests on is held to all
 //! of this: the try that confirmed it, and the lowest rate above that broke the objective.
@@ -33,7 +33,7 @@ pub fn measured(load: &Load, trial: &TrialRecord, observed: Option<&Observed>) -
     }
 }
 
-/// What the tries of a search for a rate prove or disprove.
+/// Checks what the tries of a search for a rate prove.
 fn searched(load: &Load, trial: &TrialRecord) -> Vec<Check> {
     let stages = &trial.stages;
     let tries = || stages.iter().filter_map(|stage| stage.tried.as_ref());

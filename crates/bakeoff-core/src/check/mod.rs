@@ -1,4 +1,4 @@
-//! What checking found. "Not checked" is a finding of its own and never passes for a success.
+//! Checks, audits and their verdicts. "Not checked" is a verdict of its own and never passes for a success.
 //!
 //! Not here: what is sampled and read back (the binary).
 
@@ -23,7 +23,7 @@ pub mod machine;
 pub const BUSIEST_MAX: f64 = 0.9;
 /// Loads shorter than this tell nothing of how busy a thread is.
 const BUSY_AFTER: Duration = Duration::from_secs(1);
-/// So late may 1 % of an open load's operations go out, or later where that is at most
+/// Schedule lag that 1 % of an open load's operations may exceed. A later one is allowed where it is at most
 /// [`SCHEDULE_LAG_SHARE_MAX`] of what 1 % of the responses take.
 pub const SCHEDULE_LAG_MAX: Duration = Duration::from_millis(1);
 /// See [`SCHEDULE_LAG_MAX`].
@@ -39,7 +39,7 @@ pub const LAG_SHARE_MAX: f64 = 0.1;
 /// See [`LAG_SHARE_MAX`].
 pub const LAG_MATTERS_BELOW: Duration = Duration::from_millis(1);
 
-/// Why a load says more of the generator than of the server; empty when it does not.
+/// Returns why a load says more of the generator than of the server; empty when it does not.
 pub fn generator_limits(measurement: &Measurement) -> Vec<String> {
     let limits = [generator_busy, schedule_lagged, generator_stalled, answers_waited];
     limits.into_iter().filter_map(|limit| limit(measurement)).collect()
@@ -117,7 +117,7 @@ pub fn lag_share(measurement: &Measurement) -> Option<f64> {
     (median < LAG_MATTERS_BELOW && share > LAG_SHARE_MAX).then_some(share)
 }
 
-/// Why latencies below a millisecond are partly the generator's; `None` where they are the server's,
+/// Returns why latencies below a millisecond are partly the generator's; `None` where they are the server's,
 /// or longer. It makes no trial invalid: throughput and longer latencies stand.
 pub fn lag_in_latencies(measurement: &Measurement) -> Option<String> {
     let (share, lag) = (lag_share(measurement)?, measurement.receive_lag.quantile(0.99)?);
@@ -153,7 +153,7 @@ impl Verdict {
     }
 }
 
-/// What an audit is about.
+/// Subject of an audit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Audited {
@@ -174,35 +174,34 @@ impl Audited {
     }
 }
 
-/// What reading back acknowledged writes found, or counting what was let through.
+/// Result of reading acknowledged writes back, or of counting requests that were let through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
     /// When: `after the load`, `after kill -9 and restart of all nodes`.
     pub when: String,
-    /// What it is about.
+    /// Its subject.
     #[serde(default, skip_serializing_if = "Audited::is_writes")]
     pub of: Audited,
     /// Keys with an acknowledged write; of passages, requests that were granted.
     pub acknowledged: u64,
-    /// How many of them were read back; of passages, requests that were let through.
+    /// Number that was read back; of passages, number of requests that were let through.
     pub read: u64,
-    /// How many were gone.
+    /// Number that was gone.
     pub lost: u64,
-    /// How many held something else than was written, or something older than was acknowledged.
+    /// Number with another value than was written, or an older one than was acknowledged.
     pub wrong: u64,
-    /// Of these, how many held an older write than was acknowledged: its update is lost.
+    /// Number of these with an older write than was acknowledged: an update is lost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub older: u64,
-    /// How many could not be read.
+    /// Number that could not be read.
     pub unreadable: u64,
-    /// Of how many of those that were to be read back any loss would have been noticed; `None`
-    /// where nobody counted.
+    /// Number of those to be read back whose loss would have been noticed; `None` where nobody counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<u64>,
     /// In the midst of what the nodes were killed before, if they were killed under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_load: Option<KilledUnderLoad>,
-    /// Why the nodes were killed at rest, where they were to be killed under load.
+    /// Reason for a kill at rest, where it was to be under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest_because: Option<String>,
     /// Whether what was found is guaranteed by nobody: a system that acknowledges once a write is in
@@ -211,7 +210,7 @@ pub struct Audit {
     pub unguaranteed: bool,
     /// The first of each, by key.
     pub examples: Vec<String>,
-    /// What follows from it.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
@@ -237,12 +236,12 @@ impl Audit {
     }
 }
 
-/// What was under way when all nodes were killed.
+/// Writes under way when all nodes were killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KilledUnderLoad {
     /// Clients that wrote.
     pub clients: u32,
-    /// How long they had written, in milliseconds.
+    /// Time for which they had written, in milliseconds.
     pub after_ms: u64,
     /// Writes that were acknowledged in that time.
     pub acknowledged: u64,
@@ -258,8 +257,8 @@ pub struct Passages {
 }
 
 impl Passages {
-    /// What follows for a gate: that nothing passed unchecked. A grant that was not made use of, since
-    /// the client had left, is no fault.
+    /// Judges a gate: nothing may pass unchecked. A grant that was not made use of, since the client had left,
+    /// is no fault.
     pub fn audit(self, when: &str) -> Audit {
         let Self { granted, passed } = self;
         let verdict = match passed.saturating_sub(granted) {

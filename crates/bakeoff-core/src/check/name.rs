@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose doing it is that a trial is not valid.
+/// Cause of a trial's invalidity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
@@ -42,7 +42,7 @@ impl Cause {
 /// Declares the checks: the variant, its name in records, and its cause.
 macro_rules! checks {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $cause:ident;)*) => {
-        /// What is checked of a trial, besides its audits.
+        /// Checks of a trial, besides its audits.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum CheckName {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
@@ -57,7 +57,7 @@ macro_rules! checks {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Whose doing it is when it fails.
+            /// Returns the cause of its failure.
             pub fn cause(self) -> Cause {
                 match self { $(Self::$variant => Cause::$cause,)* }
             }

@@ -22,7 +22,7 @@ use super::Verdict;
 
 /// Fewer whole seconds than this show nothing.
 const SECONDS_MIN: usize = 5;
-/// How many times the scatter a change of the whole must be, of up to [`MANY`] seconds.
+/// Least change of the whole, in multiples of the scatter, of up to [`MANY`] seconds.
 const TREND: f64 = 5.0;
 /// With more seconds than this, less is needed: by the root of their number.
 const MANY: f64 = 15.0;
@@ -30,7 +30,7 @@ const MANY: f64 = 15.0;
 const CHANGE_MIN: f64 = 0.182;
 /// The least statistic of Mann's and Kendall's test; five seconds in perfect order have 2.45.
 const ORDER: f64 = 2.4;
-/// How many times the scatter one early second must differ by, and several.
+/// Least difference of one early second, and of several, in multiples of the scatter.
 const EARLY: (f64, f64) = (6.0, 4.5);
 /// The least scatter that is believed of few seconds, and of [`MANY`].
 const SCATTER_MIN: (f64, f64) = (0.1, 0.08);
@@ -40,11 +40,11 @@ const SCATTER: f64 = 1.5 / (0.6745 * std::f64::consts::SQRT_2);
 /// The least that a second counts beside the median: a second of nothing is a stall, not a trend.
 const LEAST_PART: f64 = 0.05;
 
-/// What became of the figures of one stage.
+/// Finding on the figures of one stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Course {
     Level,
-    /// So many seconds at the beginning were at this ratio to the rest.
+    /// Number of seconds at the beginning, and their ratio to the rest.
     Early(usize, f64),
     /// From the beginning to the end they changed by this factor.
     Trend(f64),
@@ -124,7 +124,7 @@ fn kept_up(measured: &Measurement) -> bool {
     total.verified_in_window as f64 >= 0.99 * all as f64
 }
 
-/// What is wrong with a series; `None` when it is level.
+/// Returns the fault of a series; `None` when it is level.
 fn accusation(load: &Load, series: &[f64]) -> Option<String> {
     let count = series.len();
     match course(series) {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::staleness::Age;
 
-/// How a write of the model stands.
+/// State of a write in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     UnderWay,
@@ -33,7 +33,7 @@ struct Written {
 
 struct Read {
     began: ReadBegan,
-    /// What it will return: a write by its number, 0 for the state before any.
+    /// Value that it will return: a write's number, 0 for the state before any.
     seen: Option<u32>,
 }
 
@@ -41,7 +41,7 @@ struct Read {
 struct Register {
     history: KeyHistory,
     now: usize,
-    /// What it holds: the number of a write, 0 for nothing.
+    /// Number of the write that it holds, 0 for nothing.
     holds: u32,
     written: Vec<Written>,
     reads: Vec<Read>,

@@ -15,14 +15,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::*;
 
 const CLIENTS: u64 = 64;
-/// Of a write, on average.
+/// Mean time of a write.
 const SERVICE_US: f64 = 1000.0;
 /// After this long a client gives up.
 const TIMEOUT_US: u64 = 50_000;
-/// What the crash takes: all that took effect in the last 100 ms.
+/// Time before the crash whose writes it takes.
 const LOST_US: u64 = 100_000;
 
-/// What happens, in order of time.
+/// Event, in order of time.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Effect { key: usize, sequence: u32 },

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::fingerprint_of_answer;
 
-/// Why an operation failed.
+/// Kind of an operation's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
@@ -70,21 +70,21 @@ impl ErrorKind {
     }
 }
 
-/// How many examples of each kind of error are kept.
+/// Most examples of each kind of error that are kept.
 pub const EXAMPLES_MAX: usize = 3;
 
-/// How many texts of each kind of error are told apart; errors with further texts are only counted.
+/// Most texts of each kind of error that are told apart; errors with further texts are only counted.
 pub const TEXTS_MAX: usize = 16;
 
 /// Errors of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
-    /// How many.
+    /// Number of errors.
     pub count: u64,
     /// The first of them.
     pub examples: Vec<Example>,
-    /// What they said, without what varies from one to the next, and how many said it; at most
-    /// [`TEXTS_MAX`], the most frequent first. Empty for kinds whose name says all.
+    /// Fingerprints of their texts with counts; at most [`TEXTS_MAX`], the most frequent first. Empty for kinds
+    /// whose name says all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<ErrorText>,
 }
@@ -92,9 +92,9 @@ pub struct Errors {
 /// Errors that said the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorText {
-    /// What they said: `503: no leader`.
+    /// Fingerprint of their text: `503: no leader`.
     pub text: String,
-    /// How many.
+    /// Number of errors.
     pub count: u64,
 }
 
@@ -138,6 +138,6 @@ pub struct Example {
     pub at_seconds: f64,
     /// Which node was asked, as `127.0.0.1:2379`.
     pub node: String,
-    /// What it was.
+    /// Its text.
     pub what: String,
 }

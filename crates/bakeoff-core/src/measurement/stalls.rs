@@ -15,7 +15,7 @@ use super::Measurement;
 /// Shorter times in which a thread of the generator stood still are in `timer_lag` and `schedule_lag` alone.
 pub const STALL_MIN: Duration = Duration::from_millis(100);
 
-/// How many stalls of the generator are kept, the longest of them.
+/// Most stalls of the generator that are kept, the longest of them.
 pub const STALLS_MAX: usize = 100;
 
 /// A time in which a thread of the generator stood still: it woke so much later than it had asked to,
@@ -26,7 +26,7 @@ pub struct GeneratorStall {
     pub thread: u32,
     /// When it ought to have gone on, in seconds since measuring began.
     pub from: f64,
-    /// How much later it did, in seconds; at least [`STALL_MIN`].
+    /// Delay in seconds; at least [`STALL_MIN`].
     pub seconds: f64,
 }
 

@@ -8,7 +8,7 @@ use super::SystemRecord;
 use crate::plan::Trial;
 use crate::study::Study;
 
-/// What was asked, of whom, where, in which order.
+/// Description of a run: its study, systems, machine and order of trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {
     /// [`FORMAT`] of the program that wrote it.
@@ -19,7 +19,7 @@ pub struct RunHeader {
     pub started: String,
     /// The study, with all defaults filled in.
     pub study: Study,
-    /// What the order, the keys, the values and the arrivals follow from.
+    /// Seed of the order, the keys, the values and the arrivals.
     pub seed: u64,
     /// The trials in the order in which they run. Read back, a gate's that was extended holds all of them.
     pub order: Vec<Trial>,
@@ -27,12 +27,12 @@ pub struct RunHeader {
     pub environment: Environment,
     /// The contenders as they really are, in the study's order.
     pub systems: Vec<SystemRecord>,
-    /// What a gate asks of the run, which is of two builds of one system.
+    /// Terms of a gate, in a run of two builds of one system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
 }
 
-/// What `bakeoff gate` asks: with the trials, all that it takes to judge the run again.
+/// Terms of `bakeoff gate`: with the trials, all that it takes to judge the run again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// The study's name for the system of which `base` and `new` are builds.
@@ -42,8 +42,8 @@ pub struct Gate {
     pub fail_if: Vec<String>,
     /// The loss that must not pass unnoticed, as a part of the base's figure.
     pub detect: f64,
-    /// How many trials of each build there may be, where the scatter of those before asks for more; without
-    /// it their number is fixed.
+    /// Most trials of each build, where the scatter asks for more than were planned; without it their number
+    /// is fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trials_max: Option<u32>,
 }
@@ -69,7 +69,7 @@ pub struct Environment {
     /// The same, 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_sync_p99_us: Option<f64>,
-    /// How many files, sockets among them, bakeoff may have open.
+    /// Most files, sockets among them, that bakeoff may have open.
     pub open_files_max: u64,
     /// Threads of the load generator.
     pub generator_threads: u32,
@@ -78,7 +78,7 @@ pub struct Environment {
     /// Whether bakeoff was told that others work on the machine, so that neighbours are not checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_machine: bool,
-    /// What the machine itself can do, measured before the first trial.
+    /// The machine's own limits, measured before the first trial.
     #[serde(
         rename = "floor",
         alias = "machine_baseline",

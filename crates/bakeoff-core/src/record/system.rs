@@ -29,14 +29,14 @@ pub struct SystemRecord {
     pub date: Option<String>,
     /// Whether it ran already and was only loaded.
     pub already_running: bool,
-    /// What it is spoken to in, where that is TLS: the version that a running system agreed to,
-    /// `TLS 1.3`, or `TLS` for one that is started so.
+    /// Version of TLS between clients and system: `TLS 1.3` as a running system agreed to, or `TLS` for one that
+    /// is started so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_version: Option<String>,
-    /// How its clients say who they are, beyond what TLS does: `a token with each request`.
+    /// Authentication of its clients, beyond TLS: `a token with each request`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<String>,
-    /// How what it is made of speaks to each other, where it says so: `mTLS, TLS 1.3`, `plain HTTP`.
+    /// Protocol between its components, where it says so: `mTLS, TLS 1.3`, `plain HTTP`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<String>,
     /// Whether that is encrypted; records before it was kept say so in [`Self::between`] alone.
@@ -44,12 +44,12 @@ pub struct SystemRecord {
     pub encryption_between: Option<Encryption>,
     /// Nodes.
     pub nodes: u32,
-    /// What it guarantees.
+    /// Its guarantees.
     #[serde(rename = "promises", alias = "guarantees")]
     pub guarantees: Guarantees,
     /// Settings that depart from the system's own defaults, each with its reason.
     pub settings: Vec<Setting>,
-    /// What else it is made of, in the order in which it is started.
+    /// Its parts, in the order of their start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartRecord>,
 }
@@ -59,25 +59,25 @@ pub struct SystemRecord {
 pub struct PartRecord {
     /// `storage`.
     pub role: String,
-    /// What it is, as a system; its name is the system's and the role.
+    /// The part as a system; its name is the system's and the role.
     #[serde(flatten)]
     pub part: SystemRecord,
 }
 
-/// What a system guarantees, in words.
+/// Guarantees of a system, in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarantees {
-    /// How data is replicated.
+    /// Replication of data.
     pub replication: String,
     /// When a write is acknowledged.
     pub acknowledged: String,
-    /// What reads may return, by how they are asked for.
+    /// Values that reads may return, by how they are asked for.
     pub reads: String,
     /// Where a write is when it is acknowledged; `None` where that is not known: in records from
     /// before it was said, and of systems that bakeoff did not start and configure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_in: Option<Acknowledged>,
-    /// What reads return, by how they are asked for.
+    /// Freshness of reads, by how they are asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub freshness: BTreeMap<ReadConsistency, Freshness>,
 }
@@ -101,15 +101,15 @@ pub enum Acknowledged {
     MajorityDisks,
 }
 
-/// What a read returns.
+/// Freshness of a read's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Freshness {
     /// The newest acknowledged value, as if there were one copy.
     Linearizable,
-    /// What the leader has: old only if it was deposed and does not know yet.
+    /// The leader's value: stale only if it was deposed and does not know yet.
     Leader,
-    /// What the node asked has, which may be old.
+    /// The asked node's value, which may be stale.
     NodeAsked,
 }
 
@@ -120,7 +120,7 @@ pub struct Setting {
     pub name: String,
     /// `0`.
     pub value: String,
-    /// Why it departs.
+    /// Reason for the departure.
     pub reason: String,
 }
 

@@ -33,17 +33,17 @@ pub struct TrialRecord {
     /// Keys written before the load, unmeasured.
     #[serde(default)]
     pub filled: u64,
-    /// What was measured, stage by stage.
+    /// Measurements, stage by stage.
     pub stages: Vec<StageRecord>,
-    /// What each node and the generator used while the load ran.
+    /// Usage of each node and of the generator while the load ran.
     pub usage: Vec<Usage>,
     /// Reading back what was acknowledged.
     pub audits: Vec<Audit>,
     /// Everything else that was checked.
     pub checks: Vec<Check>,
-    /// How it ended.
+    /// Its end.
     pub outcome: Outcome,
-    /// What was sampled from its beginning to its end.
+    /// Samples from its beginning to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
     /// Complaints in the nodes' own logs while the load ran; nodes without any are absent.
@@ -58,10 +58,10 @@ pub struct TrialRecord {
     /// empty where it was not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub generator_cpus: Vec<u32>,
-    /// What its search for a rate came to; `None` where none was looked for, or not to the end.
+    /// Result of its search for a rate; `None` without a search, or where it did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
-    /// Of the first trial of a round but the first: the disk's durable appends, measured again before it.
+    /// Durable appends of the disk, measured again before the first trial of each later round.
     #[serde(
         rename = "floor_appends",
         alias = "baseline_appends",
@@ -71,7 +71,7 @@ pub struct TrialRecord {
     pub baseline_appends: Vec<BaselineAppends>,
 }
 
-/// How a trial ended.
+/// End of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ended", content = "why")]
 pub enum Outcome {
@@ -95,14 +95,14 @@ pub struct StageRecord {
     /// began; `None` in records of format 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_from: Option<f64>,
-    /// What they measured.
+    /// Their measurement.
     pub measurement: Measurement,
     /// The rate that was tried, of a search for one, and whether it kept the objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
 }
 
-/// What one process used while the load ran.
+/// Usage of one process while the load ran.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// The node's name, or `generator`.
@@ -157,7 +157,7 @@ pub struct Usage {
 pub struct Check {
     /// Which.
     pub name: CheckName,
-    /// What was found.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
@@ -197,7 +197,7 @@ impl TrialRecord {
         Some(whole)
     }
 
-    /// Whose doing it is that its figures must not be used; `None` when they may be.
+    /// Returns the cause for which its figures must not be used; `None` when they may be.
     ///
     /// Wrong answers and lost writes are the system's doing whatever else was amiss. For all else a
     /// disturbed machine is an excuse. A generator at its limit is none for failures: a system that
@@ -220,7 +220,7 @@ impl TrialRecord {
         order.into_iter().find(|cause| causes.contains(cause))
     }
 
-    /// Why its figures must not be used; empty when they may be.
+    /// Returns the reasons for which its figures must not be used; empty when they may be.
     pub fn invalid_because(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         match &self.outcome {

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 
-/// How many times as long as a try a confirmation is measured.
+/// Length of a confirmation, in tries.
 pub const CONFIRM_TIMES: u32 = 2;
 
 /// The longest that a search takes, in tries: then it ends with what it knows. A confirmation is as long
@@ -40,17 +40,17 @@ pub fn longest(time: Duration, warmup: Duration) -> Duration {
     (time + warmup) * (LONGEST + CONFIRM_TIMES - 1)
 }
 
-/// How far the lowest broken rate may lie above the highest kept one at the end.
+/// Largest ratio of the lowest broken rate to the highest kept one at the end.
 const GAP: f64 = 1.05;
 /// Doublings or halvings at most: from 1,000/s to a billion, or to one in a quarter of an hour.
 const DOUBLINGS_MAX: u32 = 20;
-/// How many candidates are tried again before it gives up.
+/// Most candidates that are tried again before it gives up.
 const CONFIRMATIONS_MAX: u32 = 4;
-/// How many tries of one rate have to agree that it is broken, or that it is kept after one broke it.
+/// Number of tries that have to agree that a rate is broken, or kept after one broke it.
 const VOTES: u32 = 2;
-/// How often a try is made again that says nothing.
+/// Most repetitions of a try that says nothing.
 const VOIDS_MAX: u32 = 2;
-/// How often a search goes on above a bound that did not hold.
+/// Most times that a search goes on above a bound that did not hold.
 const REOPENED_MAX: u32 = 4;
 
 /// The least rate, in operations per second, at which a try of this length has as many operations as
@@ -63,7 +63,7 @@ pub fn least_rate(objective: &[Condition], time: Duration, by_chance: bool) -> f
     (needed + more) / time.as_secs_f64()
 }
 
-/// What to try next.
+/// Next step of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
     /// This rate.
@@ -74,7 +74,7 @@ pub enum Next {
     Done(Found),
 }
 
-/// What the search came to. Rates are operations per second.
+/// Result of a search. Rates are operations per second.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "found", content = "rate")]
 pub enum Found {
@@ -90,7 +90,7 @@ pub enum Found {
     OutOfTime(f64),
 }
 
-/// What a try is for.
+/// Purpose of a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim {
     /// To narrow the gap.
@@ -146,7 +146,7 @@ pub struct Search {
     doublings: u32,
     confirmations: u32,
     reopened: u32,
-    /// How much of [`LONGEST`] is used up.
+    /// Used part of [`LONGEST`].
     spent: u32,
     /// No lower rate is tried.
     least: f64,
@@ -179,7 +179,7 @@ impl Search {
         Self { least, ..self }
     }
 
-    /// What to do now.
+    /// Returns the next step.
     pub fn next(&self) -> Next {
         match (self.done, self.aim) {
             (Some(found), _) => Next::Done(found),

@@ -13,10 +13,10 @@ use crate::condition::{Condition, Figures, Finding};
 use crate::measurement::Measurement;
 use crate::units::{count_text, figure_text, rate_text};
 
-/// What of an open load's rate a server has to answer for the rate to count as achieved.
+/// Least share of an open load's rate that a server has to answer for the rate to count as achieved.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// What one rate came to.
+/// Result of one rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     /// Operations per second.
@@ -24,14 +24,14 @@ pub struct Tried {
     /// Whether it is a winner's second, longer try.
     #[serde(default)]
     pub confirming: bool,
-    /// Why it did not keep the objective; empty when it did.
+    /// Reasons for which it broke the objective; empty when it kept it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken_by: Vec<String>,
     /// Whether it broke the objective without saying anything of the server, for the machine or the
     /// generator was disturbed.
     #[serde(default)]
     pub void: bool,
-    /// What disturbed the machine or the generator meanwhile, whether or not it kept the objective.
+    /// Disturbances of the machine or the generator meanwhile, whether or not it kept the objective.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbed_by: Vec<String>,
 }
@@ -93,8 +93,8 @@ impl Tried {
         }
     }
 
-    /// Of tries in their order, the lowest rate above another that broke the objective when it was
-    /// tried last: one that kept it the second time did not.
+    /// Returns the lowest rate above another whose last try broke the objective: one that kept it the second time
+    /// did not.
     pub fn broken_above<'a>(
         tries: impl DoubleEndedIterator<Item = &'a Self>,
         rate: f64,
@@ -110,7 +110,7 @@ impl Tried {
     }
 }
 
-/// Why a measurement does not say what it seems to say; empty when it does.
+/// Returns why a measurement does not say what it seems to say; empty when it does.
 pub fn invalid_because(measurement: &Measurement) -> Vec<String> {
     let mut reasons = Vec::new();
     if measurement.interrupted {

@@ -1,4 +1,4 @@
-//! What a gate needs to know: how many rounds it takes, and what an interval says of a limit.
+//! Decides how many rounds a gate takes, and judges an interval by a limit.
 //!
 //! A gate stops a merge when a figure is proven to be worse. It may be wrong in one merge of a thousand.
 //! It finds a loss of [`DETECT`] in nine of ten merges that bring one. How many rounds that takes follows from
@@ -17,19 +17,18 @@ use super::{TRIALS_MIN, student};
 pub const FALSE_STOPS: f64 = 0.001;
 /// The loss that must not pass unnoticed, as a part of the base's figure.
 pub const DETECT: f64 = 0.05;
-/// How much a figure scatters from trial to trial, as a part of it, where nothing else is known.
+/// Scatter of a figure from trial to trial, as a share of it, where nothing else is known.
 pub const SCATTER: f64 = 0.015;
 /// The level at which a gate's family is judged: both sides, of which one stops a merge. The other half
 /// pays for rounds that are chosen by the scatter that was seen.
 pub const LEVEL: f64 = FALSE_STOPS;
-/// So many rounds at most follow from the scatter that was seen, where nothing else is asked. They
-/// find [`DETECT`] up to a scatter of some 13 %.
+/// Default of the most rounds that may follow from the scatter. They find [`DETECT`] up to a scatter of some 13 %.
 pub const EXTENDED_MAX: u32 = 400;
 /// More rounds are not proposed.
 pub const ROUNDS_MAX: u32 = 1000;
 /// The share of merges without an answer.
 const NO_ANSWER: f64 = 0.05;
-/// So many degrees of freedom make Student's distribution the normal one.
+/// Degrees of freedom from which Student's distribution is the normal one.
 const NORMAL: f64 = 1e4;
 
 /// Where an interval lies, seen from a limit.
@@ -84,17 +83,17 @@ fn suffice(rounds: u32, detect: f64, scatter: f64, leading: usize) -> bool {
     student::detectable(critical, freedom, reach) <= difference * f64::from(rounds).sqrt()
 }
 
-/// What the rounds of a gate lack to find a loss.
+/// Rounds that a gate lacks to find a loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shortfall {
-    /// How many more rounds with valid trials of both builds it takes.
+    /// Number of further rounds with valid trials of both builds.
     pub rounds: u32,
-    /// How much the figure that lacks most scatters from trial to trial, as a part of it.
+    /// Scatter of the figure that lacks most, from trial to trial, as a share of it.
     pub scatter: f64,
 }
 
-/// What rounds with these differences of logarithms lack to find a loss of `detect` among so many
-/// leading questions. Needs more than [`TRIALS_MIN`] rounds; `None` with fewer, and where there are enough.
+/// Returns the rounds that are lacking to find a loss of `detect`, from differences of logarithms and the number
+/// of leading questions. `None` with at most [`TRIALS_MIN`] rounds, and where there are enough.
 pub fn shortfall(differences: &[f64], detect: f64, leading: usize) -> Option<Shortfall> {
     let valid = differences.len();
     let scatter = scatter(differences).filter(|_| valid > TRIALS_MIN)?;

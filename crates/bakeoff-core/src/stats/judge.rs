@@ -29,23 +29,23 @@ const SEEN_QUANTILE: f64 = 1.281_551_6;
 const SPREAD_MIN: f64 = 0.001;
 /// From fewer runs nobody can tell how far runs lie apart.
 pub const RUNS_MIN: usize = 5;
-/// How often the bootstrap draws.
+/// Number of the bootstrap's draws.
 pub const RESAMPLES: usize = 2000;
 
 /// The figures of two systems, all above zero, in one quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trials {
-    /// Of one run: both systems' figures of each round in which both have one.
+    /// One run: both systems' figures of each round in which both have one.
     ByRound(Vec<(f64, f64)>),
-    /// Of two runs, by their trials alone: what differs from run to run is not in it.
+    /// Two runs, by their trials alone: differences from run to run are not in it.
     Apart(Vec<f64>, Vec<f64>),
-    /// Of two runs of a study that was run more often.
+    /// Two runs of a study that was run more often.
     Runs {
-        /// Of the first.
+        /// Figures of the first.
         first: Vec<f64>,
-        /// Of the second.
+        /// Figures of the second.
         second: Vec<f64>,
-        /// Of each run of the study, which tell how far runs lie apart. The second may be one.
+        /// Figures of each run of the study, which tell how far runs lie apart. The second may be one.
         runs: Vec<Vec<f64>>,
     },
 }
@@ -57,11 +57,11 @@ pub struct Question {
     pub trials: Trials,
     /// Whether it is about what the load was run for.
     pub leading: bool,
-    /// What is asked of them.
+    /// Scale of the question.
     pub scale: Scale,
 }
 
-/// How figures are compared.
+/// Scale of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// As ratios. All figures are above zero.
@@ -70,7 +70,7 @@ pub enum Scale {
     Points,
 }
 
-/// How a family is corrected.
+/// Correction of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Correction {
     /// By Holm's steps: for verdicts on whether there is any difference.
@@ -94,7 +94,7 @@ impl Scale {
         }
     }
 
-    /// What no difference is.
+    /// Returns the value of no difference.
     fn none(self) -> f64 {
         match self {
             Self::Ratio => 1.0,
@@ -119,7 +119,7 @@ impl Scale {
     }
 }
 
-/// What the figures say.
+/// Answer of the figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answer {
     /// The first's median by the second's; less the second's, of [`Scale::Points`].
@@ -128,7 +128,7 @@ pub struct Answer {
     pub interval: (f64, f64),
     /// Its confidence: one less the level, or more.
     pub confidence: f64,
-    /// What is declared.
+    /// Declared finding.
     pub finding: Finding,
     /// The probability of figures at least this far apart where there is no difference.
     pub p_value: f64,
@@ -151,7 +151,7 @@ impl Answer {
     }
 }
 
-/// What is declared.
+/// Declared finding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Finding {
     /// The first's is higher.

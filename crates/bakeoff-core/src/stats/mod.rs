@@ -1,4 +1,4 @@
-//! What several trials say together: medians, ranges, and the sentence that compares systems.
+//! Summaries of several trials: medians, ranges, and the sentence that compares systems.
 //!
 //! Each trial yields one figure; trials are combined by their median and shown with their range.
 //! Whether two systems differ is for [`judge`] to say, and fewer than [`TRIALS_MIN`] trials say
@@ -42,9 +42,9 @@ pub enum Figure {
     },
     /// None: it needs more operations.
     TooFew {
-        /// How many there were.
+        /// Number of operations.
         had: u64,
-        /// How many it needs.
+        /// Number that it needs.
         needed: u64,
     },
 }
@@ -58,7 +58,7 @@ impl Figure {
         }
     }
 
-    /// Why it cannot be compared with another, in a clause that goes on from a system's name:
+    /// Returns why it cannot be compared with another, in a clause that goes on from a system's name:
     /// `failures reach it`; `None` where it can, or where there is none at all.
     pub fn incomparable(self) -> Option<String> {
         match self {
@@ -90,7 +90,7 @@ impl From<Option<f64>> for Figure {
     }
 }
 
-/// What the trials of one system yielded for one quantity.
+/// Summary of one quantity over the trials of one system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
     /// The middle one; the mean of the two middle ones of an even number.
@@ -99,7 +99,7 @@ pub struct Summary {
     pub min: Figure,
     /// The most.
     pub max: Figure,
-    /// How many trials had a figure.
+    /// Number of trials with a figure.
     pub trials: usize,
 }
 

@@ -23,7 +23,7 @@ pub struct Placed {
     pub figure: f64,
 }
 
-/// What the test found.
+/// Result of the test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
     /// The probability of places at least this different where there is no effect.
@@ -34,7 +34,7 @@ pub struct Effect {
 
 /// Degrees of freedom that noise must be left with.
 const FREEDOM_MIN: usize = 2;
-/// What is left of a column, of its length, that says nothing new.
+/// Share of a column's length below which its rest says nothing new.
 const NOTHING: f64 = 1e-9;
 
 /// Tests for an effect of the place; `None` with too few trials to tell it from noise.

@@ -13,7 +13,7 @@
 use super::judge::{self, Answer, Finding, Scale, Trials};
 use super::middle;
 
-/// What a system's trial of a round yielded.
+/// Yield of a system's trial of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Yield {
     /// A figure of a valid trial.
@@ -35,13 +35,13 @@ pub enum Better {
     Less,
 }
 
-/// Why a difference that is shown in the rounds in which both are valid is not claimed.
+/// Reason not to claim a difference that the rounds with two valid trials show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withheld {
-    /// So many trials of the better one failed through its own doing.
+    /// Number of trials of the better one that failed through its own doing.
     Failed(usize),
-    /// So many trials of the two are not valid for a reason that nobody knows, and with their figures
-    /// the difference is not shown.
+    /// Number of the two's trials that are not valid for an unknown reason, and with whose figures the difference
+    /// is not shown.
     Unclear(usize),
 }
 
@@ -66,7 +66,7 @@ impl Rounds {
         self.0.iter().any(|&(a, b)| a == Yield::Failed || b == Yield::Failed)
     }
 
-    /// Why the difference that the valid rounds show must not be claimed; `None` where it may, and where
+    /// Returns why the difference that the valid rounds show must not be claimed; `None` where it may, and where
     /// none is shown.
     pub fn withheld(&self, answer: &Answer, scale: Scale, better: Better) -> Option<Withheld> {
         let first_is_better = match (answer.finding, better) {

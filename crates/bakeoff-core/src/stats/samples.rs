@@ -21,7 +21,7 @@ pub const GAPS_MIN: usize = 100;
 /// Fewer seconds than this yield no interval and no dependence.
 pub const SECONDS_MIN: usize = 8;
 
-/// How many standard errors an interval reaches to either side: 95 %.
+/// Standard errors that an interval reaches to either side: 95 %.
 const STANDARD_ERRORS: f64 = 1.96;
 
 /// Returns the Anderson–Darling statistic of gaps against an exponential distribution with their
@@ -81,7 +81,7 @@ fn ranks(values: impl Iterator<Item = f64>) -> Vec<f64> {
     ranks
 }
 
-/// What a trial's seconds say of one of its quantiles.
+/// A quantile of a trial, by its seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuantileInterval {
     /// The lower end of the 95 % interval.

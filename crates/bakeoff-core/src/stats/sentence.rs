@@ -16,18 +16,17 @@ pub struct Contender {
     pub rates: Vec<f64>,
     /// Median over its valid trials of the 99th percentile of response time, as text.
     pub p99: Option<String>,
-    /// What must be said wherever it is said to be better: errors, failed audits.
+    /// Caveats wherever it is called better: errors, failed audits.
     pub caveats: Vec<String>,
     /// Which of its trials failed through its own doing, and how: `3 of etcd's 7 trials failed an audit`.
     pub failed: Option<String>,
-    /// Why it takes no part, as a clause: `consul has no valid trial (…)`.
+    /// Reason to leave it out, as a clause: `consul has no valid trial (…)`.
     pub left_out: Option<String>,
     /// Whether all that was offered in an open load was done in time, in every valid trial.
     pub kept_up: bool,
 }
 
-/// What was judged of the throughput of two of the systems. All of it is of the same rounds: those in
-/// which both are valid.
+/// Judgement of two systems' throughput. All of it is of the same rounds: those in which both are valid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparing {
     /// The first by the second.
@@ -36,13 +35,13 @@ pub struct Comparing {
     pub rounds: usize,
     /// Both medians over these rounds.
     pub medians: (f64, f64),
-    /// Why the difference that they show is not claimed, if one is and must not be.
+    /// Reason not to claim the difference that they show, where there is one.
     pub withheld: Option<Withheld>,
     /// Both medians with failed trials taken as having done nothing.
     pub worst: Option<(f64, f64)>,
 }
 
-/// What follows for the first of two.
+/// Claim for the first of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
     Higher,
@@ -116,7 +115,7 @@ pub fn sentence_of_rates(
     wording(&what, false, contenders, judged)
 }
 
-/// What is compared, in words.
+/// Subject of a comparison, in words.
 struct What {
     /// `puts per second under create/steady`.
     figure: String,

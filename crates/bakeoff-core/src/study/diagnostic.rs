@@ -1,4 +1,4 @@
-//! What is wrong with a study, where, and what to do about it.
+//! Diagnostics of a study: the fault, its place, and a hint.
 //!
 //! A mistake shows the line that it stands in, so that a reader need not open the file to see
 //! what is meant. Text from the file reaches a terminal here, so it is cut and made harmless.
@@ -10,17 +10,17 @@ use std::ops::Range;
 
 /// The widest piece of a source line that is shown, in characters.
 const SHOWN_WIDTH: usize = 100;
-/// How much of that stands before the mistake, where the line is longer.
+/// Characters of a longer line that are shown before the fault.
 const SHOWN_BEFORE: usize = 40;
 
 /// One mistake in a study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong: `` unknown field `clinets` in load `sweep` ``.
+    /// The fault: `` unknown field `clinets` in load `sweep` ``.
     pub what: String,
     /// Where; none when it lies in no single place of a file.
     pub place: Option<Place>,
-    /// What to try.
+    /// Hint at what to try.
     pub hint: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct Place {
     pub source: String,
     /// Where in `source` the caret begins, in characters from 0.
     pub indent: usize,
-    /// How many characters are meant; at least 1.
+    /// Number of characters that are meant; at least 1.
     pub width: usize,
 }
 

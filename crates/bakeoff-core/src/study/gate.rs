@@ -17,7 +17,7 @@ use crate::units::shown;
 /// The systems of a gate's study, in its order.
 pub const BUILDS: [&str; 2] = ["base", "new"];
 
-/// What a build has of its own.
+/// Settings that a build has of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Build {
     /// Its program, in place of whatever the study names.
@@ -28,7 +28,7 @@ pub struct Build {
     pub options: BTreeMap<String, String>,
 }
 
-/// Why a study has no such gate, and what to do about it.
+/// Reason why a study has no such gate, and a hint.
 pub type NoGate = (String, String);
 
 impl Study {

@@ -7,27 +7,26 @@
 
 use super::{Kill, Operation, ReadConsistency, System};
 
-/// What `parse` must know of a kind of system, so that asking it for what it lacks is an error with
-/// a place, before anything is started.
+/// Declaration of a kind of system, as far as `parse` must know it: asking a system for what its kind lacks is
+/// refused with its place, before anything is started.
 #[derive(Debug, Clone)]
 pub struct Kind {
     /// `etcd`.
     pub name: &'static str,
-    /// What it can do; nothing, for what is only ever a part of other systems.
+    /// Its operations; none, for what is only ever a part of other systems.
     pub operations: &'static [Operation],
-    /// What workloads may say of its operations in their `with`.
+    /// Parameters of its operations, which workloads set in their `with`.
     pub parameters: &'static [KindOption],
     /// The parts that it may have.
     pub roles: &'static [Role],
-    /// Of which service it is no more than an emulation; a system with such a part must say so in
-    /// its name.
+    /// Service that it only emulates; a system with such a part must say so in its name.
     pub emulates: Option<&'static str>,
     /// Whether a system of this kind, otherwise well read, can be run; what is wrong with it, and
     /// what to write instead.
     pub sound: fn(&System) -> Result<(), (String, String)>,
-    /// Why a system of this kind, as it is set up, cannot do what its kind can.
+    /// Returns why a system of this kind, as it is set up, cannot do an operation of its kind.
     pub lacks: fn(&System, Operation) -> Option<String>,
-    /// How its reads can be had.
+    /// Consistencies of its reads.
     pub reads: &'static [ReadConsistency],
     /// Its options: name, how a value is to look, what it means.
     pub options: &'static [KindOption],
@@ -88,7 +87,7 @@ pub struct Role {
     pub kinds: &'static [&'static str],
     /// Its tier.
     pub tier: Tier,
-    /// What it does, in a line.
+    /// Its effect, in a line.
     pub meaning: &'static str,
 }
 
@@ -106,13 +105,13 @@ pub enum Tier {
 pub struct KindOption {
     /// `heap`.
     pub name: &'static str,
-    /// How its value is read.
+    /// Form of its value.
     pub form: OptionForm,
-    /// What it does, in a line.
+    /// Its effect, in a line.
     pub meaning: &'static str,
 }
 
-/// How the value of an option is read.
+/// Form of an option's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionForm {
     /// One of these words.

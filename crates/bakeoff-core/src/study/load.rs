@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::{Condition, Misread};
 use crate::units;
 
-/// How hard the clients work.
+/// Load of a study: how hard clients work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The study's own name for it.
@@ -46,7 +46,7 @@ pub struct Load {
     /// system, and does not count.
     #[serde(default = "errors_max", skip_serializing_if = "is_errors_max")]
     pub errors_max: f64,
-    /// What the rate is looked for that keeps it; `arrivals` has the rate to begin with.
+    /// Search for the rate that keeps an objective; `arrivals` has the rate to begin with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find: Option<Find>,
 }
@@ -55,7 +55,7 @@ pub struct Load {
 /// each for the load's time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Find {
-    /// What has to hold, all of it, each readable as a [`crate::condition::Condition`]: `p99 < 50ms`.
+    /// Conditions that all have to hold, each readable as a [`crate::condition::Condition`]: `p99 < 50ms`.
     pub objective: Vec<String>,
 }
 

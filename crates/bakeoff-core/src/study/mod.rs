@@ -1,4 +1,4 @@
-//! What is asked: systems × workloads × loads, a number of trials, and published figures.
+//! Study: systems × workloads × loads, a number of trials, and published figures.
 //!
 //! The types here are a study after reading: defaults filled in, units resolved, every combination
 //! checked. They are what the record keeps. `parse` turns YAML into them and is the only
@@ -47,20 +47,20 @@ use crate::units;
 pub struct Study {
     /// The study's name: its file's stem, `kv-stores`.
     pub name: String,
-    /// What it compares, in a line.
+    /// Its subject, in a line.
     pub title: String,
-    /// What a reader should know of it, in a paragraph.
+    /// Its description, in a paragraph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The contenders, in the order of the file.
     pub systems: Vec<System>,
-    /// What clients do.
+    /// Its workloads.
     pub workloads: Vec<Workload>,
-    /// How hard they do it.
+    /// Its loads.
     pub loads: Vec<Load>,
-    /// How often each combination is run.
+    /// Number of trials of each combination.
     pub trials: u32,
-    /// How many acknowledged keys an audit reads back: all of them up to here, else a sample.
+    /// Most acknowledged keys that an audit reads back; of more, a sample.
     pub audit_keys: u64,
     /// When its nodes are killed for the audit after a kill; `None`: as is usual for the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub struct Study {
     /// Time between two looks at what nodes use.
     #[serde(default = "sample_every", with = "units::duration")]
     pub sample_every: Duration,
-    /// What each trial begins on.
+    /// State that each trial begins on.
     #[serde(default)]
     pub clusters: Clusters,
     /// Where the published figures come from.
@@ -88,7 +88,7 @@ impl Study {
     }
 }
 
-/// What records from before it was asked for were made with.
+/// Returns the interval of records from before it could be set.
 fn sample_every() -> Duration {
     Duration::from_secs(1)
 }
@@ -107,7 +107,7 @@ pub enum Kill {
     UnderLoad,
 }
 
-/// What each trial begins on.
+/// State that each trial begins on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
@@ -122,9 +122,9 @@ pub enum Clusters {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Publication {
-    /// What it is called, and when it appeared.
+    /// Its title and date.
     pub title: String,
-    /// What it ran on.
+    /// Its hardware.
     pub hardware: String,
     /// Which versions it compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,14 +140,14 @@ pub struct Published {
     pub workload: String,
     /// Name of one of its loads.
     pub load: String,
-    /// Of which operation of the mix it is; of all together when `None`.
+    /// Its operation of the mix; all together when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
-    /// What was measured.
+    /// Its metric.
     pub metric: Metric,
     /// Its value in the metric's own unit.
     pub value: f64,
-    /// What else the publication says of it.
+    /// Remark of the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

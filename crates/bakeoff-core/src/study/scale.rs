@@ -31,7 +31,7 @@ impl TooFew {
         u64::from(self.clients) * u64::from(self.in_flight)
     }
 
-    /// What to try in the study's file.
+    /// Returns a hint for the study's file.
     pub(super) fn hint(&self) -> String {
         let needed = self.at_once().saturating_mul(self.stages as u64);
         let shared = if self.stages > 1 { "; stages share the operations evenly" } else { "" };

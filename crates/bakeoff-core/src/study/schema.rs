@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{self, Field, Form, Given, NAME_PATTERN, NAMES_MAX, STAGES_MAX, Table};
 
-/// How a size is written as a text.
+/// Pattern of a size as a text.
 const SIZE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(B|KiB|MiB|GiB|TiB|KB|MB|GB|TB)?$";
-/// How a duration is written.
+/// Pattern of a duration.
 const DURATION_PATTERN: &str = r"^([0-9]+(\.[0-9]+)? *(h|m|s|ms|us|µs|ns) *)+$";
-/// How a rate is written as a text.
+/// Pattern of a rate as a text.
 const RATE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *(/s|/m|/h)?$";
-/// How a share is written as a text.
+/// Pattern of a share as a text.
 const SHARE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)? *%$";
-/// How a percentage is written.
+/// Pattern of a percentage.
 const PERCENT_PATTERN: &str = r"^[0-9]+ *%$";
 /// A text with something in it.
 const TEXT_PATTERN: &str = r"\S";
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// What a pattern means, by the reader of such texts.
+    /// Returns whether the reader of such texts takes it as the pattern does.
     fn matches(pattern: &Value, text: &str) -> bool {
         match pattern.as_str().expect("a pattern") {
             TEXT_PATTERN => !text.trim().is_empty(),

@@ -21,22 +21,22 @@ pub struct System {
     /// A program of the user's own, in place of whatever `install` would find.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// How many nodes to start; the number of `endpoints` where they are given.
+    /// Number of nodes to start; the number of `endpoints` where they are given.
     pub nodes: u32,
     /// Settings that this kind of system knows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// What each node may use.
+    /// Limits of each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// Whose its servers are: bakeoff's, or somebody else's that run already.
+    /// Owner of its servers: bakeoff, or somebody else whose servers run already.
     #[serde(default, rename = "endpoints", skip_serializing_if = "Servers::are_started")]
     pub servers: Servers,
-    /// How TLS endpoints are verified.
+    /// Verification of TLS endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// What else it is made of, by the role that each part plays: its storage, its balancer. A
-    /// part's name is the system's and the role, `on-consul-storage`; parts have no parts.
+    /// Its parts, by their roles: its storage, its balancer. A part's name is the system's and the role,
+    /// `on-consul-storage`; parts have no parts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, System>,
     /// The command that it is, for a kind that runs whatever it is told to.
@@ -44,8 +44,8 @@ pub struct System {
     pub process: Option<Process>,
 }
 
-/// Whose a system's servers are. In a study and in a record it is the list of `endpoints`, which is
-/// absent where bakeoff starts them.
+/// Owner of a system's servers. In a study and in a record it is the list of `endpoints`, which is absent
+/// where bakeoff starts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Endpoint>", into = "Vec<Endpoint>")]
 pub enum Servers {
@@ -87,8 +87,8 @@ impl From<Servers> for Vec<Endpoint> {
 pub struct Process {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// What its environment holds beyond `PATH` and the like; `$NAME` is what bakeoff's own holds,
-    /// so that a record has no secrets.
+    /// Its environment beyond `PATH` and the like; `$NAME` is taken from bakeoff's own, so that a record has no
+    /// secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// Files that are written before it starts, by their paths in its folder.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::System;
 
-/// What the clients do.
+/// Workload of a study: what clients do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// The study's own name for it.
@@ -19,13 +19,13 @@ pub struct Workload {
     pub keys: Keys,
     /// Size of a value in bytes; at least [`crate::workload::VALUE_SIZE_MIN`].
     pub value_size: u64,
-    /// What the operations are done with, beyond keys and values: settings that the kinds of system
-    /// know, such as the type of a key to sign with.
+    /// Parameters of the operations beyond keys and values, which the kinds of system know: the type of a key to
+    /// sign with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, String>,
-    /// How fresh a `get` or `list` must be.
+    /// Consistency of a `get` or `list`.
     pub reads: ReadConsistency,
-    /// What a `request` asks for over HTTP, and what its answer must be.
+    /// Request over HTTP of a `request`, and its right answer.
     #[serde(default, skip_serializing_if = "HttpRequest::is_plain")]
     pub request: HttpRequest,
     /// Whether all keys are written before the load begins, unmeasured.
@@ -51,15 +51,15 @@ pub struct HttpRequest {
     /// says; else over HTTP/1.1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub http2: bool,
-    /// What is sent.
+    /// Body that is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
     /// The status of a right answer.
     pub status: u16,
-    /// How long the body of a right answer is, in bytes; any length when `None`.
+    /// Length of a right answer's body, in bytes; any length when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_size: Option<u64>,
-    /// What the body of a right answer holds; anything when `None`.
+    /// Text in the body of a right answer; anything when `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
 }
@@ -171,13 +171,13 @@ impl Operation {
 /// Which keys a workload touches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Keys {
-    /// How many different ones.
+    /// Number of different keys.
     pub count: u64,
     /// Length of each key's name in bytes; at least [`crate::workload::KEY_SIZE_MIN`].
     pub size: u64,
     /// In which order.
     pub order: KeyOrder,
-    /// How many keys share a directory: what one `list` returns. 0: no directories.
+    /// Number of keys in a directory, which one `list` returns. 0: no directories.
     pub per_directory: u64,
 }
 
@@ -202,14 +202,14 @@ pub enum KeyOrder {
     Same,
 }
 
-/// What a read is allowed to return.
+/// Consistency that a read asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadConsistency {
     /// The newest acknowledged value, as if there were one copy.
     Linearizable,
-    /// What the system's clients do when they ask for nothing.
+    /// Default of the system's clients.
     Default,
-    /// Whatever the node asked has at hand.
+    /// The asked node's own value, which may be stale.
     Stale,
 }

@@ -1,4 +1,4 @@
-//! What only shows when a workload, a load and a system meet.
+//! Checks combinations of a workload, a load and a system.
 
 use std::collections::BTreeSet;
 

@@ -156,7 +156,7 @@ fn usual_warmup(stop: Stop, stages: usize) -> Duration {
     }
 }
 
-/// What rate is looked for, if any; `None` when that is mistaken.
+/// Reads the search for a rate, if any; `None` when it is refused.
 fn find(
     sink: &mut DiagnosticSink<'_>,
     load: &Fields<'_>,

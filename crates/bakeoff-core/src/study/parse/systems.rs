@@ -13,7 +13,7 @@ use crate::units::{self, ByteCount, Unreadable, shown};
 pub(super) struct ReadSystem<'k> {
     pub(super) name: String,
     pub(super) kind: Option<&'k Kind>,
-    /// How many nodes it has, where that could be read.
+    /// Number of nodes, where that could be read.
     pub(super) nodes: Option<u32>,
     /// None when something in it is mistaken.
     pub(super) system: Option<System>,
@@ -58,7 +58,7 @@ fn system<'k>(sink: &mut DiagnosticSink<'_>, entry: &Entry, kinds: &'k [Kind]) -
     read
 }
 
-/// What is said of servers to start, whether they are a system or a part of one.
+/// Settings of servers to start, of a system or of a part.
 struct Started {
     /// None when it is mistaken, too many among it.
     nodes: Option<u32>,
@@ -521,7 +521,7 @@ fn tls(
     Some(Tls { ca, cert, key, insecure })
 }
 
-/// What a kind can do, for a message.
+/// Returns a kind's operations, for a message.
 pub(super) fn abilities(kind: &Kind) -> String {
     let operations: Vec<_> = kind.operations.iter().map(|operation| operation.name()).collect();
     format!("kind `{}` can {}", kind.name, list(&operations))

@@ -25,7 +25,7 @@ pub(super) struct ReadWorkload {
     pub(super) value_size: Option<u64>,
     pub(super) value_size_at: At,
     pub(super) order_at: At,
-    /// What stands in its `with`.
+    /// Entries of its `with`.
     pub(super) with: Vec<Entry>,
     /// Names of the systems that it names; none: all.
     pub(super) systems: Vec<String>,
@@ -161,7 +161,7 @@ fn no_keys(
     Some(Keys { count: 1, size, order: KeyOrder::Uniform, per_directory: 0 })
 }
 
-/// What operations are done with, as far as it can be read without knowing the systems.
+/// Reads the operations' parameters, as far as that is possible without knowing the systems.
 fn with(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
@@ -288,7 +288,7 @@ fn value_size(
     values.size(sink, "size")
 }
 
-/// What a `request` is; the plain one where nothing is said of it.
+/// Reads a `request`; the plain one where the study has none.
 fn request(
     sink: &mut DiagnosticSink<'_>,
     fields: &Fields<'_>,
