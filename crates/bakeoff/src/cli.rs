@@ -275,36 +275,10 @@ pub(crate) struct GateArgs {
     /// A study's file, or the name of one that ships (`bakeoff studies`)
     #[arg(required_unless_present = "resume")]
     pub(crate) study: Option<String>,
-    /// Of which of its systems there are two builds; may be left out where it has one
-    #[arg(long, value_name = "NAME")]
-    pub(crate) system: Option<String>,
-    /// The build to compare with: a path, or a version that `bakeoff install` can fetch [default: what the
-    /// study names]
-    #[arg(long, value_name = "PROGRAM|VERSION")]
-    pub(crate) base: Option<String>,
-    /// The build that may be merged, likewise
-    #[arg(long, value_name = "PROGRAM|VERSION")]
-    pub(crate) new: Option<String>,
-    /// An option that the base has of its own, in place of the study's
-    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
-    pub(crate) base_option: Vec<(String, String)>,
-    /// An option that the new one has of its own
-    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
-    pub(crate) new_option: Vec<(String, String)>,
-    /// What stops the merge when it is proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
-    /// errors, cpu, memory [default: what each load was run for is worse, or errors > +1%]
-    #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
-    pub(crate) fail_if: Vec<FailIf>,
-    /// The loss that must not pass unnoticed: it is found, or nobody can tell [default: 5%]
-    #[arg(long, value_name = "SHARE", value_parser = loss)]
-    pub(crate) detect: Option<f64>,
-    /// Run each build exactly so often [default: as often as finds that loss at the scatter that is seen]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
-    #[arg(conflicts_with = "max_trials")]
-    pub(crate) trials: Option<u32>,
-    /// Run each build at most so often; where far more would be needed, stop early [default: 400]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=1000))]
-    pub(crate) max_trials: Option<u32>,
+    #[command(flatten)]
+    pub(crate) builds: BuildArgs,
+    #[command(flatten)]
+    pub(crate) demands: GateDemands,
     /// Multiply all counts of operations and keys, evenly
     #[arg(long, value_name = "FACTOR")]
     pub(crate) scale: Option<f64>,
@@ -323,6 +297,46 @@ pub(crate) struct GateArgs {
     /// The same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
+}
+
+/// The two builds of a gate.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// Of which of its systems there are two builds; may be left out where it has one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system: Option<String>,
+    /// The build to compare with: a path, or a version that `bakeoff install` can fetch [default: what the
+    /// study names]
+    #[arg(long, value_name = "PROGRAM|VERSION")]
+    pub(crate) base: Option<String>,
+    /// The build that may be merged, likewise
+    #[arg(long, value_name = "PROGRAM|VERSION")]
+    pub(crate) new: Option<String>,
+    /// An option that the base has of its own, in place of the study's
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
+    pub(crate) base_option: Vec<(String, String)>,
+    /// An option that the new one has of its own
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
+    pub(crate) new_option: Vec<(String, String)>,
+}
+
+/// The demands of a gate on the new build, and the trials that prove them.
+#[derive(Debug, Args)]
+pub(crate) struct GateDemands {
+    /// What stops the merge when it is proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
+    /// errors, cpu, memory [default: what each load was run for is worse, or errors > +1%]
+    #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
+    pub(crate) fail_if: Vec<FailIf>,
+    /// The loss that must not pass unnoticed: it is found, or nobody can tell [default: 5%]
+    #[arg(long, value_name = "SHARE", value_parser = loss)]
+    pub(crate) detect: Option<f64>,
+    /// Run each build exactly so often [default: as often as finds that loss at the scatter that is seen]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=1000))]
+    #[arg(conflicts_with = "max_trials")]
+    pub(crate) trials: Option<u32>,
+    /// Run each build at most so often; where far more would be needed, stop early [default: 400]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=1000))]
+    pub(crate) max_trials: Option<u32>,
 }
 
 /// The forms of a report.

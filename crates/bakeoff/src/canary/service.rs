@@ -1,5 +1,6 @@
 //! Answers requests: bytes to bytes, through the store and the faults; no sockets.
 
+use std::borrow::Cow;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -164,67 +165,92 @@ impl Service {
             http::answer(out, Status::Ok, truth::BODY, head.keep_alive);
             return Answer::Truth(teller.delay());
         }
-        let (list, name) = if let Some(name) = head.path.strip_prefix("/kv/") {
-            (false, name)
-        } else if let Some(name) = head.path.strip_prefix("/list/") {
-            (true, name)
-        } else if let Some(fixed) = self.fixed.as_deref().filter(|_| head.path != "/health") {
-            if head.method != "GET" {
-                return whole(out, Status::MethodNotAllowed, b"", head);
-            }
-            http::answer(out, Status::Ok, fixed, head.keep_alive);
-            return self.delayed();
-        } else {
-            let status = match (head.path, head.method) {
-                ("/health", "GET") => Status::Ok,
-                ("/health" | "/stats", _) => Status::MethodNotAllowed,
-                _ => Status::NotFound,
-            };
-            return whole(out, status, b"", head);
+        let (kind, list, key) = match self.key_of(head, out) {
+            Ok(found) => found,
+            Err(answer) => return answer,
         };
-        let kind = match (head.method, list) {
-            ("GET", _) => Kind::Read,
-            ("PUT" | "DELETE", false) => Kind::Write,
-            _ => return whole(out, Status::MethodNotAllowed, b"", head),
-        };
-        let key = match http::key(name) {
-            Some(key) if list || !key.is_empty() => key,
-            _ => {
-                self.counters.bad_requests += 1;
-                return whole(out, Status::BadRequest, b"", head);
-            }
-        };
-
         let fate = self.dice.fate(kind);
-        let tally = &mut self.counters.faults;
-        match fate {
-            Fate::Refuse => {
-                tally.refused += 1;
-                return Answer::CutOff;
-            }
-            Fate::Garbage => {
-                tally.garbage += 1;
-                out.extend(b"\x16\x03\x01 these bytes are no HTTP \xff\xfe\r\n\r\n");
-                return Answer::CutOff;
-            }
-            Fate::Error => {
-                tally.errors += 1;
-                let number = tally.errors;
-                if self.dice.complains() {
-                    let key = String::from_utf8_lossy(&key);
-                    say(format_args!("[error] request {number} for \"{key}\" came to nothing"));
-                }
-                let answer = whole(out, Status::InternalError, b"", head);
-                let wait = self.faults.error_after;
-                return if wait.is_zero() { answer } else { Answer::Delayed(wait) };
-            }
-            _ => {}
+        if let Some(answer) = self.failed(head, &key, fate, out) {
+            return answer;
         }
         let answer = match kind {
             Kind::Write => self.write(head, &key, body, fate, out),
             Kind::Read => self.read(head, &key, list, fate, out),
         };
         if answer == Answer::Whole { self.delayed() } else { answer }
+    }
+
+    /// Returns what a request does to which key, and whether it lists those below it; the answer to a
+    /// request that is about no key.
+    fn key_of<'h>(
+        &mut self,
+        head: &Head<'h>,
+        out: &mut Vec<u8>,
+    ) -> Result<(Kind, bool, Cow<'h, [u8]>), Answer> {
+        let (list, name) = if let Some(name) = head.path.strip_prefix("/kv/") {
+            (false, name)
+        } else if let Some(name) = head.path.strip_prefix("/list/") {
+            (true, name)
+        } else if let Some(fixed) = self.fixed.as_deref().filter(|_| head.path != "/health") {
+            if head.method != "GET" {
+                return Err(whole(out, Status::MethodNotAllowed, b"", head));
+            }
+            http::answer(out, Status::Ok, fixed, head.keep_alive);
+            return Err(self.delayed());
+        } else {
+            let status = match (head.path, head.method) {
+                ("/health", "GET") => Status::Ok,
+                ("/health" | "/stats", _) => Status::MethodNotAllowed,
+                _ => Status::NotFound,
+            };
+            return Err(whole(out, status, b"", head));
+        };
+        let kind = match (head.method, list) {
+            ("GET", _) => Kind::Read,
+            ("PUT" | "DELETE", false) => Kind::Write,
+            _ => return Err(whole(out, Status::MethodNotAllowed, b"", head)),
+        };
+        match http::key(name) {
+            Some(key) if list || !key.is_empty() => Ok((kind, list, key)),
+            _ => {
+                self.counters.bad_requests += 1;
+                Err(whole(out, Status::BadRequest, b"", head))
+            }
+        }
+    }
+
+    /// Answers a request whose fate is an error; `None` for any other fate.
+    fn failed(
+        &mut self,
+        head: &Head<'_>,
+        key: &[u8],
+        fate: Fate,
+        out: &mut Vec<u8>,
+    ) -> Option<Answer> {
+        let tally = &mut self.counters.faults;
+        match fate {
+            Fate::Refuse => {
+                tally.refused += 1;
+                Some(Answer::CutOff)
+            }
+            Fate::Garbage => {
+                tally.garbage += 1;
+                out.extend(b"\x16\x03\x01 these bytes are no HTTP \xff\xfe\r\n\r\n");
+                Some(Answer::CutOff)
+            }
+            Fate::Error => {
+                tally.errors += 1;
+                let number = tally.errors;
+                if self.dice.complains() {
+                    let key = String::from_utf8_lossy(key);
+                    say(format_args!("[error] request {number} for \"{key}\" came to nothing"));
+                }
+                let answer = whole(out, Status::InternalError, b"", head);
+                let wait = self.faults.error_after;
+                Some(if wait.is_zero() { answer } else { Answer::Delayed(wait) })
+            }
+            _ => None,
+        }
     }
 
     /// A whole answer, delayed where that is its fate.

@@ -122,7 +122,7 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     if let Some(scale) = args.scale {
         whole = whole.scaled(scale)?;
     }
-    let system = match (&args.system, &whole.systems[..]) {
+    let system = match (&args.builds.system, &whole.systems[..]) {
         (Some(name), _) => name.clone(),
         (None, [only]) => only.name.clone(),
         (None, several) => {
@@ -135,8 +135,8 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
     };
     let kind = whole.systems.iter().find(|one| one.name == system).map(|one| one.kind.as_str());
     let builds = [
-        build("--base", args.base.as_deref(), &args.base_option, kind)?,
-        build("--new", args.new.as_deref(), &args.new_option, kind)?,
+        build("--base", args.builds.base.as_deref(), &args.builds.base_option, kind)?,
+        build("--new", args.builds.new.as_deref(), &args.builds.new_option, kind)?,
     ];
     if builds[0].options == builds[1].options {
         refuse_same_file(&builds)?;
@@ -150,18 +150,18 @@ fn asked(study: &str, args: &GateArgs) -> Result<(Study, record::Gate), Failure>
         .flat_map(|one| one.loads.iter().map(move |load| format!("{}/{load}", one.name)))
         .collect();
     let names: Vec<&str> = places.iter().map(String::as_str).collect();
-    for condition in &args.fail_if {
+    for condition in &args.demands.fail_if {
         condition
             .check_among(&names, &[&system], "in this gate")
             .map_err(|misread| Failure::bad_input(format!("--fail-if: {misread}")))?;
     }
-    let detect = args.detect.unwrap_or(rounds::DETECT);
-    let leading = args.fail_if.len().max(1) * places.len();
-    let trials_max = args.max_trials.unwrap_or(rounds::EXTENDED_MAX);
+    let detect = args.demands.detect.unwrap_or(rounds::DETECT);
+    let leading = args.demands.fail_if.len().max(1) * places.len();
+    let trials_max = args.demands.max_trials.unwrap_or(rounds::EXTENDED_MAX);
     let enough = rounds::rounds(detect, rounds::SCATTER, leading);
-    study.trials = args.trials.unwrap_or_else(|| enough.min(trials_max));
-    let fail_if = args.fail_if.iter().map(ToString::to_string).collect();
-    let trials_max = args.trials.is_none().then_some(trials_max);
+    study.trials = args.demands.trials.unwrap_or_else(|| enough.min(trials_max));
+    let fail_if = args.demands.fail_if.iter().map(ToString::to_string).collect();
+    let trials_max = args.demands.trials.is_none().then_some(trials_max);
     Ok((study, record::Gate { system, fail_if, detect, trials_max }))
 }
 

@@ -11,78 +11,108 @@ use bakeoff_core::check::{Audit, Verdict};
 use bakeoff_core::record::{Acknowledged, Guarantees};
 use bakeoff_core::study::ReadConsistency;
 use bakeoff_core::units::count_text;
-use bakeoff_engine::Drive;
 use bakeoff_engine::works::keyed::{Findings, Keyed, Reading, Source};
+use bakeoff_engine::{Drive, EngineError};
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::cluster::Ready;
-use crate::systems::{KvLoad, System};
+use crate::systems::{Access, KvLoad, System};
 
 const CLIENTS_MAX: u32 = 32;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads back at most `keys_max` acknowledged keys, a seeded sample of more. `when` is for people:
-/// `after the load`.
-pub(crate) fn judge(
-    system: &dyn System,
-    cluster: &Ready,
-    keyed: &Arc<Keyed>,
-    keys_max: u64,
-    seed: u64,
-    when: &str,
-    interrupted: &AtomicBool,
-) -> Audit {
-    let mut keys = keyed.ledger.acknowledged();
-    let acknowledged = keys.len() as u64 * keyed.ledger.stride();
-    if keys.len() as u64 > keys_max {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        keys = keys.partial_shuffle(&mut rng, keys_max as usize).0.to_vec();
-        keys.sort_unstable();
-    }
-    let mut audit = Audit { acknowledged, ..Audit::new(when, Verdict::Passed) };
-    let asked = keys.len() as u64;
-    if asked == 0 {
-        audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
-        return audit;
-    }
+/// Reads back what a trial's writes were acknowledged to have left.
+pub(crate) struct Auditor<'a> {
+    pub(crate) system: &'a dyn System,
+    pub(crate) keyed: &'a Arc<Keyed>,
+    /// The most keys that are read back; of more a sample is.
+    pub(crate) keys_max: u64,
+    /// Seeds the sample.
+    pub(crate) seed: u64,
+    pub(crate) interrupted: &'a AtomicBool,
+}
 
-    let claimed = keyed.ledger.claiming_fully(&keys);
-    audit.claimed = Some(claimed);
-    let keys: Arc<[u64]> = keys.into();
-    let findings = Arc::new(Mutex::new(Findings::default()));
-    let nodes = cluster.to_read_from();
-    if nodes.is_empty() {
-        audit.unreadable = asked;
-        audit.verdict = Verdict::Failed("no node is left to read from".into());
-        return audit;
-    }
-    let unsettled = system.settle(&nodes).err();
-    let drive = Drive::once(asked, CLIENTS_MAX, 1, TIMEOUT);
-    let driven = system.drive(KvLoad {
-        nodes: &nodes,
-        keyed,
-        source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
-        reading: Reading {
-            reads: ReadConsistency::Linearizable,
-            may_be_stale: false,
-            lists_are_complete: false,
-        },
-        drive: &drive,
-        together: None,
-        interrupted,
-        progress: &mut |_| {},
-    });
-    let measurement = match driven {
-        Ok((measurement, _)) => measurement,
-        Err(error) => {
-            audit.unreadable = asked;
-            audit.verdict = Verdict::Failed(format!("nothing could be read back: {error}"));
+/// The answers of an audit's reads.
+struct ReadBack {
+    findings: Findings,
+    interrupted: bool,
+    /// The first reasons for which keys could not be read.
+    errors: Vec<String>,
+}
+
+impl Auditor<'_> {
+    /// Reads acknowledged keys back and judges them. `when` is for people: `after the load`.
+    pub(crate) fn judge(&self, cluster: &Ready, when: &str) -> Audit {
+        let ledger = &self.keyed.ledger;
+        let keys = ledger.acknowledged();
+        let acknowledged = keys.len() as u64 * ledger.stride();
+        let keys = self.sample(keys);
+        let asked = keys.len() as u64;
+        let mut audit = Audit { acknowledged, ..Audit::new(when, Verdict::Passed) };
+        if asked == 0 {
+            audit.verdict = Verdict::NotChecked("no write was acknowledged".into());
             return audit;
         }
-    };
-    let findings = std::mem::take(&mut *findings.lock().unwrap_or_else(PoisonError::into_inner));
+        audit.claimed = Some(ledger.claiming_fully(&keys));
+        let nodes = cluster.to_read_from();
+        if nodes.is_empty() {
+            audit.unreadable = asked;
+            audit.verdict = Verdict::Failed("no node is left to read from".into());
+            return audit;
+        }
+        let unsettled = self.system.settle(&nodes).err().map(|why| why.to_string());
+        match self.read_back(keys, &nodes) {
+            Ok(read_back) => judged(audit, asked, read_back, unsettled),
+            Err(error) => Audit {
+                unreadable: asked,
+                verdict: Verdict::Failed(format!("nothing could be read back: {error}")),
+                ..audit
+            },
+        }
+    }
+
+    /// Returns the keys, or a seeded sample where there are too many, in their order.
+    fn sample(&self, mut keys: Vec<u64>) -> Vec<u64> {
+        if keys.len() as u64 > self.keys_max {
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+            keys = keys.partial_shuffle(&mut rng, self.keys_max as usize).0.to_vec();
+            keys.sort_unstable();
+        }
+        keys
+    }
+
+    fn read_back(&self, keys: Vec<u64>, nodes: &[Access]) -> Result<ReadBack, EngineError> {
+        let drive = Drive::once(keys.len() as u64, CLIENTS_MAX, 1, TIMEOUT);
+        let keys: Arc<[u64]> = keys.into();
+        let findings = Arc::new(Mutex::new(Findings::default()));
+        let (measurement, _) = self.system.drive(KvLoad {
+            nodes,
+            keyed: self.keyed,
+            source: &mut |_| Source::Audit(keys.clone(), findings.clone()),
+            reading: Reading {
+                reads: ReadConsistency::Linearizable,
+                may_be_stale: false,
+                lists_are_complete: false,
+            },
+            drive: &drive,
+            together: None,
+            interrupted: self.interrupted,
+            progress: &mut |_| {},
+        })?;
+        let errors = measurement.error_examples().map(|(_, example)| example.what.clone());
+        Ok(ReadBack {
+            findings: std::mem::take(&mut *findings.lock().unwrap_or_else(PoisonError::into_inner)),
+            interrupted: measurement.interrupted,
+            errors: errors.take(3).collect(),
+        })
+    }
+}
+
+/// Judges what was read back of `asked` keys; `unsettled` tells why not every client would read the same.
+fn judged(mut audit: Audit, asked: u64, read_back: ReadBack, unsettled: Option<String>) -> Audit {
+    let ReadBack { findings, interrupted, errors } = read_back;
     audit.read = findings.read;
     audit.lost = findings.lost;
     audit.wrong = findings.wrong;
@@ -90,40 +120,42 @@ pub(crate) fn judge(
     audit.unreadable = asked.saturating_sub(findings.read);
     audit.examples = findings.examples;
     audit.examples.extend(unsettled.clone());
-    if measurement.interrupted {
-        audit.verdict = Verdict::NotChecked("interrupted".into());
+    let claimed = audit.claimed.unwrap_or(asked);
+    audit.verdict = if interrupted {
+        Verdict::NotChecked("interrupted".into())
     } else if audit.lost + audit.wrong > 0 {
         let first = audit.examples.first().cloned().unwrap_or_default();
-        audit.verdict = Verdict::Failed(format!(
+        Verdict::Failed(format!(
             "of {} acknowledged keys read back {} are lost and {} wrong; {first}",
             count_text(asked),
             count_text(audit.lost),
             count_text(audit.wrong),
-        ));
+        ))
     } else if audit.unreadable > 0 {
-        let errors = measurement.error_examples().map(|(_, example)| example.what.clone());
-        audit.examples.extend(errors.take(3));
-        audit.verdict = Verdict::Failed(format!(
+        audit.examples.extend(errors);
+        Verdict::Failed(format!(
             "{} of {} acknowledged keys could not be read back",
             count_text(audit.unreadable),
             count_text(asked),
-        ));
+        ))
     } else if let Some(why) = unsettled {
         // What was read here is right, and is not what every client would read.
-        audit.verdict = Verdict::Failed(why);
+        Verdict::Failed(why)
     } else if claimed * 2 < asked {
-        audit.verdict = Verdict::NotChecked(format!(
+        Verdict::NotChecked(format!(
             "all is as it may be, but of only {} of {} acknowledged keys would every loss have been \
              noticed: the others had deletes of unknown outcome, or more writes of unknown outcome \
              than are remembered",
             count_text(claimed),
             count_text(asked),
-        ));
-    }
+        ))
+    } else {
+        audit.verdict
+    };
     audit
 }
 
-/// The audit after a kill, of a system with these guarantees. Where a write is acknowledged once it is in
+/// Judges the audit after a kill, of a system with these guarantees. Where a write is acknowledged once it is in
 /// memory, what a kill takes is no broken guarantee, and what it leaves is more than was guaranteed.
 pub(crate) fn after_a_kill(audit: Audit, guarantees: &Guarantees) -> Audit {
     let guaranteed = guarantees.acknowledged_in;

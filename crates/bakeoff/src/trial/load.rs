@@ -44,6 +44,41 @@ fn is_over(stage: &StageRecord) -> bool {
     stage.measurement.interrupted || stage.measurement.keys_exhausted
 }
 
+impl Combination<'_> {
+    /// Returns how reads are judged under this workload.
+    fn reading(&self) -> Reading {
+        let Self { contender, workload, .. } = *self;
+        Reading {
+            reads: workload.reads,
+            may_be_stale: contender.system.may_be_stale(&contender.found, workload.reads),
+            lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
+        }
+    }
+
+    /// Returns how a stage of this load is driven, but for its arrivals and its threads.
+    fn drive(&self, stage: &plan::Stage) -> Drive {
+        let load = self.load;
+        Drive {
+            clients: stage.clients,
+            in_flight: load.in_flight,
+            connections: match load.keep_alive {
+                true => Connections::Kept,
+                false => Connections::OneEach,
+            },
+            arrivals: None,
+            spin: Duration::ZERO,
+            warmup: load.warmup,
+            stop: stage.stop,
+            timeout: load.timeout,
+            seconds: Seconds::Kept,
+            threads: 1,
+            seed: 0,
+            first_ticket: 0,
+            moments: None,
+        }
+    }
+}
+
 impl TrialRunner<'_, '_> {
     /// Drives the load, stage by stage, on the same cluster.
     pub(super) fn stages(&mut self, driven: &Driven<'_>) -> Result<Vec<StageRecord>, Ended> {
@@ -134,33 +169,19 @@ impl TrialRunner<'_, '_> {
         arrivals: Arrivals,
         first_ticket: u64,
     ) -> Result<(StageRecord, u64), Ended> {
-        let Combination { contender, trial, workload, load } = self.of;
+        let Combination { contender, trial, workload, .. } = self.of;
         let Driven { nodes, keyed } = *driven;
         let system = contender.system;
         let seed = trial.seed;
-        let reading = Reading {
-            reads: workload.reads,
-            may_be_stale: system.may_be_stale(&contender.found, workload.reads),
-            lists_are_complete: workload.fill && !workload.mix.contains_key(&Operation::Delete),
-        };
+        let reading = self.of.reading();
         let moments = self.sampling.moments();
         let drive = Drive {
-            clients: stage.clients,
-            in_flight: load.in_flight,
-            connections: match load.keep_alive {
-                true => Connections::Kept,
-                false => Connections::OneEach,
-            },
             arrivals: schedule::paced(arrivals),
-            spin: Duration::ZERO,
-            warmup: load.warmup,
-            stop: stage.stop,
-            timeout: load.timeout,
-            seconds: Seconds::Kept,
             threads: self.context.threads,
             seed: mix64(seed ^ first_ticket),
             first_ticket,
             moments: Some(moments.clone()),
+            ..self.of.drive(stage)
         };
         let clients = stage.clients;
         let began = self.sampling.seconds();

@@ -31,6 +31,7 @@ use bakeoff_host::ports::Allocator;
 use bakeoff_host::{Process, logs};
 
 use self::affinity::Affinity;
+use self::audit::Auditor;
 use self::load::{Driven, fill};
 use self::routes::Routes;
 use self::sampling::{Judged, LOAD, Sampling};
@@ -383,13 +384,11 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
         let system = contender.system;
         let interrupted = self.context.interrupted;
-        let keys_max = self.context.study.audit_keys;
         let seed = trial.seed;
-        let judge = |cluster: &Ready, when: &str| {
-            audit::judge(system, cluster, keyed, keys_max, seed, when, interrupted)
-        };
+        let keys_max = self.context.study.audit_keys;
+        let auditor = Auditor { system, keyed, keys_max, seed, interrupted };
         self.phase("reading back");
-        self.record.audits.push(judge(&cluster, "after the load"));
+        self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";
         if !contender.asked.is_started() {
             let why = Verdict::NotChecked("bakeoff did not start these servers".into());
@@ -422,7 +421,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         self.phase("killing and restarting");
         let cluster = cluster.restart(interrupted)?;
         self.phase("reading back");
-        let audit = Audit { under_load, at_rest_because, ..judge(&cluster, when) };
+        let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };
         let guarantees = &contender.record.guarantees;
         self.record.audits.push(audit::after_a_kill(audit, guarantees));
         if interrupted.load(Ordering::Relaxed) { Err(Ended::Interrupted) } else { Ok(cluster) }

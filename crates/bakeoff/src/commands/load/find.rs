@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use bakeoff_core::condition::{Condition, Figures};
 use bakeoff_core::schedule::{Pace, Spacing};
-use bakeoff_core::search::{CONFIRM_TIMES, Next, Search, Tried, least_rate, longest};
+use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate, longest};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::{duration_text, rate_text};
 use bakeoff_engine::LoadError;
@@ -32,43 +32,9 @@ pub(super) fn run(
     objective: &[Condition],
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let drive = loader.asked.drive(None, 0);
-    if let Stop::After(time) = drive.stop {
-        let most = duration_text(longest(time, drive.warmup));
-        loader.messages.step(&format!("the search takes {most} at most, mostly a third of that"));
-    }
-    let mut search = match drive.stop {
-        Stop::After(time) => {
-            let by_chance = loader.asked.settings.spacing == Spacing::Poisson;
-            Search::new(first).not_below(least_rate(objective, time, by_chance))
-        }
-        Stop::Operations(_) => Search::new(first),
-    };
-    let mut tries: Vec<Try> = Vec::new();
     loader.recorded.iter_mut().for_each(Recorded::trial_begins);
-    let ended = loop {
-        let (rate, confirming) = match search.next() {
-            Next::Done(found) => break Ok(Some(found)),
-            Next::Try(rate) => (rate, false),
-            Next::Confirm(rate) => (rate, true),
-        };
-        let times = if confirming { CONFIRM_TIMES } else { 1 };
-        let pace = Some(Pace::Constant { rate });
-        let stretch = Stretch::begin();
-        let part =
-            match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {
-                Ok(part) => part,
-                Err(Failure::Load(LoadError::Interrupted)) if !tries.is_empty() => break Ok(None),
-                Err(failure) => break Err(failure),
-            };
-        if part.measurement.interrupted || loader.interrupted.load(Ordering::Relaxed) {
-            break Ok(None); // half a try is none
-        }
-        let one = judged(rate, confirming, part, objective, stretch.disturbed_by());
-        loader.messages.step(&message(&one));
-        search.take(&one.tried());
-        tries.push(one);
-    };
+    let mut tries = Vec::new();
+    let ended = search(loader, first, objective, &mut tries);
     loader.messages.finish();
     let (found, failure) = match ended {
         Ok(found) => (found, None),
@@ -95,6 +61,47 @@ pub(super) fn run(
     }
 }
 
+/// Tries one rate after the other, and adds each to `tries`. Returns the answer; `None` where it was
+/// interrupted.
+fn search(
+    loader: &mut Loader<'_>,
+    first: f64,
+    objective: &[Condition],
+    tries: &mut Vec<Try>,
+) -> Result<Option<Found>, Failure> {
+    let drive = loader.asked.drive(None, 0);
+    let mut search = Search::new(first);
+    if let Stop::After(time) = drive.stop {
+        let most = duration_text(longest(time, drive.warmup));
+        loader.messages.step(&format!("the search takes {most} at most, mostly a third of that"));
+        let by_chance = loader.asked.settings.spacing == Spacing::Poisson;
+        search = search.not_below(least_rate(objective, time, by_chance));
+    }
+    loop {
+        let (rate, confirming) = match search.next() {
+            Next::Done(found) => return Ok(Some(found)),
+            Next::Try(rate) => (rate, false),
+            Next::Confirm(rate) => (rate, true),
+        };
+        let times = if confirming { CONFIRM_TIMES } else { 1 };
+        let pace = Some(Pace::Constant { rate });
+        let stretch = Stretch::begin();
+        let part =
+            match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {
+                Ok(part) => part,
+                Err(Failure::Load(LoadError::Interrupted)) if !tries.is_empty() => return Ok(None),
+                Err(failure) => return Err(failure),
+            };
+        if part.measurement.interrupted || loader.interrupted.load(Ordering::Relaxed) {
+            return Ok(None); // half a try is none
+        }
+        let one = judged(rate, confirming, part, objective, stretch.disturbed_by());
+        loader.messages.step(&progress_text(&one));
+        search.take(&one.tried());
+        tries.push(one);
+    }
+}
+
 /// Holds a try against the objective. `machine`: what disturbed the machine meanwhile.
 fn judged(
     rate: f64,
@@ -114,8 +121,8 @@ fn judged(
     Try { rate, confirming, part, latency, broken_by, disturbed_by }
 }
 
-/// A try as progress tells it.
-fn message(one: &Try) -> String {
+/// Describes a try for the progress.
+fn progress_text(one: &Try) -> String {
     let rate = rate_text(one.rate);
     let again = if one.confirming { ", again and for longer" } else { "" };
     match one.broken_by.first() {
