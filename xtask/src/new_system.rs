@@ -126,8 +126,8 @@ impl<'a> Skeleton<'a> {
         }
         change("crates/bakeoff-wire/src/lib.rs", &|text| {
             let line = format!("pub mod {module};\n");
-            let modules = text.lines().filter(|line| line.starts_with("pub mod "));
-            let after = modules.filter(|one| *one < line.trim_end()).next_back()?;
+            let is_before = |one: &&str| one.starts_with("pub mod ") && *one < line.trim_end();
+            let after = text.lines().rfind(is_before)?;
             let end = text.find(after)? + after.len() + 1;
             Some(inserted(&text, end, &line))
         })?;
