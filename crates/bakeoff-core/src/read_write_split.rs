@@ -29,7 +29,8 @@ pub fn can_split(workload: &Workload) -> bool {
 
 /// Returns the writes and the reads of a workload. Operations that do neither go with the reads.
 ///
-/// `None` where it has only one of them, so that there is nothing to split. A stage has at least two clients, and two operations where it ends by count.
+/// `None` where it has only one of them, so that there is nothing to split. A stage has at least two
+/// clients, and two operations where it ends by count.
 pub fn halves(
     workload: &Workload,
     stage: &Stage,

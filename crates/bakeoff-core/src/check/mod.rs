@@ -206,7 +206,12 @@ pub struct Audit {
     pub at_rest_because: Option<String>,
     /// Whether what was found is guaranteed by nobody: a system that acknowledges once a write is in
     /// memory may lose it in a kill.
-    #[serde(rename = "unpromised", default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        rename = "unpromised",
+        alias = "unguaranteed",
+        default,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub unguaranteed: bool,
     /// The first of each, by key.
     pub examples: Vec<String>,

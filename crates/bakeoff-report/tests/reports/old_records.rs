@@ -1,6 +1,7 @@
 //! Records of the past, and records that something happened to.
 
-use bakeoff_core::record::{self, Line, Record};
+use bakeoff_core::log_findings::NodeLog;
+use bakeoff_core::record::{self, BaselineAppends, Line, Record};
 use bakeoff_report::{self as report, Report};
 
 use super::{NARROW, check, full, incomplete};
@@ -32,6 +33,45 @@ fn a_record_is_read_as_it_was_written() {
         let (read, complaints) = record::read(&text_of(written)).unwrap();
         assert_eq!(complaints, [], "{name}");
         assert!(read == *written, "{name}");
+    }
+}
+
+/// Fields whose name in records is older than their name in code; both load.
+const RENAMED: [(&str, &str); 9] = [
+    ("promises", "guarantees"),
+    ("slip", "schedule_lag"),
+    ("old_reads", "stale_reads"),
+    ("ages", "exact"),
+    ("said", "log_findings"),
+    ("floor", "machine_baseline"),
+    ("floor_appends", "baseline_appends"),
+    ("unsent", "dropped"),
+    ("unpromised", "unguaranteed"),
+];
+
+#[test]
+fn renamed_fields_load_by_both_names() {
+    let kept = include_str!("../records/format-1.jsonl").to_owned();
+    let mut rest = super::repeated();
+    let trial = &mut rest.trials[0];
+    trial.log_findings = vec![NodeLog { node: "etcd-1".into(), lines: 1, ..NodeLog::default() }];
+    trial.baseline_appends = vec![BaselineAppends { clients: 1, ..BaselineAppends::default() }];
+    trial.audits[0].unguaranteed = true;
+    let texts: Vec<String> = super::all()
+        .iter()
+        .map(|(_, record, _)| text_of(record))
+        .chain([kept, text_of(&rest)])
+        .collect();
+    for (old, new) in RENAMED {
+        let (old, new) = (format!("\"{old}\":"), format!("\"{new}\":"));
+        assert!(texts.iter().any(|text| text.contains(&old)), "no record has {old}");
+        for text in &texts {
+            assert!(!text.contains(&new), "{new} is written");
+            let (by_old, _) = record::read(text).unwrap();
+            let (by_new, complaints) = record::read(&text.replace(&old, &new)).unwrap();
+            assert_eq!(complaints, [], "{new}");
+            assert!(by_new == by_old, "{new}");
+        }
     }
 }
 
