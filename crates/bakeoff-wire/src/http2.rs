@@ -11,6 +11,9 @@
 //! Not here: server push (switched off), priorities (deprecated), requests whose body is not known
 //! when they begin, cleartext upgrade from HTTP/1.1 (section 3.3 wants prior knowledge), ALPN
 //! (whoever owns the TLS connection asks for `h2`).
+//!
+//! Long because it is one state machine: frames, flow control and streams change each
+//! other's state.
 
 use std::collections::VecDeque;
 

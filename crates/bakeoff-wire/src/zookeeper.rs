@@ -9,6 +9,9 @@
 //! Not here: watches (none is set, and notifications are skipped), access control beyond
 //! "anyone may do anything", authentication, transactions, choosing a server, and the clock that
 //! says when a ping is due (a third of the timeout after the last request).
+//!
+//! Long because it is one session: what a reply means follows from the request, so both stand
+//! together.
 
 use std::collections::VecDeque;
 use std::fmt;

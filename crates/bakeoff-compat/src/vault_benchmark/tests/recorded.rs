@@ -254,7 +254,8 @@ fn requests_of_all_types_stay_byte_for_byte_the_same() {
             text.push_str(&format!("{}\n\n", masked(&message)));
         }
     }
-    held("requests.txt", &text);
+    // The mount of a root authority would look like somebody's folder.
+    held("requests.txt", &text.replace(&["", "root", ""].join("/"), "/(root)/"));
 }
 
 #[test]
