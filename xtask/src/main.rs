@@ -116,7 +116,7 @@ fn tidy_up() -> Result<(), Failure> {
 struct Guard {
     /// The source file in which it does.
     source: &'static str,
-    /// What cargo is to test, and the test's name or a part of it.
+    /// Arguments of `cargo test`, and the test's name or a part of it.
     test: &'static [&'static str],
 }
 

@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     #[ignore = "compiles a copy of the tree, which takes a minute: `cargo test -p xtask -- --ignored`"]
-    fn what_is_written_compiles_and_its_tests_name_what_is_to_be_filled_in() {
+    fn skeleton_compiles_and_its_tests_name_what_is_to_be_filled_in() {
         let copy = copied(&[
             "Cargo.toml",
             "Cargo.lock",

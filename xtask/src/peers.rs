@@ -116,7 +116,7 @@ fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
     asked().map_err(|error: std::io::Error| format!("GET {path} of {address}: {error}"))
 }
 
-/// What a program prints, trimmed.
+/// Returns the output of a program, trimmed.
 fn output_of(program: &str, args: &[&str]) -> Result<String, Failure> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|error| format!("cannot run `{program}`: {error}"))?;

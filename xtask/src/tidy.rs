@@ -31,7 +31,7 @@ const STILL_LONG: &[(&str, usize)] = &[
     ("crates/bakeoff-wire/src/iproto.rs", 661),
 ];
 
-/// What a part of the tree must not contain, and why. A part is a folder, or a file.
+/// Lists words that a part of the tree must not contain, and why. A part is a folder, or a file.
 struct Absence {
     part: &'static str,
     /// Files of the part to which it does not apply.
@@ -40,7 +40,7 @@ struct Absence {
     why: &'static str,
 }
 
-/// What touches the machine that a program runs on.
+/// Names of what touches the machine that a program runs on.
 const THE_MACHINE: &[&str] = &[
     "std::fs",
     "std::env",

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-/// What a flag takes.
+/// Kinds of a flag's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     /// A value: the rest after `=`, or else the next argument.
@@ -22,7 +22,7 @@ pub(super) enum Takes {
 pub(super) struct CommandLine {
     /// Flags by name, without hyphens, in their order.
     pub(super) flags: Vec<(String, String)>,
-    /// What came after the flags.
+    /// Arguments after the flags.
     pub(super) rest: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct CommandLine {
 pub(super) enum Unreadable {
     /// The user asks for help: `-h` or `-help` and nothing that they could mean instead.
     Help,
-    /// What is wrong.
+    /// The arguments are wrong.
     Wrong(String),
 }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_flag_of_hey_is_wrong() {
+    fn refuses_flags_that_hey_does_not_have() {
         for line in ["-foo u", "-n", "-=3", "---n 3"] {
             assert!(matches!(read_words(line), Err(Unreadable::Wrong(_))), "{line}");
         }

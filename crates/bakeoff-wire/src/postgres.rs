@@ -4,6 +4,9 @@
 //! "Frontend/Backend Protocol" in PostgreSQL's documentation. A message is one byte for its type,
 //! a length of four bytes that counts itself, and the rest.
 //!
+//! The messages are our own because `postgres-protocol` draws the nonce of SCRAM itself: a session
+//! could not be replayed from a transcript, which every session here has to be.
+//!
 //! Not here: TLS, prepared statements, COPY, other ways to authenticate.
 
 use std::fmt;

@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-/// What the tools are compared in.
+/// Cases that the tools are compared in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Case {
     Plain16,
@@ -235,7 +235,7 @@ struct Stand {
     allowed: CpuSet,
     /// The server's CPU and the generator's, where there are two.
     cpus: Option<(usize, usize)>,
-    /// What becomes each program: `chrt`, where asked for.
+    /// Prefix of each command: `chrt`, where asked for.
     before: Vec<&'static str>,
     files_max: u64,
 }

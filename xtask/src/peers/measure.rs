@@ -19,7 +19,7 @@ use crate::Failure;
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What a process used from its start to its end.
+/// Resources that a process used from its start to its end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Used {
     /// All threads.
@@ -140,7 +140,7 @@ pub(super) fn cpu_of(pid: u32) -> Option<(Duration, Duration)> {
     Some((time(user + user_waited), time(system + system_waited)))
 }
 
-/// What all CPUs together have worked since the machine started: `proc_stat(5)`, all but idle,
+/// Returns the CPU time of the whole machine since its start: `proc_stat(5)`, all but idle,
 /// waiting for disks, and what a hypervisor took.
 pub(super) fn machine_cpu() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/stat").ok()?;

@@ -30,11 +30,11 @@ use crate::Failure;
 /// bakeoff may use this share of the original's CPU time per request.
 const CPU_RATIO_MAX: f64 = 0.4;
 const WORKERS: u32 = 16;
-/// What both measure, without an audit device.
+/// Tests that both tools measure, without an audit device.
 const MEASURED: [&str; 2] = ["kvv2_read", "kvv1_write"];
 /// Written while a test is set up: few, so that it is the load that is measured.
 const SECRETS: u64 = 100;
-/// What else a run may ask for besides its load: mounts, looks, clean-up.
+/// Allows for requests besides the load: mounts, looks, clean-up.
 const BESIDE: u64 = 100;
 
 struct Options {

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::flags::{self, CommandLine, Takes, Unreadable};
 
-/// What hey calls itself; servers and their logs may know it by that.
+/// Is hey's own name, by which servers and their logs may know it.
 const USER_AGENT: &str = "hey/0.0.1";
 
 /// Headers that Go's client writes itself, whatever `-H` says.
@@ -56,13 +56,13 @@ Output:
 
 Flags stand before the URL and are written as Go writes them: `-n 5`, `-n=5`, `--n 5`.";
 
-/// What a command line asks for.
+/// Options of a command line.
 pub(super) struct Options {
     pub(super) url: String,
     pub(super) method: String,
     /// In the order in which hey sends them.
     pub(super) headers: Vec<(String, String)>,
-    /// What the Host header says, where it is not the URL's authority.
+    /// Value of the Host header, where it is not the URL's authority.
     pub(super) host: Option<String>,
     pub(super) body: Body,
     pub(super) workers: u32,
@@ -79,7 +79,7 @@ pub(super) struct Options {
     pub(super) keep_alive: bool,
     pub(super) follow_redirects: bool,
     pub(super) output: Output,
-    /// What was dropped, each worth a warning.
+    /// Flags that were dropped, each worth a warning.
     pub(super) notes: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ pub(super) enum Until {
     Elapsed(Duration),
 }
 
-/// What is printed.
+/// Forms of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Summary,
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hey_drops_is_dropped_and_said() {
+    fn drops_what_hey_drops_with_a_note() {
         let dropped = options(&["-H", "host: x", "-H", "Content-Length: 7", "u", "-n", "9"]);
         assert_eq!(dropped.until, Until::Requests(200));
         let notes = dropped.notes.join("\n");

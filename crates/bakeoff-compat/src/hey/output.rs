@@ -25,7 +25,7 @@ const BAR_MAX: u64 = 40;
 /// The parts that an answer's time is made of, by hey's names.
 const PHASES: [&str; 5] = ["DNS+dialup", "DNS-lookup", "req write", "resp wait", "resp read"];
 
-/// What a run found out.
+/// Figures of a run.
 pub(super) struct Figures {
     /// How long it went on.
     pub(super) total: Duration,
@@ -33,7 +33,7 @@ pub(super) struct Figures {
     pub(super) successes_per_second: f64,
     /// Failures a second.
     pub(super) failures_per_second: f64,
-    /// What requests took, from due to answered; those that timed out with the time they waited.
+    /// Latencies from due to answered; requests that timed out count with the time they waited.
     pub(super) latencies: Latencies,
     /// Bytes of all bodies received.
     pub(super) body_bytes: u64,

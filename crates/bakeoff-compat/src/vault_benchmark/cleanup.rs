@@ -19,7 +19,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// Something on the server that is ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Made {
-    /// What a `DELETE` of this path, after `/v1/`, takes away.
+    /// Goes with a `DELETE` of this path, after `/v1/`.
     At(String),
     /// All mounts of a plugin whose paths begin so; in `sys/mounts` or `sys/auth`.
     Mounts { table: &'static str, plugin: String, prefix: String },
@@ -48,7 +48,7 @@ impl Ledger {
         self.0.is_empty()
     }
 
-    /// What is there, for a message: at most a few of them by name.
+    /// Lists what is there for a message: at most a few by name.
     pub(super) fn shown(&self) -> String {
         const SHOWN: usize = 8;
         let mut names: Vec<String> =
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_noted_once_and_shown_shortly() {
+    fn ledger_keeps_each_note_once_and_shows_a_few() {
         let mut ledger = Ledger::default();
         for number in 0..10 {
             ledger.note(Made::At(format!("sys/mounts/{number}")));

@@ -47,7 +47,7 @@ pub(super) struct Client {
     line: Option<Line>,
 }
 
-/// What came of a request that was answered.
+/// Answer to a request.
 pub(super) struct Reply {
     /// The answer's body as JSON; `Null` for none.
     pub(super) body: Value,
@@ -84,7 +84,7 @@ impl Client {
         &self.server.address
     }
 
-    /// What requests of the load say of themselves: the token, and the namespace if there is one.
+    /// Returns the headers of the load's requests: the token, and the namespace if there is one.
     pub(super) fn headers(&self) -> Vec<(String, String)> {
         let mut headers = vec![("X-Vault-Token".to_owned(), self.token.clone())];
         if !self.namespace.is_empty() {

@@ -21,7 +21,7 @@ pub(super) const TOTAL: &str = "total";
 /// A configuration file. Who has built its tests asks [`Config::finish`] whether all was known.
 #[derive(Debug)]
 pub(super) struct Config {
-    /// What stands at the top.
+    /// Options at the top level.
     pub(super) options: Fields,
     /// In the order of the file.
     pub(super) tests: Vec<Test>,
@@ -105,7 +105,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// What is no HCL.
+    /// Refuses what is no HCL.
     pub(super) fn parse(
         file: &str,
         text: &str,
@@ -121,7 +121,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What no single test can know.
+    /// Checks names and weights over all tests.
     fn check(&self) {
         let mut names = BTreeSet::new();
         for test in &self.tests {

@@ -26,7 +26,7 @@ use crate::flags;
 #[derive(Debug, Default, Clone)]
 pub(super) struct Environment(BTreeMap<String, String>);
 
-/// What all blocks of a file share.
+/// Shares a file's diagnostics and environment among its blocks.
 #[derive(Debug)]
 pub(super) struct Shared {
     sink: RefCell<DiagnosticSink<'static>>,
@@ -68,7 +68,7 @@ pub(super) struct Field {
     in_path: bool,
 }
 
-/// What an option's value is.
+/// Forms of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -133,25 +133,25 @@ impl Field {
         self.variable
     }
 
-    /// What it is unless written.
+    /// Sets the default.
     pub(super) const fn or(mut self, default: &'static str) -> Self {
         self.default = Default::Text(default);
         self
     }
 
-    /// What it is unless written.
+    /// Sets the default.
     pub(super) const fn or_whole(mut self, default: i64) -> Self {
         self.default = Default::Whole(default);
         self
     }
 
-    /// What it is unless written.
+    /// Sets the default.
     pub(super) const fn or_flag(mut self, default: bool) -> Self {
         self.default = Default::Flag(default);
         self
     }
 
-    /// What it is unless written.
+    /// Sets the default.
     pub(super) const fn or_texts(mut self, default: &'static [&'static str]) -> Self {
         self.default = Default::Texts(default);
         self
@@ -577,7 +577,7 @@ mod tests {
     use super::*;
     use crate::vault_benchmark::config::Config;
 
-    /// What `read` makes of the `config` of a test with these lines, and what is wrong with it.
+    /// Reads the `config` of a test with these lines; returns the result and the diagnostics.
     fn read(
         lines: &str,
         read: impl FnOnce(&Fields) -> String,
@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_is_left_out() {
+    fn leaves_empty_values_out() {
         let fields = [text("a"), whole("b"), flag("c"), switch("d"), texts("e")];
         check("a = \"\"\nb = 0\nc = false", &fields, "{}");
         check("d = false\ne = []", &fields, r#"{"d":false,"e":[]}"#);
@@ -641,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_is_unknown_and_has_its_line() {
+    fn reports_unknown_options_with_their_line() {
         check_diagnostic(
             "role_nam = 1",
             &[text("role_name")],
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_that_keeps_secrets() {
+    fn refuses_wrong_values_without_showing_secrets() {
         check_diagnostic("a = []", &[text("a")], &["`a` must be a text, not a list", "t.hcl:4:5"]);
         check_diagnostic("a = 1.5", &[whole("a")], &["must be a whole number, not `1.5`"]);
         check_diagnostic("a = 1", &[flag("a")], &["must be `true` or `false`, not `1`"]);

@@ -20,7 +20,7 @@ use hcl_edit::template::{Element, Template};
 /// A configuration larger than this is something else.
 pub(super) const SIZE_MAX: u64 = 4 << 20;
 
-/// What stands in braces, or the whole file.
+/// Content of a block, or of the whole file.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     pub(super) entries: Vec<Entry>,
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_have_to_be_computed_is_refused_with_its_place() {
+    fn refuses_computed_values_with_their_place() {
         for text in ["var.x", "upper(\"a\")", "\"${x}\"", "1 + 2", "[for x in [1]: x]"] {
             let error = parse("t.hcl", &format!("a = 1\nx = {text}\n")).unwrap_err().to_string();
             assert!(error.contains("t.hcl:2:5") && error.contains("computed"), "{error}");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hcl_is_refused_with_its_place() {
+    fn refuses_broken_syntax_with_its_place() {
         let error = parse("t.hcl", "a = 1\nb = \n").unwrap_err().to_string();
         assert!(error.contains("t.hcl:2:") && error.contains("not HCL"), "{error}");
         assert!(parse("t.hcl", "a = 1\na = 2\n").is_err());

@@ -18,7 +18,7 @@ use super::config::Config;
 use super::fields::Environment;
 use crate::flags::{self, CommandLine, Takes, Unreadable};
 
-/// What `bakeoff vault-benchmark -h` prints.
+/// Usage of `bakeoff vault-benchmark`.
 pub(super) const USAGE: &str = "\
 Usage: bakeoff vault-benchmark <command> [options]
 
@@ -29,7 +29,7 @@ Commands:
 `bakeoff vault-benchmark run -h` and `bakeoff vault-benchmark review -h` list the options.
 ";
 
-/// What `bakeoff vault-benchmark review -h` prints.
+/// Usage of `bakeoff vault-benchmark review`.
 pub(super) const REVIEW_USAGE: &str = "\
 Usage: bakeoff vault-benchmark review -results_file=FILE [options]
 
@@ -37,7 +37,7 @@ Usage: bakeoff vault-benchmark review -results_file=FILE [options]
   -report_mode=MODE      terse or verbose [default: terse]
 ";
 
-/// What `bakeoff vault-benchmark run -h` prints.
+/// Usage of `bakeoff vault-benchmark run`.
 pub(super) const RUN_USAGE: &str = "\
 Usage: bakeoff vault-benchmark run -config=FILE [options]
 
@@ -92,7 +92,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What the user wants done.
+/// Commands of the command line.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Print this.
@@ -149,7 +149,7 @@ pub(super) enum ReportMode {
     Json,
 }
 
-/// What is told while tests are set up and run; each level tells what those before it tell too.
+/// Levels of progress messages; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LogLevel {
     Off,
@@ -523,7 +523,7 @@ mod tests {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// What holds with these flags, these variables and these lines in the file.
+    /// Resolves these flags, these variables and these lines in the file.
     fn resolve<const N: usize>(
         flags: &str,
         variables: [(&str, &str); N],
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_where_it_stands() {
+    fn refuses_impossible_options_with_their_place() {
         check_wrong("-workers=0", "", "`-workers` must be a whole number, at least 1");
         check_wrong("", "workers = 0", "t.hcl:1:11");
         check_wrong("-rps=x", "", "`-rps` must be a whole number");

@@ -26,7 +26,7 @@ pub(super) struct Template {
     /// Names and values: the token, the namespace.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<Piece>,
-    /// What an answer must hold beside its status.
+    /// Text that an answer must hold beside its status.
     pub(super) holds: Option<&'static str>,
 }
 
@@ -48,7 +48,7 @@ impl Template {
     }
 }
 
-/// What the places of one request are filled with.
+/// Fills the places of one request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Draw {
     /// Which test's turn it is, 0 to 99.
@@ -228,10 +228,10 @@ impl MessageOne {
     }
 }
 
-/// What stands for a draw where nothing depends on it.
+/// Stands for a draw where nothing depends on it.
 const NOTHING: Draw = Draw { percent: 0, number: 0, name: [0; 2] };
 
-/// What is said for the user.
+/// Names bakeoff in the `User-Agent` header.
 pub(super) const USER_AGENT: &str = concat!("bakeoff/", env!("CARGO_PKG_VERSION"));
 
 #[cfg(test)]

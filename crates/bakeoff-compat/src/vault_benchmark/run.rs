@@ -329,7 +329,7 @@ impl Run<'_> {
     }
 }
 
-/// What the report does not say, and a reader has to know.
+/// Returns notes on what the report leaves out.
 fn notes(outcome: &Outcome, server: &Server) -> Vec<String> {
     let mut notes = Vec::new();
     let address = &server.address;

@@ -35,7 +35,7 @@ pub(super) struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// What Vault's clients take from the environment; `ca` is what the command line says.
+    /// Reads the environment as Vault's clients do; `ca` comes from the command line.
     pub(super) fn from_environment(
         ca: Option<PathBuf>,
         variable: impl Fn(&str) -> Option<String>,

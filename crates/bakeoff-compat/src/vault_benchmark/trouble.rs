@@ -12,7 +12,7 @@ use std::io;
 use bakeoff_engine::LoadError;
 use serde_json::Value;
 
-/// What was wrong.
+/// Kinds of trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Nothing listens there, or it hung up.
@@ -42,7 +42,7 @@ pub(super) enum Kind {
     Failed,
     /// The user has had enough.
     Interrupted,
-    /// What was given cannot be used.
+    /// The input cannot be used.
     Input,
 }
 
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// What went wrong, and what to try.
+/// Describes an error, and what to try.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) kind: Kind,
@@ -240,7 +240,7 @@ impl Trouble {
     }
 }
 
-/// What an answer's body says: its `errors`, or its beginning, on one line.
+/// Returns the `errors` of an answer's body, or its beginning, on one line.
 fn message(body: &[u8]) -> String {
     const SHOWN: usize = 300;
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_say_is_named() {
+    fn errors_of_servers_have_a_kind() {
         check(400, "path is already in use at x/", "", Kind::InUse);
         check(400, "existing mount at x/", "", Kind::InUse);
         check(400, "something else", "", Kind::Refused);

@@ -216,7 +216,7 @@ fn targets(options: &Options, addresses: &[SocketAddr]) -> Result<Vec<Target>, L
     Ok(addresses.iter().map(|&address| Target { address, tls: tls.clone() }).collect())
 }
 
-/// What is seen when the server is connected to once more.
+/// Connects once more and returns why that fails.
 fn why_unreachable(options: &Options) -> String {
     let url = &options.url;
     let port = url.port.unwrap_or(if url.tls() { 443 } else { 80 });
@@ -235,7 +235,7 @@ fn why_unreachable(options: &Options) -> String {
     )
 }
 
-/// What was measured, as wrk counts it. Answers that came after the load's time are no part of its
+/// Returns the figures as wrk counts them. Answers that came after the load's time are no part of its
 /// rate, and neither of its requests.
 fn figures(outcome: &Outcome) -> Figures {
     let Outcome { measurement, answers } = outcome;

@@ -51,7 +51,7 @@ pub(super) fn notes(options: &Options, figures: &Figures, dropped: u64) -> Vec<S
     notes
 }
 
-/// What is said of headers before the run.
+/// Returns a note on headers that wrk would drop.
 pub(super) fn headers(options: &Options) -> Option<String> {
     let dropped = &options.headers_wrk_drops;
     (!dropped.is_empty()).then(|| {

@@ -15,7 +15,7 @@ use super::units;
 /// Threads beyond which a command line is a slip of the hand.
 const THREADS_MAX: u64 = 1024;
 
-/// What is printed for `--help` and below a complaint.
+/// Usage, printed for `--help` and below a complaint.
 pub(super) const USAGE: &str = "\
 Usage: wrk <options> <url> [-- <arguments of the script>]
   Options:
@@ -36,7 +36,7 @@ Usage: wrk <options> <url> [-- <arguments of the script>]
   Counts may have a unit (1k, 1M, 1G), times too (2s, 2m, 2h)
 ";
 
-/// What was asked for.
+/// Requests of the command line.
 #[derive(Debug)]
 pub(super) enum Asked {
     Run(Box<Options>),
@@ -142,7 +142,7 @@ const OPTIONS: [(char, &str, bool); 12] = [
     ('v', "version", false),
 ];
 
-/// What one option said.
+/// One option of the command line, and its value.
 struct GivenFlag {
     letter: char,
     /// As it stood on the command line, for complaints.

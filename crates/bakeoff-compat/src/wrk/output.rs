@@ -22,7 +22,7 @@ const TICKS_PER_HALF_DISTANCE: f64 = 5.0;
 /// footer in the spectrum tells it.
 const BUCKETS: (u32, u32) = (32, 2048);
 
-/// What went wrong on sockets, in wrk's words.
+/// Counts of socket errors, in wrk's words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SocketErrors {
     pub(super) connect: u64,

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_told_with_its_place() {
+    fn refuses_a_broken_request_with_its_place() {
         let check = |text: &str, wording: &str| {
             let error = count(text.as_bytes()).expect_err(text).to_string();
             assert!(error.contains(wording), "{text}: {error}");

@@ -27,7 +27,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// How long `wrk.connect` waits.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// What of a script was running.
+/// Callbacks of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Callback {
     /// Nothing yet.
@@ -216,12 +216,12 @@ impl Script {
         }
     }
 
-    /// What is wrong with what `request` returned.
+    /// Returns the error for what `request` returned.
     pub(super) fn refuse(&self, what: &str) -> ScriptError {
         self.error(Callback::Request, &Error::runtime(format!("{what}: `wrk.format` makes one")))
     }
 
-    /// What `response` takes now; nothing where it is gone.
+    /// Returns which parameters `response` takes now; none where it is gone.
     pub(super) fn wants(&self) -> Result<Wants, ScriptError> {
         let parameters = self.parameters.call::<usize>(());
         parameters.map(Wants::first).map_err(|error| self.error(Callback::Response, &error))
@@ -382,7 +382,7 @@ fn prelude(lua: &Lua, options: &Options) -> mlua::Result<Table> {
     lua.load(PRELUDE).set_name("=wrk").call(native)
 }
 
-/// What `debug.getinfo` tells of a function, or of the caller at a level: by this scripts find the
+/// Returns `debug.getinfo` of a function, or of the caller at a level: by this scripts find the
 /// folder that they lie in.
 fn function_info(lua: &Lua, what: &Value) -> mlua::Result<Option<Table>> {
     let table = lua.create_table()?;
@@ -446,7 +446,7 @@ fn named_port(name: &str) -> Option<u16> {
     })
 }
 
-/// What a Lua error says, without its traceback, and with the script's line also where the error
+/// Returns a Lua error's message without its traceback, and with the script's line also where the error
 /// came from one of our functions.
 fn message_of(error: &Error) -> String {
     let text = match error {

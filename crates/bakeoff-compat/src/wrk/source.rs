@@ -24,7 +24,7 @@ const FOR_GOOD: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The statuses that wrk does not count as errors.
 const GOOD: std::ops::RangeInclusive<u16> = 200..=399;
 
-/// What thread 0's script turned out to be; all threads are treated alike, as in wrk.
+/// Describes thread 0's script; all threads are treated alike, as in wrk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Requests in what `request` returns.
@@ -42,7 +42,7 @@ pub(super) type Fault = Arc<Mutex<Option<ScriptError>>>;
 pub(super) struct LuaSource {
     script: Script,
     shape: Shape,
-    /// What is sent when the script makes no requests of its own.
+    /// Bytes that are sent when the script makes no requests of its own.
     unchanging: Vec<u8>,
     wants: Wants,
     thread: Arc<ThreadState>,
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_request_is_seen_at_once() {
+    fn refuses_a_broken_request_at_once() {
         assert!(begins_a_request(b"GET / HTTP/1.1\r\n\r\n"));
         assert!(begins_a_request(b"PURGE /x HTTP/1.0\r\nHost: h\r\n\r\n"));
         for text in ["hello", "GET /\r\n\r\n", "\r\n", "GET / HTTP/1.1\n\n"] {

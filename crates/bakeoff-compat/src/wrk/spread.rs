@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_wrk_would_add_is_counted() {
+    fn counts_what_wrk_would_add() {
         for value in 1..60 {
             for interval in 1..30 {
                 let ours = measure(&[value]).back_fill(interval);

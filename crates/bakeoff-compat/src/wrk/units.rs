@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_wrk_reads_is_read() {
+    fn reads_the_units_that_wrk_reads() {
         let count = |text| read_count(text).ok();
         assert_eq!(
             ["12", "2k", "3M", "1g", " 7"].map(count),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_wrk_does_not_read_is_refused() {
+    fn refuses_the_units_that_wrk_refuses() {
         for text in ["", "k", "-5", "1.5s", "500ms", "10sec", "99999999999999999999", "1ss"] {
             assert!(read_seconds(text).is_err(), "{text}");
             assert!(read_count(text).is_err(), "{text}");

@@ -46,7 +46,7 @@ pub(super) struct ThreadHandle {
     state: Arc<ThreadState>,
 }
 
-/// What a thread's handles share.
+/// Shares one thread's state among its handles.
 #[derive(Debug, Default)]
 pub(super) struct ThreadState {
     address: Mutex<Option<SocketAddr>>,

@@ -32,7 +32,7 @@ impl Finding {
         }
     }
 
-    /// What is wrong, if anything is.
+    /// Returns the complaint, if there is one.
     pub(super) fn complaint(&self) -> Option<String> {
         let what = match self.kept {
             Some(true) => return None,

@@ -87,7 +87,7 @@ impl Nginx {
         requests(&get(self.status, "/")?).ok_or_else(|| "NGINX does not tell its requests".into())
     }
 
-    /// What its worker has used since it was started.
+    /// Returns the CPU time of its worker since its start.
     pub(super) fn cpu(&self) -> Duration {
         measure::cpu_of(self.worker).map_or(Duration::ZERO, |(user, system)| user + system)
     }

@@ -114,7 +114,7 @@ pub(super) fn fetch(
     Tool::ALL.into_iter().map(|tool| (tool, had(tool))).collect()
 }
 
-/// What a tool is to do.
+/// A tool's task.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) url: String,
@@ -127,7 +127,7 @@ pub(super) struct Job {
     pub(super) script: Option<PathBuf>,
 }
 
-/// What a tool said that it did.
+/// A tool's own figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ToolFigures {
     pub(super) requests: u64,
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tools_say_in_json_is_read() {
+    fn reads_the_figures_of_tools_from_json() {
         let vegeta = r#"{"requests":10,"throughput":4.5,"status_codes":{"0":1,"200":9}}"#;
         assert_eq!(read_json(Tool::Vegeta, vegeta), reported(10, 1, 4.5));
         let fortio =

@@ -284,7 +284,7 @@ fn named(text: &str) -> String {
     out
 }
 
-/// What only one of them asks for, and why, if it is on purpose.
+/// Returns the requests that only one of them makes, and why, if it is on purpose.
 fn differences(
     kind: &str,
     theirs: &BTreeSet<String>,
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_random_is_taken_out_and_nothing_else() {
+    fn masks_random_parts_and_nothing_else() {
         assert_eq!(named(&format!("{ID}/data/secret-12")), "UUID/data/secret-N");
         assert_eq!(named("auth/x-0123abcd/ä"), "auth/x-0123abcd/ä");
         let one = line(&format!("{ID}/a"), &json!({ "csr": "x", "b": 1, "no": null, "f": false }));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_asks_for_is_told() {
+    fn reports_requests_of_one_tool_alone() {
         let set = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         assert!(differences("mount", &set(&["a"]), &set(&["a"])).is_empty());
         let found = differences("mount", &set(&["a", "b"]), &set(&["a", "c"]));

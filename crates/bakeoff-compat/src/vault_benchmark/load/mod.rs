@@ -52,11 +52,11 @@ pub(super) struct Settings {
     pub(super) keep_alive: bool,
     /// HTTP/2 where the server offers it.
     pub(super) http2: bool,
-    /// What the mix and the places of templates follow from.
+    /// Decides the mix and the places of templates.
     pub(super) seed: u64,
 }
 
-/// What one test's requests came to.
+/// Figures of one test's requests.
 #[derive(Debug, Clone)]
 pub(super) struct TestFigures {
     pub(super) name: String,
@@ -81,7 +81,7 @@ pub(super) struct TestFigures {
     pub(super) last_done: Duration,
 }
 
-/// What a load came to.
+/// Outcome of a load.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// In the order of the tests.
@@ -93,7 +93,7 @@ pub(super) struct Outcome {
     pub(super) measurement: Measurement,
 }
 
-/// What all workers share.
+/// Holds what all workers share.
 struct Plan {
     seed: u64,
     tests: Vec<Loaded>,

@@ -18,7 +18,7 @@ pub(super) struct Templates {
     messages: Vec<MessageOne>,
     /// Path and body of each test, for HTTP/2.
     pieces: Vec<(Pieces, Pieces)>,
-    /// What the HTTP/2 requests of each test have in common.
+    /// Headers that the HTTP/2 requests of each test share.
     header_lists: Vec<HeaderList>,
 }
 

@@ -21,7 +21,7 @@ use super::config::TOTAL;
 use super::load::{Outcome, TestFigures};
 use super::options::{ReportMode, Review};
 
-/// What was seen of one test, as the load counted it.
+/// Figures of one test, as the load counted them.
 pub(super) struct Figures<'f> {
     /// The test's name.
     pub(super) name: &'f str,
@@ -30,7 +30,7 @@ pub(super) struct Figures<'f> {
     pub(super) latencies: &'f Latencies,
     /// Answers by status; 0 for requests without one.
     pub(super) statuses: &'f BTreeMap<u16, u64>,
-    /// What went wrong, and how often.
+    /// Counts of the errors, by their text.
     pub(super) errors: &'f BTreeMap<String, u64>,
     /// Of the answers' bodies.
     pub(super) bytes_in: u64,
@@ -42,7 +42,7 @@ pub(super) struct Figures<'f> {
     pub(super) last_done: Duration,
 }
 
-/// What one server's load came to.
+/// Report of one server's load.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Report {
     target_addr: String,
@@ -51,7 +51,7 @@ pub(super) struct Report {
     /// vault-benchmark has none, and skips them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<String, String>,
-    /// What must be known to read the figures.
+    /// Notes that a reader of the figures needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
@@ -117,7 +117,7 @@ struct Bytes {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Moment(String);
 
-/// What Go writes for a moment that never was.
+/// Is the moment that Go writes for none.
 impl Default for Moment {
     fn default() -> Self {
         Self("0001-01-01T00:00:00Z".to_owned())
@@ -260,7 +260,7 @@ fn total(tests: &[Figures<'_>], began: i128) -> Metrics {
 }
 
 impl Times {
-    /// What vegeta says where nothing was asked for.
+    /// Returns vegeta's figures of a load without requests.
     fn of_nothing() -> Self {
         let zero = Some(0);
         Self {
@@ -296,7 +296,7 @@ fn nanoseconds(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What was seen of a server, as a report with an empty line behind it, as vault-benchmark has it.
+/// Renders the report of one server with an empty line behind it, as vault-benchmark does.
 /// Annotations and notes are in JSON only.
 pub(super) fn render(
     address: &str,
@@ -310,7 +310,7 @@ pub(super) fn render(
     report.render(mode) + "\n"
 }
 
-/// What an earlier run found, ours or vault-benchmark's: its reports, and its notes on them.
+/// Renders what an earlier run found, ours or vault-benchmark's: its reports and their notes.
 ///
 /// # Errors
 ///

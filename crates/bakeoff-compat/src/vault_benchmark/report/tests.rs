@@ -83,7 +83,7 @@ hung up
 }
 
 #[test]
-fn what_was_written_as_json_is_reviewed_as_it_was() {
+fn review_of_json_equals_the_first_report() {
     let report = report();
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "{}\n{}", report.render(ReportMode::Json), report.render(ReportMode::Json))

@@ -6,7 +6,7 @@
 use super::services::{Block, Body, Mount, Request, Service};
 use crate::vault_benchmark::fields::{Field, flag, switch, text, texts, whole};
 
-/// What tokens of a login are like.
+/// Options of a login's tokens.
 pub(super) const TOKENS: &[Field] = &[
     text("token_ttl"),
     text("token_max_ttl"),

@@ -47,7 +47,7 @@ impl Kv {
     }
 }
 
-/// What a request to a server may hold, by default.
+/// Limits the size of a request, as servers do by default.
 const SIZE_MAX: u64 = 32 << 20;
 
 impl TestType for Kv {

@@ -37,7 +37,7 @@ fn login(stage: &Stage<'_>, path: String, values: &[(&str, &str)]) -> Template {
     Template::fixed("POST", path, body).with(stage.client.headers())
 }
 
-/// What a server should have answered and has not.
+/// Returns the error for an answer without a field.
 fn lacks(what: &str) -> Trouble {
     Trouble::new(Kind::Refused, format!("the server answered without {what}"))
 }
@@ -253,7 +253,7 @@ impl TestType for Jwt {
 }
 
 impl Jwt {
-    /// What the token says, at `now` in seconds since 1970.
+    /// Returns the claims of the token, at `now` in seconds since 1970.
     fn claims(&self, now: f64) -> Value {
         let mut claims = Map::new();
         let mut put = |name: &str, value: Option<&Value>| {

@@ -51,7 +51,7 @@ pub(super) struct Identity {
     pub(super) key: String,
 }
 
-/// What a test does with what there are many of.
+/// Actions on numbered things.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Action {
     Read,
@@ -154,7 +154,7 @@ pub(super) struct Stage<'a> {
     pub(super) ledger: &'a mut Ledger,
     /// The name that what is mounted gets, or begins with.
     pub(super) name: String,
-    /// What is told to whoever wants to know: a line.
+    /// Reports progress, a line at a time.
     pub(super) told: &'a mut dyn FnMut(String),
 }
 
@@ -255,7 +255,7 @@ mod tests_of_types {
     }
 
     #[test]
-    fn what_is_elsewhere_is_not_here() {
+    fn unsupported_types_are_not_registered() {
         let both: Vec<_> = ELSEWHERE.iter().filter(|name| names().contains(name)).collect();
         assert!(both.is_empty(), "{both:?}");
     }

@@ -186,7 +186,7 @@ const SIGN: [Field; 14] = [
     flag("remove_roots_from_chain"),
 ];
 
-/// What stands in a certificate request that is made for `pki_sign`.
+/// Subject of the certificate request that is made for `pki_sign`.
 const SUBJECT: [(&str, &str); 5] = [
     ("common_name", "test.vault.benchmark"),
     ("country", "US"),

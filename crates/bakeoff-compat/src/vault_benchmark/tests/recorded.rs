@@ -127,7 +127,7 @@ const CONFIGS: &[(&str, &[&str])] = &[
     ("userpass_auth", &["", "username = \"u\"\npassword = \"p\"\ntoken_ttl = \"1m\""]),
 ];
 
-/// What is wrong with options, in all types that have something of their own to say of it.
+/// Wrong options of all types with checks of their own.
 const WRONG: &[(&str, &str)] = &[
     ("acl_policy_read", "paths = 100000000"),
     ("approle_auth", "role_name = \"r\"\nrole {\nrole_nme = \"r\"\n}"),

@@ -27,7 +27,7 @@ pub(super) struct Service {
     pub(super) mount: Mount,
     pub(super) blocks: &'static [Block],
     pub(super) request: Request,
-    /// What the server has to reach, and where that is said; empty if there is nothing.
+    /// Names the service that the server has to reach, and where it is given; empty if there is none.
     pub(super) needs: &'static str,
     /// Completes the options that were read, and refuses what cannot be.
     pub(super) complete: fn(&mut Ready, &Fields),
@@ -48,7 +48,7 @@ impl Service {
     };
 }
 
-/// What is mounted, by the server's name for it.
+/// Names the engine or method, as the server calls it.
 pub(super) enum Mount {
     Engine(&'static str),
     /// An engine whose leases may last ten years.
@@ -119,7 +119,7 @@ pub(super) fn build(kind: &str, config: &Fields) -> Option<Box<dyn TestType>> {
 pub(super) struct Ready {
     service: &'static Service,
     blocks: BTreeMap<&'static str, Map<String, Value>>,
-    /// What an answer must hold beside its status.
+    /// Text that an answer must hold beside its status.
     pub(super) must_hold: Option<&'static str>,
 }
 
@@ -205,7 +205,7 @@ impl Ready {
         self.without_secrets(trouble.while_doing(&doing))
     }
 
-    /// What a server says of a service may repeat what it was told.
+    /// Masks secrets: a server's error may repeat what it was given.
     fn without_secrets(&self, mut trouble: Trouble) -> Trouble {
         let options = self.blocks.values().flatten();
         let secrets = options.filter(|(name, _)| is_secret(name)).filter_map(|(_, v)| v.as_str());
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_type_needs_is_asked_for_with_its_line_or_taken_from_the_environment() {
+    fn missing_options_come_from_the_environment_or_are_reported_with_their_line() {
         let role = "role {\ncreation_statements = \"x\"\n}";
         let (_, config) = build_one("postgresql_secret", role);
         let diagnostics = config.finish().unwrap_err().to_string();

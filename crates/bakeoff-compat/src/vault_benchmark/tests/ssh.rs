@@ -76,7 +76,7 @@ const SIGNING: &[Field] = &[
     any("extensions"),
 ];
 
-/// What both write before their own block is sent.
+/// Declares one of the two types; both write the same blocks first.
 macro_rules! ssh {
     ($kind:literal, $action:literal, $block:literal, $fields:expr, $complete:expr) => {
         Service {

@@ -44,7 +44,7 @@ struct Policies {
     capabilities: Vec<String>,
 }
 
-/// What a policy may hold: servers take requests of 32 MiB.
+/// Limits a policy: servers take requests of 32 MiB.
 const POLICY_MAX: u64 = 32 << 20;
 
 pub(super) fn policies(fields: &Fields, action: Action) -> Box<dyn TestType> {

@@ -111,7 +111,7 @@ pub(super) const TYPES: &[Service] = &[
     transit("transit_verify", "verify/{verify.name}", "verify", make_signature),
 ];
 
-/// What a request may hold, as long as a third of it is lost to Base64.
+/// Limits the payload, a third of which is lost to Base64.
 const PAYLOAD_MAX: i64 = 16 << 20;
 
 fn read_lengths(ready: &mut Ready, fields: &Fields) {

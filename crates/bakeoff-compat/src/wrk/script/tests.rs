@@ -243,7 +243,7 @@ fn values_are_copied_between_states() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_refused_with_the_line() {
+fn refuses_values_that_cannot_be_copied_with_their_line() {
     for (value, message) in [("print", "cannot transfer 'function'"), ("self", "holds itself")] {
         let case = case(&format!(
             "self = {{}} self.self = self\nfunction setup(thread)\n  thread:set('f', {value})\nend"

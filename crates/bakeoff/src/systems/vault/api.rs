@@ -218,7 +218,7 @@ fn says_no_error(body: &[u8]) -> bool {
     serde_json::from_slice::<Errors<'_>>(body).is_ok_and(|reply| reply.errors.is_empty())
 }
 
-/// What an answer to an operation ought to hold and does not.
+/// Returns the field that an operation's answer lacks.
 fn lacks(operation: Operation, body: &[u8]) -> Option<&'static str> {
     let Ok(reply) = serde_json::from_slice::<Held<'_>>(body) else { return Some("JSON object") };
     let data = reply.data.unwrap_or_default();

@@ -34,7 +34,7 @@ use self::storage::{Storage, StorageGuarantees};
 use super::declaration::{Clients, Declaration, GuaranteeRules, Health, Hooks, Origin};
 use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, option};
 
-/// What the registry holds.
+/// The registry's entry.
 pub(crate) const SYSTEM: &dyn System = &VAULT;
 
 /// HashiCorp Vault.
@@ -110,7 +110,7 @@ static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
     vec![storage, DATABASE, BALANCER]
 });
 
-/// What `issue-credentials` makes users of.
+/// The database that `issue-credentials` makes users of.
 pub(super) const DATABASE: Role = Role {
     name: "database",
     kinds: &["postgresql"],
@@ -127,10 +127,10 @@ pub(super) const BALANCER: Role = Role {
 };
 // guide: end
 
-/// What clients offer when they speak TLS.
+/// Protocols that clients offer over TLS.
 const ALPN: &[&[u8]] = &[b"http/1.1"];
 
-/// What both declare.
+/// Returns the declaration that both products share.
 pub(super) fn declaration(kind: Kind, recipe: &'static Recipe) -> Declaration {
     // As the makers of both document it for load balancers: 200 from the node that is active;
     // from any that is unsealed with `standbyok`.
@@ -146,7 +146,7 @@ pub(super) fn declaration(kind: Kind, recipe: &'static Recipe) -> Declaration {
     }
 }
 
-/// What both can do.
+/// Returns the abilities that both products share.
 pub(super) const fn kind(name: &'static str) -> Kind {
     Kind {
         operations: Operation::SECRETS,
@@ -191,7 +191,7 @@ impl System for SecretStore {
     }
 }
 
-/// What the storage makes of a write, and where reads are answered.
+/// Returns the guarantees of the storage, and where reads are answered.
 pub(super) fn guarantees(asked: &study::System, freshness: Freshness) -> Guarantees {
     let reads = match freshness {
         Freshness::NodeAsked => {

@@ -25,7 +25,7 @@ const INIT_PATIENCE: Duration = Duration::from_secs(30);
 /// Says that a cluster is ours to initialise.
 pub(super) struct Ours;
 
-/// What opens a cluster, and what asks it anything. It has no `Debug`, so that nothing prints it.
+/// Opens a cluster and its requests. It has no `Debug`, so that nothing prints it.
 pub(in crate::systems) struct Keys {
     pub(in crate::systems) token: String,
     unseal: Vec<String>,
@@ -133,7 +133,7 @@ fn never<T>(seen: String, hint: &str) -> Result<T, NotReady> {
     Err(NotReady::Never { seen, hint: hint.to_owned() })
 }
 
-/// What to say of nodes of which none is active. It may change: they may elect one of them, or the
+/// Explains that no node is active. It may change: they may elect one of them, or the
 /// one endpoint of a balancer leads elsewhere next time.
 fn no_leader(ours: bool, elsewhere: Option<String>) -> String {
     match elsewhere {

@@ -38,7 +38,7 @@ const fn word(
     KindOption { name, form: OptionForm::Word(words), meaning }
 }
 
-/// What a workload may say of its operations.
+/// Parameters of operations.
 pub(super) const PARAMETERS: &[KindOption] = &[
     word("kv", &["v1", "v2"], "the version of the key-value engine; v2 if left out"),
     word(
@@ -158,7 +158,7 @@ pub(in crate::systems) fn clear(node: &Access) -> Result<(), String> {
     Make { node, token: token(node)? }.clear()
 }
 
-/// What a workload says of its operations, or the default.
+/// Returns a parameter of the workload's operations, or its default.
 fn with<'a>(workload: &'a Workload, name: &str, default: &'a str) -> &'a str {
     workload.with.get(name).map_or(default, String::as_str)
 }

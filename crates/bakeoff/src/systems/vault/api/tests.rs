@@ -25,7 +25,7 @@ fn api(versioned: bool) -> SecretApi {
     }))
 }
 
-/// What is made of an answer, in a word and its content.
+/// Returns how an answer is taken, in a word and its content.
 fn answer(versioned: bool, operation: Operation, status: u16, body: &str) -> String {
     let mut seen = String::new();
     api(versioned).read(operation, status, body.as_bytes(), &mut |answer| {

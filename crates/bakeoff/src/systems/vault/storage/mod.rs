@@ -55,9 +55,9 @@ pub(in crate::systems) struct Storage {
     pub(super) options: &'static [KindOption],
     /// Those that make sense with this storage alone, and what a system without it does not do.
     exclusive: Option<(&'static str, &'static str)>,
-    /// What departs from the product's defaults.
+    /// Returns the settings that depart from the product's defaults.
     pub(super) settings: fn(&Asked<'_>) -> Vec<Setting>,
-    /// What a node is told of it; what its process needs in its environment is appended.
+    /// Returns its part of a node's configuration; appends to the environment of the node's process.
     pub(super) config: fn(&NodeStorage<'_>, &mut Vec<(String, String)>) -> Value,
     /// Makes what the component must have before nodes start.
     pub(super) prepare: fn(Product, &Neighbour) -> Result<(), String>,
@@ -65,7 +65,7 @@ pub(in crate::systems) struct Storage {
     pub(super) guarantees: Option<fn(&study::System) -> StorageGuarantees>,
 }
 
-/// What a storage's acknowledgement is worth.
+/// Guarantees of a storage.
 pub(super) struct StorageGuarantees {
     pub(super) replication: String,
     pub(super) acknowledged: String,
