@@ -11,6 +11,7 @@
 //! (`collector`), what an operation is (`work`).
 
 mod connecting;
+mod due;
 mod lanes;
 mod lateness;
 mod pacing;
@@ -229,7 +230,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 self.wake_resting();
             }
             now = clock::now();
-            self.pacing.note_end_of_loop(now, &mut self.recorder);
+            self.pacing.attention.note_end_of_loop(now, &mut self.recorder);
             if now < scan_at {
                 continue;
             }

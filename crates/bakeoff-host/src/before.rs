@@ -6,56 +6,57 @@
 //!
 //! Not here: what to run (`systems`), how it is started (`process`).
 
-use std::fs::File;
-use std::path::PathBuf;
+use std::fmt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 
-use super::error::LogTail;
-use super::process::{Exit, Process, end, peek};
-use super::{Before, HostError, OnFailure, launcher};
+use super::child::{Exit, end, peek};
+use super::{Before, OnFailure, launcher};
 
 /// How often it is looked whether a command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Between a failure and the next try.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a node's commands one after the other; the first that fails is the error.
-pub(super) fn run(node: &Process, enter: &[PathBuf], log: &File) -> Result<(), HostError> {
-    node.before().iter().try_for_each(|command| run_one(node, command, enter, log))
+/// The end of a command that did not succeed.
+pub(super) struct Unprepared {
+    /// How it ended; `None`: it had not in time, and was killed.
+    exit: Option<Exit>,
+    /// How long its tries took, or the time that it was given.
+    after: Duration,
 }
 
-fn run_one(
-    node: &Process,
+impl fmt::Display for Unprepared {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.exit {
+            Some(exit) => write!(to, "{exit} after {:.1?}", self.after),
+            None => write!(to, "had not ended after {:?} and was killed", self.after),
+        }
+    }
+}
+
+/// Runs a command, which `begin` starts, until it succeeds or its time is over. The outer error is that of
+/// `begin`.
+pub(super) fn run<E>(
     command: &Before,
-    enter: &[PathBuf],
-    log: &File,
-) -> Result<(), HostError> {
+    mut begin: impl FnMut() -> Result<Child, E>,
+) -> Result<Result<(), Unprepared>, E> {
     let began = clock::now();
     let deadline = began + command.within;
     loop {
-        let child = node.fork(&command.program, &command.args, enter, log)?;
-        let exit = wait(child, deadline);
+        let exit = wait(begin()?, deadline);
         if exit == Some(Exit::Code(0)) {
-            return Ok(());
+            return Ok(Ok(()));
         }
         let in_time = clock::now() + PAUSE < deadline;
         if exit.is_some() && command.failure == OnFailure::TryAgain && in_time {
             std::thread::sleep(PAUSE);
             continue;
         }
-        let how = match exit {
-            Some(exit) => format!("{exit} after {:.1?}", began.elapsed()),
-            None => format!("had not ended after {:?} and was killed", command.within),
-        };
-        return Err(HostError::Before {
-            node: node.name().to_owned(),
-            program: command.program.clone(),
-            how,
-            log: node.log_tail(LogTail::LINES),
-        });
+        let after = if exit.is_some() { began.elapsed() } else { command.within };
+        return Ok(Err(Unprepared { exit, after }));
     }
 }
 

@@ -14,6 +14,7 @@
 mod before;
 mod census;
 mod cgroup;
+mod child;
 pub mod disk;
 pub mod disturbance;
 mod error;
@@ -45,8 +46,9 @@ use std::time::Duration;
 use bakeoff_core::study::Limits;
 use rustix::process::Signal;
 
+pub use child::Exit;
 pub use error::HostError;
-pub use process::{Exit, Process, terminate_all};
+pub use process::{Process, terminate_all};
 pub use ready::{Probe, await_ready};
 
 /// One server process to run, described.

@@ -5,24 +5,24 @@
 //! reaping it, since a process that was reaped gives its id, which names the group, away.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, Signal};
 
 use super::cgroup::Group;
+use super::child::{Exit, end, peek};
 use super::error::LogTail;
 use super::{
-    Before, Confine, HostError, LimitsApplied, NodeSpec, before, launcher, listening, procfs, shim,
+    Confine, HostError, LimitsApplied, NodeSpec, before, launcher, listening, procfs, shim,
     unprivileged,
 };
 
@@ -49,15 +49,6 @@ enum State {
 
 /// From which share of its time on it is worth a word that its CPU limit held a process back.
 const THROTTLED_MATTERS: f64 = 0.5;
-
-/// The end of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// By itself, with this code.
-    Code(i32),
-    /// By this signal.
-    Signal(i32),
-}
 
 /// The result of stopping a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,11 +83,6 @@ impl Process {
     /// `etcd-1`.
     pub fn name(&self) -> &str {
         &self.spec.name
-    }
-
-    /// Returns the commands that run before it.
-    pub(super) fn before(&self) -> &[Before] {
-        &self.spec.before
     }
 
     /// The port for a purpose. Asking for one that the description lacks is a bug.
@@ -281,7 +267,7 @@ impl Process {
 
         let started = match again {
             true => Ok(()),
-            false => before::run(self, &confinement.enter, log),
+            false => self.prepare(&confinement.enter, log),
         };
         let started =
             started.and_then(|()| self.fork(&self.program, &spec.args, &confinement.enter, log));
@@ -292,9 +278,22 @@ impl Process {
         Ok(())
     }
 
+    /// Runs the commands that come before the server, one after the other. The first that fails is the error.
+    fn prepare(&self, enter: &[PathBuf], log: &File) -> Result<(), HostError> {
+        self.spec.before.iter().try_for_each(|command| {
+            let begin = || self.fork(&command.program, &command.args, enter, log);
+            before::run(command, begin)?.map_err(|unprepared| HostError::Before {
+                node: self.spec.name.clone(),
+                program: command.program.clone(),
+                how: unprepared.to_string(),
+                log: self.log_tail(LogTail::LINES),
+            })
+        })
+    }
+
     /// Starts a program with all that the node has, in a process group of its own. When this
     /// returns, the program runs.
-    pub(super) fn fork(
+    fn fork(
         &self,
         program: &Path,
         args: &[OsString],
@@ -366,59 +365,4 @@ pub fn terminate_all(processes: &[Process], grace: Duration) -> Vec<Stopped> {
     processes.iter().for_each(Process::ask_to_end);
     let deadline = clock::now() + grace;
     processes.iter().map(|process| process.finish_by(deadline)).collect()
-}
-
-/// Returns how a child ended, without reaping it.
-pub(super) fn peek(child: &Child) -> Option<Exit> {
-    let pid = Pid::from_raw(child.id() as i32)?;
-    let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let status = rustix::process::waitid(WaitId::Pid(pid), how).ok()??;
-    Some(match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, signal) => Exit::Signal(signal.unwrap_or(0)),
-    })
-}
-
-/// Kills a child, its group and its descendants, reaps it, and waits until they are gone.
-pub(super) fn end(child: &mut Child) -> Exit {
-    let group = child.id() as i32;
-    // Who descends from whom is known only as long as the parents live.
-    let family = procfs::family(group);
-    if let Some(pid) = Pid::from_raw(group) {
-        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-    }
-    let others = family.iter().filter(|stat| stat.pid != group).collect::<Vec<_>>();
-    others.iter().for_each(|stat| procfs::kill(stat));
-    let exit = child.wait().map_or(Exit::Signal(Signal::KILL.as_raw()), Exit::from);
-    // The orphans' end is not ours to wait for but by looking. A killed process goes at once
-    // unless the kernel holds it, and then nothing that we could do would help.
-    let gone_by = clock::now() + Duration::from_secs(2);
-    let runs = |stat: &&&procfs::Stat| {
-        procfs::stat(stat.pid).is_some_and(|s| s.start_ticks == stat.start_ticks && s.lives())
-    };
-    while others.iter().find(runs).is_some() && clock::now() < gone_by {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    exit
-}
-
-impl From<ExitStatus> for Exit {
-    fn from(status: ExitStatus) -> Self {
-        match (status.code(), status.signal()) {
-            (Some(code), _) => Self::Code(code),
-            (None, signal) => Self::Signal(signal.unwrap_or(0)),
-        }
-    }
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "ended with exit code {code}"),
-            Self::Signal(signal) => match signal_hook::low_level::signal_name(*signal) {
-                Some(name) => write!(f, "was killed by {name}"),
-                None => write!(f, "was killed by signal {signal}"),
-            },
-        }
-    }
 }

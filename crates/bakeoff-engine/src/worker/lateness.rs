@@ -12,7 +12,6 @@ use bakeoff_core::measurement::STALL_MIN;
 
 use super::super::collector::Slice;
 use super::SCAN_EVERY;
-use super::pacing::Pacing;
 use super::recorder::Recorder;
 
 /// So late a wake-up holds operations up that fall due meanwhile.
@@ -55,43 +54,38 @@ impl Attention {
         let scan_at = self.since + SCAN_EVERY;
         self.wake_at.map_or(scan_at, |at| at.min(scan_at))
     }
-}
 
-impl Pacing<'_> {
-    /// The worker is awake: notes how late it is at its timer, and what was held up by that.
+    /// Notes how late the worker is at its timer. Returns since when it has been, where what fell due
+    /// meanwhile was held up.
     #[inline]
-    pub(super) fn note_wake(&mut self, now: Instant, recorder: &mut Recorder<'_>) {
-        let attention = &self.attention;
-        if let Some(at) = attention.wake_at
+    pub(super) fn note_wake(&self, now: Instant, recorder: &mut Recorder<'_>) -> Option<Instant> {
+        if let Some(at) = self.wake_at
             && now >= at
             && at >= recorder.window.measure
         {
             recorder.slice.timer_lag.record(now - at);
         }
-        let scan_at = attention.since + SCAN_EVERY + ROUNDING;
-        let from = attention.wake_at.map_or(scan_at, |at| at.min(scan_at));
-        if now.saturating_duration_since(from) >= LATE_MIN {
-            self.lanes.iter_mut().for_each(|lane| lane.hold_up(from, now));
-        }
+        let scan_at = self.since + SCAN_EVERY + ROUNDING;
+        let from = self.wake_at.map_or(scan_at, |at| at.min(scan_at));
+        (now.saturating_duration_since(from) >= LATE_MIN).then_some(from)
     }
 
     /// The loop has come to its end: notes whether it stood still since it last did.
     #[inline]
     pub(super) fn note_end_of_loop(&mut self, now: Instant, recorder: &mut Recorder<'_>) {
-        if now.saturating_duration_since(self.attention.since) >= STALL_MIN {
+        if now.saturating_duration_since(self.since) >= STALL_MIN {
             self.note_stall(now, recorder);
         }
-        self.attention.since = now;
-        self.attention.batch_began = None;
-        self.attention.wake_at = None;
+        self.since = now;
+        self.batch_began = None;
+        self.wake_at = None;
     }
 
     #[cold]
     fn note_stall(&self, now: Instant, recorder: &mut Recorder<'_>) {
-        let attention = &self.attention;
-        let latest = attention.latest();
+        let latest = self.latest();
         // Something to read may have woken it before.
-        let from = attention.batch_began.map_or(latest, |began| began.min(latest));
+        let from = self.batch_began.map_or(latest, |began| began.min(latest));
         let from = from.max(recorder.window.measure);
         let to = recorder.window.end.map_or(now, |end| now.min(end));
         if to.saturating_duration_since(from) >= STALL_MIN {

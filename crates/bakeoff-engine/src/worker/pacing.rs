@@ -1,7 +1,7 @@
-//! When a worker's next operation is due, and whether there is one: lanes, rests, the budget, the timer.
+//! Says when a worker's next operation is due, and whether there is one: lanes, rests, the budget, the timer.
 //!
-//! Not here: who sends it (`worker`), what is due at each node in an open load (`lanes`), how late the
-//! worker was at it (`lateness`).
+//! Not here: who sends it (`worker`, `due`), one node's part of an open load (`lanes`), how late the
+//! worker was (`lateness`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,6 +14,7 @@ use mio::Registry;
 use super::super::timer::Timer;
 use super::lanes::Lane;
 use super::lateness::Attention;
+use super::recorder::Recorder;
 use super::{Part, SCAN_EVERY, Shared, TIMER};
 
 /// Says when a worker's operations are due.
@@ -92,5 +93,58 @@ impl<'a> Pacing<'a> {
             self.timer_set_for = Some(due);
         }
         Ok(false)
+    }
+
+    /// Returns whether the load is open: operations are due whether or not a client is free.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
+    /// The lane whose next operation is due first, and when; of those that somebody may be free for.
+    /// A worker has one lane for each node: few.
+    #[inline]
+    pub(super) fn first_due(&self) -> Option<(usize, Instant)> {
+        let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.starved);
+        let dues = waiting.filter_map(|(place, lane)| Some((place, lane.next_due?)));
+        dues.min_by_key(|&(_, due)| due)
+    }
+
+    /// The operation that was due next at a lane has begun: goes on to the one after it.
+    #[inline]
+    pub(super) fn advance(&mut self, lane: usize, measured: bool, start: Instant) {
+        let lane = &mut self.lanes[lane];
+        if measured && let Some(left) = &mut lane.left {
+            *left = left.saturating_sub(1);
+        }
+        lane.advance(start);
+        if lane.next_due.is_none() {
+            self.note_end();
+        }
+    }
+
+    /// Returns whether a lane has a measured operation left; where not, it is over.
+    #[inline]
+    pub(super) fn has_left(&mut self, lane: usize) -> bool {
+        let lane = &mut self.lanes[lane];
+        if lane.left == Some(0) {
+            lane.next_due = None;
+            self.note_end();
+            return false;
+        }
+        true
+    }
+
+    /// When all lanes are over, so is the load.
+    fn note_end(&mut self) {
+        self.exhausted |= self.lanes.iter().all(|lane| lane.next_due.is_none());
+    }
+
+    /// Notes how late a worker that is awake is at its timer, and what was held up by that.
+    #[inline]
+    pub(super) fn note_wake(&mut self, now: Instant, recorder: &mut Recorder<'_>) {
+        if let Some(from) = self.attention.note_wake(now, recorder) {
+            self.lanes.iter_mut().for_each(|lane| lane.hold_up(from, now));
+        }
     }
 }

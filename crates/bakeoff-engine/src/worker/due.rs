@@ -1,0 +1,106 @@
+//! Sends what is due in an open load, and accounts for what nobody could send.
+//!
+//! Not here: when an operation is due (`pacing`, `lanes`).
+
+use std::time::Instant;
+
+use bakeoff_core::measurement::ErrorKind;
+
+use super::super::client::Client;
+use super::super::clock;
+use super::super::work::Work;
+use super::Worker;
+use super::recorder::Failed;
+
+/// More dropped operations than this are counted by [`DROPPED_PARTS`] of the time they were due in.
+const DROPPED_ONE_BY_ONE: u64 = 100_000;
+const DROPPED_PARTS: u32 = 10_000;
+
+impl<W: Work> Worker<'_, W> {
+    /// Sends what has become due to clients that were waiting for it.
+    pub(super) fn serve_due(&mut self) {
+        let mut now = clock::now();
+        while let Some((lane, due)) = self.pacing.first_due() {
+            if due > now || !self.may_begin(Some(lane), due, now) {
+                return;
+            }
+            let Some(index) = self.pacing.lanes[lane].idle.pop_front() else {
+                self.pacing.lanes[lane].starved = true;
+                continue;
+            };
+            self.clients[index].idle = false;
+            self.refill(index, now);
+            self.flush(index);
+            now = clock::now();
+        }
+    }
+
+    /// What was due for as long as the timeout while no client of its node had a connection has failed.
+    pub(super) fn refuse_due(&mut self, now: Instant) {
+        let timeout = self.part.timeout;
+        for place in 0..self.pacing.lanes.len() {
+            let of_lane = |client: &Client<W>| client.lane == place && client.is_connected();
+            if self.clients.iter().any(of_lane) {
+                continue;
+            }
+            let node = self.pacing.lanes[place].node;
+            while let Some(due) =
+                self.pacing.lanes[place].next_due.filter(|due| *due + timeout <= now)
+            {
+                if self.is_over(now) {
+                    return;
+                }
+                let measured = due >= self.recorder.window.measure;
+                if measured && !self.pacing.has_left(place) {
+                    break;
+                }
+                let ticket = self.pacing.take_ticket();
+                let Some(operation) = self.work.skip(node, ticket) else { return };
+                let what = || format!("no connection for {timeout:?}");
+                let failed = Failed { operation, due, node, kind: ErrorKind::Refused };
+                self.recorder.count_failure(failed, now, what);
+                self.pacing.advance(place, measured, self.recorder.window.start);
+            }
+        }
+    }
+
+    /// What was due and never sent did not vanish: it waited until now. A load far beyond what a
+    /// system can do leaves more of it than can be gone through one by one; then equal parts of the
+    /// time that was left stand for the operations that were due in them.
+    pub(super) fn count_dropped(&mut self, end: Instant, now: Instant) {
+        for place in 0..self.pacing.lanes.len() {
+            self.count_dropped_of(place, end, now);
+        }
+    }
+
+    fn count_dropped_of(&mut self, place: usize, end: Instant, now: Instant) {
+        let node = self.pacing.lanes[place].node;
+        let what = || "no client was free before the load ended".to_owned();
+        let start = self.recorder.window.start;
+        let kind = ErrorKind::Dropped;
+        while let Some(due) = self.pacing.lanes[place].next_due.filter(|&due| due < end) {
+            let left = end.duration_since(due);
+            let count =
+                self.pacing.lanes[place].schedule.due_between(due - start, end - start) as u64;
+            if count > DROPPED_ONE_BY_ONE {
+                for part in 0..DROPPED_PARTS {
+                    let due =
+                        due + left.mul_f64((f64::from(part) + 0.5) / f64::from(DROPPED_PARTS));
+                    let ticket = self.pacing.take_ticket();
+                    let Some(operation) = self.work.skip(node, ticket) else { return };
+                    self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
+                    let rest = u64::from(u64::from(part) < count % u64::from(DROPPED_PARTS));
+                    let more = count / u64::from(DROPPED_PARTS) + rest - 1;
+                    let figures = &mut self.recorder.slice.operations[operation];
+                    figures.unanswered.record_many(now.saturating_duration_since(due), more);
+                    figures.errors.entry(ErrorKind::Dropped).or_default().count += more;
+                }
+                return;
+            }
+            let ticket = self.pacing.take_ticket();
+            let Some(operation) = self.work.skip(node, ticket) else { return };
+            self.recorder.count_failure(Failed { operation, due, node, kind }, now, what);
+            self.pacing.lanes[place].advance(start);
+        }
+    }
+}
