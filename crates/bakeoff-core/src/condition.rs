@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::measurement::Measurement;
-use crate::ranked::{Place, Ranked, sample_min};
+use crate::ranked::{Percentile, Ranked, sample_min};
 use crate::units::{self, Unreadable, count_text, figure_text, latency_text, rate_text};
 
 const METRICS: &str = "the figures are p50, p99, p99.9 and so on, max, mean, each also as \
@@ -373,7 +373,7 @@ impl Condition {
 }
 
 /// The figure, or why there is none at all.
-fn latency(figures: &Figures, which: Which, point: Point) -> Result<Place, &'static str> {
+fn latency(figures: &Figures, which: Which, point: Point) -> Result<Percentile, &'static str> {
     let of = match which {
         Which::Response => &figures.response,
         Which::Service => &figures.service,

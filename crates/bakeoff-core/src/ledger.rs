@@ -167,7 +167,7 @@ pub enum Write {
 
 /// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// The system said that it is done.
     Acknowledged,
     /// It may or may not have happened, or may happen yet.
@@ -224,16 +224,16 @@ impl KeyHistory {
 
     /// Ends a write that was begun, by its sequence number. `at` is the time, since the moment that
     /// all times here count from; it is asked for only where staleness is measured.
-    pub fn end(&mut self, sequence: u32, outcome: Outcome, at: impl FnOnce() -> Duration) {
+    pub fn end(&mut self, sequence: u32, outcome: WriteOutcome, at: impl FnOnce() -> Duration) {
         let Some(&Open { write, .. }) = self.open.find(sequence) else { return };
         match outcome {
-            Outcome::NotSent => self.open.remove(sequence),
-            Outcome::Unknown => {
+            WriteOutcome::NotSent => self.open.remove(sequence),
+            WriteOutcome::Unknown => {
                 self.open.remove(sequence);
                 let unknown = self.unknown.get_or_insert_default();
                 unknown.add(sequence, write, self.unknown_max);
             }
-            Outcome::Acknowledged => self.acknowledge(sequence, write, at),
+            WriteOutcome::Acknowledged => self.acknowledge(sequence, write, at),
         }
     }
 
@@ -353,19 +353,19 @@ mod tests {
     use super::*;
     use crate::staleness::Age;
 
-    fn end(history: &mut KeyHistory, sequence: u32, outcome: Outcome) {
+    fn end(history: &mut KeyHistory, sequence: u32, outcome: WriteOutcome) {
         history.end(sequence, outcome, || Duration::ZERO);
     }
 
     fn acknowledged(history: &mut KeyHistory, write: Write) -> u32 {
         let sequence = history.begin(write);
-        end(history, sequence, Outcome::Acknowledged);
+        end(history, sequence, WriteOutcome::Acknowledged);
         sequence
     }
 
     fn unknown(history: &mut KeyHistory, write: Write) -> u32 {
         let sequence = history.begin(write);
-        end(history, sequence, Outcome::Unknown);
+        end(history, sequence, WriteOutcome::Unknown);
         sequence
     }
 
@@ -409,8 +409,8 @@ mod tests {
     fn overlapping_writes_may_end_in_either_order() {
         let mut history = KeyHistory::default();
         let (first, second) = (history.begin(Write::Put), history.begin(Write::Put));
-        end(&mut history, second, Outcome::Acknowledged);
-        end(&mut history, first, Outcome::Acknowledged);
+        end(&mut history, second, WriteOutcome::Acknowledged);
+        end(&mut history, first, WriteOutcome::Acknowledged);
         for seen in [first, second] {
             assert_eq!(value(&history, seen), Ok(()));
         }
@@ -424,7 +424,7 @@ mod tests {
         let new = acknowledged(&mut history, Write::Put);
         assert_eq!(value(&history, long), Ok(()));
         assert_eq!(value(&history, old), Err(Violation::Stale(old, new)));
-        end(&mut history, long, Outcome::Acknowledged);
+        end(&mut history, long, WriteOutcome::Acknowledged);
         assert_eq!(value(&history, long), Ok(()), "it may have taken effect last");
         acknowledged(&mut history, Write::Put);
         for seen in [long, old, new] {
@@ -500,13 +500,13 @@ mod tests {
         acknowledged(&mut history, Write::Put);
         let delete = history.begin(Write::Delete);
         assert_eq!(missing(&history), Ok(()), "it may be on its way");
-        end(&mut history, delete, Outcome::NotSent);
+        end(&mut history, delete, WriteOutcome::NotSent);
         assert_eq!(value(&history, 1), Ok(()));
         assert_eq!(missing(&history), Err(Violation::Lost));
         // Nor does it take away what an earlier one excuses.
         acknowledged(&mut history, Write::Delete);
         let delete = history.begin(Write::Delete);
-        end(&mut history, delete, Outcome::NotSent);
+        end(&mut history, delete, WriteOutcome::NotSent);
         assert_eq!(missing(&history), Ok(()));
     }
 
@@ -517,7 +517,7 @@ mod tests {
     /// A put that was acknowledged at this time.
     fn put(history: &mut KeyHistory, at: u64) {
         let sequence = history.begin(Write::Put);
-        history.end(sequence, Outcome::Acknowledged, || ms(at));
+        history.end(sequence, WriteOutcome::Acknowledged, || ms(at));
     }
 
     fn staleness_of(
@@ -545,8 +545,8 @@ mod tests {
         let mut history = KeyHistory::default().measuring_staleness(8);
         put(&mut history, 10);
         let (second, third) = (history.begin(Write::Put), history.begin(Write::Put));
-        history.end(third, Outcome::Acknowledged, || ms(20));
-        history.end(second, Outcome::Acknowledged, || ms(30));
+        history.end(third, WriteOutcome::Acknowledged, || ms(20));
+        history.end(second, WriteOutcome::Acknowledged, || ms(30));
         let began = history.begin_read(|| ms(40));
         for seen in [2, 3] {
             assert_eq!(history.judge_value(seen, &began), Ok(()));
@@ -562,7 +562,7 @@ mod tests {
         let long = history.begin(Write::Put);
         put(&mut history, 10);
         put(&mut history, 20);
-        history.end(long, Outcome::Acknowledged, || ms(30));
+        history.end(long, WriteOutcome::Acknowledged, || ms(30));
         put(&mut history, 40);
         put(&mut history, 50);
         let began = history.begin_read(|| ms(60));
@@ -582,7 +582,7 @@ mod tests {
         let found = history.judge_missing(&began);
         assert_eq!(staleness_of(&history, found, &began).age, Age::Exactly(ms(5)));
         let delete = history.begin(Write::Delete);
-        history.end(delete, Outcome::Acknowledged, || ms(20));
+        history.end(delete, WriteOutcome::Acknowledged, || ms(20));
         (3..=5).for_each(|n| put(&mut history, n * 10));
         let began = history.begin_read(|| ms(55));
         let found = history.judge_missing(&began);
@@ -593,7 +593,7 @@ mod tests {
     fn clock_is_not_read_where_staleness_is_not_measured() {
         let mut history = KeyHistory::default();
         let sequence = history.begin(Write::Put);
-        history.end(sequence, Outcome::Acknowledged, || unreachable!("no age is measured"));
+        history.end(sequence, WriteOutcome::Acknowledged, || unreachable!("no age is measured"));
         let began = history.begin_read(|| unreachable!("no age is measured"));
         let found = history.judge_missing(&began).expect_err("it is lost");
         assert_eq!(history.stale_by(found, &began), None);

@@ -25,7 +25,7 @@ const LATENCY_MAX: Duration = Duration::from_nanos(LATENCY_MAX_NS);
 
 /// A place in a distribution of all operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Place {
+pub enum Percentile {
     /// Nothing was recorded.
     Nothing,
     /// Fewer operations than the percentile needs.
@@ -140,29 +140,29 @@ impl<'a> Ranked<'a> {
 
     /// Returns what a share of `quantile` (above 0, below 1) does not exceed, where there are
     /// [`sample_min`] operations.
-    pub fn percentile(&self, quantile: f64) -> Place {
+    pub fn percentile(&self, quantile: f64) -> Percentile {
         let (had, needed) = (self.count(), sample_min(quantile));
         match had {
-            0 => Place::Nothing,
-            had if had < needed => Place::TooFew { had, needed },
+            0 => Percentile::Nothing,
+            had if had < needed => Percentile::TooFew { had, needed },
             _ => self.at(quantile),
         }
     }
 
     /// Returns what a share of `quantile` (above 0, below 1) does not exceed, of however few
     /// operations: for checks, not for claims.
-    pub fn at(&self, quantile: f64) -> Place {
+    pub fn at(&self, quantile: f64) -> Percentile {
         let count = self.count();
         if count == 0 {
-            return Place::Nothing;
+            return Percentile::Nothing;
         }
         if self.failures == 0 {
-            return self.successes.quantile(quantile).map_or(Place::Beyond, Place::At);
+            return self.successes.quantile(quantile).map_or(Percentile::Beyond, Percentile::At);
         }
         let rank = ((quantile * count as f64 - 1e-6).ceil() as u64).clamp(1, count);
         let successes = self.successes.count();
         if rank <= successes {
-            return at_rank(&self.successes, rank).map_or(Place::Beyond, Place::At);
+            return at_rank(&self.successes, rank).map_or(Percentile::Beyond, Percentile::At);
         }
         // Failures of which nothing is known rank lowest among them.
         let known = (rank - successes).saturating_sub(self.failures - self.waits.count());
@@ -170,7 +170,7 @@ impl<'a> Ranked<'a> {
             0 => Duration::ZERO,
             rank => at_rank(&self.waits, rank).unwrap_or(LATENCY_MAX),
         };
-        Place::Failed(Failed {
+        Percentile::Failed(Failed {
             share: self.failed_share(),
             after: self.failed_after(),
             least: waited.max(slowest(&self.successes)),
@@ -184,38 +184,38 @@ impl<'a> Ranked<'a> {
     }
 
     /// Returns the fastest success.
-    pub fn min(&self) -> Place {
+    pub fn min(&self) -> Percentile {
         let successes = &self.successes;
         match successes.min() {
-            _ if self.count() == 0 => Place::Nothing,
+            _ if self.count() == 0 => Percentile::Nothing,
             // Nothing else was recorded.
-            Some(_) if successes.saturated() == successes.count() => Place::Beyond,
-            Some(least) => Place::At(least),
-            None => Place::AtLeast(self.waits.min().unwrap_or_default()),
+            Some(_) if successes.saturated() == successes.count() => Percentile::Beyond,
+            Some(least) => Percentile::At(least),
+            None => Percentile::AtLeast(self.waits.min().unwrap_or_default()),
         }
     }
 
     /// Returns the slowest.
-    pub fn max(&self) -> Place {
+    pub fn max(&self) -> Percentile {
         match (self.count(), self.failures) {
-            (0, _) => Place::Nothing,
-            (_, 0) => self.successes.max().map_or(Place::Beyond, Place::At),
-            _ => Place::AtLeast(slowest(&self.waits).max(slowest(&self.successes))),
+            (0, _) => Percentile::Nothing,
+            (_, 0) => self.successes.max().map_or(Percentile::Beyond, Percentile::At),
+            _ => Percentile::AtLeast(slowest(&self.waits).max(slowest(&self.successes))),
         }
     }
 
     /// Returns the mean; with failures the least that it can be, each of which counts as no sooner
     /// than the slowest success.
-    pub fn mean(&self) -> Place {
+    pub fn mean(&self) -> Percentile {
         if self.count() == 0 {
-            return Place::Nothing;
+            return Percentile::Nothing;
         }
         let mean = self.successes.mean();
         if self.failures == 0 {
-            return mean.map_or(Place::Beyond, Place::At);
+            return mean.map_or(Percentile::Beyond, Percentile::At);
         }
         if mean.is_none() && !self.successes.is_empty() {
-            return Place::Beyond;
+            return Percentile::Beyond;
         }
         let slowest = slowest(&self.successes);
         let known = self.waits.recorded();
@@ -224,7 +224,7 @@ impl<'a> Ranked<'a> {
         let unknown = (self.failures - self.waits.count()) as f64 * slowest.as_secs_f64();
         let served = mean.unwrap_or_default().as_secs_f64() * self.successes.count() as f64;
         let mean = (served + waits + unknown) / self.count() as f64;
-        Place::AtLeast(Duration::try_from_secs_f64(mean).unwrap_or_default())
+        Percentile::AtLeast(Duration::try_from_secs_f64(mean).unwrap_or_default())
     }
 }
 
@@ -238,7 +238,7 @@ fn at_rank(of: &Latencies, rank: u64) -> Option<Duration> {
     of.quantile((rank as f64 - 0.5) / of.count() as f64)
 }
 
-impl Place {
+impl Percentile {
     /// Returns the latency, where it is known.
     pub fn latency(self) -> Option<Duration> {
         match self {
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(gate.mean().text(), "≥ 253 ms");
         // Quick failures are no quick answers.
         let quick = ranked(holding((0..510).map(|_| 12)), holding((0..490).map(|_| 1)), 490);
-        let Place::Failed(failed) = quick.percentile(0.99) else { panic!() };
+        let Percentile::Failed(failed) = quick.percentile(0.99) else { panic!() };
         assert_eq!(latency_text(failed.least), "12.0 ms");
         assert_eq!(quick.mean().text(), "≥ 12.0 ms");
     }
@@ -338,8 +338,8 @@ mod tests {
         let some = ranked(holding(1..=990), holding([9; 10]), 10);
         assert_eq!(some.percentile(0.99).text(), "990 ms");
         assert_eq!(some.percentile(0.5).text(), "500 ms");
-        assert!(matches!(some.percentile(0.991), Place::TooFew { .. }));
-        assert!(matches!(some.at(0.991), Place::Failed(_)));
+        assert!(matches!(some.percentile(0.991), Percentile::TooFew { .. }));
+        assert!(matches!(some.at(0.991), Percentile::Failed(_)));
     }
 
     #[test]
@@ -365,7 +365,10 @@ mod tests {
     #[test]
     fn nothing_has_no_place_and_failures_alone_have_a_least() {
         let nothing = ranked(Latencies::default(), Latencies::default(), 0);
-        assert_eq!((nothing.percentile(0.5), nothing.max()), (Place::Nothing, Place::Nothing));
+        assert_eq!(
+            (nothing.percentile(0.5), nothing.max()),
+            (Percentile::Nothing, Percentile::Nothing)
+        );
         let failures = ranked(Latencies::default(), holding([1000; 40]), 40);
         assert_eq!(failures.percentile(0.5).text(), "100 % failed");
         assert_eq!(failures.min().text(), "≥ 1.00 s");

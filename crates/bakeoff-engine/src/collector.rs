@@ -14,7 +14,7 @@ use bakeoff_core::measurement::{
     EXAMPLES_MAX, Errors, GeneratorStall, Handshakes, Measurement, OperationFigures, SENT_MAX,
     SILENCE_MIN, Second, SecondFigures, Silence, TargetFigures, longest, longest_stalls,
 };
-use bakeoff_core::ranked::{Place, Ranked};
+use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::staleness::Staleness;
 
 use super::transport::Agreed;
@@ -139,11 +139,11 @@ pub struct Live {
     /// Failures in the last second.
     pub errors: u64,
     /// Median of the response time in the last second, of all operations.
-    pub p50: Place,
+    pub p50: Percentile,
     /// 99th percentile of the response time in the last second, likewise.
-    pub p99: Place,
+    pub p99: Percentile,
     /// The slowest response in the last second.
-    pub max: Place,
+    pub max: Percentile,
     /// Which share of the CPUs that its threads could use the generator used since the last second.
     pub busy: f64,
 }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use bakeoff_core::ledger::Outcome;
+use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::staleness::Seen;
 use bakeoff_wire::ProtocolError;
@@ -171,7 +171,7 @@ pub trait Work: Send {
     }
 
     /// An operation ended without an answer.
-    fn give_up(&mut self, pending: Self::Pending, outcome: Outcome) {
+    fn give_up(&mut self, pending: Self::Pending, outcome: WriteOutcome) {
         let _ = (pending, outcome);
     }
 

@@ -22,7 +22,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::ledger::Outcome;
+use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::ErrorKind;
 use mio::{Events, Poll, Token};
 
@@ -285,7 +285,7 @@ impl<'a, W: Work> Worker<'a, W> {
                 link.flush().ok(); // a peer that is gone needs no farewell
             }
             for pending in client.pendings.iter_mut().filter_map(Option::take) {
-                self.work.give_up(pending, Outcome::Unknown);
+                self.work.give_up(pending, WriteOutcome::Unknown);
             }
             if let Some(lost_at) = client.lost_at {
                 self.recorder.slice.disconnected += self.recorder.window.overlap(lost_at, now);

@@ -84,17 +84,17 @@ impl Register {
                 };
                 let taken = self.written[at].taken;
                 let outcome = match action {
-                    7 if taken => Outcome::Unknown,
-                    7 => [Outcome::Unknown, Outcome::NotSent][pick % 2],
-                    _ => Outcome::Acknowledged,
+                    7 if taken => WriteOutcome::Unknown,
+                    7 => [WriteOutcome::Unknown, WriteOutcome::NotSent][pick % 2],
+                    _ => WriteOutcome::Acknowledged,
                 };
-                if outcome == Outcome::Acknowledged && !taken {
+                if outcome == WriteOutcome::Acknowledged && !taken {
                     self.take(at);
                 }
                 self.written[at].state = match outcome {
-                    Outcome::Acknowledged => State::Acknowledged { at: self.now },
-                    Outcome::Unknown => State::Unknown,
-                    Outcome::NotSent => State::NotSent,
+                    WriteOutcome::Acknowledged => State::Acknowledged { at: self.now },
+                    WriteOutcome::Unknown => State::Unknown,
+                    WriteOutcome::NotSent => State::NotSent,
                 };
                 let time = self.time();
                 self.history.end(at as u32 + 1, outcome, || time);

@@ -58,7 +58,8 @@ fn lose(keys: usize, writes: u64, unknown_share: f64, seed: u64) -> (u64, u64) {
             Event::Effect { key, sequence } => effects[key].push((now, sequence)),
             Event::End { key, sequence, unknown } => {
                 free += 1;
-                let outcome = if unknown { Outcome::Unknown } else { Outcome::Acknowledged };
+                let outcome =
+                    if unknown { WriteOutcome::Unknown } else { WriteOutcome::Acknowledged };
                 histories[key].end(sequence, outcome, || Duration::ZERO);
                 if !unknown {
                     acknowledged[key].push(sequence);

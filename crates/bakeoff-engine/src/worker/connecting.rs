@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use bakeoff_core::ledger::Outcome;
+use bakeoff_core::ledger::WriteOutcome;
 use bakeoff_core::measurement::{ErrorKind, Example};
 use mio::{Interest, Token};
 
@@ -130,7 +130,7 @@ impl<W: Work> Worker<'_, W> {
         let slot = &mut client.slots[tag];
         let Slot::Busy(flight) = std::mem::replace(slot, Slot::Free { since: now }) else { return };
         if let Some(pending) = client.pendings[tag].take() {
-            self.work.give_up(pending, Outcome::Unknown);
+            self.work.give_up(pending, WriteOutcome::Unknown);
         }
         let usable = match &mut client.connection {
             Connection::Up { link, session } => {
@@ -201,7 +201,7 @@ impl<W: Work> Worker<'_, W> {
             }
             let lost = std::mem::replace(slot, Slot::Free { since: now });
             if let Some(pending) = client.pendings[tag].take() {
-                self.work.give_up(pending, Outcome::Unknown);
+                self.work.give_up(pending, WriteOutcome::Unknown);
             }
             match lost {
                 Slot::Busy(flight) => {

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bakeoff_core::ledger::{KeyHistory, Outcome, ReadBegan, Violation, Write};
+use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, Write, WriteOutcome};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::staleness::Seen;
 use bakeoff_core::study::{KeyOrder, Operation, ReadConsistency, Workload};
@@ -379,7 +379,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         if session.request(tag, &request, out) {
             Ok(Issued { operation: place, pending })
         } else {
-            self.give_up(pending, Outcome::NotSent);
+            self.give_up(pending, WriteOutcome::NotSent);
             Err(NotIssued::Busy)
         }
     }
@@ -412,7 +412,7 @@ impl<S: KvSession, C: FnMut(u32, usize) -> S + Send> Work for KvWork<S, C> {
         })
     }
 
-    fn give_up(&mut self, pending: Pending, outcome: Outcome) {
+    fn give_up(&mut self, pending: Pending, outcome: WriteOutcome) {
         self.end_write(&pending, outcome);
     }
 }
@@ -450,13 +450,14 @@ impl<S, C> KvWork<S, C> {
             }
         };
         // An error answer does not say that the write did not happen.
-        let outcome = if result.is_ok() { Outcome::Acknowledged } else { Outcome::Unknown };
+        let outcome =
+            if result.is_ok() { WriteOutcome::Acknowledged } else { WriteOutcome::Unknown };
         self.end_write(pending, outcome);
         result
     }
 
     /// Tells the ledger how a write ended; a read ends nothing.
-    fn end_write(&self, pending: &Pending, outcome: Outcome) {
+    fn end_write(&self, pending: &Pending, outcome: WriteOutcome) {
         if pending.operation.writes()
             && let Some(mut history) = self.keyed.ledger.history(pending.key)
         {

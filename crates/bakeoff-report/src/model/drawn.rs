@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::{Measurement, Second};
 use bakeoff_core::observed::{Column, Series};
-use bakeoff_core::ranked::{BEYOND_MIN, Place, Ranked, sample_min};
+use bakeoff_core::ranked::{BEYOND_MIN, Percentile, Ranked, sample_min};
 use bakeoff_core::record::{StageRecord, TrialRecord};
 
 /// No line has more points: a chart is a few hundred pixels wide.
@@ -194,7 +194,7 @@ impl Timeline {
             self.throughput.push((middle, verified as f64 / length));
             self.errors.push((middle, errors as f64 / length));
             recent.push_back(ranked(joined));
-            let known = |place: Place| {
+            let known = |place: Percentile| {
                 place.latency().map_or(f64::NAN, |latency| latency.as_nanos() as f64 / 1e6)
             };
             self.p50.push((middle, known(of_recent(&recent, 0.5))));
@@ -242,20 +242,20 @@ fn ranked(seconds: &[Second]) -> Ranked<'static> {
 }
 
 /// A percentile of the last points: of as few of them as have enough operations.
-fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Place {
+fn of_recent(recent: &VecDeque<Ranked<'static>>, quantile: f64) -> Percentile {
     let mut count = 0;
     let enough = recent.iter().rev().position(|point| {
         count += point.count();
         count >= sample_min(quantile)
     });
     match enough {
-        Some(0) => recent.back().map_or(Place::Nothing, |last| last.percentile(quantile)),
+        Some(0) => recent.back().map_or(Percentile::Nothing, |last| last.percentile(quantile)),
         Some(more) => {
             let last = recent.iter().rev().take(more + 1).cloned();
             let Ok(all) = Ranked::all(last.map(Ok::<_, Infallible>));
             all.percentile(quantile)
         }
-        None => Place::Nothing,
+        None => Percentile::Nothing,
     }
 }
 
@@ -425,7 +425,7 @@ mod tests {
         };
         let mut recent: VecDeque<Ranked<'static>> = [second(90), second(3)].into();
         assert_eq!(of_recent(&recent, 0.5).text(), "3.00 ms");
-        assert_eq!(of_recent(&recent, 0.99), Place::Nothing);
+        assert_eq!(of_recent(&recent, 0.99), Percentile::Nothing);
         recent.extend([second(2), second(1)]);
         assert_eq!(of_recent(&recent, 0.99).text(), "3.00 ms");
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures};
 use bakeoff_core::observed::Column;
-use bakeoff_core::ranked::{Place, Ranked, sample_min, too_few_text};
+use bakeoff_core::ranked::{Percentile, Ranked, sample_min, too_few_text};
 use bakeoff_core::record::{StageRecord, TrialRecord, Usage};
 use bakeoff_core::search::Found;
 use bakeoff_core::staleness::{Age, Staleness};
@@ -99,12 +99,12 @@ impl Point {
         };
         let ms = |latency: Duration| latency.as_nanos() as f64 / 1e6;
         match place {
-            Place::Nothing => Figure::Absent,
-            Place::TooFew { had, needed } => Figure::TooFew { had, needed },
-            Place::At(latency) => Figure::Value(ms(latency)),
-            Place::Beyond => Figure::Beyond,
-            Place::AtLeast(least) => Figure::AtLeast(ms(least)),
-            Place::Failed(failed) => {
+            Percentile::Nothing => Figure::Absent,
+            Percentile::TooFew { had, needed } => Figure::TooFew { had, needed },
+            Percentile::At(latency) => Figure::Value(ms(latency)),
+            Percentile::Beyond => Figure::Beyond,
+            Percentile::AtLeast(least) => Figure::AtLeast(ms(least)),
+            Percentile::Failed(failed) => {
                 Figure::Failed { share: failed.share, after: failed.after.map(ms) }
             }
         }

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use bakeoff_core::ranked::Place;
+use bakeoff_core::ranked::Percentile;
 use bakeoff_core::record::{Outcome, TrialRecord};
 use bakeoff_core::search::Found;
 use bakeoff_core::stats::gate as rounds;
@@ -100,9 +100,9 @@ pub(super) fn loading(clients: u32, live: Option<&Live>) -> String {
     let Some(live) = live else { return clients };
     // A second of a slow load has too few operations for a p99.
     let latency = match live.p99 {
-        Place::TooFew { .. } => format!(", p50 {}", live.p50.text()),
+        Percentile::TooFew { .. } => format!(", p50 {}", live.p50.text()),
         // Of writes and reads that are driven apart.
-        Place::Nothing => String::new(),
+        Percentile::Nothing => String::new(),
         p99 => format!(", p99 {}", p99.text()),
     };
     let errors = match live.errors {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::ranked::Place;
+use bakeoff_core::ranked::Percentile;
 use bakeoff_core::read_write_split::Half;
 use bakeoff_core::schedule;
 use bakeoff_core::workload::mix64;
@@ -122,10 +122,10 @@ fn drive_half(
 }
 
 /// The slower of two slowest responses: one of a failure is only known to be no quicker.
-fn slower(one: Place, other: Place) -> Place {
+fn slower(one: Percentile, other: Percentile) -> Percentile {
     let (quicker, slower) = if one.least() < other.least() { (one, other) } else { (other, one) };
     match (quicker, slower) {
-        (Place::AtLeast(_), Place::At(least)) => Place::AtLeast(least),
+        (Percentile::AtLeast(_), Percentile::At(least)) => Percentile::AtLeast(least),
         _ => slower,
     }
 }
@@ -146,8 +146,8 @@ fn tell_both(lives: &Receiver<(usize, Live)>, halves: &[Half; 2], progress: &mut
             second: live.second,
             verified: live.verified + before.verified,
             errors: live.errors + before.errors,
-            p50: Place::Nothing,
-            p99: Place::Nothing,
+            p50: Percentile::Nothing,
+            p99: Percentile::Nothing,
             max: slower(live.max, before.max),
             // Each told which share of its own threads' CPUs the whole process used.
             busy: (live.busy * ours + before.busy * theirs) / 2.0 / (ours + theirs),

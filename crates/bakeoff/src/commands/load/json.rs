@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bakeoff_core::ranked::{Place, Ranked};
+use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::harmless;
 use bakeoff_engine::Live;
@@ -194,7 +194,10 @@ fn latencies(of: &Ranked<'_>) -> Value {
 }
 
 /// Adds latencies by name, and why there are none under `none_because`.
-fn put_places<'a>(object: &mut Map<String, Value>, places: impl Iterator<Item = (&'a str, Place)>) {
+fn put_places<'a>(
+    object: &mut Map<String, Value>,
+    places: impl Iterator<Item = (&'a str, Percentile)>,
+) {
     let mut none_because = Map::new();
     for (name, place) in places {
         let name = format!("{name}_us");

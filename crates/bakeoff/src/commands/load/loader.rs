@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_core::condition::Figures;
-use bakeoff_core::ranked::Place;
+use bakeoff_core::ranked::Percentile;
 use bakeoff_core::schedule::Pace;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::rate_text;
@@ -152,7 +152,8 @@ impl Loader<'_> {
             _ => Began::default(),
         };
         // The load's end commonly lies in a second in which nothing is measured any more.
-        let is_empty = |live: &Live| live.verified + live.errors == 0 && live.p50 == Place::Nothing;
+        let is_empty =
+            |live: &Live| live.verified + live.errors == 0 && live.p50 == Percentile::Nothing;
         while seconds.pop_if(|last| is_empty(last)).is_some() {}
         Ok(Part {
             rate,

@@ -7,7 +7,7 @@ use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{
     ErrorKind, Example, Measurement, OperationFigures, Second, SecondFigures,
 };
-use bakeoff_core::ranked::Place;
+use bakeoff_core::ranked::Percentile;
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::Found;
 use bakeoff_core::study::Stop;
@@ -54,9 +54,9 @@ pub(super) fn part(rate: f64, slowest_ms: u64) -> Part {
             second: 0,
             verified: count,
             errors: 0,
-            p50: Place::At(Duration::from_millis(1)),
-            p99: Place::At(Duration::from_millis(slowest_ms)),
-            max: Place::At(Duration::from_millis(slowest_ms)),
+            p50: Percentile::At(Duration::from_millis(1)),
+            p99: Percentile::At(Duration::from_millis(slowest_ms)),
+            max: Percentile::At(Duration::from_millis(slowest_ms)),
             busy: 0.25,
         }],
         statuses: [(200, count)].into(),

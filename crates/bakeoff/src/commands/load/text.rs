@@ -8,7 +8,7 @@
 
 use bakeoff_core::check;
 use bakeoff_core::measurement::{Second, SecondFigures};
-use bakeoff_core::ranked::{Place, Ranked};
+use bakeoff_core::ranked::{Percentile, Ranked};
 use bakeoff_core::units::{ByteCount, count_text, harmless, latency_text, plural, rate_text};
 use bakeoff_report::Style;
 
@@ -130,7 +130,7 @@ impl Page {
             columns.push(("response of successes", &alone));
         }
         let mut rows = vec![head("", columns.iter().map(|(name, _)| *name))];
-        let mut row = |name: &str, of: &dyn Fn(&Ranked<'_>) -> Place| {
+        let mut row = |name: &str, of: &dyn Fn(&Ranked<'_>) -> Percentile| {
             let cells = columns.iter().map(|(_, ranked)| of(ranked).text());
             rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
         };
@@ -306,14 +306,14 @@ impl Page {
 /// The quantiles of a row of steps.
 fn response_cells(response: &Ranked<'_>) -> impl Iterator<Item = String> {
     let quantiles = [0.5, 0.9, 0.99].map(|quantile| response.percentile(quantile));
-    quantiles.into_iter().chain([response.max()]).map(Place::text)
+    quantiles.into_iter().chain([response.max()]).map(Percentile::text)
 }
 
 /// Tells from which percentile on failures leave no response time.
 fn failed_text(response: &Ranked<'_>) -> Option<String> {
     let reached =
         QUANTILES.iter().find_map(|(name, quantile)| match response.percentile(*quantile) {
-            Place::Failed(failed) => Some((name, failed)),
+            Percentile::Failed(failed) => Some((name, failed)),
             _ => None,
         });
     let (name, failed) = reached?;
@@ -327,7 +327,9 @@ fn failed_text(response: &Ranked<'_>) -> Option<String> {
 fn too_few_text(response: &Ranked<'_>) -> Option<String> {
     let few =
         QUANTILES.iter().filter_map(|(name, quantile)| match response.percentile(*quantile) {
-            Place::TooFew { needed, .. } => Some(format!("{name} needs {}", count_text(needed))),
+            Percentile::TooFew { needed, .. } => {
+                Some(format!("{name} needs {}", count_text(needed)))
+            }
             _ => None,
         });
     let few: Vec<String> = few.collect();
