@@ -4,6 +4,7 @@
 //! of JSON (etcd, Vault, Envoy) or of `name=value` pairs, a word among the first (PostgreSQL, Java),
 //! a letter (Tarantool, klog). The first level that a line names is its own, so that an informing
 //! line may quote an error. A line without a level is not counted: a stack trace is no further error.
+//! Where a server names levels by words of its own, whoever knows it says which ([`LevelWord`]).
 //!
 //! Lines are counted by their [`fingerprint`]. One of each kind is kept, without its secrets.
 //!
@@ -53,6 +54,10 @@ impl Level {
     }
 }
 
+/// A word by which a server names a level, among the first of a line and by itself, with the level;
+/// `None` for one that is no complaint.
+pub type LevelWord = (&'static str, Option<Level>);
+
 /// Complaints in one node's logs while the load ran.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeLog {
@@ -87,17 +92,24 @@ fn is_zero(value: &u64) -> bool {
 /// Counts a node's lines.
 #[derive(Debug, Default)]
 pub struct Tally {
+    /// The server's own words for levels.
+    words: &'static [LevelWord],
     lines: u64,
     kinds: BTreeMap<(Level, String), (u64, String)>,
 }
 
 impl Tally {
+    /// Counts the lines of a server that has these words for levels, besides those that are common.
+    pub fn new(words: &'static [LevelWord]) -> Self {
+        Self { words, ..Self::default() }
+    }
+
     /// Takes a line, with or without its end. Any bytes are fine.
     pub fn take(&mut self, line: &[u8]) {
         let line = &line[..line.len().min(LINE_MAX)];
         let line = String::from_utf8_lossy(line);
         let line = uncoloured(line.trim());
-        let Some((level, message)) = complaint(&line) else { return };
+        let Some((level, message)) = complaint(&line, self.words) else { return };
         self.lines += 1;
         let kind = (level, fingerprint(&message));
         let full = self.kinds.len() >= KINDS_READ_MAX;
@@ -146,13 +158,14 @@ fn uncoloured(line: &str) -> Cow<'_, str> {
 }
 
 /// Returns how bad a line says it is, and what it says besides; `None` where it does not complain.
-fn complaint(line: &str) -> Option<(Level, Cow<'_, str>)> {
+fn complaint<'a>(line: &'a str, words: &[LevelWord]) -> Option<(Level, Cow<'a, str>)> {
     if line.starts_with('{')
         && let Ok(Value::Object(fields)) = serde_json::from_str(line)
     {
         return of_json(&fields);
     }
-    let found = of_letter(line)
+    let found = of_own_words(line, words)
+        .or_else(|| of_letter(line))
         .or_else(|| of_brackets(line))
         .or_else(|| of_pairs(line))
         .or_else(|| of_words(line))?;
@@ -192,6 +205,19 @@ fn of_json<'a>(fields: &Map<String, Value>) -> Option<(Level, Cow<'a, str>)> {
         None => message,
     };
     Some((level, message.into()))
+}
+
+/// `12:M 23 Nov 2026 04:42:30.113 # …` of Redis, whose word for a warning is `#`.
+fn of_own_words<'a>(line: &'a str, words: &[LevelWord]) -> Option<Found<'a>> {
+    let mut rest = line;
+    for _ in 0..WORDS {
+        let (token, after) = rest.split_once(' ')?;
+        if let Some((_, level)) = words.iter().find(|(word, _)| *word == token) {
+            return Some((*level, after.trim_start().into()));
+        }
+        rest = after;
+    }
+    None
 }
 
 /// `E1122 09:12:34.5 …` of klog, and Tarantool's `… main/103/init.lua E> …`.
@@ -320,12 +346,30 @@ mod tests {
 
     /// Returns how a line is counted, as `level: fingerprint`; `-` when it is not.
     fn counted(line: &str) -> String {
-        let mut tally = Tally::default();
+        counted_by(&[], line)
+    }
+
+    fn counted_by(words: &'static [LevelWord], line: &str) -> String {
+        let mut tally = Tally::new(words);
         tally.take(line.as_bytes());
         match tally.finish("n", 0) {
             Some(log) => format!("{}: {}", log.kinds[0].level.name(), log.kinds[0].what),
             None => "-".to_owned(),
         }
+    }
+
+    #[test]
+    fn own_words_of_a_server_go_before_the_common_ones() {
+        const WORDS: &[LevelWord] = &[("#", Some(Level::Warning)), ("*", None)];
+        let line = "12:M 23 Nov 2026 04:42:30.113 # Short read from the primary";
+        assert_eq!(counted(line), "-");
+        assert_eq!(counted_by(WORDS, line), "warning: Short read from the primary");
+        assert_eq!(
+            counted_by(WORDS, "12:M 23 Nov 2026 04:42:30.113 * Said: ERROR by a client"),
+            "-"
+        );
+        assert_eq!(counted_by(WORDS, "no level of its own, and a #tag"), "-");
+        assert_eq!(counted_by(WORDS, "ERROR: a common one"), "error: a common one");
     }
 
     #[test]

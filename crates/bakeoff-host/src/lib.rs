@@ -43,6 +43,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::study::Limits;
 use rustix::process::Signal;
 
@@ -81,6 +82,8 @@ pub struct NodeSpec {
     /// need not be there. What they say while a load runs is in the record, as is what its output
     /// says.
     pub logs: Vec<PathBuf>,
+    /// The words by which it names the levels of its lines, besides those that are common.
+    pub level_words: &'static [LevelWord],
 }
 
 /// A command that makes what a server needs: a database's directory, a copy of another's.
@@ -124,6 +127,7 @@ impl NodeSpec {
             never_root: false,
             stop_signal: None,
             logs: Vec::new(),
+            level_words: &[],
         }
     }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::log_findings::{NodeLog, Tally};
+use bakeoff_core::log_findings::{LevelWord, NodeLog, Tally};
 
 use super::Process;
 
@@ -61,6 +61,7 @@ pub struct Marks(Vec<Mark>);
 #[derive(Debug)]
 struct Mark {
     node: String,
+    level_words: &'static [LevelWord],
     file: PathBuf,
     from: u64,
     to: Option<u64>,
@@ -74,7 +75,8 @@ impl Marks {
             let files = node.logs();
             let mark = |file: PathBuf| {
                 let from = length(&file).unwrap_or(0);
-                Mark { node: name.clone(), from, to: None, file }
+                let level_words = node.level_words();
+                Mark { node: name.clone(), level_words, from, to: None, file }
             };
             files.map(mark).collect::<Vec<_>>()
         };
@@ -92,7 +94,7 @@ impl Marks {
     pub fn complaints(&self) -> Vec<NodeLog> {
         let mut found = Vec::new();
         for of_node in self.0.chunk_by(|a, b| a.node == b.node) {
-            let mut tally = Tally::default();
+            let mut tally = Tally::new(of_node[0].level_words);
             let unread = of_node.iter().map(|mark| mark.read(&mut tally)).sum();
             found.extend(tally.finish(&of_node[0].node, unread));
         }
@@ -142,7 +144,7 @@ mod tests {
         };
         let mark = |node: &str, name: &str| {
             let from = length(&path(name)).unwrap_or(0);
-            Mark { node: node.into(), file: path(name), from, to: None }
+            Mark { node: node.into(), level_words: &[], file: path(name), from, to: None }
         };
         write("a.log", "[error] before\n");
         write("turned", "[error] a long line before it is turned over\n");
@@ -183,7 +185,8 @@ mod tests {
         let line = "[error] it broke\n".repeat(1 << 12);
         std::fs::write(&file, &line).unwrap();
         File::options().write(true).open(&file).unwrap().set_len(LOAD_READ_MAX + 7).unwrap();
-        let marks = Marks(vec![Mark { node: "n".into(), file, from: 0, to: None }]);
+        let marks =
+            Marks(vec![Mark { node: "n".into(), level_words: &[], file, from: 0, to: None }]);
         let found = marks.complaints();
         assert_eq!((found[0].lines, found[0].unread_bytes), (1 << 12, 7));
     }

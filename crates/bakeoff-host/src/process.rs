@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
+use bakeoff_core::log_findings::LevelWord;
 use rustix::process::{Pid, Signal};
 
 use super::cgroup::Group;
@@ -104,6 +105,11 @@ impl Process {
     pub fn logs(&self) -> impl Iterator<Item = PathBuf> {
         let further = self.spec.logs.iter().map(|path| self.spec.dir.join(path));
         std::iter::once(self.log.clone()).chain(further)
+    }
+
+    /// Returns the words by which it names the levels of its lines.
+    pub fn level_words(&self) -> &'static [LevelWord] {
+        self.spec.level_words
     }
 
     /// The CPUs that it is pinned to; none when it may run on all.

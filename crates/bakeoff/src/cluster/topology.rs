@@ -60,7 +60,11 @@ pub(crate) fn compose<'a>(
         let composite = composite.map_or(system, |composite| composite.asked);
         let asked = Asked { system, role, composite, program, dir, seed, neighbours: &neighbours };
         let mut description = of.system.describe(&asked, ports)?;
-        description.nodes.iter_mut().for_each(|node| node.env.push(padding(seed)));
+        let level_words = of.system.declares().level_words;
+        for node in &mut description.nodes {
+            node.env.push(padding(seed));
+            node.level_words = level_words;
+        }
         let nodes = description.accesses();
         members.push(Member { of, description, nodes });
     }

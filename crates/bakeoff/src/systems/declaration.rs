@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bakeoff_core::check::Audit;
+use bakeoff_core::log_findings::LevelWord;
 use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{self, Kind, ReadConsistency};
 use bakeoff_install::Recipe;
@@ -34,6 +35,8 @@ pub(crate) struct Declaration {
     pub(crate) health: Option<Health>,
     /// What it does beyond what every system does.
     pub(crate) hooks: Hooks,
+    /// The words by which its log names levels, besides those that are common (`[error]`, `level=warn`, `ERROR`).
+    pub(crate) level_words: &'static [LevelWord],
     /// What it is in a Kubernetes cluster; `None` where no manifests are written for it.
     pub(crate) in_kubernetes: Option<InKubernetes>,
 }
@@ -49,6 +52,7 @@ impl Declaration {
             ready_within: Duration::from_secs(60),
             health: None,
             hooks: Hooks::default(),
+            level_words: &[],
             in_kubernetes: None,
         }
     }

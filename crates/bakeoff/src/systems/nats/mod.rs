@@ -16,6 +16,7 @@ mod greeting;
 pub(crate) mod recipe;
 mod session;
 
+use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
 use bakeoff_core::study::Workload;
@@ -48,6 +49,14 @@ pub(crate) struct Nats;
 const SYNC_INTERVAL: &str = "sync-interval";
 const ALLOW_DIRECT: &str = "allow-direct";
 
+/// `logger.go`: three letters in brackets.
+const LEVEL_WORDS: &[LevelWord] = &[
+    ("[FTL]", Some(Level::Critical)),
+    ("[ERR]", Some(Level::Error)),
+    ("[WRN]", Some(Level::Warning)),
+    ("[INF]", None),
+];
+
 const OPTIONS: &[KindOption] = &[
     KindOption {
         name: SYNC_INTERVAL,
@@ -78,6 +87,7 @@ impl System for Nats {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness },
+            level_words: LEVEL_WORDS,
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
@@ -386,4 +396,26 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
     let answer = answer.unwrap_or_else(|| Err("no answer".to_owned()));
     let answer = answer.map_err(|error| format!("`{}`: {error}", node.name))?;
     Ok((greeting.ok_or_else(|| format!("`{}` does not greet", node.name))?, answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::log_findings::Tally;
+
+    use super::*;
+
+    fn level(line: &str) -> Option<Level> {
+        let mut tally = Tally::new(LEVEL_WORDS);
+        tally.take(line.as_bytes());
+        Some(tally.finish("n", 0)?.kinds[0].level)
+    }
+
+    #[test]
+    fn log_lines_have_the_level_that_its_own_words_say() {
+        let at = "[8653] 2026/11/23 04:42:30.113865";
+        let warned = format!("{at} [WRN] JetStream cluster new metadata leader: n-2/bakeoff");
+        assert_eq!(level(&warned), Some(Level::Warning));
+        assert_eq!(level(&format!("{at} [FTL] Can't start JetStream")), Some(Level::Critical));
+        assert_eq!(level(&format!("{at} [INF] Error rate is 0")), None);
+    }
 }

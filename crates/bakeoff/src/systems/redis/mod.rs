@@ -12,6 +12,7 @@
 pub(crate) mod recipe;
 mod session;
 
+use bakeoff_core::log_findings::{Level, LevelWord};
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Freshness, Guarantees, Setting};
 use bakeoff_core::study::{self, Kill, Kind, KindOption, Operation, OptionForm, ReadConsistency};
@@ -39,6 +40,10 @@ pub(crate) struct Redis;
 
 const APPENDFSYNC: &str = "appendfsync";
 const WAIT: &str = "wait";
+
+/// `redisLog`: `#` is a warning, and the worst that there is.
+const LEVEL_WORDS: &[LevelWord] =
+    &[("#", Some(Level::Warning)), ("*", None), ("-", None), (".", None)];
 
 const OPTIONS: &[KindOption] = &[
     KindOption {
@@ -78,6 +83,7 @@ impl System for Redis {
     fn declares(&self) -> Declaration {
         Declaration {
             guarantees: GuaranteeRules { guarantees, freshness: |_, _| Freshness::Linearizable },
+            level_words: LEVEL_WORDS,
             ..Declaration::new(
                 Kind {
                     operations: Operation::KEY_VALUE,
@@ -324,5 +330,27 @@ fn gather(reply: Reply<'_>, strings: &mut Vec<Vec<u8>>) {
         Reply::Array(replies) => replies.for_each(|reply| gather(reply, strings)),
         Reply::Integer(number) => strings.push(number.to_string().into_bytes()),
         Reply::Nil => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bakeoff_core::log_findings::Tally;
+
+    use super::*;
+
+    fn level(line: &str) -> Option<Level> {
+        let mut tally = Tally::new(LEVEL_WORDS);
+        tally.take(line.as_bytes());
+        Some(tally.finish("n", 0)?.kinds[0].level)
+    }
+
+    #[test]
+    fn log_lines_have_the_level_that_its_own_words_say() {
+        let warned =
+            "3012:M 23 Nov 2026 04:42:30.113 # Connection with replica 127.0.0.1:7001 lost.";
+        assert_eq!(level(warned), Some(Level::Warning));
+        let noticed = "3012:M 23 Nov 2026 04:42:30.113 * Synchronization with replica 127.0.0.1:7001 succeeded";
+        assert_eq!(level(noticed), None);
     }
 }
