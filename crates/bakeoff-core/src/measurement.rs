@@ -104,6 +104,8 @@ impl Handshakes {
 }
 
 /// Measurement of one load, or of one stage of it.
+///
+/// Its fields are a record's, which stays flat: old records load by the same names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Length of the measured window: the asked-for time, or the time to the last operation's end.

@@ -175,6 +175,8 @@ impl Audited {
 }
 
 /// Result of reading acknowledged writes back, or of counting requests that were let through.
+///
+/// Its fields are a record's, which stays flat: old records load by the same names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
     /// When: `after the load`, `after kill -9 and restart of all nodes`.

@@ -49,6 +49,8 @@ pub struct Gate {
 }
 
 /// The machine that a run took place on.
+///
+/// Each field is one property of the machine; a record stays flat, so that old ones load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// `Linux 6.1.0-18-amd64`.

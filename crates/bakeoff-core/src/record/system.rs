@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::study::ReadConsistency;
 
 /// A contender as it really is.
+///
+/// Each field is one of the record's, which stays flat, so that old ones load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SystemRecord {
     /// The study's name for it.

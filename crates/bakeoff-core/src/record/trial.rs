@@ -16,6 +16,8 @@ use crate::search::{Found, Tried};
 use crate::units;
 
 /// One trial, once.
+///
+/// Each field is one of the record's line, which stays flat, so that old ones load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Which.
@@ -103,6 +105,8 @@ pub struct StageRecord {
 }
 
 /// Usage of one process while the load ran.
+///
+/// Each field is one sum over the samples; a record stays flat, so that old ones load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// The node's name, or `generator`.

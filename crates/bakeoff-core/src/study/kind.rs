@@ -9,6 +9,8 @@ use super::{Kill, Operation, ReadConsistency, System};
 
 /// Declaration of a kind of system, as far as `parse` must know it: asking a system for what its kind lacks is
 /// refused with its place, before anything is started.
+///
+/// Each field is one declaration, which `..` leaves at its default.
 #[derive(Debug, Clone)]
 pub struct Kind {
     /// `etcd`.

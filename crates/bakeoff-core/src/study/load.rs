@@ -11,6 +11,8 @@ use crate::condition::{Condition, Misread};
 use crate::units;
 
 /// Load of a study: how hard clients work.
+///
+/// Its fields are those of a load in a study's file and in records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// The study's own name for it.

@@ -43,6 +43,8 @@ use serde::{Deserialize, Serialize};
 use crate::units;
 
 /// A study, resolved.
+///
+/// Its fields are those of a study's file and of records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Study {
     /// The study's name: its file's stem, `kv-stores`.

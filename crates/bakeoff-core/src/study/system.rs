@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::units;
 
 /// A contender.
+///
+/// Its fields are those of a system in a study's file and in records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct System {
     /// The study's own name for it.
