@@ -33,7 +33,7 @@ fn every_kind_that_a_role_names_is_there_and_can_play_it() {
 }
 
 #[test]
-fn what_stands_in_front_can_ask_who_serves() {
+fn every_kind_with_a_load_balancer_says_who_serves() {
     for system in registry() {
         let kind = system.kind();
         let fronted = kind.roles.iter().any(|role| role.kinds.contains(&"haproxy"));

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_it_is_found_or_named() {
+    fn missing_modules_are_named() {
         let dir = tree(&["usr/sbin/nginx", "usr/lib/nginx/modules/ndk_http_module.so"]);
         let root = dir.path().canonicalize().unwrap();
         let program = root.join("usr/sbin/nginx");

@@ -35,7 +35,7 @@ const ITEM: &str =
 const KEY: &str = r#"{"TableName": "vault", "Key": {"Path": {"S": "a"}}}"#;
 
 #[test]
-fn what_was_stored_survives_a_kill_and_each_request_takes_the_latency_longer() {
+fn stored_items_survive_a_kill_and_each_request_takes_the_latency_longer() {
     let Some(program) = program(&DynamoDbEmulator, &[]) else { return };
     for latency in [None, Some("250ms")] {
         let options: Vec<_> =

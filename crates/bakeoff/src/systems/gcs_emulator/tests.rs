@@ -8,7 +8,7 @@ use super::*;
 use crate::systems::testing::{self, asked, program};
 
 #[test]
-fn what_was_stored_survives_a_kill_and_each_request_takes_the_latency_longer() {
+fn stored_objects_survive_a_kill_and_each_request_takes_the_latency_longer() {
     let Some(program) = program(&GcsEmulator, &[]) else { return };
     for latency in [None, Some("150ms")] {
         let options: Vec<_> =

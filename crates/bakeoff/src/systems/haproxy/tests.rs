@@ -167,7 +167,7 @@ fn the_leader_alone_gets_requests_and_a_new_one_is_found() {
 }
 
 #[test]
-fn what_cannot_be_fronted_is_refused() {
+fn refuses_backends_that_its_mode_cannot_pass_through() {
     let Some(installed) = program(&HaProxy, &["/usr/sbin/haproxy"]) else { return };
     let dir = tempfile::TempDir::new().unwrap();
     let mut nodes = nodes();

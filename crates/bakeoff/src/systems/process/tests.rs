@@ -84,7 +84,7 @@ fn a_variable_that_is_not_set_is_named_and_a_secret_is_not() {
 }
 
 #[test]
-fn what_is_wrong_with_a_command_is_found_before_it_is_run() {
+fn refuses_an_unsound_command_before_it_is_run() {
     let wrong = |process: study::Process, reply: &str| {
         let (what, hint) = sound(&asked(process, 1)).unwrap_err();
         assert!(what.contains(reply) && !hint.is_empty(), "{what}\n{hint}");

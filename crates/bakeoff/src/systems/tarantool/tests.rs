@@ -184,7 +184,7 @@ fn a_node_is_told_what_the_study_asks_for_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_is_said_when_the_study_is_read() {
+fn refuses_impossible_options_when_the_study_is_read() {
     assert!(sound(&asked("tarantool", 1, &[(WAL_MODE, "none")])).is_ok());
     assert!(sound(&asked("tarantool", 3, &[(WAL_MODE, "write")])).is_ok());
     let (what, hint) = sound(&asked("tarantool", 2, &[(WAL_MODE, "none")])).unwrap_err();

@@ -72,7 +72,7 @@ fn a_listener_that_passes_bytes_on_takes_no_requests() {
 }
 
 #[test]
-fn what_is_in_force_is_not_what_is_still_warming_up() {
+fn configuration_that_is_warming_up_is_not_in_force() {
     let dump = json!({"configs": [
         {"name": "a", "active_state": {"version_info": "1", "listener": {"name": "a"}}},
         {"name": "b", "warming_state": {"listener": {"name": "b"}}},
