@@ -23,10 +23,10 @@ pub use render::markdown::markdown;
 pub use render::terminal::{demands, terminal};
 
 use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
+use derive::comparison::Comparison;
 use derive::findings::{self, Finding};
 use derive::leader;
 use document::words;
-use model::comparison::Comparison;
 
 /// All that a report shows, computed once from a record.
 #[derive(Debug, Clone)]
@@ -132,6 +132,9 @@ impl Report {
     /// load of the study; empty where nothing is to be held against them.
     pub fn bounds(&self, workload: &str, load: &str) -> Vec<machine_baseline::Bound> {
         let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;
-        self.comparisons.iter().find(here).map_or_else(Vec::new, machine_baseline::bounds)
+        self.comparisons
+            .iter()
+            .find(here)
+            .map_or_else(Vec::new, |one| machine_baseline::bounds(one, one.limits.as_ref()))
     }
 }

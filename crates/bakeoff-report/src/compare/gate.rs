@@ -16,8 +16,9 @@ use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
 
 use super::{Change, Compared, FailIf, Outcome, Section, Subject, scale, unlike};
+use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{clients, subjects};
-use crate::model::comparison::{Comparison, Contender};
+use crate::model::contender::Contender;
 use crate::model::figures::Quantity;
 
 /// One less [`LEVEL`].

@@ -24,7 +24,8 @@ use bakeoff_core::units::{plural, share_text};
 use serde_json::Value;
 
 use crate::derive::judgement::{JUDGED, clients, label, subjects};
-use crate::model::comparison::{Comparison, Contender};
+use crate::model::contender::Contender;
+use crate::model::contest::Contest;
 use crate::model::figures::Quantity;
 
 pub use fail_if::{FailIf, Outcome};
@@ -88,7 +89,7 @@ impl Compared {
     /// Compares `new` with `base`, and asks the conditions. `known` are further runs; those of the
     /// base's study on the same machine tell how far runs lie apart.
     pub fn new(base: &Record, new: &Record, known: &[Record], conditions: &[FailIf]) -> Self {
-        let (before, after) = (Comparison::unjudged(base), Comparison::unjudged(new));
+        let (before, after) = (Contest::all(base), Contest::all(new));
         let between = Between::new(base, new, known);
         let mut sections = Vec::new();
         for ours in &after {
@@ -147,7 +148,7 @@ impl Compared {
 }
 
 impl Section {
-    fn new(base: &Comparison, new: &Comparison, between: &Between, conditions: &[FailIf]) -> Self {
+    fn new(base: &Contest, new: &Contest, between: &Between, conditions: &[FailIf]) -> Self {
         let (place, compared) = (new.place(), new.compared());
         let (base_load, new_load) = (&base.load, &new.load);
         let mut changes = Vec::new();
@@ -333,12 +334,7 @@ fn named(record: &Record) -> String {
 
 /// What is only in one of two runs, or is not the same in both: what a change may come from besides
 /// the product, or what it is not comparable by at all.
-fn differences(
-    base: &Record,
-    new: &Record,
-    before: &[Comparison],
-    after: &[Comparison],
-) -> Vec<String> {
+fn differences(base: &Record, new: &Record, before: &[Contest], after: &[Contest]) -> Vec<String> {
     let mut found = Vec::new();
     for (run, record) in [("base", base), ("new", new)] {
         if !record.is_complete() {
@@ -346,10 +342,10 @@ fn differences(
         }
     }
     for (run, comparisons) in [("base", before), ("new", after)] {
-        let limited = comparisons.iter().find_map(Comparison::of_these_servers);
+        let limited = comparisons.iter().find_map(Contest::of_these_servers);
         found.extend(limited.map(|limited| format!("{run} run: {limited}")));
     }
-    let places = |all: &[Comparison]| all.iter().map(Comparison::place).collect::<Vec<_>>();
+    let places = |all: &[Contest]| all.iter().map(Contest::place).collect::<Vec<_>>();
     only("", &places(before), &places(after), &mut found);
     let systems = |of: &Record| -> Vec<String> {
         of.header.study.systems.iter().map(|system| system.name.clone()).collect()

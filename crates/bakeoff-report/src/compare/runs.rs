@@ -13,7 +13,7 @@ use bakeoff_core::stats::judge::{RUNS_MIN, Trials};
 use serde_json::Value;
 
 use super::{Subject, figures};
-use crate::model::comparison::Comparison;
+use crate::model::contest::Contest;
 
 /// Machines whose memory differs by no more are the same: kernels keep some of it to themselves.
 const SAME_MEMORY: f64 = 0.01;
@@ -24,7 +24,7 @@ pub(super) enum Between {
     /// Both are the same run.
     OneRun,
     /// All runs of the study that are known, the base among them and the new one not.
-    Runs(Vec<Vec<Comparison>>),
+    Runs(Vec<Vec<Contest>>),
     /// Nobody can tell, because of this.
     Unknown(String),
 }
@@ -93,7 +93,7 @@ impl Between {
         if runs.len() < RUNS_MIN {
             return Self::Unknown(too_few(runs.len()));
         }
-        Self::Runs(runs.into_iter().map(Comparison::unjudged).collect())
+        Self::Runs(runs.into_iter().map(Contest::all).collect())
     }
 
     /// Returns how many runs tell.
@@ -116,7 +116,7 @@ impl Between {
             Self::Unknown(why) => return Err(why.clone()),
             Self::Runs(runs) => runs,
         };
-        let here = |run: &Vec<Comparison>| {
+        let here = |run: &Vec<Contest>| {
             let section = run.iter().find(|one| one.place() == of.place)?;
             let system = section.contenders.iter().find(|one| one.system == of.system)?;
             let trials = figures(system, of.subject, "earlier").ok()?;

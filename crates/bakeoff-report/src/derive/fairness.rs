@@ -15,11 +15,12 @@ use bakeoff_core::stats::and;
 use bakeoff_core::study::{
     self, Clusters, Load, ReadConsistency, Routing, Study, Targets, Workload,
 };
-use bakeoff_core::units::{ByteCount, count_text, figure_text, share_text};
+use bakeoff_core::units::{ByteCount, count_text, share_text};
 use serde::Serialize;
 
-use crate::document::table::Cell;
-use crate::model::comparison::{Comparison, Contender};
+use crate::derive::acknowledged::acknowledged_words;
+use crate::derive::comparison::Comparison;
+use crate::model::contender::Contender;
 
 mod limits;
 mod parts;
@@ -32,7 +33,7 @@ const BYTES_ALIKE: f64 = 1.02;
 const UNKNOWN: &str = "unknown";
 const NOT_MEASURED: &str = "not measured";
 /// Of a system that does not run the workload that a row is about; documents show it as not measured.
-const NOT_ASKED: &str = "does not run it";
+pub(crate) const NOT_ASKED: &str = "does not run it";
 
 /// What differs between the contenders of a run besides the product.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -91,15 +92,6 @@ impl Sheet {
 }
 
 impl Row {
-    /// Returns what a table shows for a system, by its place.
-    pub(crate) fn cell(&self, place: usize) -> Cell {
-        match self.cells.get(place).map(String::as_str) {
-            None => Cell::Missing,
-            Some(NOT_ASKED) => Cell::NotMeasured,
-            Some(text) => text.into(),
-        }
-    }
-
     /// The systems by what they have in their cell, in the sheet's order, without those that the row is
     /// not about.
     pub fn groups<'a>(&'a self, systems: &'a [String]) -> Vec<(&'a str, Vec<&'a str>)> {
@@ -337,18 +329,6 @@ fn number_word(number: u32) -> String {
     const WORDS: [&str; 10] =
         ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
     WORDS.get(number as usize).map_or_else(|| number.to_string(), |word| (*word).to_owned())
-}
-
-/// Returns where a write is when it is acknowledged, to stand behind `acknowledges a write`.
-pub(crate) fn acknowledged_words(place: Acknowledged) -> &'static str {
-    match place {
-        Acknowledged::Memory => "in one node's memory",
-        Acknowledged::PageCache => "in the page cache of one node",
-        Acknowledged::Disk => "on one node's disk",
-        Acknowledged::MajorityMemory => "in the memory of a majority",
-        Acknowledged::MajorityPageCaches => "in the page caches of a majority",
-        Acknowledged::MajorityDisks => "on a majority's disks",
-    }
 }
 
 /// What an acknowledged write outlives: 0 nothing, 1 the program's end, 2 a power cut.
@@ -598,14 +578,4 @@ fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<St
         rows.push((Row { what: what.to_owned(), ..row }, None));
     }
     rows
-}
-
-/// A share for reading: `43 %`, `4.3 %`, `0.043 %`.
-pub(crate) fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        p if p >= 9.95 => format!("{} %", count_text(p.round() as u64)),
-        p if p >= 0.995 => format!("{p:.1} %"),
-        p => format!("{} %", figure_text(p)),
-    }
 }

@@ -1,15 +1,16 @@
 //! What must be known before any figure is read, each with its cause.
 //!
-//! Not here: how warnings are grouped and shown (`document`), what each cause looks for (`noticed`,
-//! `nodes`, `turnover`, `log_findings`, `position`, `fairness`).
+//! Not here: how warnings are grouped and shown (`document`), what each cause looks for (`anomalies`,
+//! `nodes`, `churn`, `log_findings`, `position`, `fairness`).
 
 use bakeoff_core::check::Cause as Doing;
 use bakeoff_core::record::{Outcome, Record};
 use bakeoff_core::search::Found;
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
-use super::{log_findings, nodes, noticed, turnover};
-use crate::model::comparison::{Comparison, Contender};
+use super::{anomalies, churn, log_findings, nodes};
+use crate::derive::comparison::Comparison;
+use crate::model::contender::Contender;
 
 /// One thing to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,12 +131,12 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
     });
     add(Cause::KeysUsedUp, one(used_up));
     add(Cause::Search, searches(of, place));
-    add(Cause::Stall, one(noticed::stalls(of, place)));
-    add(Cause::Bimodal, one(noticed::bimodal_of(of, place)));
-    add(Cause::SameDuration, one(noticed::failures_of(of, place)));
-    add(Cause::SlowNode, noticed::slow_nodes_of(of, place));
+    add(Cause::Stall, one(anomalies::stalls(of, place)));
+    add(Cause::Bimodal, one(anomalies::bimodal_of(of, place)));
+    add(Cause::SameDuration, one(anomalies::failures_of(of, place)));
+    add(Cause::SlowNode, anomalies::slow_nodes_of(of, place));
     add(Cause::Throttled, nodes::findings(of, place));
-    add(Cause::Turnover, turnover::findings(of, place));
+    add(Cause::Turnover, churn::findings(of, place));
     add(Cause::Log, one(log_findings::finding(of, place)));
     found
 }

@@ -20,8 +20,9 @@ use bakeoff_core::study::Load;
 use bakeoff_core::units::plural;
 use bakeoff_core::workload::mix64;
 
-use crate::model::comparison::{Contender, TrialFigures};
+use crate::model::contender::Contender;
 use crate::model::figures::{Point, Quantity};
+use crate::model::trial::TrialFigures;
 
 /// What is judged, the leading one first where it leads.
 pub(crate) const JUDGED: [Quantity; 6] = [

@@ -5,7 +5,7 @@
 use bakeoff_core::stats::and;
 
 use super::judgement::{JudgedAs, Judgement, better};
-use crate::model::comparison::Comparison;
+use crate::derive::comparison::Comparison;
 use crate::model::figures::Quantity;
 use bakeoff_core::stats::rounds::Better;
 

@@ -8,7 +8,8 @@ use bakeoff_core::log_findings::{Level, LogKind};
 use bakeoff_core::units::{ByteCount, count_text, plural, trials_text};
 use serde::Serialize;
 
-use crate::model::comparison::{Comparison, Contender};
+use crate::derive::comparison::Comparison;
+use crate::model::contender::Contender;
 
 /// Fewest lines that make a finding,
 const LINES_WORTH_SAYING: u64 = 20;

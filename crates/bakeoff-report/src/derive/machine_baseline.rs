@@ -15,11 +15,12 @@
 use bakeoff_core::record::{Acknowledged, BaselineAppends, BaselineRoundTrips, Record};
 use bakeoff_core::stats::{Figure, and, summary};
 use bakeoff_core::study::Load;
-use bakeoff_core::units::{ByteCount, count_text, rate_text};
+use bakeoff_core::units::{ByteCount, count_text, figure_text, rate_text};
 use serde::Serialize;
 
-use crate::derive::fairness::{acknowledged_words, percent};
-use crate::model::comparison::{Comparison, Contender};
+use crate::derive::acknowledged::acknowledged_words;
+use crate::model::contender::Contender;
+use crate::model::contest::Contest;
 use crate::model::figures::Quantity;
 
 /// Keys and values whose size differs from the machine baseline's appends by more than this factor are not
@@ -82,12 +83,12 @@ struct Started {
 
 impl Limits {
     /// `None` where the run has no machine baseline, or the load is an open one.
-    pub(crate) fn from_record(record: &Record, comparison: &Comparison) -> Option<Self> {
+    pub(crate) fn from_record(record: &Record, contest: &Contest) -> Option<Self> {
         let machine_baseline = record.header.environment.machine_baseline.as_ref()?;
-        if comparison.is_open() {
+        if contest.is_open() {
             return None;
         }
-        let (work, baseline_bytes) = (&comparison.workload, machine_baseline.append_bytes);
+        let (work, baseline_bytes) = (&contest.workload, machine_baseline.append_bytes);
         let bytes = work.keys.size + work.value_size;
         let alike = bytes <= baseline_bytes.saturating_mul(SIZE_ALIKE)
             && baseline_bytes <= bytes.saturating_mul(SIZE_ALIKE);
@@ -132,7 +133,7 @@ impl Limits {
     }
 
     /// What acknowledges before its writes are on this disk, with where: a sentence each.
-    fn not_held(&self, of: &Comparison) -> Vec<String> {
+    fn not_held(&self, of: &Contest) -> Vec<String> {
         let measured = of.contenders.iter().filter(|one| one.valid().next().is_some());
         let early = measured.filter_map(|one| {
             let place = self.started(&one.system)?.acknowledged_in.filter(|&at| !is_disk(at))?;
@@ -251,8 +252,8 @@ fn between(points: impl Iterator<Item = (u32, f64)>, clients: u32) -> Option<f64
 }
 
 /// Every stage of every system that has a rate and a limit.
-pub(crate) fn bounds(of: &Comparison) -> Vec<Bound> {
-    let Some(limits) = &of.limits else { return Vec::new() };
+pub(crate) fn bounds(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
+    let Some(limits) = limits else { return Vec::new() };
     let mut bounds = Vec::new();
     for one in of.contenders.iter().filter(|one| one.mostly_errors().is_none()) {
         let stages = of.load.clients_on(&one.system);
@@ -272,9 +273,9 @@ pub(crate) fn bounds(of: &Comparison) -> Vec<Bound> {
 
 /// What each system reached of the machine's limits, where it reached most: sentences without full
 /// stops.
-pub(crate) fn lines(of: &Comparison) -> Vec<String> {
-    let Some(limits) = &of.limits else { return Vec::new() };
-    let best = best(of);
+pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
+    let Some(limits) = limits else { return Vec::new() };
+    let best = best(of, Some(limits));
     let several = best.iter().any(|bound| bound.clients != best[0].clients);
     let sweep = of.contenders.iter().any(|one| of.load.clients_on(&one.system).len() > 1);
     let mut lines = Vec::new();
@@ -374,9 +375,9 @@ fn clients(count: u32) -> String {
 }
 
 /// Of each system the stage with its highest rate.
-fn best(of: &Comparison) -> Vec<Bound> {
+fn best(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
     let mut best: Vec<Bound> = Vec::new();
-    for bound in bounds(of) {
+    for bound in bounds(of, limits) {
         match best.iter_mut().find(|one| one.system == bound.system) {
             Some(one) if one.throughput < bound.throughput => *one = bound,
             Some(_) => {}
@@ -384,4 +385,14 @@ fn best(of: &Comparison) -> Vec<Bound> {
         }
     }
     best
+}
+
+/// A share for reading: `43 %`, `4.3 %`, `0.043 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        p if p >= 9.95 => format!("{} %", count_text(p.round() as u64)),
+        p if p >= 0.995 => format!("{p:.1} %"),
+        p => format!("{} %", figure_text(p)),
+    }
 }

@@ -2,6 +2,10 @@
 //!
 //! Not here: what was measured (`model`), tables and words of a document (`document`).
 
+pub(crate) mod acknowledged;
+pub(crate) mod anomalies;
+pub(crate) mod churn;
+pub(crate) mod comparison;
 pub mod fairness;
 pub(crate) mod findings;
 pub(crate) mod judgement;
@@ -10,7 +14,5 @@ pub(crate) mod log_findings;
 pub mod machine_baseline;
 pub mod method;
 pub(crate) mod nodes;
-pub(crate) mod noticed;
 pub(crate) mod position;
-pub(crate) mod stale;
-pub(crate) mod turnover;
+pub(crate) mod staleness;

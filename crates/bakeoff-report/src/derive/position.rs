@@ -10,9 +10,10 @@ use bakeoff_core::stats::position::{self, Effect, Placed};
 use bakeoff_core::stats::{and, ratio_text};
 use serde_json::{Value, json};
 
-use crate::derive::judgement;
-use crate::model::comparison::Comparison;
+use crate::derive::judgement::{self, Judgement};
+use crate::model::contest::Contest;
 use crate::model::figures::Quantity;
+use crate::model::trial::TrialFigures;
 
 /// What the test came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,15 +27,19 @@ pub(crate) struct Position {
 
 impl Position {
     /// Tests one of so many comparisons of a report; `None` with too few trials.
-    pub(crate) fn judge(comparison: &Comparison, comparisons: usize) -> Option<Self> {
-        let leading = comparison.judgements.iter().find(|one| one.leading);
-        let quantity = leading.map_or(comparison.compared(), |one| one.quantity);
+    pub(crate) fn judge(
+        contest: &Contest,
+        judgements: &[Judgement],
+        comparisons: usize,
+    ) -> Option<Self> {
+        let leading = judgements.iter().find(|one| one.leading);
+        let quantity = leading.map_or(contest.compared(), |one| one.quantity);
         let all = || {
-            let contenders = comparison.contenders.iter().enumerate();
+            let contenders = contest.contenders.iter().enumerate();
             contenders.flat_map(|(system, one)| one.trials.iter().map(move |trial| (system, trial)))
         };
-        let placed = |(system, trial): (usize, &crate::model::comparison::TrialFigures)| {
-            let before = |(_, other): &(usize, &crate::model::comparison::TrialFigures)| {
+        let placed = |(system, trial): (usize, &TrialFigures)| {
+            let before = |(_, other): &(usize, &TrialFigures)| {
                 other.round == trial.round && other.number < trial.number
             };
             let figure =

@@ -1,19 +1,18 @@
-//! How old reads were, node by node, where they may be old: the rows and words that all renderers
-//! show.
+//! How old reads were, node by node, where they may be old: figures, sentences and JSON.
 //!
 //! Reads of all valid trials are one distribution here: their histograms are merged. What is only
 //! known to be at least so old is never shown as a number, and a stale read that the system may
 //! answer is neither a success nor a failure of it.
 //!
-//! Not here: what is measured (`staleness`).
+//! Not here: what is measured (`bakeoff_core::staleness`), the table (`document::staleness`).
 
 use bakeoff_core::ranked::sample_min;
 use bakeoff_core::staleness::{Age, Staleness};
-use bakeoff_core::units::{count_text, figure_text, latency_text, share_text};
+use bakeoff_core::units::{count_text, latency_text, share_text};
 use serde_json::{Value, json};
 
-use crate::document::table::{Cell, Column, Table};
-use crate::model::comparison::{Comparison, Contender};
+use crate::derive::comparison::Comparison;
+use crate::model::contender::Contender;
 
 /// Returns how old the reads of each node were that was asked for any, over a contender's valid trials.
 pub(crate) fn nodes(of: &Contender) -> Vec<Staleness> {
@@ -29,7 +28,7 @@ pub(crate) fn nodes(of: &Contender) -> Vec<Staleness> {
 }
 
 /// All nodes as one.
-fn whole(system: &str, nodes: &[Staleness]) -> Staleness {
+pub(crate) fn whole(system: &str, nodes: &[Staleness]) -> Staleness {
     let mut whole = Staleness { node: format!("{system}, all"), ..Staleness::default() };
     nodes.iter().for_each(|node| whole.merge(node));
     whole
@@ -43,7 +42,7 @@ fn age(of: &Staleness, quantile: f64) -> Option<Age> {
 }
 
 /// `at least 1.2 ms` where it is only that.
-fn age_text(of: &Staleness, quantile: f64) -> Option<String> {
+pub(crate) fn age_text(of: &Staleness, quantile: f64) -> Option<String> {
     match age(of, quantile) {
         Some(Age::Exactly(age)) => Some(latency_text(age)),
         Some(Age::AtLeast(age)) => Some(format!("at least {}", latency_text(age))),
@@ -53,50 +52,10 @@ fn age_text(of: &Staleness, quantile: f64) -> Option<String> {
 }
 
 /// The same of versions.
-fn behind_text(of: &Staleness, versions: Option<String>) -> Option<String> {
+pub(crate) fn behind_text(of: &Staleness, versions: Option<String>) -> Option<String> {
     versions.map(|versions| match of.at_least.is_empty() {
         true => versions,
         false => format!("at least {versions}"),
-    })
-}
-
-/// A column's head and what it says of a node.
-type Shown = (&'static str, fn(&Staleness) -> Option<String>);
-
-const COLUMNS: [Shown; 8] = [
-    ("reads", |of| Some(count_text(of.reads))),
-    ("stale", |of| Some(count_text(of.stale))),
-    ("share", |of| of.share().map(share_text)),
-    ("age p50", |of| age_text(of, 0.5)),
-    ("age p99", |of| age_text(of, 0.99)),
-    ("age worst", |of| age_text(of, 1.0)),
-    ("versions behind, mean", |of| behind_text(of, of.behind_mean().map(figure_text))),
-    ("worst", |of| {
-        let worst = (of.stale > 0).then(|| count_text(u64::from(of.behind_max)));
-        behind_text(of, worst)
-    }),
-];
-
-/// A row for each node of each system; `None` where it was not measured.
-pub(crate) fn table(of: &Comparison) -> Option<Table> {
-    let mut rows = Vec::new();
-    for one in &of.contenders {
-        let nodes = nodes(one);
-        let whole = (nodes.len() > 1).then(|| whole(&one.system, &nodes));
-        rows.extend(nodes.into_iter().chain(whole));
-    }
-    if rows.is_empty() {
-        return None;
-    }
-    let column = |(head, text): &Shown| Column {
-        head: vec![(*head).to_owned()],
-        cells: rows.iter().map(|row| Cell::or_missing(text(row))).collect(),
-    };
-    Some(Table {
-        title: Some("staleness of reads".to_owned()),
-        corner: "node".to_owned(),
-        labels: rows.iter().map(|row| row.node.clone()).collect(),
-        groups: vec![COLUMNS.iter().map(column).collect()],
     })
 }
 

@@ -6,8 +6,9 @@ use bakeoff_core::units::share_text;
 
 use super::table::{Cell, Column, Table};
 use crate::Report;
+use crate::derive::comparison::Comparison;
 use crate::derive::leader::{Leader, deciding, leader};
-use crate::model::comparison::{Comparison, Contender};
+use crate::model::contender::Contender;
 use crate::model::figures::{Point, Quantity};
 
 /// What the mark of the best means.
@@ -33,7 +34,7 @@ pub(crate) fn matrix(report: &Report) -> Table {
     Table {
         title: None,
         corner: if alike { first } else { String::new() },
-        labels: rows.iter().map(Comparison::place).collect(),
+        labels: rows.iter().map(|one| one.place()).collect(),
         groups: decides.into_iter().chain(systems).chain(best).map(|column| vec![column]).collect(),
     }
 }

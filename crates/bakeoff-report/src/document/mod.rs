@@ -7,7 +7,9 @@
 //! Not here: the figures (`model`), the verdicts (`derive`), the forms (`render`), charts (`render::html`).
 
 pub(crate) mod matrix;
+pub(crate) mod nodes;
 pub(crate) mod rest;
+pub(crate) mod staleness;
 pub(crate) mod table;
 pub(crate) mod tables;
 pub(crate) mod words;

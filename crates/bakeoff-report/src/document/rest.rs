@@ -4,9 +4,10 @@
 
 use super::table::Tone;
 use super::{Block, item, tables, words};
+use super::{nodes, staleness as staleness_table};
 use crate::Report;
-use crate::derive::{log_findings, machine_baseline, method, nodes, stale};
-use crate::model::comparison::Comparison;
+use crate::derive::comparison::Comparison;
+use crate::derive::{log_findings, machine_baseline, method, staleness};
 
 /// Returns what is folded. `wide`: cells of tables have room for a clause.
 pub(crate) fn rest(report: &Report, wide: bool) -> Vec<Block> {
@@ -50,7 +51,7 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
     let mut lines = |tone: Tone, mark: &'static str, lines: Vec<String>| {
         blocks.extend(lines.into_iter().map(|line| item(tone, mark, line)));
     };
-    lines(Tone::Plain, "", machine_baseline::lines(of));
+    lines(Tone::Plain, "", machine_baseline::lines(of, of.limits.as_ref()));
     lines(Tone::Faint, "", words::published(report, of));
     lines(Tone::Plain, "", words::seconds(of).into_iter().chain(words::latencies(of)).collect());
     lines(Tone::Alarm, "", words::invalid(of));
@@ -59,7 +60,7 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
         lines(tone, "audit: ", vec![line.text]);
     }
     lines(Tone::Plain, "", words::unchecked(of));
-    lines(Tone::Plain, "", stale::lines(of));
+    lines(Tone::Plain, "", staleness::lines(of));
     lines(Tone::Faint, "error: ", words::errors(of));
     lines(Tone::Faint, "server log: ", log_findings::lines(of));
     let more = [
@@ -67,7 +68,7 @@ fn comparison(report: &Report, of: &Comparison, wide: bool) -> Vec<Block> {
         nodes::table(of),
         tables::stages(of),
         tables::operations(of),
-        stale::table(of),
+        staleness_table::table(of),
     ];
     blocks.extend(more.into_iter().flatten().map(Block::Table));
     blocks

@@ -11,11 +11,12 @@ use bakeoff_core::study::Operation;
 use bakeoff_core::units::{figure_text, share_text};
 
 use super::table::{Cell, Column, Table};
-use crate::derive::fairness::{Row as Fact, Sheet, Weight};
+use crate::derive::comparison::Comparison;
+use crate::derive::fairness::{NOT_ASKED, Row as Fact, Sheet, Weight};
 use crate::derive::judgement::Judgement;
 use crate::derive::leader::deciding;
 use crate::derive::machine_baseline::Limits;
-use crate::model::comparison::{Comparison, Contender};
+use crate::model::contender::Contender;
 use crate::model::figures::{Figures, Point, Quantity};
 
 /// Whether systems need this many seconds to be ready, or fewer, is no difference.
@@ -400,7 +401,7 @@ pub(crate) fn fairness(sheet: &Sheet, is_in: impl Fn(&Fact) -> bool) -> Table {
         .iter()
         .enumerate()
         .map(|(place, name)| {
-            let cells = rows.iter().map(|row| row.cell(place)).collect();
+            let cells = rows.iter().map(|row| fact(row, place)).collect();
             vec![Column { head: vec![name.clone()], cells }]
         })
         .collect();
@@ -584,4 +585,13 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
             .chain((!machine_baseline.is_empty()).then_some(machine_baseline))
             .collect(),
     })
+}
+
+/// Returns the cell of a fact for a system, by its place.
+fn fact(row: &Fact, place: usize) -> Cell {
+    match row.cells.get(place).map(String::as_str) {
+        None => Cell::Missing,
+        Some(NOT_ASKED) => Cell::NotMeasured,
+        Some(text) => text.into(),
+    }
 }

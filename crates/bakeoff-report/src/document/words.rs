@@ -18,10 +18,12 @@ use bakeoff_core::units::{
 };
 
 use crate::Report;
+use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
 use crate::derive::judgement::{JudgedAs, Judgement};
-use crate::model::comparison::{Comparison, Contender, TrialFigures, not_checked};
+use crate::model::contender::{Contender, not_checked};
 use crate::model::figures::{Point, Quantity};
+use crate::model::trial::TrialFigures;
 
 /// How many texts of errors are shown for each system.
 const TEXTS_SHOWN: usize = 5;
@@ -83,7 +85,7 @@ pub(crate) fn together(of: &[Comparison]) -> Option<String> {
         return None;
     }
     let alone: Vec<String> =
-        of.iter().filter(|one| judgements(one).contains(&false)).map(Comparison::place).collect();
+        of.iter().filter(|one| judgements(one).contains(&false)).map(|one| one.place()).collect();
     let over = format!("over {families} workloads and loads");
     Some(match alone.as_slice() {
         [] => format!("drawn {over}; the leading claims hold at 5 % for all of them together"),

@@ -4,15 +4,14 @@
 //! latency says why. How many there were is known exactly, of the whole machine; whose they were is known
 //! from those that some look met. So the figures are estimates, and said to be.
 //!
-//! Not here: who looks (the binary's `host::observe`).
+//! Not here: who looks (the binary's `host::observe`), the sentences of several trials (`derive::churn`).
 
 use std::collections::BTreeMap;
 
 use bakeoff_core::observed::{Column, Observed, Turnover};
 use bakeoff_core::record::TrialRecord;
-use bakeoff_core::units::{count_text, trials_text};
+use bakeoff_core::units::count_text;
 
-use crate::model::comparison::{Contender, TrialFigures};
 use crate::model::figures::{self, GENERATOR};
 
 /// So many a second are said,
@@ -33,7 +32,7 @@ pub(crate) enum Often {
 
 impl Often {
     /// `` `v-1` opened about 118 connections a second to `pg-1` ``.
-    fn text(&self, per_second: f64) -> String {
+    pub(crate) fn text(&self, per_second: f64) -> String {
         let about = count_text(per_second.round() as u64);
         match self {
             Self::Opened { by, to } => {
@@ -113,29 +112,6 @@ fn began(observed: &Observed, turnover: &[&Turnover], windows: &[(f64, f64)]) ->
         (Often::Began { node: node.to_owned() }, rate * count as f64 / all as f64)
     };
     of_nodes.map(of_node).collect()
-}
-
-/// What nodes did often in more than half of a system's trials.
-pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
-    let mut all: BTreeMap<&Often, Vec<f64>> = BTreeMap::new();
-    let trials = || of.trials.iter().map(|trial: &TrialFigures| &trial.often);
-    for (often, rate) in trials().flatten() {
-        all.entry(often).or_default().push(*rate);
-    }
-    let run = of.trials.len();
-    let frequent = all.into_iter().filter(|(_, rates)| rates.len() * 2 > run);
-    frequent
-        .map(|(often, mut rates)| {
-            rates.sort_by(f64::total_cmp);
-            let what = often.text(rates[rates.len() / 2]);
-            format!(
-                "{what} under {place} in {} of {} ({})",
-                rates.len(),
-                trials_text(run),
-                of.system
-            )
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::study::Metric;
 use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, share_text};
 
-use crate::derive::nodes;
+use crate::model::throttling;
 
 /// What the record calls the load generator among the processes that were watched.
 pub(crate) const GENERATOR: &str = "generator";
@@ -589,7 +589,7 @@ pub(crate) fn of_trial(trial: &TrialRecord, whole: &Measurement) -> Figures {
         (Quantity::MemorySum, memory_sum(&nodes)),
         (Quantity::GeneratorCpu, generator.map(|usage| usage.cpu_mean_percent).into()),
     ]);
-    let throttled = nodes.iter().filter_map(|usage| nodes::throttled(usage)).reduce(f64::max);
+    let throttled = nodes.iter().filter_map(|usage| throttling::throttled(usage)).reduce(f64::max);
     figures.extend(throttled.map(|share| (Quantity::Throttled, Figure::Value(share))));
     if over_nodes(memory, add) != memory_sum(&nodes) {
         figures.insert(Quantity::MemoryResident, over_nodes(memory, add));

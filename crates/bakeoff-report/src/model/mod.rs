@@ -2,8 +2,13 @@
 //!
 //! Not here: judgements and findings (`derive`), how anything looks (`document`, `render`).
 
-pub(crate) mod comparison;
+pub(crate) mod anomalies;
+pub(crate) mod churn;
+pub(crate) mod contender;
+pub(crate) mod contest;
 pub(crate) mod contradicted;
 pub(crate) mod drawn;
 pub(crate) mod figures;
+pub(crate) mod nodes;
+pub(crate) mod throttling;
 pub(crate) mod trial;

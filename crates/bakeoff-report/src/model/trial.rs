@@ -13,11 +13,11 @@ use bakeoff_core::staleness::Staleness;
 use bakeoff_core::stats::Figure;
 use bakeoff_core::study::{Load, System};
 
-use crate::derive::nodes::{self, NodeFigures};
-use crate::derive::noticed::{self, Bimodal, Lasted, SlowNode, Stall};
-use crate::derive::turnover::{self, Often};
+use crate::model::anomalies::{self, Bimodal, Lasted, SlowNode, Stall};
+use crate::model::churn::{self, Often};
 use crate::model::drawn::Drawn;
 use crate::model::figures::{self, Figures, Quantity};
+use crate::model::nodes::{self, NodeFigures};
 
 /// The share of what was due that a system must have done in time to have kept up.
 const KEPT_UP: f64 = 0.99;
@@ -105,14 +105,14 @@ impl TrialFigures {
             audits: record.audits.clone(),
             checks: record.checks.clone(),
             examples: whole.as_ref().map_or_else(Vec::new, examples),
-            stall: noticed::stall(record),
+            stall: anomalies::stall(record),
             // Nodes that only write and nodes that only read are not to be compared.
             slow_nodes: whole
                 .as_ref()
                 .filter(|_| !load.targets.is_split())
-                .map_or_else(Vec::new, |whole| noticed::slow_nodes(record, whole)),
-            bimodal: noticed::bimodal(record),
-            lasted: total.as_ref().and_then(|total| noticed::lasted(&total.failed)),
+                .map_or_else(Vec::new, |whole| anomalies::slow_nodes(record, whole)),
+            bimodal: anomalies::bimodal(record),
+            lasted: total.as_ref().and_then(|total| anomalies::lasted(&total.failed)),
             error_texts: total.as_ref().map_or_else(Vec::new, |total| {
                 let texts = |(&kind, errors): (&ErrorKind, &bakeoff_core::measurement::Errors)| {
                     errors.texts.iter().map(|text| (kind, text.clone())).collect::<Vec<_>>()
@@ -120,7 +120,7 @@ impl TrialFigures {
                 total.errors.iter().flat_map(texts).collect()
             }),
             nodes: nodes::of_trial(record, whole.as_ref(), system),
-            often: turnover::of_trial(record),
+            often: churn::of_trial(record),
             log_findings: record.log_findings.clone(),
             staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
             drawn: Drawn::new(record, load.warmup, whole.as_ref()),

@@ -10,8 +10,9 @@ use bakeoff_core::plan;
 use bakeoff_core::stats::Figure;
 
 use crate::Report;
-use crate::model::comparison::{Comparison, TrialFigures};
+use crate::derive::comparison::Comparison;
 use crate::model::figures::Quantity;
+use crate::model::trial::TrialFigures;
 use crate::render::json::none_because;
 
 /// One row a trial; lines end in CR LF.

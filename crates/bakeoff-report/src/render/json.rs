@@ -12,13 +12,15 @@ use bakeoff_core::stats::Figure;
 use serde_json::{Map, Value, json};
 
 use crate::Report;
+use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::derive::method::Answer;
 use crate::derive::position::Position;
-use crate::derive::{findings, log_findings, machine_baseline, stale};
+use crate::derive::{findings, log_findings, machine_baseline, staleness};
 use crate::document::words;
-use crate::model::comparison::{Comparison, Contender, TrialFigures, not_checked};
+use crate::model::contender::{Contender, not_checked};
 use crate::model::figures::{Combined, Figures, Quantity};
+use crate::model::trial::TrialFigures;
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
 pub const FORMAT: u32 = 2;
@@ -67,7 +69,7 @@ fn comparison(of: &Comparison) -> Value {
         "findings": findings::findings(of).into_iter().map(|one| one.text).collect::<Vec<_>>(),
         "order_effect": of.position.as_ref().map(Position::json),
         "judgements": of.judgements.iter().map(judgement).collect::<Vec<_>>(),
-        "floor": machine_baseline::bounds(of),
+        "floor": machine_baseline::bounds(of, of.limits.as_ref()),
         "systems": of.contenders.iter().map(contender).collect::<Vec<_>>(),
     })
 }
@@ -119,7 +121,7 @@ fn contender(of: &Contender) -> Value {
         "figures": combined(of),
         "published_notes": of.notes,
         "not_checked": not_checked,
-        "staleness": stale::json(&stale::nodes(of)),
+        "staleness": staleness::json(&staleness::nodes(of)),
         "servers_said": log_findings::complaints(of),
         "trials": of.trials.iter().map(trial).collect::<Vec<_>>(),
     })
@@ -201,7 +203,7 @@ fn trial(of: &TrialFigures) -> Value {
         "keys_exhausted": of.keys_exhausted,
         "figures": figures(&of.figures),
         "operations": operations,
-        "staleness": stale::json(&of.staleness),
+        "staleness": staleness::json(&of.staleness),
         "stages": stages,
         "search": search(of),
         "first_errors": errors,

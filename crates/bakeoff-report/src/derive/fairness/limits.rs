@@ -10,7 +10,8 @@ use bakeoff_core::stats::and;
 use bakeoff_core::study::{self, Limits};
 use bakeoff_core::units::trials_text;
 
-use super::{NOT_MEASURED, Row, Side, UNKNOWN, Weight, by_group, percent, plain};
+use super::{NOT_MEASURED, Row, Side, UNKNOWN, Weight, by_group, plain};
+use crate::derive::machine_baseline::percent;
 
 /// What a system and its parts were to be held to; `None` for no limits.
 fn asked(side: &Side<'_>) -> Option<String> {

@@ -16,7 +16,7 @@
 //! 13(1), 1985) ask whether there is any dip at all; of a hundred thousand answers they find those
 //! that no reader would call one.
 //!
-//! Not here: which latencies are looked at (`noticed`).
+//! Not here: which latencies are looked at (`anomalies`).
 
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 //! Not here: the statistics (`stats::judge`), what is judged (`judgement`).
 
 use crate::Report;
+use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::document::{tables, words};
-use crate::model::comparison::Comparison;
 
 use super::page::{details, escape, list, paragraph, table};
 use super::place;

@@ -19,7 +19,7 @@ mod page;
 mod percentiles;
 mod scale;
 mod spread;
-mod stale;
+mod staleness;
 mod svg;
 mod sweep;
 mod timeline;
@@ -29,8 +29,9 @@ use bakeoff_core::record::Record;
 use bakeoff_core::units::trials_text;
 
 use crate::Report;
+use crate::derive::comparison::Comparison;
 use crate::document::{self, words};
-use crate::model::comparison::{Comparison, Contender};
+use crate::model::contender::Contender;
 
 use page::{Section, escape, paragraph};
 
@@ -57,7 +58,7 @@ pub fn html(report: &Report, record: &Record) -> String {
         let place = sections.iter().position(|one| one.id == "trials").unwrap_or(sections.len());
         sections.insert(place, Section { id: "nodes", heading: "Nodes", body });
     }
-    let body = stale::section(report);
+    let body = staleness::section(report);
     if !body.is_empty() {
         sections.insert(3, Section { id: "staleness", heading: "Staleness", body });
     }

@@ -5,7 +5,8 @@
 use bakeoff_core::units::count_text;
 
 use crate::Report;
-use crate::derive::{log_findings, nodes};
+use crate::derive::log_findings;
+use crate::document::nodes;
 
 use super::page::{escape, grid, paragraph, table};
 use super::place;

@@ -10,9 +10,11 @@ use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::share_text;
 
 use crate::Report;
-use crate::model::comparison::{Comparison, Contender, TrialFigures};
+use crate::derive::comparison::Comparison;
+use crate::model::contender::Contender;
 use crate::model::drawn::quantiles;
 use crate::model::figures::{Point, Quantity};
+use crate::model::trial::TrialFigures;
 
 use super::page::{figure, grid};
 use super::scale::{Axis, Unit};

@@ -9,9 +9,10 @@ use bakeoff_core::stats::Figure;
 use bakeoff_core::units::trials_text;
 
 use crate::Report;
+use crate::derive::comparison::Comparison;
 use crate::derive::machine_baseline;
 use crate::document::{tables, words};
-use crate::model::comparison::{Comparison, Contender};
+use crate::model::contender::Contender;
 use crate::model::figures::{Point, Quantity};
 
 use super::page::{details, escape, figure, grid, list, paragraph, table};
@@ -84,7 +85,7 @@ fn one(report: &Report, of: &Comparison) -> String {
         let caption = format!("{}, {}", place(of), more.title.as_deref().unwrap_or_default());
         all.push_str(&table(&caption, &more));
     }
-    let notes: Vec<String> = machine_baseline::lines(of)
+    let notes: Vec<String> = machine_baseline::lines(of, of.limits.as_ref())
         .into_iter()
         .chain(words::published(report, of))
         .chain(words::seconds(of))

@@ -3,7 +3,8 @@
 //! Not here: the rows (`report::stale`).
 
 use crate::Report;
-use crate::derive::stale;
+use crate::derive::staleness;
+use crate::document::staleness as table;
 
 use super::page::{escape, list, paragraph, table};
 use super::place;
@@ -12,9 +13,9 @@ use super::place;
 pub(super) fn section(report: &Report) -> String {
     let mut html = String::new();
     for comparison in &report.comparisons {
-        let Some(rows) = stale::table(comparison) else { continue };
+        let Some(rows) = table::table(comparison) else { continue };
         html.push_str(&format!("<article><h3>{}</h3>", escape(&place(comparison))));
-        html.push_str(&list("notes", &stale::lines(comparison)));
+        html.push_str(&list("notes", &staleness::lines(comparison)));
         html.push_str(&table(rows.title.as_deref().unwrap_or_default(), &rows));
         html.push_str("</article>");
     }

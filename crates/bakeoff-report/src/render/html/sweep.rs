@@ -9,8 +9,9 @@
 use bakeoff_core::stats::{self, Figure};
 
 use crate::Report;
+use crate::derive::comparison::Comparison;
 use crate::derive::machine_baseline::Limits;
-use crate::model::comparison::{Comparison, Contender};
+use crate::model::contender::Contender;
 use crate::model::figures::{Point, Quantity};
 
 use super::how;
@@ -101,7 +102,7 @@ impl Sweep<'_> {
                 stage.comparison.contenders.iter().find(|one| one.look == system)?;
             let clients = stage.comparison.load.clients_on(&one.system);
             let clients = *clients.get(stage.nth.unwrap_or(0))?;
-            let figure = |trial: &crate::model::comparison::TrialFigures| match stage.nth {
+            let figure = |trial: &crate::model::trial::TrialFigures| match stage.nth {
                 None => trial.get(quantity),
                 Some(nth) => {
                     let of = trial.stages.get(nth).and_then(|(_, figures)| figures.get(&quantity));

@@ -10,8 +10,10 @@ use std::fmt::Write as _;
 use bakeoff_core::units::figure_text;
 
 use crate::Report;
-use crate::model::comparison::{Comparison, Contender, TrialFigures};
+use crate::derive::comparison::Comparison;
+use crate::model::contender::Contender;
 use crate::model::drawn::{Line, Part, Timeline, Watched};
+use crate::model::trial::TrialFigures;
 
 use super::page::{details, escape, paragraph};
 use super::place;

@@ -1,0 +1,35 @@
+//! Findings on what a system's parts do to each other in most of its trials: connections opened anew,
+//! processes begun.
+//!
+//! Not here: how often in one trial (`model::churn`).
+
+use std::collections::BTreeMap;
+
+use bakeoff_core::units::trials_text;
+
+use crate::model::churn::Often;
+use crate::model::contender::Contender;
+use crate::model::trial::TrialFigures;
+
+/// What nodes did often in more than half of a system's trials.
+pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
+    let mut all: BTreeMap<&Often, Vec<f64>> = BTreeMap::new();
+    let trials = || of.trials.iter().map(|trial: &TrialFigures| &trial.often);
+    for (often, rate) in trials().flatten() {
+        all.entry(often).or_default().push(*rate);
+    }
+    let run = of.trials.len();
+    let frequent = all.into_iter().filter(|(_, rates)| rates.len() * 2 > run);
+    frequent
+        .map(|(often, mut rates)| {
+            rates.sort_by(f64::total_cmp);
+            let what = often.text(rates[rates.len() / 2]);
+            format!(
+                "{what} under {place} in {} of {} ({})",
+                rates.len(),
+                trials_text(run),
+                of.system
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,172 @@
+//! One workload under one load, judged: how its systems compare, and the sentence that says so.
+//!
+//! Not here: the trials and their figures (`model::contest`), the tests (`judgement`, `position`).
+
+use std::ops::Deref;
+
+use bakeoff_core::check::Cause;
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::record::Record;
+use bakeoff_core::stats::{self, Figure};
+use bakeoff_core::units::{share_text, trials_text};
+use bakeoff_core::workload::mix64;
+
+use crate::derive::judgement::{Judgement, LedBy};
+use crate::derive::machine_baseline::Limits;
+use crate::derive::position::Position;
+use crate::model::contender::Contender;
+use crate::model::contest::Contest;
+use crate::model::figures::{self, Quantity};
+use crate::model::trial::TrialFigures;
+
+/// All systems under one workload and one load, and what follows from their trials.
+#[derive(Debug, Clone)]
+pub(crate) struct Comparison {
+    contest: Contest,
+    /// How they compare, figure by figure and pair by pair; empty where fewer than two take part.
+    pub(crate) judgements: Vec<Judgement>,
+    /// The machine's own limits, where they bear on it.
+    pub(crate) limits: Option<Limits>,
+    /// Whether the place within a round mattered; `None` where that cannot be told.
+    pub(crate) position: Option<Position>,
+}
+
+/// Lets whoever has a comparison read what was measured.
+impl Deref for Comparison {
+    type Target = Contest;
+
+    fn deref(&self) -> &Contest {
+        &self.contest
+    }
+}
+
+const P99: Quantity = Quantity::Response(figures::Point::P99);
+
+impl Comparison {
+    /// Returns every workload under each of its loads, in the study's order, judged.
+    pub(crate) fn all(record: &Record) -> Vec<Self> {
+        let judge = |(place, contest): (u64, Contest)| Self {
+            judgements: judged(&contest, mix64(record.header.seed ^ place)),
+            limits: Limits::from_record(record, &contest),
+            position: None,
+            contest,
+        };
+        let mut all: Vec<Self> = (0..).zip(Contest::all(record)).map(judge).collect();
+        let mut judgements: Vec<&mut Judgement> =
+            all.iter_mut().flat_map(|one| &mut one.judgements).collect();
+        Judgement::hold_in_report(&mut judgements);
+        let count = all.len();
+        for one in &mut all {
+            one.position = Position::judge(&one.contest, &one.judgements, count);
+        }
+        all
+    }
+
+    /// What was found, in a sentence without its full stop; `None` when no trial was run.
+    pub(crate) fn sentence(&self) -> Option<String> {
+        if !self.was_run() {
+            return None;
+        }
+        let place = self.place();
+        let compared = self.compared();
+        let contenders = self.contenders.iter();
+        let contenders: Vec<_> =
+            contenders.map(|one| for_the_sentence(one, self, compared, &place)).collect();
+        let judged = |a: usize, b: usize| {
+            let (a, b) = (&self.contenders[a].system, &self.contenders[b].system);
+            let of_this = self
+                .judgements
+                .iter()
+                .filter(|one| one.quantity == compared && one.stage.is_none());
+            of_this.filter_map(|one| one.comparing(a, b)).next()
+        };
+        let wording = match &self.load.find {
+            Some(find) => stats::sentence_of_rates(&find.text(), &place, &contenders, &judged),
+            None => stats::sentence(self.counted(), &place, self.is_open(), &contenders, &judged),
+        };
+        Some(match self.of_these_servers() {
+            Some(limited) => format!("{wording}; {limited}"),
+            None => wording,
+        })
+    }
+}
+
+/// Returns how those that are ranked compare.
+fn judged(of: &Contest, seed: u64) -> Vec<Judgement> {
+    let (place, open) = (of.place(), of.is_open());
+    let compared = of.compared();
+    let has_rate = |one: &&Contender| one.shown(compared) != Figure::Absent;
+    let ranked: Vec<&Contender> = of
+        .contenders
+        .iter()
+        .filter(|one| has_rate(one) && one.left_out(&place, false).is_none())
+        .collect();
+    let for_what = match of.load.find {
+        Some(_) => LedBy::HighestRate,
+        None if open && ranked.iter().all(|one| one.valid().all(TrialFigures::kept_up)) => {
+            LedBy::Response
+        }
+        None => LedBy::Throughput,
+    };
+    Judgement::all(&ranked, for_what, &of.load, seed)
+}
+
+/// Returns what the sentence must know of it; `of` is where, and `compared` what it compares.
+fn for_the_sentence(
+    one: &Contender,
+    of: &Comparison,
+    compared: Quantity,
+    place: &str,
+) -> stats::Contender {
+    let name = &one.system;
+    let rates: Vec<f64> = one.valid().filter_map(|t| t.get(compared).value()).collect();
+    let mut caveats = Vec::new();
+    if let Some(share) = one.errors_worth_saying() {
+        let failed = one.failed();
+        caveats.push(format!("{} of {name}'s operations {failed}", share_text(share)));
+    }
+    if untrue_answers(one) > 0.0 {
+        caveats.push(format!("{name} gave wrong or stale answers"));
+    }
+    // Over the stages of a sweep it would mix few clients' with many's.
+    let p99 = match one.shown(P99) {
+        Figure::Absent => None,
+        _ if of.load.clients.len() > 1 => None,
+        figure => Some(P99.text(figure)),
+    };
+    stats::Contender {
+        name: name.clone(),
+        kept_up: of.is_open()
+            && compared == Quantity::ThroughputMean
+            && !rates.is_empty()
+            && one.valid().all(TrialFigures::kept_up),
+        left_out: one.left_out(place, rates.is_empty()),
+        failed: own_failures(one),
+        rates,
+        p99,
+        caveats,
+    }
+}
+
+/// Returns which of its trials failed through its own doing, and how, as a clause.
+fn own_failures(one: &Contender) -> Option<String> {
+    let own: Vec<&TrialFigures> =
+        one.trials.iter().filter(|trial| trial.cause == Some(Cause::System)).collect();
+    let first = own.first()?.invalid_because.first()?;
+    let how = if own.len() == one.audits_failed() {
+        "failed an audit".to_owned()
+    } else {
+        let how = first.split_once("; ").map_or(first.as_str(), |(how, _)| how);
+        let more = if own.len() > 1 { ", …" } else { "" };
+        format!("failed through its own doing ({how}{more})")
+    };
+    let (name, of) = (&one.system, trials_text(one.trials.len()));
+    Some(format!("{} of {name}'s {of} {how}", own.len()))
+}
+
+/// Counts answers that were wrong or too old, in all its trials.
+fn untrue_answers(one: &Contender) -> f64 {
+    let kinds = [ErrorKind::WrongValue, ErrorKind::StaleValue].map(Quantity::ErrorsOf);
+    let each = |trial: &TrialFigures| kinds.iter().map(|kind| trial.number_of(*kind)).sum::<f64>();
+    one.trials.iter().map(each).sum()
+}

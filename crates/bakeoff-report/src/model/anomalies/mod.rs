@@ -1,0 +1,172 @@
+//! What one trial's measurement shows and no row of a table names: a stall, a slow node, bimodal
+//! latencies, failures that all lasted alike.
+//!
+//! None of them makes a trial invalid: all are the system's own doing.
+//!
+//! Not here: how many trials show them and their sentences (`derive::anomalies`), what checks found
+//! (`check`), what nodes used (`nodes`).
+
+mod lasted;
+mod modes;
+
+use std::time::Duration;
+
+use bakeoff_core::histogram::Latencies;
+use bakeoff_core::measurement::{
+    Measurement, OperationFigures, SILENCE_MIN, Silence, TargetFigures,
+};
+use bakeoff_core::record::{StageRecord, TrialRecord};
+use bakeoff_core::units::{figure_text, latency_text};
+
+pub(crate) use lasted::{Lasted, lasted};
+pub(crate) use modes::Modes;
+
+/// A silence is a stall from this many times the median service time on: where an operation takes a
+/// second, a second without a success is nothing.
+const STALL_TIMES: u32 = 10;
+/// So many times the others' median service time makes a node a slow one,
+const SLOW_TIMES: f64 = 3.0;
+/// and at least so much more: below it a second hop or a sleepy CPU explains it.
+const SLOW_BY: Duration = Duration::from_millis(1);
+/// From so few answers follows nothing.
+const ANSWERS_MIN: u64 = 20;
+/// A time in which nothing succeeded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stall {
+    /// Since the measuring of the first stage began; stages follow on one another.
+    pub(crate) from: Duration,
+    pub(crate) length: Duration,
+}
+
+impl Stall {
+    /// `nothing succeeded for 1.02 s, from 2.00 s on`.
+    pub(crate) fn text(&self) -> String {
+        let (length, from) = (latency_text(self.length), latency_text(self.from));
+        format!("nothing succeeded for {length}, from {from} on")
+    }
+}
+
+/// A node that answered later than the others.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SlowNode {
+    pub(crate) node: String,
+    /// Its median service time.
+    pub(crate) its: Duration,
+    /// The median of the other nodes' median service times, the later of the two middle ones.
+    pub(crate) others: Duration,
+}
+
+impl SlowNode {
+    pub(crate) fn times(&self) -> f64 {
+        self.its.as_secs_f64() / self.others.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// `9.1 times slower than the other nodes`.
+    pub(crate) fn times_text(&self) -> String {
+        format!("{} times slower than the other nodes", figure_text(self.times()))
+    }
+}
+
+/// The longest stall of a trial.
+pub(crate) fn stall(trial: &TrialRecord) -> Option<Stall> {
+    let mut before = 0.0;
+    let mut longest: Option<Stall> = None;
+    for stage in trial.figured() {
+        let least = stall_min(stage);
+        for Silence { from, seconds } in &stage.measurement.silences {
+            let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            let stall = Stall { from: span(before + from), length: span(*seconds) };
+            if stall.length >= longest.map_or(least, |longest| longest.length.max(least)) {
+                longest = Some(stall);
+            }
+        }
+        before += stage.measurement.window.as_secs_f64();
+    }
+    longest
+}
+
+fn stall_min(stage: &StageRecord) -> Duration {
+    let median = stage.measurement.total().service.quantile(0.5).unwrap_or_default();
+    SILENCE_MIN.max(median * STALL_TIMES)
+}
+
+/// The nodes of a trial that answered much later than the others; `whole` is its measurement with
+/// all stages as one.
+pub(crate) fn slow_nodes(trial: &TrialRecord, whole: &Measurement) -> Vec<SlowNode> {
+    let median =
+        |of: &TargetFigures| of.service.quantile(0.5).filter(|_| of.service.count() >= ANSWERS_MIN);
+    let medians: Option<Vec<Duration>> = whole.targets.iter().map(median).collect();
+    let Some(medians) = medians.filter(|medians| medians.len() > 1) else { return Vec::new() };
+    let slow = |(place, &its): (usize, &Duration)| {
+        let mut others = medians.clone();
+        others.remove(place);
+        others.sort_unstable();
+        let others = others[others.len() / 2];
+        // The record names nodes in the order in which clients connect to them.
+        let address = &whole.targets[place].node;
+        let node = trial.targets.get(place).unwrap_or(address).clone();
+        let slow = SlowNode { node, its, others };
+        (slow.times() >= SLOW_TIMES && its.saturating_sub(others) >= SLOW_BY).then_some(slow)
+    };
+    medians.iter().enumerate().filter_map(slow).collect()
+}
+
+/// Two modes in the latencies of one kind of operation in one stage of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bimodal {
+    pub(crate) modes: Modes,
+    pub(crate) operation: String,
+    /// Clients of the stage.
+    pub(crate) clients: u32,
+    /// Whether failures that were answered are among the latencies.
+    pub(crate) with_failures: bool,
+    /// Which share of each mode's answers failed, the lower's first; known where failures are among
+    /// them.
+    pub(crate) failed: [f64; 2],
+}
+
+/// The two modes of a trial, where it has any; of several the pair with the most answers in the
+/// smaller mode. Each kind of operation and each stage is looked at by itself, since what differs in
+/// them has a right to take different times.
+pub(crate) fn bimodal(trial: &TrialRecord) -> Option<Bimodal> {
+    let of_stage = |stage: &StageRecord| {
+        let clients = stage.clients;
+        let found = stage.measurement.operations.iter();
+        found.filter_map(move |(name, figures)| of_operation(name, clients, figures)).collect()
+    };
+    let all = trial.stages.iter().flat_map(|stage| -> Vec<Bimodal> { of_stage(stage) });
+    all.max_by_key(|found| found.modes.smaller())
+}
+
+/// What clients saw comes first: all that was answered, by response times. Where that has one mode,
+/// service times of what succeeded may still have two, blurred by waiting for a free client.
+fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<Bimodal> {
+    let found = |modes: Modes, with_failures: bool, failed: [f64; 2]| Bimodal {
+        modes,
+        operation: name.to_owned(),
+        clients,
+        with_failures,
+        failed,
+    };
+    if !figures.failed.is_empty() {
+        let mut all = figures.response.clone();
+        all.merge(&figures.failed);
+        if let Some(modes) = modes::modes(&all) {
+            let failed = failed_in(&modes, &figures.failed);
+            return Some(found(modes, true, failed));
+        }
+    }
+    modes::modes(&figures.service).map(|modes| found(modes, false, [0.0, 0.0]))
+}
+
+/// Returns which share of each mode's answers are failures.
+fn failed_in(modes: &Modes, failed: &Latencies) -> [f64; 2] {
+    let late = |(time, count): (Duration, u64)| if time >= modes.edge { count } else { 0 };
+    let upper: u64 = failed.recorded().map(late).sum();
+    let early = |(time, count): (Duration, u64)| if time <= modes.near { count } else { 0 };
+    let lower: u64 = failed.recorded().map(early).sum();
+    [
+        lower as f64 / modes.lower.answers.max(1) as f64,
+        upper as f64 / modes.upper.answers.max(1) as f64,
+    ]
+}

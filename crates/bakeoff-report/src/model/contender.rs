@@ -1,0 +1,228 @@
+//! One system under one workload and one load: its trials, combined.
+//!
+//! Only valid trials are combined. The others are kept beside them with their reasons, to be shown
+//! and never used.
+//!
+//! Not here: all systems there (`contest`), whether they differ (`derive::judgement`).
+
+use std::collections::BTreeMap;
+
+use bakeoff_core::check::Verdict;
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::plan;
+use bakeoff_core::record::Record;
+use bakeoff_core::search::Found;
+use bakeoff_core::stats::{self, Figure, Summary};
+use bakeoff_core::study::{Load, Operation, Workload};
+use bakeoff_core::units::{share_text, trials_text};
+
+use crate::model::contradicted;
+use crate::model::figures::{Combined, Quantity};
+use crate::model::trial::TrialFigures;
+
+/// More errors than this share of all operations must be said wherever a rate is praised.
+const ERRORS_WORTH_SAYING: f64 = 0.01;
+/// From this share on the operations failed, and the rate is none.
+const MOSTLY_ERRORS: f64 = 0.5;
+
+/// One system there.
+#[derive(Debug, Clone)]
+pub(crate) struct Contender {
+    pub(crate) system: String,
+    /// Its place in the study, which is drawn alike everywhere.
+    pub(crate) look: usize,
+    /// Trials that the run was to have.
+    pub(crate) planned: usize,
+    /// All that were run, in order.
+    pub(crate) trials: Vec<TrialFigures>,
+    /// Figures from the literature.
+    pub(crate) published: BTreeMap<Quantity, f64>,
+    /// The same for single operations of the mix.
+    pub(crate) published_of: BTreeMap<(Operation, Quantity), f64>,
+    /// What the literature says of them.
+    pub(crate) notes: Vec<String>,
+    /// What contradicts the rate that its searches found.
+    pub(crate) contradicted: Option<String>,
+}
+
+impl Contender {
+    pub(crate) fn valid(&self) -> impl Iterator<Item = &TrialFigures> {
+        self.trials.iter().filter(|trial| trial.valid())
+    }
+
+    pub(crate) fn valid_count(&self) -> usize {
+        self.valid().count()
+    }
+
+    /// One quantity over the valid trials.
+    pub(crate) fn summary(&self, quantity: Quantity) -> Summary {
+        self.summary_of(quantity, None)
+    }
+
+    /// The same of a stage, by its place; of whole trials where there is none.
+    pub(crate) fn summary_of(&self, quantity: Quantity, stage: Option<usize>) -> Summary {
+        stats::summary(self.valid().map(|trial| trial.of_stage(quantity, stage)))
+    }
+
+    /// Returns whether it fell behind what an open load offered, in any valid trial.
+    pub(crate) fn fell_behind(&self) -> bool {
+        self.valid().any(TrialFigures::fell_behind)
+    }
+
+    /// What a table shows for it.
+    pub(crate) fn shown(&self, quantity: Quantity) -> Figure {
+        self.shown_of(quantity, None)
+    }
+
+    /// The same of a stage, by its place; of whole trials where there is none.
+    pub(crate) fn shown_of(&self, quantity: Quantity, stage: Option<usize>) -> Figure {
+        combined(quantity, self.valid().map(|trial| trial.of_stage(quantity, stage)))
+    }
+
+    /// The same for one operation.
+    pub(crate) fn operation(&self, name: &str, quantity: Quantity) -> Figure {
+        let figure = |trial: &TrialFigures| {
+            let of = trial.operations.get(name).and_then(|figures| figures.get(&quantity));
+            of.copied().unwrap_or(Figure::Absent)
+        };
+        combined(quantity, self.valid().map(figure))
+    }
+
+    /// The same for the `nth` stage (from 0) with this number of clients.
+    pub(crate) fn stage(&self, clients: u32, nth: usize, quantity: Quantity) -> Figure {
+        let figure = |trial: &TrialFigures| {
+            let with = trial.stages.iter().filter(|(stage, _)| *stage == clients);
+            let figures = with.map(|(_, figures)| figures).nth(nth);
+            figures.and_then(|of| of.get(&quantity)).copied().unwrap_or(Figure::Absent)
+        };
+        combined(quantity, self.valid().map(figure))
+    }
+
+    /// The part of all operations that failed: of its valid trials, or of all where none is valid.
+    pub(crate) fn error_share(&self) -> Option<f64> {
+        let all = self.valid_count() == 0;
+        let sum = |quantity| -> f64 {
+            let used = self.trials.iter().filter(|trial| all || trial.valid());
+            used.map(|trial| trial.number_of(quantity)).sum()
+        };
+        let requests = sum(Quantity::Requests);
+        (requests > 0.0).then(|| sum(Quantity::Errors) / requests)
+    }
+
+    /// Returns whether errors must be said beside its rate.
+    pub(crate) fn errors_worth_saying(&self) -> Option<f64> {
+        self.error_share().filter(|&share| share > ERRORS_WORTH_SAYING)
+    }
+
+    /// Returns whether its rate is no success.
+    pub(crate) fn mostly_errors(&self) -> Option<f64> {
+        self.error_share().filter(|&share| share >= MOSTLY_ERRORS)
+    }
+
+    /// What became of the operations that were no successes.
+    pub(crate) fn failed(&self) -> &'static str {
+        let dropped = Quantity::ErrorsOf(ErrorKind::Dropped);
+        let any = self.trials.iter().any(|trial| trial.number_of(dropped) > 0.0);
+        if any { "failed or were dropped" } else { "failed" }
+    }
+
+    /// Returns how many of its trials failed an audit.
+    pub(crate) fn audits_failed(&self) -> usize {
+        let failed = |trial: &&TrialFigures| trial.audits.iter().any(|a| a.verdict.failed());
+        self.trials.iter().filter(failed).count()
+    }
+
+    /// Returns why it is not ranked, if it is not.
+    pub(crate) fn left_out(&self, place: &str, no_rate: bool) -> Option<String> {
+        let name = &self.system;
+        if self.trials.is_empty() {
+            return Some(format!("{name} was not run under {place}"));
+        }
+        if self.valid_count() == 0 {
+            let first = self.trials[0].invalid_because.join("; ");
+            let more = if self.trials.len() > 1 { ", …" } else { "" };
+            let of = trials_text(self.trials.len());
+            return Some(format!("{name} has no valid trial ({of} run: {first}{more})"));
+        }
+        if let Some(share) = self.mostly_errors() {
+            let share = share_text(share);
+            let failed = self.failed();
+            return Some(format!("{name} is not ranked, as {share} of its operations {failed}"));
+        }
+        if self.valid().all(|trial| matches!(trial.found, Some(Found::Nothing(_)))) {
+            return Some(format!("{name} kept its objective under {place} at no rate"));
+        }
+        if let Some(why) = &self.contradicted {
+            return Some(format!("{name}'s highest rate is not ranked: {why}"));
+        }
+        no_rate.then(|| format!("{name} has no rate, as nothing was measured"))
+    }
+}
+
+/// The figures of several trials as one.
+fn combined(quantity: Quantity, figures: impl Iterator<Item = Figure>) -> Figure {
+    match quantity.combined() {
+        Combined::Median => stats::summary(figures).median,
+        Combined::Sum => figures.filter_map(Figure::value).reduce(|a, b| a + b).into(),
+    }
+}
+
+pub(super) fn contender(
+    record: &Record,
+    system: &str,
+    look: usize,
+    workload: &Workload,
+    load: &Load,
+) -> Contender {
+    let here = |trial: &plan::Trial| {
+        trial.system == system && trial.workload == workload.name && trial.load == load.name
+    };
+    let published = || {
+        record.header.study.published.iter().filter(|one| {
+            one.system == system && one.workload == workload.name && one.load == load.name
+        })
+    };
+    let mut notes: Vec<String> = published().filter_map(|one| one.note.clone()).collect();
+    notes.dedup();
+    Contender {
+        system: system.to_owned(),
+        look,
+        contradicted: contradicted::by(record, system, workload, load),
+        planned: record.header.order.iter().filter(|trial| here(trial)).count(),
+        trials: record
+            .trials
+            .iter()
+            .filter(|record| here(&record.trial))
+            .map(|trial| {
+                let asked = record.header.study.systems.iter().find(|one| one.name == system);
+                TrialFigures::new(trial, load, asked)
+            })
+            .collect(),
+        published: published()
+            .filter(|one| one.operation.is_none())
+            .map(|one| (Quantity::of_metric(one.metric), one.value))
+            .collect(),
+        published_of: published()
+            .filter_map(|one| Some(((one.operation?, Quantity::of_metric(one.metric)), one.value)))
+            .collect(),
+        notes,
+    }
+}
+
+/// What was not checked in these trials: what, why, and in how many.
+pub(crate) fn not_checked(trials: &[TrialFigures]) -> Vec<(String, String, usize)> {
+    let mut found: Vec<(String, String, usize)> = Vec::new();
+    for trial in trials {
+        let audits =
+            trial.audits.iter().map(|audit| (format!("audit {}", audit.when), &audit.verdict));
+        let checks = trial.checks.iter().map(|check| (check.name.to_string(), &check.verdict));
+        for (name, verdict) in audits.chain(checks) {
+            let Verdict::NotChecked(why) = verdict else { continue };
+            match found.iter_mut().find(|(n, w, _)| *n == name && w == why) {
+                Some((_, _, count)) => *count += 1,
+                None => found.push((name, why.clone(), 1)),
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,114 @@
+//! One workload under one load: every system's trials.
+//!
+//! Not here: one system's (`contender`), how they compare (`derive::comparison`), words (`words`), rows
+//! and columns (`tables`).
+
+use bakeoff_core::plan;
+use bakeoff_core::record::Record;
+use bakeoff_core::stats;
+use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
+
+use crate::model::contender::{Contender, contender};
+use crate::model::figures::Quantity;
+
+/// All systems under one workload and one load.
+#[derive(Debug, Clone)]
+pub(crate) struct Contest {
+    pub(crate) workload: Workload,
+    pub(crate) load: Load,
+    pub(crate) contenders: Vec<Contender>,
+    /// The systems whose trials all ran on the same servers: kept ones, or those at endpoints.
+    same_servers: Vec<String>,
+}
+
+impl Contest {
+    /// Returns every workload under each of its loads, in the study's order.
+    pub(crate) fn all(record: &Record) -> Vec<Self> {
+        let study = &record.header.study;
+        let mut all = Vec::new();
+        for workload in &study.workloads {
+            for load in study.loads.iter().filter(|load| workload.loads.contains(&load.name)) {
+                let systems = study.systems.iter().enumerate();
+                let put_to_it = systems.filter(|(_, system)| workload.is_done_by(system));
+                let one = Self {
+                    contenders: put_to_it
+                        .map(|(look, system)| contender(record, &system.name, look, workload, load))
+                        .collect(),
+                    workload: workload.clone(),
+                    load: load.clone(),
+                    same_servers: same_servers(study, workload),
+                };
+                all.push(one);
+            }
+        }
+        all
+    }
+
+    /// `create/steady`.
+    pub(crate) fn place(&self) -> String {
+        format!("{}/{}", self.workload.name, self.load.name)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        plan::load_kind(&self.load) == "open"
+    }
+
+    /// What its systems are compared by.
+    pub(crate) fn compared(&self) -> Quantity {
+        match self.load.find {
+            Some(_) => Quantity::HighestRate,
+            None => Quantity::ThroughputMean,
+        }
+    }
+
+    /// `puts` where clients do nothing else, or `operations`.
+    pub(crate) fn counted(&self) -> &'static str {
+        match self.workload.mix.keys().collect::<Vec<_>>().as_slice() {
+            [Operation::Put] => "puts",
+            [Operation::Get] => "gets",
+            [Operation::Delete] => "deletes",
+            [Operation::List] => "lists",
+            _ => "operations",
+        }
+    }
+
+    /// That trials on the same servers repeat what is so of these, in a clause: how they were placed, how
+    /// their data lies, which of several equal ways they took at their start.
+    pub(crate) fn of_these_servers(&self) -> Option<String> {
+        let names: Vec<&str> = self.same_servers.iter().map(String::as_str).collect();
+        match names[..] {
+            [] => None,
+            [name] => Some(format!(
+                "all trials of {name} ran on the same servers: its figures are about these and may not \
+                 be the product's"
+            )),
+            _ => Some(format!(
+                "all trials of {} ran on the same servers each: their figures are about these and may \
+                 not be the products'",
+                stats::and(&names)
+            )),
+        }
+    }
+
+    /// Returns whether any trial of it was run.
+    pub(crate) fn was_run(&self) -> bool {
+        self.contenders.iter().any(|one| !one.trials.is_empty())
+    }
+
+    /// Returns whether clients read.
+    pub(crate) fn reads(&self) -> bool {
+        self.workload.reads_any()
+    }
+
+    /// Returns whether clients write, so that there is something to audit.
+    pub(crate) fn writes(&self) -> bool {
+        self.workload.writes()
+    }
+}
+
+/// The systems of which no trial had servers of its own.
+fn same_servers(study: &Study, workload: &Workload) -> Vec<String> {
+    let put_to_it = study.systems.iter().filter(|system| workload.is_done_by(system));
+    let same = |system: &&System| !system.is_started() || study.clusters == Clusters::Kept;
+    put_to_it.filter(same).map(|system| system.name.clone()).collect()
+}

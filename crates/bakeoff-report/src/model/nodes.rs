@@ -1,0 +1,64 @@
+//! Node by node: what each used in one trial while the load ran.
+//!
+//! Not here: several trials and findings (`derive::nodes`), all nodes together (`figures`), applying
+//! limits (the binary).
+
+use bakeoff_core::measurement::Measurement;
+use bakeoff_core::record::{TrialRecord, Usage};
+use bakeoff_core::study::System;
+use serde::Serialize;
+
+use crate::model::figures::{self, GENERATOR};
+use crate::model::throttling;
+
+/// What one node used in one trial.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct NodeFigures {
+    pub(crate) node: String,
+    /// Which part of the system it is one of; `None` for the system's own nodes.
+    pub(crate) role: Option<String>,
+    /// In percent of one core.
+    pub(crate) cpu_mean_percent: f64,
+    /// In milliseconds for each operation that was verified.
+    pub(crate) cpu_per_operation_ms: Option<f64>,
+    pub(crate) memory_max_bytes: f64,
+    /// What the study holds it to, in cores.
+    pub(crate) cpu_limit: Option<f64>,
+    /// In which share of its limit's periods it was held back, 0 to 1.
+    pub(crate) throttled_share: Option<f64>,
+    /// For how long, the queues of all CPUs added up.
+    pub(crate) throttled_seconds: Option<f64>,
+}
+
+/// The nodes of a trial. `system`: what the study asked for.
+pub(crate) fn of_trial(
+    trial: &TrialRecord,
+    whole: Option<&Measurement>,
+    system: Option<&System>,
+) -> Vec<NodeFigures> {
+    let rate = whole.and_then(Measurement::throughput).filter(|&rate| rate > 0.0);
+    let one = |usage: &Usage| {
+        let (role, member) = system.map_or((None, None), |system| member(system, &usage.name));
+        NodeFigures {
+            node: usage.name.clone(),
+            role: role.map(str::to_owned),
+            cpu_mean_percent: usage.cpu_mean_percent,
+            cpu_per_operation_ms: rate.map(|rate| figures::cpu_ms(usage.cpu_mean_percent, rate)),
+            memory_max_bytes: usage.rss_max_bytes as f64,
+            cpu_limit: member.and_then(|member| member.limits.as_ref()?.cpu),
+            throttled_share: throttling::throttled(usage),
+            throttled_seconds: usage.throttled_seconds,
+        }
+    };
+    trial.usage.iter().filter(|usage| usage.name != GENERATOR).map(one).collect()
+}
+
+/// Whose node this is by its name: the system's own or a part's, with its role.
+fn member<'a>(system: &'a System, node: &str) -> (Option<&'a str>, Option<&'a System>) {
+    let is_of = |name: &str| node.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+    let part = system.parts.iter().find(|(_, part)| is_of(&part.name));
+    match part {
+        Some((role, part)) => (Some(role), Some(part)),
+        None => (None, Some(system).filter(|system| is_of(&system.name))),
+    }
+}
