@@ -34,7 +34,7 @@ pub use placed::{At, DiagnosticSink, PlacedEntry, PlacedNode, PlacedValue};
 pub use reading::suggest;
 pub use system::{Endpoint, Limits, Process, Servers, System, Tls};
 pub use tree::STUDY_SIZE_MAX;
-pub use workload::{HttpRequest, KeyOrder, Keys, Operation, ReadConsistency, Workload};
+pub use workload::{HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Workload};
 
 use std::time::Duration;
 

@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::System;
 
+/// Size that records give for a value, in bytes, where a workload sends none.
+const VALUE_SIZE: u64 = 1024;
+
 /// Workload of a study: what clients do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Recorded", into = "Recorded")]
 pub struct Workload {
     /// The study's own name for it.
     pub name: String,
@@ -17,24 +21,73 @@ pub struct Workload {
     pub mix: BTreeMap<Operation, u32>,
     /// Which keys.
     pub keys: Keys,
-    /// Size of a value in bytes; at least [`crate::workload::VALUE_SIZE_MIN`].
-    pub value_size: u64,
+    /// What operations send beside a key.
+    pub payload: Payload,
     /// Parameters of the operations beyond keys and values, which the kinds of system know: the type of a key to
     /// sign with.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, String>,
     /// Consistency of a `get` or `list`.
     pub reads: ReadConsistency,
-    /// Request over HTTP of a `request`, and its right answer.
-    #[serde(default, skip_serializing_if = "HttpRequest::is_plain")]
-    pub request: HttpRequest,
     /// Whether all keys are written before the load begins, unmeasured.
     pub fill: bool,
     /// Names of the loads that this workload is put under; all loads of the study by default.
     pub loads: Vec<String>,
     /// Names of the systems that are put to this work; none: all of the study.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
+}
+
+/// What the operations of a workload send beside a key: values, or a request of the study's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    /// Values.
+    Values {
+        /// Size of each in bytes; at least [`crate::workload::VALUE_SIZE_MIN`].
+        size: u64,
+    },
+    /// A request over HTTP, and its right answer.
+    Request(HttpRequest),
+}
+
+/// A workload as records hold it: with the size of a value whatever it sends, and a request where it is not the
+/// plain one.
+#[derive(Serialize, Deserialize)]
+struct Recorded {
+    name: String,
+    mix: BTreeMap<Operation, u32>,
+    keys: Keys,
+    value_size: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    with: BTreeMap<String, String>,
+    reads: ReadConsistency,
+    #[serde(default, skip_serializing_if = "HttpRequest::is_plain")]
+    request: HttpRequest,
+    fill: bool,
+    loads: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    systems: Vec<String>,
+}
+
+impl From<Recorded> for Workload {
+    fn from(recorded: Recorded) -> Self {
+        let Recorded { name, mix, keys, value_size, with, .. } = recorded;
+        let payload = match mix.keys().any(|operation| operation.asks_over_http()) {
+            true => Payload::Request(recorded.request),
+            false => Payload::Values { size: value_size },
+        };
+        let Recorded { reads, fill, loads, systems, .. } = recorded;
+        Self { name, mix, keys, payload, with, reads, fill, loads, systems }
+    }
+}
+
+impl From<Workload> for Recorded {
+    fn from(workload: Workload) -> Self {
+        let Workload { name, mix, keys, payload, with, reads, fill, loads, systems } = workload;
+        let (value_size, request) = match payload {
+            Payload::Values { size } => (size, HttpRequest::default()),
+            Payload::Request(request) => (VALUE_SIZE, request),
+        };
+        Self { name, mix, keys, value_size, with, reads, request, fill, loads, systems }
+    }
 }
 
 /// A request over HTTP, and what must come back.
@@ -140,6 +193,22 @@ impl Workload {
         self.mix.keys().any(|operation| operation.writes())
     }
 
+    /// Returns the size of a value in bytes; `None` where no values are sent.
+    pub fn value_size(&self) -> Option<u64> {
+        match &self.payload {
+            Payload::Values { size } => Some(*size),
+            Payload::Request(_) => None,
+        }
+    }
+
+    /// Returns the request over HTTP; `None` where values are sent.
+    pub fn request(&self) -> Option<&HttpRequest> {
+        match &self.payload {
+            Payload::Values { .. } => None,
+            Payload::Request(request) => Some(request),
+        }
+    }
+
     /// Returns whether a system is put to this work.
     pub fn is_done_by(&self, system: &System) -> bool {
         self.systems.is_empty() || self.systems.contains(&system.name)
@@ -155,6 +224,11 @@ impl Operation {
     /// Returns whether it changes what is stored under a key.
     pub fn writes(self) -> bool {
         matches!(self, Self::Put | Self::Insert | Self::Delete)
+    }
+
+    /// Returns whether it asks for the workload's `request`.
+    pub fn asks_over_http(self) -> bool {
+        matches!(self, Self::Request | Self::Denied)
     }
 
     /// Returns whether it works on a text that its clients send or are sent.
@@ -212,4 +286,35 @@ pub enum ReadConsistency {
     Default,
     /// The asked node's own value, which may be stale.
     Stale,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A workload as records hold it, with this after its keys.
+    fn recorded(mix: &str, rest: &str) -> String {
+        format!(
+            "{{\"name\":\"w\",\"mix\":{{{mix}}},\"keys\":{{\"count\":1,\"size\":64,\"order\":\"same\",\
+             \"per_directory\":0}},\"value_size\":1024,\"reads\":\"default\",{rest}\"fill\":false,\
+             \"loads\":[\"l\"]}}"
+        )
+    }
+
+    fn stays(text: &str) -> Workload {
+        let read: Workload = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        read
+    }
+
+    #[test]
+    fn records_keep_their_bytes_whatever_a_workload_sends() {
+        let values = stays(&recorded("\"put\":1", ""));
+        assert_eq!((values.value_size(), values.request()), (Some(1024), None));
+        let plain = stays(&recorded("\"request\":1", ""));
+        assert_eq!((plain.value_size(), plain.request()), (None, Some(&HttpRequest::default())));
+        let request = "\"request\":{\"method\":\"HEAD\",\"path\":\"/a\",\"status\":204},";
+        let asked = stays(&recorded("\"request\":1,\"denied\":1", request));
+        assert_eq!(asked.request().unwrap().status, 204);
+    }
 }

@@ -15,7 +15,7 @@ use bakeoff_core::ledger::{KeyHistory, ReadBegan, Violation, Write, WriteOutcome
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::staleness::Seen;
 use bakeoff_core::study::{KeyOrder, Operation, ReadConsistency, Workload};
-use bakeoff_core::workload::{Chooser, KeySpace, Stamp, Values, mix64};
+use bakeoff_core::workload::{Chooser, KeySpace, Stamp, VALUE_SIZE_MIN, Values, mix64};
 use bakeoff_wire::ProtocolError;
 
 use crate::clock;
@@ -175,7 +175,7 @@ impl Keyed {
     pub fn new(workload: &Workload, seed: u64, staleness: StalenessTracking) -> Self {
         Self {
             space: KeySpace::new(&workload.keys),
-            values: Values::new(workload.value_size, seed),
+            values: Values::new(workload.value_size().unwrap_or(VALUE_SIZE_MIN), seed),
             ledger: Ledger::new(workload.keys.count, seed, staleness),
         }
     }

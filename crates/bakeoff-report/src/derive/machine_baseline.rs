@@ -89,7 +89,7 @@ impl Limits {
             return None;
         }
         let (work, baseline_bytes) = (&contest.workload, machine_baseline.append_bytes);
-        let bytes = work.keys.size + work.value_size;
+        let bytes = work.keys.size + work.value_size().unwrap_or(0);
         let alike = bytes <= baseline_bytes.saturating_mul(SIZE_ALIKE)
             && baseline_bytes <= bytes.saturating_mul(SIZE_ALIKE);
         // What stores nothing (a ping, a check) is no matter of the disk.

@@ -306,15 +306,18 @@ pub(crate) fn workload(of: &Comparison) -> String {
         KeyOrder::Same => "always the first".to_owned(),
     };
     let keys = plural(work.keys.count, "key");
-    let size = ByteCount(work.value_size);
     let mut parts = vec![and(&mix)];
     let stored = work.mix.keys().any(|op| Operation::KEY_VALUE.contains(op));
     let texts = work.mix.keys().any(|op| op.takes_text());
     if stored {
         parts.push(format!("{keys} of {} B, {order}", work.keys.size));
-        parts.push(format!("values of {size}"));
-    } else if texts {
-        parts.push(format!("texts of {size}"));
+    }
+    if let Some(size) = work.value_size().map(ByteCount) {
+        match (stored, texts) {
+            (true, _) => parts.push(format!("values of {size}")),
+            (false, true) => parts.push(format!("texts of {size}")),
+            (false, false) => {}
+        }
     }
     let with: Vec<String> =
         work.with.iter().map(|(name, value)| format!("{name} {value}")).collect();

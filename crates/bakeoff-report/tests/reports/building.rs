@@ -15,8 +15,8 @@ use bakeoff_core::record::{
     SystemRecord, TrialRecord, Usage,
 };
 use bakeoff_core::study::{
-    Arrivals, Clusters, HttpRequest, KeyOrder, Keys, Load, Operation, ReadConsistency, Routing,
-    Stop, Study, System, Targets, Workload,
+    Arrivals, Clusters, KeyOrder, Keys, Load, Operation, Payload, ReadConsistency, Routing, Stop,
+    Study, System, Targets, Workload,
 };
 
 pub(crate) const KILLED: &str = "after kill -9 and restart of all nodes";
@@ -59,10 +59,9 @@ pub(crate) fn workload(name: &str, mix: &[(Operation, u32)], load: &str) -> Work
         name: name.to_owned(),
         mix: mix.iter().copied().collect(),
         keys: Keys { count: 10_000, size: 256, order: KeyOrder::Unique, per_directory: 0 },
-        value_size: 1024,
+        payload: Payload::Values { size: 1024 },
         with: BTreeMap::new(),
         reads: ReadConsistency::Linearizable,
-        request: HttpRequest::default(),
         fill: false,
         loads: vec![load.to_owned()],
         systems: Vec::new(),

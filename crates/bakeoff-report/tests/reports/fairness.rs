@@ -8,7 +8,7 @@ use bakeoff_core::record::{
     Acknowledged, BaselineRoundTrips, Check, Freshness, PartRecord, Record, Setting, SystemRecord,
 };
 use bakeoff_core::study::{
-    Arrivals, Endpoint, Limits, Operation, ReadConsistency, Servers, Stop, System, Tls,
+    Arrivals, Endpoint, Limits, Operation, Payload, ReadConsistency, Servers, Stop, System, Tls,
 };
 use bakeoff_core::units::ByteCount;
 use bakeoff_report::fairness::{Row, Weight};
@@ -543,7 +543,7 @@ fn share_of_the_baseline_is_said_and_no_more_than_follows() {
     // Values of another size, reads, checks, an open load, a system that runs elsewhere: the disk is
     // no machine baseline for them.
     let mut large = repeated();
-    large.header.study.workloads[0].value_size = 100_000;
+    large.header.study.workloads[0].payload = Payload::Values { size: 100_000 };
     let mut mixed = repeated();
     mixed.header.study.workloads[0].mix.insert(Operation::Get, 1);
     let mut checks = repeated();

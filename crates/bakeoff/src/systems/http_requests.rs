@@ -50,7 +50,8 @@ struct Requests {
 impl Requests {
     /// The requests of a workload; an error names an environment variable that is not set.
     fn new(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, String> {
-        let request = &workload.request;
+        let plain = HttpRequest::default();
+        let request = workload.request().unwrap_or(&plain);
         let expanded =
             |value: &str| environment::expanded(value).map_err(|unset| unset.to_string());
         let headers = request.headers.iter();

@@ -136,7 +136,7 @@ fn points(study: &Study, most: u32) -> Vec<u32> {
 /// Key and value of the first workload that writes.
 fn append_bytes(study: &Study) -> Option<u64> {
     let work = study.workloads.iter().find(|work| work.writes())?;
-    Some(work.keys.size + work.value_size)
+    Some(work.keys.size + work.value_size().unwrap_or(0))
 }
 
 /// Starts the server that does nothing, on a port of its own choice: those that a user gave are

@@ -214,7 +214,9 @@ fn in_flight<'w>(
     mut works: impl Iterator<Item = &'w ReadWorkload>,
 ) {
     let Some(kind) = system.kind else { return };
-    let http2 = |work: &ReadWorkload| work.workload.as_ref().is_some_and(|one| one.request.http2);
+    let http2 = |work: &ReadWorkload| {
+        work.workload.as_ref().is_some_and(|one| one.request().is_some_and(|request| request.http2))
+    };
     let streams = works.all(http2);
     let most = if streams { kind.in_flight_max.max(STREAMS_MAX) } else { kind.in_flight_max };
     if load.in_flight > most {

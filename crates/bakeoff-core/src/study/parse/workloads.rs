@@ -7,7 +7,7 @@ use super::systems::{ReadSystem, secret, texts};
 use crate::study::fields::{self, ORDERS, WEIGHT};
 use crate::study::reading::{Fields, as_written, suggest, text, whole, word};
 use crate::study::tree::{At, DiagnosticSink, Entry, Node, Value};
-use crate::study::{HttpRequest, KeyOrder, Keys, Operation, ReadConsistency, Workload};
+use crate::study::{HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Workload};
 use crate::units::shown;
 use crate::workload::{DIRECTORY_SIZE, KEY_SIZE_MIN};
 
@@ -130,11 +130,10 @@ fn workload(
     read.workload = (|| {
         Some(Workload {
             name,
+            payload: payload(mix.as_ref()?, value_size, request)?,
             mix: mix?,
             keys: keys?,
-            value_size: value_size?,
             with: with?,
-            request: request?,
             reads: reads?,
             fill: fill?,
             loads: named?,
@@ -288,6 +287,20 @@ fn value_size(
     values.size(sink, "size")
 }
 
+/// Returns what the operations of a mix send: the request where one of them asks for it, else values.
+fn payload(
+    mix: &BTreeMap<Operation, u32>,
+    value_size: Option<u64>,
+    request: Option<HttpRequest>,
+) -> Option<Payload> {
+    // Both are read before either is needed, so that every diagnostic is told.
+    let (size, request) = (value_size?, request?);
+    Some(match mix.keys().any(|operation| operation.asks_over_http()) {
+        true => Payload::Request(request),
+        false => Payload::Values { size },
+    })
+}
+
 /// Reads a `request`; the plain one where the study has none.
 fn request(
     sink: &mut DiagnosticSink<'_>,
@@ -297,9 +310,8 @@ fn request(
     if fields.node("request").is_none() {
         return Some(HttpRequest::default());
     }
-    let asks = |mix: &BTreeMap<Operation, u32>| {
-        mix.contains_key(&Operation::Request) || mix.contains_key(&Operation::Denied)
-    };
+    let asks =
+        |mix: &BTreeMap<Operation, u32>| mix.keys().any(|operation| operation.asks_over_http());
     if mix.is_some_and(|mix| !asks(mix)) {
         let what = format!("{} has a `request` and none in its mix", fields.what);
         sink.hint(fields.key_at("request"), what, "write `mix: {request: 1}`");

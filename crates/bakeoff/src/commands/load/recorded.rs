@@ -18,7 +18,7 @@ use bakeoff_core::record::{
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::study::{
-    Arrivals, Clusters, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation,
+    Arrivals, Clusters, Endpoint, Find, HttpRequest, KeyOrder, Keys, Load, Operation, Payload,
     ReadConsistency, Routing, Servers, Study, System, Targets, Workload,
 };
 use bakeoff_core::units::rate_text;
@@ -239,13 +239,12 @@ fn study(asked: &Asked) -> Study {
             name: WORKLOAD.to_owned(),
             mix: [(Operation::Request, 1)].into(),
             keys: Keys { count: 1, size: 64, order: KeyOrder::Same, per_directory: 0 },
-            value_size: 1024,
-            with: BTreeMap::new(),
-            reads: ReadConsistency::Linearizable,
-            request: match &settings.requests[..] {
+            payload: Payload::Request(match &settings.requests[..] {
                 [one] => request(one, settings),
                 _ => HttpRequest { http2: settings.http2, ..HttpRequest::default() },
-            },
+            }),
+            with: BTreeMap::new(),
+            reads: ReadConsistency::Linearizable,
             fill: false,
             loads: names,
             systems: Vec::new(),

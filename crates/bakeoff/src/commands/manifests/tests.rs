@@ -222,7 +222,7 @@ fn the_study_that_goes_with_them_differs_in_its_systems_alone() {
 #[test]
 fn an_answer_has_the_size_that_the_study_expects() {
     let (study, _) = ingress();
-    let expected = study.workloads[0].request.body_size.unwrap() as usize;
+    let expected = study.workloads[0].request().unwrap().body_size.unwrap() as usize;
     let applications = read(&named(&written(), "applications.yaml"));
     let deployments: Vec<_> =
         applications.iter().filter(|one| one["kind"] == "Deployment").collect();

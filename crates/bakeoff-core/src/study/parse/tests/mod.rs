@@ -194,13 +194,13 @@ fn every_field_is_read() {
     assert!(near.tls.as_ref().is_some_and(|tls| tls.insecure));
     let [mixed, listed, pages] = study.workloads.as_slice() else { panic!("three workloads") };
     assert_eq!(
-        (pages.request.status, pages.systems.as_slice()),
+        (pages.request().unwrap().status, pages.systems.as_slice()),
         (201, &["web", "gated"].map(String::from)[..])
     );
     let weights: Vec<_> = mixed.mix.iter().map(|(op, weight)| (*op, *weight)).collect();
     assert_eq!(weights, [(Operation::Put, 10), (Operation::Get, 90)]);
     assert_eq!(mixed.keys.order, KeyOrder::Zipfian { exponent: 1.2 });
-    assert_eq!((mixed.value_size, mixed.reads), (1024, ReadConsistency::Stale));
+    assert_eq!((mixed.value_size().unwrap(), mixed.reads), (1024, ReadConsistency::Stale));
     assert_eq!(mixed.with["kv"], "v1");
     assert_eq!(mixed.loads, ["sweep"]);
     assert!(!mixed.fill && listed.fill);

@@ -86,7 +86,7 @@ fn a_request_is_read_with_what_must_come_back() {
                  expect: {status: 201, body-size: 43, contains: c}}";
     let study = service(WEB, pages, STEADY).unwrap();
     let HttpRequest { method, path, headers, http2, body, status, body_size, contains } =
-        &study.workloads[0].request;
+        study.workloads[0].request().unwrap();
     assert!(!http2, "unless it is asked for");
     assert_eq!((method.as_str(), path.as_str(), *status), ("POST", "/a?k={key}", 201));
     assert_eq!((headers["accept"].as_str(), body.as_deref()), ("x", Some("b")));
@@ -94,7 +94,7 @@ fn a_request_is_read_with_what_must_come_back() {
     let mix = [(Operation::Request, 90), (Operation::Denied, 10)];
     assert_eq!(study.workloads[0].mix, mix.into());
     let plain = service(WEB, PAGES, STEADY).unwrap();
-    assert!(plain.workloads[0].request.is_plain());
+    assert!(plain.workloads[0].request().unwrap().is_plain());
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn http2_lets_a_client_have_several_requests_under_way() {
     let with =
         |in_flight: u32| STEADY.replace("clients:", &format!("in-flight: {in_flight}, clients:"));
     let study = service(WEB, pages, &with(100)).unwrap();
-    assert!(study.workloads[0].request.http2);
+    assert!(study.workloads[0].request().unwrap().http2);
     refused(
         WEB,
         pages,
