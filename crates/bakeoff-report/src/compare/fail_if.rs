@@ -16,7 +16,7 @@ use bakeoff_core::stats::judge::Scale;
 use bakeoff_core::units::{self, count_text, figure_text, plural};
 
 use super::{Compared, scale};
-use crate::model::figures::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity};
 
 const METRICS: &str = "the figures are throughput; p50, p90, p95, p99, p99.9, mean and max, each \
                        also as `service p99`; errors, cpu, memory";

@@ -19,7 +19,7 @@ use super::{Change, Compared, FailIf, Outcome, Section, Subject, scale, unlike};
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{clients, subjects};
 use crate::model::contender::Contender;
-use crate::model::figures::Quantity;
+use crate::model::quantity::Quantity;
 
 /// One less [`LEVEL`].
 pub(super) const CONFIDENCE: &str = "99.9 %";

@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::derive::judgement::{JUDGED, clients, label, subjects};
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
-use crate::model::figures::Quantity;
+use crate::model::quantity::Quantity;
 
 pub use fail_if::{FailIf, Outcome};
 pub use gate::Passed;

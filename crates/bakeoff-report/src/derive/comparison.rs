@@ -16,7 +16,7 @@ use crate::derive::machine_baseline::Limits;
 use crate::derive::position::Position;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
-use crate::model::figures::{self, Quantity};
+use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// All systems under one workload and one load, and what follows from their trials.
@@ -40,7 +40,7 @@ impl Deref for Comparison {
     }
 }
 
-const P99: Quantity = Quantity::Response(figures::Point::P99);
+const P99: Quantity = Quantity::Response(Point::P99);
 
 impl Comparison {
     /// Returns every workload under each of its loads, in the study's order, judged.

@@ -21,7 +21,7 @@ use bakeoff_core::units::plural;
 use bakeoff_core::workload::mix64;
 
 use crate::model::contender::Contender;
-use crate::model::figures::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// What is judged, the leading one first where it leads.

@@ -6,7 +6,7 @@ use bakeoff_core::stats::and;
 
 use super::judgement::{JudgedAs, Judgement, better};
 use crate::derive::comparison::Comparison;
-use crate::model::figures::Quantity;
+use crate::model::quantity::Quantity;
 use bakeoff_core::stats::rounds::Better;
 
 /// So many systems still fit into one load's own sentence.

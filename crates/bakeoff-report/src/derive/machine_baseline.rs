@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::derive::acknowledged::acknowledged_words;
 use crate::model::contender::Contender;
 use crate::model::contest::Contest;
-use crate::model::figures::Quantity;
+use crate::model::quantity::Quantity;
 
 /// Keys and values whose size differs from the machine baseline's appends by more than this factor are not
 /// held against it.

@@ -9,8 +9,8 @@ use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::{figure_text, trials_text};
 
 use crate::model::contender::Contender;
-use crate::model::figures::Quantity;
 use crate::model::nodes::NodeFigures;
+use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 
 /// A node whose limit held it back in this share of its periods is said to have been throttled,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::derive::judgement::{self, Judgement};
 use crate::model::contest::Contest;
-use crate::model::figures::Quantity;
+use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 
 /// What the test came to.

@@ -9,7 +9,7 @@ use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::leader::{Leader, deciding, leader};
 use crate::model::contender::Contender;
-use crate::model::figures::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity};
 
 /// What the mark of the best means.
 pub(crate) const LEGEND: &str = "* best: proven better than each other system that is ranked (95 %, \

@@ -10,8 +10,8 @@ use super::tables::shown;
 use crate::derive::comparison::Comparison;
 use crate::derive::nodes::{median, names, used};
 use crate::model::contender::Contender;
-use crate::model::figures::Quantity;
 use crate::model::nodes::NodeFigures;
+use crate::model::quantity::Quantity;
 
 /// A table of all nodes; `None` where no system has a part and nothing limits a node.
 pub(crate) fn table(of: &Comparison) -> Option<Table> {

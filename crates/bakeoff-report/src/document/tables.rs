@@ -17,7 +17,8 @@ use crate::derive::judgement::Judgement;
 use crate::derive::leader::deciding;
 use crate::derive::machine_baseline::Limits;
 use crate::model::contender::Contender;
-use crate::model::figures::{Figures, Point, Quantity};
+use crate::model::figures::Figures;
+use crate::model::quantity::{Point, Quantity};
 
 /// Whether systems need this many seconds to be ready, or fewer, is no difference.
 const READY_SOON: f64 = 1.0;

@@ -1,28 +1,28 @@
 //! The parts of a report that are words: what was asked, on what, of whom, and what was checked.
 //!
-//! Not here: tables (`tables`), the sentence (`stats`).
+//! Not here: what clients do (`workload`), what was audited (`audits`), tables (`tables`), the sentence
+//! (`stats`).
+
+mod audits;
+mod workload;
+
+pub(crate) use audits::audits;
+pub(crate) use workload::{heading, workload};
 
 use std::time::Duration;
 
-use bakeoff_core::check::{Audit, Audited, Verdict};
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::plan;
 use bakeoff_core::record::{Environment, PartRecord, Setting, SystemRecord};
-use bakeoff_core::search;
 use bakeoff_core::stats::{Figure, and};
-use bakeoff_core::study::{
-    Arrivals, KeyOrder, Load, Operation, Routing, Stop, Study, System, Targets,
-};
-use bakeoff_core::units::{
-    ByteCount, count_text, duration_text, latency_text, plural, rate_text, trials_text,
-};
+use bakeoff_core::study::Study;
+use bakeoff_core::units::{ByteCount, count_text, latency_text, trials_text};
 
 use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::model::contender::{Contender, not_checked};
-use crate::model::figures::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// How many texts of errors are shown for each system.
@@ -220,145 +220,6 @@ pub(crate) fn fairness_rest(sheet: &Sheet) -> Vec<String> {
         .collect()
 }
 
-/// `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.
-pub(crate) fn heading(study: &Study, of: &Comparison) -> String {
-    let scaled =
-        scale(study).map_or(String::new(), |_| format!(" (scaled to {})", scale_number(study)));
-    format!("{} under {}{scaled}: {}", of.workload.name, of.load.name, load(study, &of.load))
-}
-
-fn load(study: &Study, load: &Load) -> String {
-    let mut parts = vec![format!("{} load", plan::load_kind(load))];
-    if let (Some(find), Some(first)) = (&load.find, load.arrivals.rate()) {
-        let (objective, first) = (find.text(), rate_text(first));
-        parts.push(format!(
-            "the highest rate looked for that keeps {objective}, beginning at {first}"
-        ));
-        if let Stop::After(time) = load.stop {
-            let most = duration_text(search::longest(time, load.warmup));
-            parts.push(format!("at most {most} for all tries"));
-        }
-    }
-    match load.arrivals {
-        Arrivals::Closed => {}
-        Arrivals::Constant { .. } if load.find.is_some() => {
-            parts.push("at equal distances".to_owned())
-        }
-        Arrivals::Poisson { .. } if load.find.is_some() => {
-            parts.push("with Poisson arrivals".to_owned())
-        }
-        Arrivals::Constant { rate } => {
-            parts.push(format!("{} at equal distances", rate_text(rate)))
-        }
-        Arrivals::Poisson { rate } => {
-            parts.push(format!("{} with Poisson arrivals", rate_text(rate)))
-        }
-    }
-    // What a system has of its own is said where it differs.
-    let own = |system: &&System| load.clients_on(&system.name) != load.clients.as_slice();
-    let (own, general): (Vec<&System>, Vec<&System>) = study.systems.iter().partition(own);
-    if !general.is_empty() {
-        parts.push(clients(&load.clients));
-    }
-    parts.extend(
-        own.iter().map(|one| format!("{} for {}", clients(load.clients_on(&one.name)), one.name)),
-    );
-    if load.in_flight > 1 {
-        parts.push(format!("{} operations in flight each", load.in_flight));
-    }
-    parts.push(match load.stop {
-        Stop::After(time) => duration_text(time),
-        Stop::Operations(1) => "1 operation".to_owned(),
-        Stop::Operations(count) => format!("{} operations", count_text(count)),
-    });
-    parts.join(", ")
-}
-
-fn clients(stages: &[u32]) -> String {
-    match stages {
-        [1] => "1 client".to_owned(),
-        [only] => format!("{only} clients"),
-        stages => {
-            let least = stages.iter().min().copied().unwrap_or_default();
-            let most = stages.iter().max().copied().unwrap_or_default();
-            format!("{least} to {most} clients")
-        }
-    }
-}
-
-/// What clients do, in a line.
-pub(crate) fn workload(of: &Comparison) -> String {
-    let (work, load) = (&of.workload, &of.load);
-    let all: u64 = work.mix.values().map(|&weight| u64::from(weight)).sum();
-    let share = |weight: u32| {
-        let text = format!("{:.1}", f64::from(weight) * 100.0 / all.max(1) as f64);
-        text.trim_end_matches(".0").to_owned()
-    };
-    let mix: Vec<String> = match work.mix.len() {
-        1 => work.mix.keys().map(|op| op.name().to_owned()).collect(),
-        _ => work.mix.iter().map(|(op, &weight)| format!("{} % {op}", share(weight))).collect(),
-    };
-    let order = match work.keys.order {
-        KeyOrder::Sequential => "in sequence".to_owned(),
-        KeyOrder::Unique => "each once".to_owned(),
-        KeyOrder::Uniform => "uniformly chosen".to_owned(),
-        KeyOrder::Zipfian { exponent } => format!("zipfian ({exponent})"),
-        KeyOrder::Same => "always the first".to_owned(),
-    };
-    let keys = plural(work.keys.count, "key");
-    let mut parts = vec![and(&mix)];
-    let stored = work.mix.keys().any(|op| Operation::KEY_VALUE.contains(op));
-    let texts = work.mix.keys().any(|op| op.takes_text());
-    if stored {
-        parts.push(format!("{keys} of {} B, {order}", work.keys.size));
-    }
-    if let Some(size) = work.value_size().map(ByteCount) {
-        match (stored, texts) {
-            (true, _) => parts.push(format!("values of {size}")),
-            (false, true) => parts.push(format!("texts of {size}")),
-            (false, false) => {}
-        }
-    }
-    let with: Vec<String> =
-        work.with.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    if !with.is_empty() {
-        parts.push(format!("with {}", with.join(", ")));
-    }
-    if of.reads() {
-        parts.push(format!("{} reads", work.reads));
-    }
-    if work.fill {
-        parts.push("all keys written beforehand".to_owned());
-    }
-    if !load.warmup.is_zero() {
-        parts.push(format!("after {} of warm-up", duration_text(load.warmup)));
-    }
-    parts.push(format!("operations time out after {}", duration_text(load.timeout)));
-    match load.targets {
-        Routing::Same(Targets::All) => {}
-        Routing::Same(Targets::Leader) => parts.push("sent to the leader only".to_owned()),
-        Routing::Same(Targets::Followers) => parts.push("sent to the followers only".to_owned()),
-        Routing::Split { writes, reads } => parts.push(format!(
-            "writes sent to {} and reads to {}, by clients of their own",
-            nodes_named(writes),
-            nodes_named(reads)
-        )),
-    }
-    if !load.keep_alive {
-        parts.push("a new connection for each operation".to_owned());
-    }
-    parts.join("; ")
-}
-
-/// Nodes as a sentence names them.
-fn nodes_named(targets: Targets) -> &'static str {
-    match targets {
-        Targets::All => "all nodes",
-        Targets::Leader => "the leader",
-        Targets::Followers => "the followers",
-    }
-}
-
 /// Returns how the figures of the table came about; `None` for one trial each.
 pub(crate) fn combination(of: &Comparison) -> Option<String> {
     let counts: Vec<usize> =
@@ -464,161 +325,6 @@ fn until_then(trial: &TrialFigures) -> Option<String> {
     trial.get(Quantity::Verified).value()?;
     let (verified, seconds) = (text(Quantity::Verified), text(Quantity::Seconds));
     Some(format!(" ({verified} operations verified in {seconds} s by then)"))
-}
-
-/// An audit that held in some trials, by what is told of it. Counts are those of single trials, the least
-/// and the most; of passages they are sums.
-#[derive(PartialEq)]
-struct Held {
-    of: Audited,
-    read: (u64, u64),
-    acknowledged: (u64, u64),
-    /// Of how many of those that were read any loss would have been noticed; `None` where nobody counted.
-    claimed: Option<(u64, u64)>,
-    /// Clients that wrote while the nodes were killed, and writes acknowledged by then; `None` where
-    /// they were killed at rest, in any of the trials, or not at all.
-    under_load: Option<[(u64, u64); 2]>,
-    /// Why they were killed at rest in any of the trials, where they were to be killed under load.
-    at_rest: Option<String>,
-    /// Whether nobody guaranteed it.
-    unguaranteed: bool,
-    trials: usize,
-}
-
-impl Held {
-    fn sum(passed: &[&Audit]) -> Self {
-        let of = passed[0].of;
-        let told = |count: fn(&Audit) -> u64| match of {
-            Audited::Writes => {
-                let counts = || passed.iter().map(|audit| count(audit));
-                (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
-            }
-            Audited::Passages => {
-                let sum = passed.iter().map(|audit| count(audit)).sum();
-                (sum, sum)
-            }
-        };
-        let counted = passed.iter().all(|audit| audit.claimed.is_some());
-        Self {
-            of,
-            read: told(|audit| audit.read),
-            acknowledged: told(|audit| audit.acknowledged),
-            claimed: counted.then(|| told(|audit| audit.claimed.unwrap_or(0))),
-            under_load: passed.iter().all(|audit| audit.under_load.is_some()).then(|| {
-                [
-                    told(|audit| audit.under_load.map_or(0, |killed| killed.clients.into())),
-                    told(|audit| audit.under_load.map_or(0, |killed| killed.acknowledged)),
-                ]
-            }),
-            at_rest: passed.iter().find_map(|audit| audit.at_rest_because.clone()),
-            unguaranteed: passed.iter().any(|audit| audit.unguaranteed),
-            trials: passed.len(),
-        }
-    }
-
-    /// `9 of 10 acknowledged keys read back after the load (1 trial)`.
-    fn words(&self, when: &str) -> String {
-        let range = |(least, most): (u64, u64)| match least == most {
-            true => count_text(least),
-            false => format!("{} to {}", count_text(least), count_text(most)),
-        };
-        let (read, all, trials) =
-            (range(self.read), range(self.acknowledged), trials_text(self.trials));
-        let keys = match (self.read == self.acknowledged, self.read.0 == self.read.1) {
-            (true, false) => format!("all of {all}"),
-            (true, true) => format!("{read} of {all}"),
-            (false, _) => format!("a sample of {read} of {all}"),
-        };
-        let each = if self.trials > 1 { "in each of " } else { "" };
-        let claimed = self
-            .claimed
-            .filter(|&claimed| claimed < self.read)
-            .map_or_else(String::new, |claimed| {
-                format!(", of {} of which any loss would have been noticed", range(claimed))
-            });
-        let killed = self.under_load.map_or_else(String::new, |[clients, acknowledged]| {
-            format!(
-                ", killed while {} clients wrote ({} writes acknowledged in that time)",
-                range(clients),
-                range(acknowledged),
-            )
-        });
-        let at_rest = self.at_rest.as_ref().map_or_else(String::new, |why| {
-            let some = if self.trials > 1 { " in some" } else { "" };
-            format!(", killed at rest{some}: {why}")
-        });
-        let unguaranteed =
-            if self.unguaranteed { "; passed, though nothing guarantees it" } else { "" };
-        match self.of {
-            Audited::Writes => format!(
-                "{keys} acknowledged keys read back {when} \
-                 ({each}{trials}){killed}{at_rest}{claimed}{unguaranteed}"
-            ),
-            Audited::Passages => format!(
-                "nothing passed unchecked {when}: {read} requests passed, {all} were granted ({trials})"
-            ),
-        }
-    }
-}
-
-/// What an audit found, in words.
-pub(crate) struct AuditLine {
-    pub(crate) text: String,
-    /// Whether an audit failed.
-    pub(crate) failed: bool,
-}
-
-/// Tells what auditing found, for each system and moment.
-pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
-    let mut lines = Vec::new();
-    for contender in &of.contenders {
-        let name = &contender.system;
-        let mut moments: Vec<&str> = Vec::new();
-        for audit in contender.trials.iter().flat_map(|trial| &trial.audits) {
-            if !moments.contains(&audit.when.as_str()) {
-                moments.push(&audit.when);
-            }
-        }
-        // What held, and when: mostly the same at each moment, and then said once.
-        let mut held: Vec<(Held, Vec<&str>)> = Vec::new();
-        let mut failed = Vec::new();
-        for when in moments {
-            let here = |audit: &&Audit| audit.when == when;
-            let audits = || {
-                contender.trials.iter().flat_map(move |trial| {
-                    trial.audits.iter().filter(here).map(move |audit| (trial.number, audit))
-                })
-            };
-            let passed: Vec<&Audit> =
-                audits().map(|(_, audit)| audit).filter(|audit| audit.verdict.passed()).collect();
-            if !passed.is_empty() {
-                let found = Held::sum(&passed);
-                match held.iter_mut().find(|(same, _)| *same == found) {
-                    Some((_, moments)) => moments.push(when),
-                    None => held.push((found, vec![when])),
-                }
-            }
-            for (number, audit) in audits() {
-                if let Verdict::Failed(why) = &audit.verdict {
-                    let text = format!("{name}: FAILED {when} (trial {number:02}): {why}");
-                    failed.push(AuditLine { text, failed: true });
-                }
-            }
-        }
-        let line = |text| AuditLine { text, failed: false };
-        lines.extend(
-            held.into_iter()
-                .map(|(held, moments)| line(format!("{name}: {}", held.words(&and(&moments))))),
-        );
-        lines.extend(failed);
-        let missing = |trial: &&TrialFigures| trial.audits.is_empty() && !trial.figures.is_empty();
-        let without = contender.trials.iter().filter(missing).count();
-        if without > 0 && of.writes() {
-            let of = trials_text(without);
-            lines.push(line(format!("{name}: not checked: no audit took place in {of}")));
-        }
-    }
-    lines
 }
 
 /// What was not judged, with why: once for each reason.

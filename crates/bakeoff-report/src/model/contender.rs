@@ -17,7 +17,7 @@ use bakeoff_core::study::{Load, Operation, Workload};
 use bakeoff_core::units::{share_text, trials_text};
 
 use crate::model::contradicted;
-use crate::model::figures::{Combined, Quantity};
+use crate::model::quantity::{Combined, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// More errors than this share of all operations must be said wherever a rate is praised.

@@ -9,7 +9,7 @@ use bakeoff_core::stats;
 use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
 
 use crate::model::contender::{Contender, contender};
-use crate::model::figures::Quantity;
+use crate::model::quantity::Quantity;
 
 /// All systems under one workload and one load.
 #[derive(Debug, Clone)]

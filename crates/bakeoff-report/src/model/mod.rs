@@ -10,5 +10,6 @@ pub(crate) mod contradicted;
 pub(crate) mod drawn;
 pub(crate) mod figures;
 pub(crate) mod nodes;
+pub(crate) mod quantity;
 pub(crate) mod throttling;
 pub(crate) mod trial;

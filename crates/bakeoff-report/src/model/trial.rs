@@ -16,8 +16,9 @@ use bakeoff_core::study::{Load, System};
 use crate::model::anomalies::{self, Bimodal, Lasted, SlowNode, Stall};
 use crate::model::churn::{self, Often};
 use crate::model::drawn::Drawn;
-use crate::model::figures::{self, Figures, Quantity};
+use crate::model::figures::{self, Figures};
 use crate::model::nodes::{self, NodeFigures};
+use crate::model::quantity::{self, Quantity};
 
 /// The share of what was due that a system must have done in time to have kept up.
 const KEPT_UP: f64 = 0.99;
@@ -161,9 +162,9 @@ impl TrialFigures {
         let in_time = self.number_of(Quantity::ThroughputMean) * seconds;
         let dropped = self.number_of(Quantity::ErrorsOf(ErrorKind::Dropped));
         let late = self.number_of(Quantity::Verified) - in_time + dropped;
-        let service = self
-            .number_of(Quantity::OfSuccesses(figures::Point::P50))
-            .min(self.get(Quantity::Service(figures::Point::P50)).value().unwrap_or(f64::INFINITY));
+        let service = self.number_of(Quantity::OfSuccesses(quantity::Point::P50)).min(
+            self.get(Quantity::Service(quantity::Point::P50)).value().unwrap_or(f64::INFINITY),
+        );
         let under_way = (requests / seconds.max(f64::MIN_POSITIVE) * service / 1e3).ceil() + 1.0;
         late - under_way > (1.0 - KEPT_UP) * requests
     }

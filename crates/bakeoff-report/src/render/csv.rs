@@ -11,7 +11,7 @@ use bakeoff_core::stats::Figure;
 
 use crate::Report;
 use crate::derive::comparison::Comparison;
-use crate::model::figures::Quantity;
+use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 use crate::render::json::none_because;
 

@@ -19,7 +19,8 @@ use crate::derive::position::Position;
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
 use crate::document::words;
 use crate::model::contender::{Contender, not_checked};
-use crate::model::figures::{Combined, Figures, Quantity};
+use crate::model::figures::Figures;
+use crate::model::quantity::{Combined, Quantity};
 use crate::model::trial::TrialFigures;
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.

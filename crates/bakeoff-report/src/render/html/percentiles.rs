@@ -13,7 +13,7 @@ use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::model::contender::Contender;
 use crate::model::drawn::quantiles;
-use crate::model::figures::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
 use super::page::{figure, grid};

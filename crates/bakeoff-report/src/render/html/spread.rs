@@ -13,7 +13,7 @@ use crate::derive::comparison::Comparison;
 use crate::derive::machine_baseline;
 use crate::document::{tables, words};
 use crate::model::contender::Contender;
-use crate::model::figures::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity};
 
 use super::page::{details, escape, figure, grid, list, paragraph, table};
 use super::scale::{Axis, Unit};

@@ -12,7 +12,7 @@ use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::machine_baseline::Limits;
 use crate::model::contender::Contender;
-use crate::model::figures::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity};
 
 use super::how;
 use super::page::{escape, figure, grid};

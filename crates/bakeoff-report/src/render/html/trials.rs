@@ -9,7 +9,7 @@ use bakeoff_core::units::{count_text, share_text};
 use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::document::words;
-use crate::model::figures::{Point, Quantity};
+use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
 use super::page::{grid, list, paragraph};

@@ -1,0 +1,165 @@
+//! Audits in words: what was read back after a load, and what was missing.
+//!
+//! Not here: other checks (`words`), the audits themselves (`bakeoff_core::check`).
+
+use bakeoff_core::check::{Audit, Audited, Verdict};
+use bakeoff_core::stats::and;
+use bakeoff_core::units::{count_text, trials_text};
+
+use crate::derive::comparison::Comparison;
+use crate::model::trial::TrialFigures;
+
+/// An audit that held in some trials, by what is told of it. Counts are those of single trials, the least
+/// and the most; of passages they are sums.
+#[derive(PartialEq)]
+struct Held {
+    of: Audited,
+    read: (u64, u64),
+    acknowledged: (u64, u64),
+    /// Of how many of those that were read any loss would have been noticed; `None` where nobody counted.
+    claimed: Option<(u64, u64)>,
+    /// Clients that wrote while the nodes were killed, and writes acknowledged by then; `None` where
+    /// they were killed at rest, in any of the trials, or not at all.
+    under_load: Option<[(u64, u64); 2]>,
+    /// Why they were killed at rest in any of the trials, where they were to be killed under load.
+    at_rest: Option<String>,
+    /// Whether nobody guaranteed it.
+    unguaranteed: bool,
+    trials: usize,
+}
+
+impl Held {
+    fn sum(passed: &[&Audit]) -> Self {
+        let of = passed[0].of;
+        let told = |count: fn(&Audit) -> u64| match of {
+            Audited::Writes => {
+                let counts = || passed.iter().map(|audit| count(audit));
+                (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
+            }
+            Audited::Passages => {
+                let sum = passed.iter().map(|audit| count(audit)).sum();
+                (sum, sum)
+            }
+        };
+        let counted = passed.iter().all(|audit| audit.claimed.is_some());
+        Self {
+            of,
+            read: told(|audit| audit.read),
+            acknowledged: told(|audit| audit.acknowledged),
+            claimed: counted.then(|| told(|audit| audit.claimed.unwrap_or(0))),
+            under_load: passed.iter().all(|audit| audit.under_load.is_some()).then(|| {
+                [
+                    told(|audit| audit.under_load.map_or(0, |killed| killed.clients.into())),
+                    told(|audit| audit.under_load.map_or(0, |killed| killed.acknowledged)),
+                ]
+            }),
+            at_rest: passed.iter().find_map(|audit| audit.at_rest_because.clone()),
+            unguaranteed: passed.iter().any(|audit| audit.unguaranteed),
+            trials: passed.len(),
+        }
+    }
+
+    /// `9 of 10 acknowledged keys read back after the load (1 trial)`.
+    fn words(&self, when: &str) -> String {
+        let range = |(least, most): (u64, u64)| match least == most {
+            true => count_text(least),
+            false => format!("{} to {}", count_text(least), count_text(most)),
+        };
+        let (read, all, trials) =
+            (range(self.read), range(self.acknowledged), trials_text(self.trials));
+        let keys = match (self.read == self.acknowledged, self.read.0 == self.read.1) {
+            (true, false) => format!("all of {all}"),
+            (true, true) => format!("{read} of {all}"),
+            (false, _) => format!("a sample of {read} of {all}"),
+        };
+        let each = if self.trials > 1 { "in each of " } else { "" };
+        let claimed = self
+            .claimed
+            .filter(|&claimed| claimed < self.read)
+            .map_or_else(String::new, |claimed| {
+                format!(", of {} of which any loss would have been noticed", range(claimed))
+            });
+        let killed = self.under_load.map_or_else(String::new, |[clients, acknowledged]| {
+            format!(
+                ", killed while {} clients wrote ({} writes acknowledged in that time)",
+                range(clients),
+                range(acknowledged),
+            )
+        });
+        let at_rest = self.at_rest.as_ref().map_or_else(String::new, |why| {
+            let some = if self.trials > 1 { " in some" } else { "" };
+            format!(", killed at rest{some}: {why}")
+        });
+        let unguaranteed =
+            if self.unguaranteed { "; passed, though nothing guarantees it" } else { "" };
+        match self.of {
+            Audited::Writes => format!(
+                "{keys} acknowledged keys read back {when} \
+                 ({each}{trials}){killed}{at_rest}{claimed}{unguaranteed}"
+            ),
+            Audited::Passages => format!(
+                "nothing passed unchecked {when}: {read} requests passed, {all} were granted ({trials})"
+            ),
+        }
+    }
+}
+
+/// What an audit found, in words.
+pub(crate) struct AuditLine {
+    pub(crate) text: String,
+    /// Whether an audit failed.
+    pub(crate) failed: bool,
+}
+
+/// Tells what auditing found, for each system and moment.
+pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
+    let mut lines = Vec::new();
+    for contender in &of.contenders {
+        let name = &contender.system;
+        let mut moments: Vec<&str> = Vec::new();
+        for audit in contender.trials.iter().flat_map(|trial| &trial.audits) {
+            if !moments.contains(&audit.when.as_str()) {
+                moments.push(&audit.when);
+            }
+        }
+        // What held, and when: mostly the same at each moment, and then said once.
+        let mut held: Vec<(Held, Vec<&str>)> = Vec::new();
+        let mut failed = Vec::new();
+        for when in moments {
+            let here = |audit: &&Audit| audit.when == when;
+            let audits = || {
+                contender.trials.iter().flat_map(move |trial| {
+                    trial.audits.iter().filter(here).map(move |audit| (trial.number, audit))
+                })
+            };
+            let passed: Vec<&Audit> =
+                audits().map(|(_, audit)| audit).filter(|audit| audit.verdict.passed()).collect();
+            if !passed.is_empty() {
+                let found = Held::sum(&passed);
+                match held.iter_mut().find(|(same, _)| *same == found) {
+                    Some((_, moments)) => moments.push(when),
+                    None => held.push((found, vec![when])),
+                }
+            }
+            for (number, audit) in audits() {
+                if let Verdict::Failed(why) = &audit.verdict {
+                    let text = format!("{name}: FAILED {when} (trial {number:02}): {why}");
+                    failed.push(AuditLine { text, failed: true });
+                }
+            }
+        }
+        let line = |text| AuditLine { text, failed: false };
+        lines.extend(
+            held.into_iter()
+                .map(|(held, moments)| line(format!("{name}: {}", held.words(&and(&moments))))),
+        );
+        lines.extend(failed);
+        let missing = |trial: &&TrialFigures| trial.audits.is_empty() && !trial.figures.is_empty();
+        let without = contender.trials.iter().filter(missing).count();
+        if without > 0 && of.writes() {
+            let of = trials_text(without);
+            lines.push(line(format!("{name}: not checked: no audit took place in {of}")));
+        }
+    }
+    lines
+}

@@ -1,0 +1,153 @@
+//! Workload and load of a comparison in words: what clients do, how many they are, for how long.
+//!
+//! Not here: what came of it (`words`, `tables`).
+
+use bakeoff_core::plan;
+use bakeoff_core::search;
+use bakeoff_core::stats::and;
+use bakeoff_core::study::{
+    Arrivals, KeyOrder, Load, Operation, Routing, Stop, Study, System, Targets,
+};
+use bakeoff_core::units::{ByteCount, count_text, duration_text, plural, rate_text};
+
+use super::{scale, scale_number};
+use crate::derive::comparison::Comparison;
+
+/// `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.
+pub(crate) fn heading(study: &Study, of: &Comparison) -> String {
+    let scaled =
+        scale(study).map_or(String::new(), |_| format!(" (scaled to {})", scale_number(study)));
+    format!("{} under {}{scaled}: {}", of.workload.name, of.load.name, load(study, &of.load))
+}
+
+fn load(study: &Study, load: &Load) -> String {
+    let mut parts = vec![format!("{} load", plan::load_kind(load))];
+    if let (Some(find), Some(first)) = (&load.find, load.arrivals.rate()) {
+        let (objective, first) = (find.text(), rate_text(first));
+        parts.push(format!(
+            "the highest rate looked for that keeps {objective}, beginning at {first}"
+        ));
+        if let Stop::After(time) = load.stop {
+            let most = duration_text(search::longest(time, load.warmup));
+            parts.push(format!("at most {most} for all tries"));
+        }
+    }
+    match load.arrivals {
+        Arrivals::Closed => {}
+        Arrivals::Constant { .. } if load.find.is_some() => {
+            parts.push("at equal distances".to_owned())
+        }
+        Arrivals::Poisson { .. } if load.find.is_some() => {
+            parts.push("with Poisson arrivals".to_owned())
+        }
+        Arrivals::Constant { rate } => {
+            parts.push(format!("{} at equal distances", rate_text(rate)))
+        }
+        Arrivals::Poisson { rate } => {
+            parts.push(format!("{} with Poisson arrivals", rate_text(rate)))
+        }
+    }
+    // What a system has of its own is said where it differs.
+    let own = |system: &&System| load.clients_on(&system.name) != load.clients.as_slice();
+    let (own, general): (Vec<&System>, Vec<&System>) = study.systems.iter().partition(own);
+    if !general.is_empty() {
+        parts.push(clients(&load.clients));
+    }
+    parts.extend(
+        own.iter().map(|one| format!("{} for {}", clients(load.clients_on(&one.name)), one.name)),
+    );
+    if load.in_flight > 1 {
+        parts.push(format!("{} operations in flight each", load.in_flight));
+    }
+    parts.push(match load.stop {
+        Stop::After(time) => duration_text(time),
+        Stop::Operations(1) => "1 operation".to_owned(),
+        Stop::Operations(count) => format!("{} operations", count_text(count)),
+    });
+    parts.join(", ")
+}
+
+fn clients(stages: &[u32]) -> String {
+    match stages {
+        [1] => "1 client".to_owned(),
+        [only] => format!("{only} clients"),
+        stages => {
+            let least = stages.iter().min().copied().unwrap_or_default();
+            let most = stages.iter().max().copied().unwrap_or_default();
+            format!("{least} to {most} clients")
+        }
+    }
+}
+
+/// What clients do, in a line.
+pub(crate) fn workload(of: &Comparison) -> String {
+    let (work, load) = (&of.workload, &of.load);
+    let all: u64 = work.mix.values().map(|&weight| u64::from(weight)).sum();
+    let share = |weight: u32| {
+        let text = format!("{:.1}", f64::from(weight) * 100.0 / all.max(1) as f64);
+        text.trim_end_matches(".0").to_owned()
+    };
+    let mix: Vec<String> = match work.mix.len() {
+        1 => work.mix.keys().map(|op| op.name().to_owned()).collect(),
+        _ => work.mix.iter().map(|(op, &weight)| format!("{} % {op}", share(weight))).collect(),
+    };
+    let order = match work.keys.order {
+        KeyOrder::Sequential => "in sequence".to_owned(),
+        KeyOrder::Unique => "each once".to_owned(),
+        KeyOrder::Uniform => "uniformly chosen".to_owned(),
+        KeyOrder::Zipfian { exponent } => format!("zipfian ({exponent})"),
+        KeyOrder::Same => "always the first".to_owned(),
+    };
+    let keys = plural(work.keys.count, "key");
+    let mut parts = vec![and(&mix)];
+    let stored = work.mix.keys().any(|op| Operation::KEY_VALUE.contains(op));
+    let texts = work.mix.keys().any(|op| op.takes_text());
+    if stored {
+        parts.push(format!("{keys} of {} B, {order}", work.keys.size));
+    }
+    if let Some(size) = work.value_size().map(ByteCount) {
+        match (stored, texts) {
+            (true, _) => parts.push(format!("values of {size}")),
+            (false, true) => parts.push(format!("texts of {size}")),
+            (false, false) => {}
+        }
+    }
+    let with: Vec<String> =
+        work.with.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    if !with.is_empty() {
+        parts.push(format!("with {}", with.join(", ")));
+    }
+    if of.reads() {
+        parts.push(format!("{} reads", work.reads));
+    }
+    if work.fill {
+        parts.push("all keys written beforehand".to_owned());
+    }
+    if !load.warmup.is_zero() {
+        parts.push(format!("after {} of warm-up", duration_text(load.warmup)));
+    }
+    parts.push(format!("operations time out after {}", duration_text(load.timeout)));
+    match load.targets {
+        Routing::Same(Targets::All) => {}
+        Routing::Same(Targets::Leader) => parts.push("sent to the leader only".to_owned()),
+        Routing::Same(Targets::Followers) => parts.push("sent to the followers only".to_owned()),
+        Routing::Split { writes, reads } => parts.push(format!(
+            "writes sent to {} and reads to {}, by clients of their own",
+            nodes_named(writes),
+            nodes_named(reads)
+        )),
+    }
+    if !load.keep_alive {
+        parts.push("a new connection for each operation".to_owned());
+    }
+    parts.join("; ")
+}
+
+/// Nodes as a sentence names them.
+fn nodes_named(targets: Targets) -> &'static str {
+    match targets {
+        Targets::All => "all nodes",
+        Targets::Leader => "the leader",
+        Targets::Followers => "the followers",
+    }
+}

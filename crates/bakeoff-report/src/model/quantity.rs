@@ -1,0 +1,427 @@
+//! Quantities that reports show: their names, units and texts, and how trials are combined.
+//!
+//! Not here: their values (`figures`), combining (`comparison`), showing (`tables`).
+
+use std::time::Duration;
+
+use bakeoff_core::measurement::ErrorKind;
+use bakeoff_core::ranked::{Percentile, Ranked, too_few_text};
+use bakeoff_core::stats::Figure;
+use bakeoff_core::study::Metric;
+use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text, share_text};
+
+/// A place in a distribution of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Point {
+    Fastest,
+    Mean,
+    Slowest,
+    P10,
+    P25,
+    P50,
+    P75,
+    P90,
+    P95,
+    P99,
+    P999,
+}
+
+impl Point {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Fastest,
+        Self::Mean,
+        Self::Slowest,
+        Self::P10,
+        Self::P25,
+        Self::P50,
+        Self::P75,
+        Self::P90,
+        Self::P95,
+        Self::P99,
+        Self::P999,
+    ];
+
+    /// What is told of successes alone.
+    pub(crate) const OF_SUCCESSES: [Self; 4] = [Self::Mean, Self::Slowest, Self::P50, Self::P99];
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Fastest => ("fastest", "min"),
+            Self::Mean => ("mean", "mean"),
+            Self::Slowest => ("slowest", "max"),
+            Self::P10 => ("p10", "p10"),
+            Self::P25 => ("p25", "p25"),
+            Self::P50 => ("p50", "p50"),
+            Self::P75 => ("p75", "p75"),
+            Self::P90 => ("p90", "p90"),
+            Self::P95 => ("p95", "p95"),
+            Self::P99 => ("p99", "p99"),
+            Self::P999 => ("p99.9", "p99_9"),
+        }
+    }
+
+    /// Its name: `p99.9`.
+    pub(crate) fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Its place among these operations.
+    pub(crate) fn read(self, operations: &Ranked<'_>) -> Figure {
+        let place = match self {
+            Self::Fastest => operations.min(),
+            Self::Mean => operations.mean(),
+            Self::Slowest => operations.max(),
+            Self::P10 => operations.percentile(0.10),
+            Self::P25 => operations.percentile(0.25),
+            Self::P50 => operations.percentile(0.50),
+            Self::P75 => operations.percentile(0.75),
+            Self::P90 => operations.percentile(0.90),
+            Self::P95 => operations.percentile(0.95),
+            Self::P99 => operations.percentile(0.99),
+            Self::P999 => operations.percentile(0.999),
+        };
+        let ms = |latency: Duration| latency.as_nanos() as f64 / 1e6;
+        match place {
+            Percentile::Nothing => Figure::Absent,
+            Percentile::TooFew { had, needed } => Figure::TooFew { had, needed },
+            Percentile::At(latency) => Figure::Value(ms(latency)),
+            Percentile::Beyond => Figure::Beyond,
+            Percentile::AtLeast(least) => Figure::AtLeast(ms(least)),
+            Percentile::Failed(failed) => {
+                Figure::Failed { share: failed.share, after: failed.after.map(ms) }
+            }
+        }
+    }
+}
+
+/// What is measured. The order is that of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Quantity {
+    /// The highest rate that kept the objective of a search; 0 where none did, and the highest that
+    /// was tried where all did.
+    HighestRate,
+    /// From the first launch to a cluster that could be loaded.
+    ReadyAfter,
+    /// The measured windows of all stages together.
+    Seconds,
+    /// Verified successes.
+    Verified,
+    /// Successes and failures.
+    Requests,
+    /// Most verified successes in a whole second of any stage.
+    ThroughputMax,
+    /// Verified successes within the windows by the windows' length.
+    ThroughputMean,
+    /// Fewest verified successes in a whole second of any stage.
+    ThroughputMin,
+    /// From due to done, of all operations that were due: those that failed rank last.
+    Response(Point),
+    /// From due to done, of verified successes alone.
+    OfSuccesses(Point),
+    /// From sent to done, of all operations that were sent, likewise.
+    Service(Point),
+    /// From due to sent, where nothing but the generator was in the way.
+    ScheduleLag(Point),
+    /// How long answers that were ready waited behind others in the generator.
+    ReceiveLag(Point),
+    /// Response times of more than an hour.
+    Beyond,
+    /// All failures.
+    Errors,
+    /// Failures by all operations, 0 to 1.
+    ErrorShare,
+    /// Failures of one kind.
+    ErrorsOf(ErrorKind),
+    /// Reads that were allowed to be old and were.
+    StaleReads,
+    /// Of reads that may be old and are judged, which share was, 0 to 1.
+    StaleShare,
+    /// For how long what stale reads returned had been superseded, as far as that is known exactly.
+    StaleAge(Point),
+    /// Connections that were lost or could not be had again.
+    ConnectionErrors,
+    /// Time without a connection, all clients added up.
+    Disconnected,
+    /// The busiest node's most CPU in one sampling interval.
+    CpuNodeMax,
+    /// The nodes' own maxima added up: at least what all used at any one time.
+    CpuSum,
+    /// The nodes' mean CPU added up.
+    CpuMeanSum,
+    /// What the literature calls the server's CPU.
+    CpuPublished,
+    /// CPU time of all nodes for each verified operation: the nodes' mean CPU by the throughput.
+    CpuPerOperation,
+    /// The largest node's most resident memory.
+    MemoryNodeMax,
+    /// The nodes' own maxima added up, without counting twice what a node's processes share; absent where
+    /// a node has several processes and that could not be seen.
+    MemorySum,
+    /// The same of resident memory, which counts what processes share for each of them.
+    MemoryResident,
+    /// What the literature calls the server's memory.
+    MemoryPublished,
+    /// What all nodes wrote to disk.
+    WrittenSum,
+    /// The generator's mean CPU.
+    GeneratorCpu,
+    /// In which share of its CPU limit's periods a node was held back, 0 to 1; of several nodes that
+    /// which was held back most.
+    Throttled,
+    /// In which share of the measured time a task of the machine waited for a CPU, 0 to 1.
+    PressureCpu,
+    /// The same, for storage.
+    PressureIo,
+    /// The same, for memory.
+    PressureMemory,
+    /// Full TLS handshakes of the clients.
+    HandshakesFull,
+    /// TLS handshakes that took up an earlier connection's session.
+    HandshakesResumed,
+}
+
+/// What a value counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Seconds,
+    Count,
+    PerSecond,
+    Milliseconds,
+    Percent,
+    Bytes,
+}
+
+/// How the figures of several trials become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Combined {
+    /// The median of the valid trials' own figures.
+    Median,
+    /// The sum over the valid trials: what went wrong must not vanish in a median.
+    Sum,
+}
+
+impl Quantity {
+    /// The label of its row.
+    pub(crate) fn label(self) -> String {
+        let fixed = match self {
+            Self::HighestRate => "highest rate that keeps the objective /s",
+            Self::ReadyAfter => "seconds to be ready",
+            Self::Seconds => "total seconds",
+            Self::Verified => "requests verified",
+            Self::Requests => "requests",
+            Self::ThroughputMax => "throughput max /s",
+            Self::ThroughputMean => "throughput mean /s",
+            Self::ThroughputMin => "throughput min /s",
+            Self::Response(point) => return format!("response time {}", point.words().0),
+            Self::OfSuccesses(point) => {
+                return format!("response time {} of successes", point.words().0);
+            }
+            Self::Service(point) => return format!("service time {}", point.words().0),
+            Self::ScheduleLag(point) => return format!("schedule lag {}", point.words().0),
+            Self::ReceiveLag(point) => {
+                return format!("generator's receive lag {}", point.words().0);
+            }
+            Self::Beyond => "responses beyond 1 h",
+            Self::Errors => "errors",
+            Self::ErrorShare => "errors, of all",
+            Self::ErrorsOf(kind) => return format!("errors: {}", kind.name()),
+            Self::StaleReads => "stale reads (allowed)",
+            Self::StaleShare => "stale reads (allowed), share",
+            Self::StaleAge(point) => return format!("staleness of reads {}", point.words().0),
+            Self::ConnectionErrors => "connections lost",
+            Self::Disconnected => "client time disconnected",
+            Self::CpuNodeMax => "server CPU max, one node",
+            Self::CpuSum => "server CPU max, nodes' sum",
+            Self::CpuMeanSum => "server CPU mean, nodes' sum",
+            Self::CpuPublished => "server CPU max, as published",
+            Self::CpuPerOperation => "server CPU per operation",
+            Self::MemoryNodeMax => "memory max, one node",
+            Self::MemorySum => "memory max, nodes' sum",
+            Self::MemoryResident => "resident memory max, nodes' sum",
+            Self::MemoryPublished => "memory max, as published",
+            Self::WrittenSum => "written to disk, nodes' sum",
+            Self::GeneratorCpu => "generator CPU mean",
+            Self::Throttled => "throttled, of periods, one node",
+            Self::PressureCpu => "some task waited for a CPU",
+            Self::PressureIo => "some task waited for storage",
+            Self::PressureMemory => "some task waited for memory",
+            Self::HandshakesFull => "TLS handshakes, full",
+            Self::HandshakesResumed => "TLS handshakes, resumed",
+        };
+        fixed.to_owned()
+    }
+
+    /// Its name in JSON, which carries the unit.
+    pub(crate) fn name(self) -> String {
+        let fixed = match self {
+            Self::HighestRate => "highest_rate_per_second",
+            Self::ReadyAfter => "ready_after_seconds",
+            Self::Seconds => "seconds",
+            Self::Verified => "requests_verified",
+            Self::Requests => "requests",
+            Self::ThroughputMax => "throughput_max_per_second",
+            Self::ThroughputMean => "throughput_mean_per_second",
+            Self::ThroughputMin => "throughput_min_per_second",
+            Self::Response(point) => return format!("response_{}_ms", point.words().1),
+            Self::OfSuccesses(point) => {
+                return format!("response_of_successes_{}_ms", point.words().1);
+            }
+            Self::Service(point) => return format!("service_{}_ms", point.words().1),
+            Self::ScheduleLag(point) => return format!("slip_{}_ms", point.words().1),
+            Self::ReceiveLag(point) => return format!("receive_lag_{}_ms", point.words().1),
+            Self::Beyond => "responses_beyond_one_hour",
+            Self::Errors => "errors",
+            Self::ErrorShare => "error_share",
+            Self::ErrorsOf(kind) => return format!("errors_{}", kind.key().replace(' ', "_")),
+            Self::StaleReads => "old_reads",
+            Self::StaleShare => "stale_share",
+            Self::StaleAge(point) => return format!("stale_age_{}_ms", point.words().1),
+            Self::ConnectionErrors => "connections_lost",
+            Self::Disconnected => "disconnected_seconds",
+            Self::CpuNodeMax => "server_cpu_max_of_one_node_percent",
+            Self::CpuSum => "server_cpu_max_sum_of_nodes_percent",
+            Self::CpuMeanSum => "server_cpu_mean_sum_of_nodes_percent",
+            Self::CpuPublished => "server_cpu_max_as_published_percent",
+            Self::CpuPerOperation => "server_cpu_per_operation_ms",
+            Self::MemoryNodeMax => "server_memory_max_of_one_node_bytes",
+            Self::MemorySum => "server_memory_max_sum_of_nodes_bytes",
+            Self::MemoryResident => "server_memory_resident_max_sum_of_nodes_bytes",
+            Self::MemoryPublished => "server_memory_max_as_published_bytes",
+            Self::WrittenSum => "server_written_sum_of_nodes_bytes",
+            Self::GeneratorCpu => "generator_cpu_mean_percent",
+            Self::Throttled => "server_throttled_share_of_one_node",
+            Self::PressureCpu => "pressure_cpu_share",
+            Self::PressureIo => "pressure_io_share",
+            Self::PressureMemory => "pressure_memory_share",
+            Self::HandshakesFull => "tls_handshakes_full",
+            Self::HandshakesResumed => "tls_handshakes_resumed",
+        };
+        fixed.to_owned()
+    }
+
+    /// Returns how trials are combined.
+    pub(crate) fn combined(self) -> Combined {
+        match self {
+            Self::Errors
+            | Self::ErrorsOf(_)
+            | Self::StaleReads
+            | Self::ConnectionErrors
+            | Self::Disconnected
+            | Self::Beyond => Combined::Sum,
+            _ => Combined::Median,
+        }
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Self::ReadyAfter | Self::Seconds | Self::Disconnected => Unit::Seconds,
+            Self::HighestRate
+            | Self::ThroughputMax
+            | Self::ThroughputMean
+            | Self::ThroughputMin => Unit::PerSecond,
+            Self::Response(_)
+            | Self::OfSuccesses(_)
+            | Self::Service(_)
+            | Self::ScheduleLag(_)
+            | Self::ReceiveLag(_)
+            | Self::StaleAge(_)
+            | Self::CpuPerOperation => Unit::Milliseconds,
+            Self::CpuNodeMax
+            | Self::CpuSum
+            | Self::CpuMeanSum
+            | Self::CpuPublished
+            | Self::GeneratorCpu => Unit::Percent,
+            Self::MemoryNodeMax
+            | Self::MemorySum
+            | Self::MemoryResident
+            | Self::MemoryPublished
+            | Self::WrittenSum => Unit::Bytes,
+            _ => Unit::Count,
+        }
+    }
+
+    /// Returns whether its values are shares, 0 to 1.
+    fn is_share(self) -> bool {
+        matches!(
+            self,
+            Self::ErrorShare
+                | Self::StaleShare
+                | Self::Throttled
+                | Self::PressureCpu
+                | Self::PressureIo
+                | Self::PressureMemory
+        )
+    }
+
+    /// Returns whether its values are whole numbers, of one trial or added up.
+    pub(crate) fn is_count(self) -> bool {
+        matches!(self.unit(), Unit::Count | Unit::Bytes)
+    }
+
+    /// Its value for reading; `–` where there is none, and why it is none where that is known.
+    pub(crate) fn text(self, figure: Figure) -> String {
+        match figure {
+            Figure::Failed { after: Some(after), .. } => {
+                let after = self.text(Figure::Value(after));
+                format!("{}; those after {after}", self.short(figure))
+            }
+            Figure::TooFew { had, needed } => too_few_text(had, needed),
+            _ => self.short(figure),
+        }
+    }
+
+    /// The same where there is little room.
+    pub(crate) fn short(self, figure: Figure) -> String {
+        let value = match figure {
+            Figure::Absent => return "–".to_owned(),
+            Figure::Beyond => return "> 1 h".to_owned(),
+            Figure::AtLeast(least) => return format!("≥ {}", self.short(Figure::Value(least))),
+            Figure::Failed { share, .. } => return format!("none: {} failed", share_text(share)),
+            Figure::TooFew { .. } => return "too few".to_owned(),
+            Figure::Value(value) => value,
+        };
+        let whole = value.fract() == 0.0;
+        match self.unit() {
+            _ if self == Self::HighestRate && value == 0.0 => "none".to_owned(),
+            Unit::Milliseconds => match Duration::try_from_secs_f64(value / 1e3) {
+                Ok(latency) => latency_text(latency),
+                Err(_) => "–".to_owned(),
+            },
+            Unit::Bytes => ByteCount(value as u64).to_string(),
+            _ if self == Self::Disconnected && value > 0.0 => {
+                Quantity::Response(Point::Mean).text(Figure::Value(value * 1e3))
+            }
+            _ if self == Self::Disconnected => "0 s".to_owned(),
+            _ if self.is_share() => share_text(value),
+            Unit::Percent => format!("{} %", count_text(value.round() as u64)),
+            Unit::Count | Unit::PerSecond if whole => count_text(value as u64),
+            Unit::Seconds if value >= 99.95 => format!("{value:.1}"),
+            Unit::Count | Unit::PerSecond | Unit::Seconds => figure_text(value),
+        }
+    }
+
+    /// Returns where a published figure stands.
+    pub(crate) fn of_metric(metric: Metric) -> Self {
+        match metric {
+            Metric::Seconds => Self::Seconds,
+            Metric::Requests => Self::Requests,
+            Metric::ThroughputMax => Self::ThroughputMax,
+            Metric::ThroughputMean => Self::ThroughputMean,
+            Metric::ThroughputMin => Self::ThroughputMin,
+            Metric::LatencyMinMs => Self::Response(Point::Fastest),
+            Metric::LatencyMeanMs => Self::Response(Point::Mean),
+            Metric::LatencyMaxMs => Self::Response(Point::Slowest),
+            Metric::LatencyP10Ms => Self::Response(Point::P10),
+            Metric::LatencyP25Ms => Self::Response(Point::P25),
+            Metric::LatencyP50Ms => Self::Response(Point::P50),
+            Metric::LatencyP75Ms => Self::Response(Point::P75),
+            Metric::LatencyP90Ms => Self::Response(Point::P90),
+            Metric::LatencyP95Ms => Self::Response(Point::P95),
+            Metric::LatencyP99Ms => Self::Response(Point::P99),
+            Metric::LatencyP999Ms => Self::Response(Point::P999),
+            Metric::Errors => Self::Errors,
+            Metric::ServerCpuMaxPercent => Self::CpuPublished,
+            Metric::ServerMemoryMaxBytes => Self::MemoryPublished,
+        }
+    }
+}
