@@ -17,7 +17,7 @@ use bakeoff_host::{FileMode, HostError, NodeFile, NodeSpec};
 
 use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::http_session::{HttpSession, Mapping, ask};
-use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System};
+use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError};
 
 /// What the registry holds.
 pub(crate) const SYSTEM: &dyn System = &Newcomer;
@@ -89,11 +89,13 @@ impl System for Newcomer {
         Ok(ClusterStatus { leader: (nodes.len() == 1).then_some(0), version })
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         // FILL IN: how every key below `bakeoff/` is removed, and nothing else.
         match ask(node, "DELETE", &format!("/keys/{KEY_PREFIX}"))? {
             (200 | 404, _) => Ok(()),
-            (status, body) => Err(format!("`{}` answered {status}: {}", node.name, body.trim())),
+            (status, body) => {
+                Err(format!("`{}` answered {status}: {}", node.name, body.trim()).into())
+            }
         }
     }
 

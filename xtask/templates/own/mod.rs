@@ -22,7 +22,7 @@ use self::session::NewcomerSession;
 use self::wire::{Reply, Session};
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
-use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System};
+use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError};
 
 /// What the registry holds.
 pub(crate) const SYSTEM: &dyn System = &Newcomer;
@@ -89,7 +89,7 @@ impl System for Newcomer {
         Ok(ClusterStatus { leader: (nodes.len() == 1).then_some(0), version })
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         // FILL IN: how every key below `bakeoff/` is removed, and nothing else.
         ask(node, &[b"CLEAR", KEY_PREFIX.as_bytes()]).map(|_| ())
     }
@@ -117,7 +117,7 @@ fn freshness(_: &study::System, _: ReadConsistency) -> Freshness {
 }
 
 /// Asks one thing outside of a load; returns the answer as text.
-fn ask(node: &Access, words: &[&[u8]]) -> Result<String, String> {
+fn ask(node: &Access, words: &[&[u8]]) -> Result<String, SystemError> {
     struct Question {
         session: Session,
         answer: Option<Result<String, String>>,
@@ -140,5 +140,5 @@ fn ask(node: &Access, words: &[&[u8]]) -> Result<String, String> {
     question.session.request(words, None, &mut out).map_err(|busy| busy.to_string())?;
     exchange(node, PATIENCE, out, &mut question)?;
     let answer = question.answer.unwrap_or_else(|| Err("no answer".to_owned()));
-    answer.map_err(|error| format!("`{}`: {error}", node.name))
+    answer.map_err(|error| SystemError::answered(node, error))
 }

@@ -26,7 +26,9 @@ use self::topology::Member;
 use crate::failure::Failure;
 use crate::systems::declaration::Declaration;
 use crate::systems::exchange;
-use crate::systems::{Access, ClusterStatus, ConfigSnapshot, Memory, NotReady, System};
+use crate::systems::{
+    Access, ClusterStatus, ConfigSnapshot, Memory, NotReady, System, SystemError,
+};
 
 /// How long a cluster may take that first reads back what it had written before it was killed.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(300);
@@ -393,13 +395,14 @@ impl Ready {
 
     /// What its nodes, and those of its parts, have been told by other servers; `None` where nobody is
     /// told anything.
-    pub(crate) fn config_snapshot(&self) -> Option<Result<ConfigSnapshot, String>> {
+    pub(crate) fn config_snapshot(&self) -> Option<Result<ConfigSnapshot, SystemError>> {
         let of = |member: &'_ Ready| -> Vec<_> {
             member.nodes.iter().filter_map(|node| member.system.config_snapshot(node)).collect()
         };
-        let each: Vec<Result<ConfigSnapshot, String>> = self.members().flat_map(of).collect();
-        let all =
-            |each: Vec<_>| -> Result<Vec<ConfigSnapshot>, String> { each.into_iter().collect() };
+        let each: Vec<Result<ConfigSnapshot, SystemError>> = self.members().flat_map(of).collect();
+        let all = |each: Vec<_>| -> Result<Vec<ConfigSnapshot>, SystemError> {
+            each.into_iter().collect()
+        };
         (!each.is_empty()).then(|| all(each).map(|each| each.into_iter().flatten().collect()))
     }
 

@@ -15,7 +15,7 @@ use bakeoff_core::record::{Freshness, Guarantees};
 use bakeoff_core::study::{self, Kind, ReadConsistency};
 use bakeoff_install::Recipe;
 
-use super::{Access, ConfigSnapshot, Neighbour, System};
+use super::{Access, ConfigSnapshot, Neighbour, System, SystemError};
 
 /// What a kind declares of itself.
 #[derive(Debug, Clone)]
@@ -123,10 +123,10 @@ pub(crate) struct Health {
     pub(crate) any: &'static str,
 }
 
-type PrepareParts = fn(&study::System, &[Neighbour]) -> Result<(), String>;
-type Settle = fn(&[Access]) -> Result<(), String>;
+type PrepareParts = fn(&study::System, &[Neighbour]) -> Result<(), SystemError>;
+type Settle = fn(&[Access]) -> Result<(), SystemError>;
 type Account = fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>;
-type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, String>>;
+type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, SystemError>>;
 
 /// What only some kinds do; each is `None` for those that do not.
 #[derive(Debug, Clone, Copy, Default)]
@@ -208,12 +208,15 @@ impl dyn System + '_ {
     }
 
     /// Waits until what was acknowledged is on all nodes.
-    pub(crate) fn settle(&self, nodes: &[Access]) -> Result<(), String> {
+    pub(crate) fn settle(&self, nodes: &[Access]) -> Result<(), SystemError> {
         self.declares().hooks.settle.map_or(Ok(()), |settle| settle(nodes))
     }
 
     /// Returns what a node has been told by another server.
-    pub(crate) fn config_snapshot(&self, node: &Access) -> Option<Result<ConfigSnapshot, String>> {
+    pub(crate) fn config_snapshot(
+        &self,
+        node: &Access,
+    ) -> Option<Result<ConfigSnapshot, SystemError>> {
         self.declares().hooks.config_snapshot.and_then(|snapshot| snapshot(node))
     }
 }

@@ -13,7 +13,7 @@ use bakeoff_clock as clock;
 use bakeoff_engine::asking;
 use bakeoff_wire::ProtocolError;
 
-use super::{Access, NotReady};
+use super::{Access, NotReady, SystemError};
 
 /// How long a question may take before a node counts as not answering.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -36,10 +36,9 @@ pub(crate) fn exchange(
     patience: Duration,
     first: Vec<u8>,
     listener: &mut impl Receiver,
-) -> Result<(), String> {
+) -> Result<(), SystemError> {
     let deadline = clock::now() + patience;
-    converse(node, deadline, first, listener)
-        .map_err(|error| format!("`{}` at {}: {error}", node.name, node.authority))
+    converse(node, deadline, first, listener).map_err(|error| SystemError::unreachable(node, error))
 }
 
 fn converse(
@@ -89,14 +88,14 @@ fn converse(
 /// Why a node could not be greeted.
 pub(crate) enum Ungreeted {
     /// It took no connection, or broke it off.
-    NotThere(String),
+    NotThere(SystemError),
     /// One side will not speak TLS with the other, which no waiting changes.
-    Refused(String),
+    Refused(SystemError),
 }
 
 impl Ungreeted {
-    /// What was seen.
-    pub(crate) fn seen(self) -> String {
+    /// Returns what was seen.
+    pub(crate) fn seen(self) -> SystemError {
         match self {
             Self::NotThere(seen) | Self::Refused(seen) => seen,
         }
@@ -106,9 +105,9 @@ impl Ungreeted {
 impl From<Ungreeted> for NotReady {
     fn from(why: Ungreeted) -> Self {
         match why {
-            Ungreeted::NotThere(seen) => Self::NotYet(seen),
+            Ungreeted::NotThere(seen) => seen.into(),
             Ungreeted::Refused(seen) => Self::Never {
-                seen,
+                seen: seen.to_string(),
                 hint: "its certificate has to be signed by the `ca` of the study's `tls`, for the \
                        name that the endpoint has"
                     .to_owned(),
@@ -135,7 +134,7 @@ pub(crate) fn agreed_protocol(node: &Access) -> Result<Option<Vec<u8>>, Ungreete
 
 /// Connects to a node; returns the TLS session that both agreed on, where it is spoken to so.
 fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Ungreeted> {
-    let at = |error: io::Error| format!("`{}` at {}: {error}", node.name, node.authority);
+    let at = |error: io::Error| SystemError::unreachable(node, error);
     let not_there = |error| Ungreeted::NotThere(at(say_timeout(error)));
     let mut socket =
         TcpStream::connect_timeout(&node.target.address, PATIENCE).map_err(not_there)?;

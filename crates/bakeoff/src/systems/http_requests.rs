@@ -22,7 +22,7 @@ use bakeoff_engine::works::keyed;
 use bakeoff_engine::{Connections, EngineError, drive_together};
 
 use super::exchange::{self, Ungreeted};
-use super::{Access, KvLoad};
+use super::{Access, KvLoad, SystemError};
 use crate::environment;
 
 /// HTTP/2's name where TLS agrees on a protocol (RFC 9113 section 3.2).
@@ -49,16 +49,15 @@ struct Requests {
 
 impl Requests {
     /// The requests of a workload; an error names an environment variable that is not set.
-    fn new(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, String> {
+    fn new(workload: &Workload, own_field: Option<OwnField>) -> Result<Self, SystemError> {
         let plain = HttpRequest::default();
         let request = workload.request().unwrap_or(&plain);
-        let expanded =
-            |value: &str| environment::expanded(value).map_err(|unset| unset.to_string());
         let headers = request.headers.iter();
-        let headers = headers.map(|(name, value)| Ok((name.clone(), expanded(value)?)));
+        let headers =
+            headers.map(|(name, value)| Ok((name.clone(), environment::expanded(value)?)));
         Ok(Self {
             path: request.path.split("{key}").map(str::to_owned).collect(),
-            headers: headers.collect::<Result<_, String>>()?,
+            headers: headers.collect::<Result<_, SystemError>>()?,
             request: request.clone(),
             own_field,
         })
@@ -116,7 +115,7 @@ pub(super) fn prepare(
     first: &Access,
     workload: &Workload,
     own_field: Option<OwnField>,
-) -> Result<(), String> {
+) -> Result<(), SystemError> {
     let requests = Requests::new(workload, own_field)?;
     if requests.protocol() == Protocol::Two && first.target.tls.is_some() {
         let agreed = exchange::agreed_protocol(&offering_h2(first)).map_err(Ungreeted::seen)?;
@@ -124,7 +123,7 @@ pub(super) fn prepare(
             return Err(format!(
                 "`{}` at {} does not offer HTTP/2 over TLS, and the workload's `request` asks for it",
                 first.name, first.authority
-            ));
+            ).into());
         }
     }
     first.memory.keep(requests);

@@ -15,7 +15,7 @@ use bakeoff_wire::http1::{self, Connection, Limits, Response};
 use serde_json::Value;
 
 use super::exchange::PATIENCE;
-use super::{Access, http_status_text};
+use super::{Access, SystemError, http_status_text};
 
 /// How a system maps operations onto requests and responses onto answers.
 pub(crate) trait Mapping: Send {
@@ -185,21 +185,22 @@ pub(crate) struct Replied {
 impl Replied {
     /// The JSON of an answer that is a success, null for an empty one; an error says what was
     /// answered instead.
-    pub(crate) fn success(&self) -> Result<Value, String> {
+    pub(crate) fn success(&self) -> Result<Value, SystemError> {
         let Self { asked, status, body } = self;
         if !(200..300).contains(status) {
             let reply = http_status_text(*status, body.as_bytes());
-            return Err(format!("{asked} was answered {reply}"));
+            return Err(SystemError::Status { asked: asked.clone(), answer: reply });
         }
         if body.trim().is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_str(body).map_err(|error| format!("{asked} was answered no JSON: {error}"))
+        serde_json::from_str(body)
+            .map_err(|source| SystemError::NoJson { asked: asked.clone(), source })
     }
 }
 
 /// Asks a node; an error says that it did not answer.
-pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, String> {
+pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, SystemError> {
     let Question { method, target, headers, body, patience } = *asked;
     let body = body.map(Value::to_string);
     let mut fields = vec![("Host", &*node.authority)];
@@ -221,7 +222,7 @@ pub(crate) fn question(node: &Access, asked: &Question<'_>) -> Result<Replied, S
 }
 
 /// Asks a node one thing outside of a load; returns status and body.
-pub(crate) fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, String), String> {
+pub(crate) fn ask(node: &Access, method: &str, target: &str) -> Result<(u16, String), SystemError> {
     let reply = question(node, &Question { method, target, ..Question::default() })?;
     Ok((reply.status, reply.body))
 }
@@ -233,7 +234,7 @@ pub(crate) fn try_mapping(
     mapping: &impl Mapping,
     request: &Request<'_>,
     on: &mut dyn FnMut(Answer<'_>),
-) -> Result<(), String> {
+) -> Result<(), SystemError> {
     let (mut head, mut body) = (Vec::new(), Vec::new());
     let mut rest = rest_of_head(&node.authority);
     mapping.write_headers(&mut rest);
@@ -249,7 +250,7 @@ fn on_a_line(
     node: &Access,
     patience: Duration,
     ask: impl FnOnce(&mut Line, &dyn Fn() -> io::Result<()>) -> io::Result<asking::Answer>,
-) -> Result<asking::Answer, String> {
+) -> Result<asking::Answer, SystemError> {
     let deadline = clock::now() + patience;
     let go_on = || match clock::now() < deadline {
         true => Ok(()),
@@ -259,10 +260,10 @@ fn on_a_line(
     reply.map_err(|error| {
         let seen = match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                "the server closed the connection without an answer".to_owned()
+                io::Error::other("the server closed the connection without an answer")
             }
-            _ => error.to_string(),
+            _ => error,
         };
-        format!("`{}` at {}: {seen}", node.name, node.authority)
+        SystemError::unreachable(node, seen)
     })
 }

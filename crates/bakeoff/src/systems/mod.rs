@@ -11,6 +11,7 @@ pub(crate) mod declaration;
 mod distant;
 #[cfg(test)]
 mod documented;
+pub(crate) mod error;
 pub(crate) mod exchange;
 #[cfg(test)]
 mod guide;
@@ -97,6 +98,7 @@ use bakeoff_host::{HostError, NodeSpec};
 use bakeoff_install::Installed;
 
 use self::declaration::Declaration;
+pub(crate) use self::error::SystemError;
 
 /// All systems, in the order of tables.
 pub(crate) fn registry() -> &'static [&'static dyn System] {
@@ -136,7 +138,7 @@ pub(crate) trait System: fmt::Debug + Sync {
         nodes: &[Access],
         workload: &Workload,
         keyed: &Keyed,
-    ) -> Result<(), String> {
+    ) -> Result<(), SystemError> {
         let _ = (nodes, keyed);
         match self.declares().kind.takes_requests() {
             true => http_requests::prepare(first, workload, None),
@@ -145,7 +147,7 @@ pub(crate) trait System: fmt::Debug + Sync {
     }
 
     /// Removes every key that begins with `bakeoff/`, and what [`Self::prepare`] made.
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         let _ = node;
         Ok(())
     }
@@ -375,6 +377,12 @@ pub(crate) enum NotReady {
 impl From<String> for NotReady {
     fn from(seen: String) -> Self {
         Self::NotYet(seen)
+    }
+}
+
+impl From<SystemError> for NotReady {
+    fn from(seen: SystemError) -> Self {
+        Self::NotYet(seen.to_string())
     }
 }
 

@@ -105,11 +105,9 @@ impl TrialRunner<'_, '_> {
         find: &Find,
     ) -> Result<Option<Found>, Ended> {
         let Combination { trial, load, .. } = self.of;
-        let objective = find.conditions().map_err(|why| Ended::from(why.to_string()))?;
+        let objective = find.conditions().map_err(Ended::failed)?;
         let (Some(first), Stop::After(time)) = (load.arrivals.rate(), load.stop) else {
-            return Err(Ended::from(
-                "a search begins at a rate and tries each for a time".to_owned(),
-            ));
+            return Err(Ended::failed("a search begins at a rate and tries each for a time"));
         };
         let clients = load.clients_on(&trial.system).first().copied().unwrap_or(1);
         let by_chance = matches!(load.arrivals, Arrivals::Poisson { .. });
@@ -245,11 +243,11 @@ pub(super) fn fill(
         let first = measurement.error_examples().next();
         let first = first.map(|(_, example)| format!("{}: {}", example.node, example.what));
         let first = first.unwrap_or_default();
-        return Err(Ended::from(format!(
+        return Err(Ended::failed(format!(
             "only {written} of {} keys could be written before the load: {first}",
             count_text(count)
         )));
     }
-    contender.system.settle(&cluster.nodes).map_err(Ended::from)?;
+    contender.system.settle(&cluster.nodes)?;
     Ok(count)
 }

@@ -14,6 +14,7 @@ pub(crate) mod split_load;
 mod verdicts;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,7 @@ use crate::cluster::topology::compose;
 use crate::cluster::{self, NoTargets, Ready};
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
+use crate::systems::SystemError;
 
 /// The context of all trials of a run.
 pub(crate) struct TrialContext<'a> {
@@ -129,16 +131,24 @@ struct Failed {
     text: String,
 }
 
-impl From<String> for Ended {
-    fn from(text: String) -> Self {
+impl Ended {
+    /// Returns the end by an error, whose first line goes into the record.
+    fn failed(error: impl fmt::Display) -> Self {
+        let text = error.to_string();
         let headline = text.lines().next().unwrap_or_default().to_owned();
         Self::Failed(Failed { headline, text })
     }
 }
 
+impl From<SystemError> for Ended {
+    fn from(error: SystemError) -> Self {
+        Self::failed(error)
+    }
+}
+
 impl From<NoTargets> for Ended {
     fn from(why: NoTargets) -> Self {
-        Self::from(why.to_string())
+        Self::failed(why)
     }
 }
 
@@ -157,7 +167,7 @@ impl From<EngineError> for Ended {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Interrupted => Self::Interrupted,
-            error => Self::from(error.to_string()),
+            error => Self::failed(error),
         }
     }
 }
@@ -276,7 +286,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
 
         if asked.is_started() {
             if was_kept {
-                system.clear(cluster.first()).map_err(Ended::from)?;
+                system.clear(cluster.first())?;
             }
             return self.measure(cluster);
         }
@@ -316,7 +326,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             false => StalenessTracking::NotMeasured,
         };
         let keyed = Arc::new(Keyed::new(workload, trial.seed, staleness));
-        system.prepare(cluster.first(), &cluster.nodes, workload, &keyed).map_err(Ended::from)?;
+        system.prepare(cluster.first(), &cluster.nodes, workload, &keyed)?;
         let mut nodes = Routes::choose(&cluster, workload, load)?;
         nodes.sessions(load.tls_resumption);
         self.record.targets = nodes.names();

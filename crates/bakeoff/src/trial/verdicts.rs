@@ -10,7 +10,7 @@ use bakeoff_core::record::Check;
 use bakeoff_host::LimitsApplied;
 
 use crate::cluster::Ready;
-use crate::systems::ConfigSnapshot;
+use crate::systems::{ConfigSnapshot, SystemError};
 
 /// Tells whether the limits that were asked for hold.
 pub(super) fn limits_check(cluster: &Ready) -> Option<Check> {
@@ -41,8 +41,8 @@ pub(super) fn servers_check(cluster: &Ready) -> Option<Check> {
 
 /// Tells whether servers were told something else while they were loaded: they were not one system.
 pub(super) fn configuration_check(
-    before: Result<ConfigSnapshot, String>,
-    after: Result<ConfigSnapshot, String>,
+    before: Result<ConfigSnapshot, SystemError>,
+    after: Result<ConfigSnapshot, SystemError>,
 ) -> Check {
     let verdict = match (before, after) {
         (Ok(before), Ok(after)) => {
@@ -56,7 +56,7 @@ pub(super) fn configuration_check(
                 }
             }
         }
-        (Err(why), _) | (_, Err(why)) => Verdict::NotChecked(why),
+        (Err(why), _) | (_, Err(why)) => Verdict::NotChecked(why.to_string()),
     };
     Check { name: CheckName::Configuration, verdict }
 }

@@ -12,7 +12,7 @@
 use bakeoff_core::check::{Audit, Passages, Verdict};
 
 use crate::systems::nginx::status::Status;
-use crate::systems::{Access, tarantool};
+use crate::systems::{Access, SystemError, tarantool};
 
 /// When it is counted.
 const WHEN: &str = "during the load";
@@ -43,12 +43,12 @@ impl Witnesses {
             let passages = before.and_then(|before| passages(&before, &again.count()?));
             match passages {
                 Ok(passages) => passages.audit(WHEN),
-                Err(why) => Audit::new(WHEN, Verdict::NotChecked(why)),
+                Err(why) => Audit::new(WHEN, Verdict::NotChecked(why.to_string())),
             }
         })
     }
 
-    fn count(&self) -> Result<Counted, String> {
+    fn count(&self) -> Result<Counted, SystemError> {
         let status = self.protected.memory.get::<Status>();
         let status = status.ok_or("the protected resource does not count")?;
         let served = status.requests(&self.protected)?;
@@ -58,9 +58,9 @@ impl Witnesses {
 }
 
 /// What happened between two counts; the second look at the status is a request itself.
-fn passages(before: &Counted, after: &Counted) -> Result<Passages, String> {
+fn passages(before: &Counted, after: &Counted) -> Result<Passages, SystemError> {
     if before.since != after.since {
-        return Err("a Tarantool was started again and counts anew".to_owned());
+        return Err("a Tarantool was started again and counts anew".into());
     }
     Ok(Passages {
         granted: after.granted.saturating_sub(before.granted),
@@ -76,9 +76,9 @@ mod tests {
     fn a_look_is_not_counted_and_two_lives_are_not_compared() {
         let counted = |served, granted| Counted { served, granted, since: vec![1, 2] };
         let passed = passages(&counted(7, 0), &counted(108, 100));
-        assert_eq!(passed, Ok(Passages { granted: 100, passed: 100 }));
+        assert_eq!(passed.unwrap(), Passages { granted: 100, passed: 100 });
         let none = passages(&counted(7, 3), &counted(8, 3));
-        assert_eq!(none, Ok(Passages { granted: 0, passed: 0 }));
+        assert_eq!(none.unwrap(), Passages { granted: 0, passed: 0 });
         let anew = Counted { since: vec![1, 3], ..counted(8, 3) };
         assert!(passages(&counted(7, 3), &anew).is_err());
     }

@@ -14,6 +14,7 @@ mod account;
 mod lua;
 pub(crate) mod recipe;
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ use super::nginx::config::{Plan, quoted};
 use super::nginx::status::Status;
 use super::nginx::workers;
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, http_requests, option,
-    setting, tarantool,
+    ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, http_requests,
+    option, setting, tarantool,
 };
 use account::Witnesses;
 use lua::{Connector, Server};
@@ -162,7 +163,8 @@ impl System for AccessGateway {
             "each request would make a connection to the protected resource otherwise",
         )];
         if let Some(connector) = &connector {
-            let path = package_path(connector, &around.library).map_err(|why| unsound(&why))?;
+            let path = package_path(connector, &around.library)
+                .map_err(|path| unsound(&path.to_string()))?;
             let wait = timeout.as_millis();
             http.push_str(&format!(
                 "  lua_package_path {};\n  \
@@ -230,7 +232,7 @@ impl System for AccessGateway {
         _: &[Access],
         workload: &Workload,
         _: &Keyed,
-    ) -> Result<(), String> {
+    ) -> Result<(), SystemError> {
         if let Some(witnesses) = first.memory.get::<Witnesses>() {
             tarantool::fill_sessions(&witnesses.rights, workload.keys.count)?;
         }
@@ -306,16 +308,28 @@ fn socket_timeout(asked: &study::System) -> Duration {
         .unwrap_or(SOCKET_TIMEOUT)
 }
 
+/// A folder whose name Lua reads as something else.
+#[derive(Debug)]
+struct UnusableFolder(String);
+
+impl fmt::Display for UnusableFolder {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "Lua cannot look for modules in `{}`: of that name", self.0)
+    }
+}
+
+impl std::error::Error for UnusableFolder {}
+
 /// Returns where Lua looks for modules: those of the gate, those of a connector that is somebody else's, those of
 /// NGINX's Lua module, and then where it looks by default.
-fn package_path(connector: &Connector, library: &Path) -> Result<String, String> {
+fn package_path(connector: &Connector, library: &Path) -> Result<String, UnusableFolder> {
     let mut patterns = vec![lua::PATTERN.to_owned()];
     let mut add = |folder: &Path| {
         // The node starts in a folder of its own.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let folder = folder.to_string_lossy();
         if folder.contains([';', '?', '$', '\n']) {
-            return Err(format!("Lua cannot look for modules in `{folder}`: of that name"));
+            return Err(UnusableFolder(folder.into_owned()));
         }
         patterns.push(format!("{folder}/?.lua"));
         patterns.push(format!("{folder}/?/init.lua"));

@@ -3,6 +3,7 @@
 //!
 //! Not here: which scripts it is to run (`lua`).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use bakeoff_install::{Libraries, Recipe, Shape, Source};
@@ -14,7 +15,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
     shape: Shape::Accompanied {
         executable: "nginx",
         version_args: &["-v"],
-        lacks: |program| around(program).err(),
+        lacks: |program| around(program).err().map(|lacking| lacking.to_string()),
     },
     sources: &[Source::Debian {
         packages: &[
@@ -45,17 +46,42 @@ pub(super) struct Around {
     pub(super) library: PathBuf,
 }
 
+/// A part of NGINX that a program was installed without.
+#[derive(Debug)]
+pub(super) enum Lacking {
+    /// The folders around a program that distributions make.
+    Tree,
+    /// The Lua module, by its file.
+    Module(PathBuf),
+    /// The module's library.
+    Library,
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tree => to.write_str("has no Lua module around it"),
+            Self::Module(path) => {
+                write!(to, "has no Lua module: there is no `{}`", path.display())
+            }
+            Self::Library => to.write_str("has a Lua module, and not its library `resty.core`"),
+        }
+    }
+}
+
+impl std::error::Error for Lacking {}
+
 /// The modules of distributions, in the order in which they are loaded.
 const MODULES: [&str; 2] = ["ndk_http_module.so", "ngx_http_lua_module.so"];
 const LIBRARY: &str = "resty/core.lua";
 
 /// Finds it; an error says what is missing, ready to stand after the program's name.
-pub(super) fn around(program: &Path) -> Result<Around, String> {
+pub(super) fn around(program: &Path) -> Result<Around, Lacking> {
     // OpenResty's is a link on `PATH`.
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     // `ROOT/usr/sbin/nginx`, or OpenResty's `ROOT/nginx/sbin/nginx`.
     let Some(root) = real.ancestors().nth(3) else {
-        return Err("has no Lua module around it".to_owned());
+        return Err(Lacking::Tree);
     };
     let built_in = root.join("lualib");
     if built_in.join(LIBRARY).is_file() {
@@ -67,12 +93,12 @@ pub(super) fn around(program: &Path) -> Result<Around, String> {
     let modules = all.find(|modules| modules.iter().all(|module| module.is_file()));
     let Some(modules) = modules else {
         let wanted = root.join(folders[0]).join(MODULES[1]);
-        return Err(format!("has no Lua module: there is no `{}`", wanted.display()));
+        return Err(Lacking::Module(wanted));
     };
     let libraries = ["usr/share/lua/5.1", "usr/share/luajit-2.1", "usr/lib/lua/5.1"];
     let library = libraries.map(|folder| root.join(folder)).into_iter();
     let mut library = library.filter(|folder| folder.join(LIBRARY).is_file());
-    let library = library.next().ok_or("has a Lua module, and not its library `resty.core`")?;
+    let library = library.next().ok_or(Lacking::Library)?;
     Ok(Around { modules, library })
 }
 
@@ -97,11 +123,11 @@ mod tests {
         let dir = tree(&["usr/sbin/nginx", "usr/lib/nginx/modules/ndk_http_module.so"]);
         let root = dir.path().canonicalize().unwrap();
         let program = root.join("usr/sbin/nginx");
-        let lacking = around(&program).unwrap_err();
+        let lacking = around(&program).unwrap_err().to_string();
         assert!(lacking.ends_with("usr/lib/nginx/modules/ngx_http_lua_module.so`"), "{lacking}");
         let module = root.join("usr/lib/nginx/modules/ngx_http_lua_module.so");
         fs::write(&module, "").unwrap();
-        let lacking = around(&program).unwrap_err();
+        let lacking = around(&program).unwrap_err().to_string();
         assert!(lacking.contains("`resty.core`"), "{lacking}");
         let library = root.join("usr/share/lua/5.1");
         fs::create_dir_all(library.join("resty")).unwrap();

@@ -16,7 +16,10 @@ use bakeoff_host::{HostError, NodeSpec};
 
 use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::http_session::{HttpSession, Mapping, ask};
-use super::{ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, setting};
+use super::{
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
+    setting,
+};
 use crate::canary::COMMAND;
 
 /// What the registry holds.
@@ -158,7 +161,7 @@ impl System for Canary {
         Ok(ClusterStatus { leader: Some(0), version: Some(env!("CARGO_PKG_VERSION").into()) })
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         let (_, names) = ask(node, "GET", &format!("/list/{KEY_PREFIX}"))?;
         for name in names.lines() {
             ask(node, "DELETE", &format!("/kv/{name}"))?;

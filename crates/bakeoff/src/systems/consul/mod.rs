@@ -24,7 +24,7 @@ use super::http_session::{HttpSession, Mapping, ask};
 use super::mesh::CONTROL_PLANE;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
-    majority_disks, setting, synced_by,
+    SystemError, majority_disks, setting, synced_by,
 };
 
 /// What the registry holds.
@@ -186,10 +186,12 @@ impl System for Consul {
         Ok(view)
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         match ask(node, "DELETE", &format!("/v1/kv/{KEY_PREFIX}?recurse"))? {
             (200, _) => Ok(()),
-            (status, body) => Err(format!("`{}` answered {status}: {}", node.name, body.trim())),
+            (status, body) => {
+                Err(format!("`{}` answered {status}: {}", node.name, body.trim()).into())
+            }
         }
     }
 

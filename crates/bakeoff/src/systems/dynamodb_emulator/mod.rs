@@ -19,7 +19,9 @@ use serde_json::json;
 
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::{Question, ask, question};
-use super::{Access, Asked, ClusterStatus, Description, NotReady, System, distant, setting};
+use super::{
+    Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, distant, setting,
+};
 
 /// What the registry holds.
 pub(crate) const SYSTEM: &dyn System = &DynamoDbEmulator;
@@ -30,7 +32,7 @@ pub(crate) struct DynamoDbEmulator;
 
 /// Makes a table with the keys of Vault's storage, if it is not there yet: nodes that start at once
 /// would each try to. `entrance`: the last of the emulator's nodes.
-pub(crate) fn make_table(entrance: &Access, name: &str) -> Result<(), String> {
+pub(crate) fn make_table(entrance: &Access, name: &str) -> Result<(), SystemError> {
     let key = |name: &str, kind: &str| json!({"AttributeName": name, "KeyType": kind});
     let attribute = |name: &str| json!({"AttributeName": name, "AttributeType": "S"});
     let body = json!({

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::systems::exchange::PATIENCE;
 use crate::systems::http_session::ask;
-use crate::systems::{Access, ConfigSnapshot, Memory, NotReady};
+use crate::systems::{Access, ConfigSnapshot, Memory, NotReady, SystemError};
 
 /// What has to be remembered of a proxy to look at it.
 pub(super) struct Programmed {
@@ -53,15 +53,15 @@ pub(in crate::systems) fn probe(node: &Access) -> Result<(), NotReady> {
     }
     // The listener is known to Envoy before its workers have it.
     TcpStream::connect_timeout(&node.target.address, PATIENCE)
-        .map_err(|error| format!("`{}` at {}: {error}", node.name, node.authority))?;
+        .map_err(|error| SystemError::unreachable(node, error))?;
     Ok(())
 }
 
 /// What Envoy's administration answers at a path, which is JSON.
-fn answered(admin: &Access, path: &str) -> Result<Value, String> {
+fn answered(admin: &Access, path: &str) -> Result<Value, SystemError> {
     let (status, reply) = ask(admin, "GET", path)?;
     serde_json::from_str(&reply)
-        .map_err(|_| format!("{} answered {status}: {}", admin.name, reply.trim()))
+        .map_err(|_| format!("{} answered {status}: {}", admin.name, reply.trim()).into())
 }
 
 /// Returns whether one of the listeners in what Envoy's administration says has this port.
@@ -90,7 +90,7 @@ const RESOURCES: [&Resource; 3] = [
 ];
 
 /// The things of a kind that are in force, as Envoy's administration shows them: without keys.
-fn dumped(admin: &Access, resource: &Resource) -> Result<Vec<Value>, String> {
+fn dumped(admin: &Access, resource: &Resource) -> Result<Vec<Value>, SystemError> {
     let dump = answered(admin, &format!("/config_dump?resource={}", resource.field))?;
     Ok(in_force(&dump, resource))
 }
@@ -114,7 +114,9 @@ fn takes_requests(listener: &Value, port: u16) -> bool {
 
 /// All that a control plane has told an Envoy and that is in force, by what it is; `None` for one that
 /// was not started here.
-pub(in crate::systems) fn config_snapshot(node: &Access) -> Option<Result<ConfigSnapshot, String>> {
+pub(in crate::systems) fn config_snapshot(
+    node: &Access,
+) -> Option<Result<ConfigSnapshot, SystemError>> {
     let admin = node.memory.get::<Programmed>()?.admin(node);
     let mut all = ConfigSnapshot::new();
     for resource in RESOURCES {
@@ -131,7 +133,7 @@ pub(in crate::systems) fn config_snapshot(node: &Access) -> Option<Result<Config
 }
 
 /// What a control plane has told an Envoy that does not listen.
-fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, String> {
+fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, SystemError> {
     let filter = "control_plane%7Clds%7Ccds";
     let (_, reply) = ask(admin, "GET", &format!("/stats?filter={filter}"))?;
     let mut seen = counted(&reply);

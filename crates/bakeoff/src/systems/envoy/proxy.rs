@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::admin::Programmed;
 use crate::systems::exchange::PATIENCE;
 use crate::systems::mesh::{At, Mesh, Place, Proxy, Upstream};
-use crate::systems::{ASKED, Access, Asked, Description, Memory, setting};
+use crate::systems::{ASKED, Access, Asked, Description, Memory, SystemError, setting};
 
 /// The bootstrap's file in the proxy's folder.
 const BOOTSTRAP: &str = "envoy.json";
@@ -153,8 +153,8 @@ pub(in crate::systems) enum Plain {
 }
 
 /// Asks a proxy for something in plain HTTP.
-pub(in crate::systems) fn plain(node: &Access) -> Result<Plain, String> {
-    let at = |error| format!("`{}` at {}: {error}", node.name, node.authority);
+pub(in crate::systems) fn plain(node: &Access) -> Result<Plain, SystemError> {
+    let at = |error| SystemError::unreachable(node, error);
     let mut socket = TcpStream::connect_timeout(&node.target.address, PATIENCE).map_err(at)?;
     socket.set_read_timeout(Some(PATIENCE)).map_err(at)?;
     socket.set_write_timeout(Some(PATIENCE)).map_err(at)?;

@@ -23,8 +23,8 @@ use self::session::EtcdSession;
 use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, majority_disks,
-    plain_value, setting, synced_by,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
+    majority_disks, plain_value, setting, synced_by,
 };
 
 /// What the registry holds.
@@ -129,7 +129,7 @@ impl System for Etcd {
             .iter()
             .map(|node| {
                 let answer = call(node, messages::STATUS, &[])?;
-                messages::read_status(&answer).map_err(|error| format!("`{}`: {error}", node.name))
+                messages::read_status(&answer).map_err(|error| SystemError::answered(node, error))
             })
             .collect::<Result<Vec<_>, _>>()?;
         let leader = statuses.iter().position(|status| status.member == status.leader);
@@ -147,7 +147,7 @@ impl System for Etcd {
         }
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         let mut message = Vec::new();
         messages::write_delete_all(&mut message);
         call(node, messages::DELETE_RANGE, &message).map(drop)
@@ -180,7 +180,7 @@ fn freshness(_: &study::System, reads: ReadConsistency) -> Freshness {
 }
 
 /// Makes one call outside of a load.
-fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, String> {
+fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, SystemError> {
     struct Call {
         client: Client,
         answer: Result<Vec<u8>, String>,
@@ -202,5 +202,5 @@ fn call(node: &Access, method: &str, message: &[u8]) -> Result<Vec<u8>, String> 
     client.call(method, message, &mut out).map_err(|busy| busy.to_string())?;
     let mut call = Call { client, answer: Err("no answer".into()) };
     exchange(node, PATIENCE, out, &mut call)?;
-    call.answer.map_err(|error| format!("`{}`: {error}", node.name))
+    call.answer.map_err(|error| SystemError::answered(node, error))
 }

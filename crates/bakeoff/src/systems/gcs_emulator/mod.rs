@@ -18,7 +18,9 @@ use bakeoff_host::{HostError, NodeSpec};
 
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::http_session::{Question, ask, question};
-use super::{Access, Asked, ClusterStatus, Description, NotReady, System, distant, setting};
+use super::{
+    Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, distant, setting,
+};
 
 /// What the registry holds.
 pub(crate) const SYSTEM: &dyn System = &GcsEmulator;
@@ -31,7 +33,7 @@ pub(crate) struct GcsEmulator;
 const PROJECT: &str = "bakeoff";
 
 /// Makes a bucket, if it is not there yet. `entrance`: the last of the emulator's nodes.
-pub(crate) fn make_bucket(entrance: &Access, name: &str) -> Result<(), String> {
+pub(crate) fn make_bucket(entrance: &Access, name: &str) -> Result<(), SystemError> {
     let body = serde_json::json!({ "name": name });
     let target = format!("/storage/v1/b?project={PROJECT}");
     let asked =

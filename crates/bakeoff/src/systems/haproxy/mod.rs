@@ -14,7 +14,7 @@ pub(crate) mod recipe;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use bakeoff_core::record::Guarantees;
 use bakeoff_core::study::{self, Kind, KindOption, OptionForm};
@@ -263,15 +263,34 @@ impl Plan<'_> {
     }
 }
 
-/// The names of the nodes that are up, by the statistics as CSV; an error tells what they say instead.
+/// Statistics that do not tell which nodes are up.
+#[derive(Debug, PartialEq, Eq)]
+enum StatisticsError {
+    NoColumn(&'static str),
+    /// They count a node as up that was not asked yet.
+    NotAsked(String),
+}
+
+impl fmt::Display for StatisticsError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoColumn(name) => write!(to, "its statistics have no `{name}`"),
+            Self::NotAsked(node) => write!(to, "it has not yet asked `{node}`"),
+        }
+    }
+}
+
+impl std::error::Error for StatisticsError {}
+
+/// Returns the names of the nodes that are up, by the statistics as CSV; an error tells what they say instead.
 /// A node counts as up before it was asked, and is sent to: then nothing is certain yet.
-fn nodes_up(csv: &str) -> Result<Vec<&str>, String> {
+fn nodes_up(csv: &str) -> Result<Vec<&str>, StatisticsError> {
     let mut lines = csv.lines();
     let head = lines.next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
     let head: Vec<&str> = head.split(',').collect();
-    let column = |name: &str| {
+    let column = |name: &'static str| {
         let found = head.iter().position(|&column| column == name);
-        found.ok_or_else(|| format!("its statistics have no `{name}`"))
+        found.ok_or(StatisticsError::NoColumn(name))
     };
     let (proxy, server) = (column("pxname")?, column("svname")?);
     let (status, check) = (column("status")?, column("check_status")?);
@@ -284,7 +303,7 @@ fn nodes_up(csv: &str) -> Result<Vec<&str>, String> {
         }
         // `* ` marks a check under way.
         if matches!(field(check).trim_start_matches("* "), "" | "INI") {
-            return Err(format!("it has not yet asked `{}`", field(server)));
+            return Err(StatisticsError::NotAsked(field(server).to_owned()));
         }
         if field(status).starts_with("UP") {
             up.push(field(server));

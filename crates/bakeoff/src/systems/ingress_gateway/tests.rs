@@ -96,7 +96,7 @@ fn through_mutual_tls(plane: &str) {
     let gateway = ready.nodes[0].clone();
     passes(&gateway);
     let refused = |sidecar: &Access| {
-        assert_eq!(proxy::plain(sidecar), Ok(proxy::Plain::Refused));
+        assert_eq!(proxy::plain(sidecar).unwrap(), proxy::Plain::Refused);
         let reply = ask(&over_tls(sidecar), "GET", "/");
         assert!(reply.is_err(), "somebody without a certificate was answered {reply:?}");
     };

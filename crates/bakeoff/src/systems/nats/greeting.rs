@@ -1,5 +1,7 @@
 //! How a server and a client say who they are.
 
+use std::fmt;
+
 use serde::Deserialize;
 
 /// Who a client is: headers, and a `503` where nobody listens to a request.
@@ -21,9 +23,25 @@ pub(super) struct Greeting {
     pub(super) jetstream: bool,
 }
 
+/// A greeting that is no JSON.
+#[derive(Debug)]
+pub(super) struct GreetingError(serde_json::Error);
+
+impl fmt::Display for GreetingError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "a greeting that is no JSON: {}", self.0)
+    }
+}
+
+impl std::error::Error for GreetingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
 impl Greeting {
-    pub(super) fn read(info: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(info).map_err(|error| format!("a greeting that is no JSON: {error}"))
+    pub(super) fn read(info: &[u8]) -> Result<Self, GreetingError> {
+        serde_json::from_slice(info).map_err(GreetingError)
     }
 
     /// Returns a name for the connection that no other of the cluster has: the server's random one, cut as

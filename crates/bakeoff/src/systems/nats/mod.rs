@@ -35,8 +35,8 @@ use self::session::NatsSession;
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System, option,
-    setting,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
+    SystemError, option, setting,
 };
 
 /// What the registry holds.
@@ -222,7 +222,7 @@ impl System for Nats {
         nodes: &[Access],
         _: &Workload,
         _: &Keyed,
-    ) -> Result<(), String> {
+    ) -> Result<(), SystemError> {
         let (_, info) = ask(first, bucket::STREAM_INFO, b"")?;
         if missing(&info) {
             let replicas = u32::try_from(nodes.len()).unwrap_or(1).min(REPLICAS_MAX);
@@ -232,12 +232,12 @@ impl System for Nats {
         Ok(())
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         let (_, info) = ask(node, bucket::STREAM_DELETE, b"")?;
         if missing(&info) {
             return Ok(());
         }
-        error_of(&info).map_or(Ok(()), |error| Err(format!("`{}`: {error}", node.name)))
+        error_of(&info).map_or(Ok(()), |error| Err(SystemError::answered(node, error)))
     }
 
     fn drive(&self, load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError> {
@@ -326,10 +326,10 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
 }
 
 /// Makes the bucket; one that is there already stays as it is.
-fn make(node: &Access, bucket: Bucket) -> Result<(), String> {
+fn make(node: &Access, bucket: Bucket) -> Result<(), SystemError> {
     let config = bucket.config().to_string();
     let (_, answer) = ask(node, bucket::STREAM_CREATE, config.as_bytes())?;
-    error_of(&answer).map_or(Ok(()), |error| Err(format!("`{}`: {error}", node.name)))
+    error_of(&answer).map_or(Ok(()), |error| Err(SystemError::answered(node, error)))
 }
 
 /// Returns whether an answer says that there is no such stream.
@@ -349,7 +349,7 @@ fn nobody_answers(status: u16) -> Value {
 }
 
 /// Asks JetStream one thing outside of a load; returns who the server is, and its answer.
-fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value), String> {
+fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value), SystemError> {
     struct Question<'a> {
         session: Session,
         subject: &'a str,
@@ -364,7 +364,7 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
             session.receive(input, &mut reply, &mut |event| match event {
                 Event::Info(info) if greeting.is_none() => match Greeting::read(info) {
                     Ok(read) => *greeting = Some(read),
-                    Err(why) => *answer = Some(Err(why)),
+                    Err(why) => *answer = Some(Err(why.to_string())),
                 },
                 Event::Info(_) | Event::Pong => {}
                 Event::Error(error) => {
@@ -394,7 +394,7 @@ fn ask(node: &Access, subject: &str, payload: &[u8]) -> Result<(Greeting, Value)
     exchange(node, PATIENCE, Vec::new(), &mut question)?;
     let Question { greeting, answer, .. } = question;
     let answer = answer.unwrap_or_else(|| Err("no answer".to_owned()));
-    let answer = answer.map_err(|error| format!("`{}`: {error}", node.name))?;
+    let answer = answer.map_err(|error| SystemError::answered(node, error))?;
     Ok((greeting.ok_or_else(|| format!("`{}` does not greet", node.name))?, answer))
 }
 

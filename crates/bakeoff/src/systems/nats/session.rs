@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::bucket::{self, ApiAnswer};
-use super::greeting::{CONNECT, Greeting};
+use super::greeting::{CONNECT, Greeting, GreetingError};
 
 /// The number of the one subscription.
 const SUBSCRIPTION: u64 = 1;
@@ -144,7 +144,7 @@ impl NatsSession {
     }
 
     /// Takes the first message of a server.
-    fn greeted(&mut self, info: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    fn greeted(&mut self, info: &[u8], out: &mut Vec<u8>) -> Result<(), GreetingError> {
         if !self.name.is_empty() {
             return Ok(()); // the server tells of a change in its cluster
         }
@@ -263,7 +263,10 @@ impl KvSession for NatsSession {
         let mut wrong = None;
         let mut further = Vec::new();
         let received = session.receive(input, out, &mut |event| match event {
-            Event::Info(info) => wrong = self.greeted(info, &mut further).err().or(wrong.take()),
+            Event::Info(info) => {
+                let failed = self.greeted(info, &mut further).err();
+                wrong = failed.map(|error| error.to_string()).or(wrong.take());
+            }
             Event::Pong => self.open = true,
             Event::Error(error) => wrong = Some(String::from_utf8_lossy(error).into_owned()),
             Event::Message(message) => self.answered(&message, &mut further, on),

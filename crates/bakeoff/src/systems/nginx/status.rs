@@ -2,8 +2,8 @@
 
 use bakeoff_engine::transport::Target;
 
-use crate::systems::Access;
 use crate::systems::http_session::ask;
+use crate::systems::{Access, SystemError};
 
 /// Where an NGINX tells what it has counted.
 pub(in crate::systems) struct Status(pub(in crate::systems) Target);
@@ -15,20 +15,21 @@ impl Status {
 
     /// How many requests it has taken since it started, this one and all others for its status among
     /// them; an error says what was seen instead.
-    pub(in crate::systems) fn requests(&self, node: &Access) -> Result<u64, String> {
+    pub(in crate::systems) fn requests(&self, node: &Access) -> Result<u64, SystemError> {
         let reply = self.ask(node, "/status")?;
         requests_in(&reply)
-            .ok_or_else(|| format!("`{}`: its status is `{}`", node.name, reply.trim()))
+            .ok_or_else(|| format!("`{}`: its status is `{}`", node.name, reply.trim()).into())
     }
 
     /// What it answers at a path of its status server, where that is a success; an error has the
     /// answer's body.
-    pub(in crate::systems) fn ask(&self, node: &Access, path: &str) -> Result<String, String> {
+    pub(in crate::systems) fn ask(&self, node: &Access, path: &str) -> Result<String, SystemError> {
         let (status, body) = self.answer(node, path)?;
         match status {
             200 => Ok(body),
             status => {
-                Err(format!("`{}` answered {path} with {status}: {}", node.name, body.trim()))
+                Err(format!("`{}` answered {path} with {status}: {}", node.name, body.trim())
+                    .into())
             }
         }
     }
@@ -38,7 +39,7 @@ impl Status {
         &self,
         node: &Access,
         path: &str,
-    ) -> Result<(u16, String), String> {
+    ) -> Result<(u16, String), SystemError> {
         let access = Access {
             authority: self.0.address.to_string(),
             target: self.0.clone(),

@@ -6,18 +6,18 @@ use bakeoff_wire::ProtocolError;
 use bakeoff_wire::postgres::{Event, Session};
 
 use super::Credentials;
-use crate::systems::Access;
 use crate::systems::exchange::{PATIENCE, Receiver, exchange};
+use crate::systems::{Access, SystemError};
 
 /// A row's columns as text; `None` is NULL.
 pub(crate) type Row = Vec<Option<String>>;
 
 /// Executes SQL, one statement or several, and returns the rows of all of them. A text of several
 /// is one transaction.
-pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, String> {
+pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, SystemError> {
     let credentials = node.memory.get::<Credentials>();
     let credentials =
-        credentials.ok_or_else(|| format!("`{}`: no password is known", node.name))?;
+        credentials.ok_or_else(|| SystemError::answered(node, "no password is known"))?;
     let Credentials { user, password, database } = &*credentials;
     let nonce = super::random_text();
     let mut session = Session::new(user, password, database, &nonce);
@@ -28,7 +28,7 @@ pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, String> {
     exchange(node, PATIENCE, first, &mut asking)?;
     match asking.failed {
         None => Ok(asking.rows),
-        Some(why) => Err(format!("`{}`: {why}", node.name)),
+        Some(why) => Err(SystemError::answered(node, why)),
     }
 }
 

@@ -27,8 +27,8 @@ use self::session::RedisSession;
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System, option,
-    setting,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
+    SystemError, option, setting,
 };
 
 /// What the registry holds.
@@ -168,14 +168,14 @@ impl System for Redis {
         Ok(ClusterStatus { leader: (nodes.len() == 1).then_some(0), version })
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         let pattern = format!("{KEY_PREFIX}*");
         let mut cursor = b"0".to_vec();
         loop {
             let mut page =
                 ask(node, &[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"])?;
             if page.is_empty() {
-                return Err(format!("`{}` lists no keys", node.name));
+                return Err(format!("`{}` lists no keys", node.name).into());
             }
             cursor = page.remove(0);
             if !page.is_empty() {
@@ -295,7 +295,7 @@ fn settings(asked: &Asked<'_>) -> Vec<Setting> {
 
 // guide: ask
 /// Asks one thing outside of a load: the strings of the answer, those of arrays in it one after another.
-fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
+fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, SystemError> {
     struct Question {
         session: Session,
         answer: Option<Result<Vec<Vec<u8>>, String>>,
@@ -320,7 +320,7 @@ fn ask(node: &Access, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
     question.session.request(words, &mut out).map_err(|busy| busy.to_string())?;
     exchange(node, PATIENCE, out, &mut question)?;
     let answer = question.answer.unwrap_or_else(|| Err("no answer".to_owned()));
-    answer.map_err(|error| format!("`{}`: {error}", node.name))
+    answer.map_err(|error| SystemError::answered(node, error))
 }
 // guide: end
 

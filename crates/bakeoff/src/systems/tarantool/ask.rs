@@ -9,8 +9,8 @@ use bakeoff_wire::iproto::{Event, Request, Session};
 use bakeoff_wire::msgpack::{Array, Value};
 
 use super::Credentials;
-use crate::systems::Access;
 use crate::systems::exchange::{PATIENCE, Receiver, exchange};
+use crate::systems::{Access, SystemError};
 
 /// How a node is, in its own words.
 pub(super) struct Probed {
@@ -27,7 +27,7 @@ pub(super) struct Probed {
 }
 
 /// Asks a node how it is.
-pub(super) fn probe(node: &Access) -> Result<Probed, String> {
+pub(super) fn probe(node: &Access) -> Result<Probed, SystemError> {
     call(node, PATIENCE, "bakeoff.look", &[], |mut reply| {
         let text = |value: Value<'_>| Some(String::from_utf8_lossy(value.bytes()?).into_owned());
         Some(Probed {
@@ -48,7 +48,7 @@ const SUMMED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Returns whether nodes that have each other's writes hold the same. They do not where a key was written
 /// at two of them at once: each may have kept another value, for good.
-pub(super) fn alike(nodes: &[Access]) -> Result<(), String> {
+pub(super) fn alike(nodes: &[Access]) -> Result<(), SystemError> {
     let mut first = None;
     for node in nodes {
         let sum = call(node, SUMMED_WITHIN, "bakeoff.sum", &[], |mut reply| {
@@ -61,7 +61,7 @@ pub(super) fn alike(nodes: &[Access]) -> Result<(), String> {
                 "`{}` and `{}` have each other's writes and differ for good: of two writes of a key \
                  at two nodes at once each has kept another",
                 with.name, node.name
-            ));
+            ).into());
         }
     }
     Ok(())
@@ -74,9 +74,9 @@ pub(super) fn call<T>(
     function: &str,
     arguments: &[Value<'_>],
     read: impl FnMut(Array<'_>) -> Option<T>,
-) -> Result<T, String> {
+) -> Result<T, SystemError> {
     let mut answers = calls(node, patience, function, &[arguments], read)?;
-    answers.pop().ok_or_else(|| format!("`{}` answered nothing", node.name))
+    answers.pop().ok_or_else(|| format!("`{}` answered nothing", node.name).into())
 }
 
 /// Calls a function with each of these arguments, all calls at once. Answers are in no order.
@@ -86,10 +86,10 @@ pub(super) fn calls<'a, T, A: AsRef<[Value<'a>]>>(
     function: &str,
     arguments: &[A],
     read: impl FnMut(Array<'_>) -> Option<T>,
-) -> Result<Vec<T>, String> {
+) -> Result<Vec<T>, SystemError> {
     let credentials = node.memory.get::<Credentials>();
     let credentials =
-        credentials.ok_or_else(|| format!("`{}`: no password is known", node.name))?;
+        credentials.ok_or_else(|| SystemError::answered(node, "no password is known"))?;
     let Credentials { user, password } = &*credentials;
     let session = Session::new(user, password);
     let left = arguments.iter();
@@ -97,7 +97,7 @@ pub(super) fn calls<'a, T, A: AsRef<[Value<'a>]>>(
     exchange(node, patience, Vec::new(), &mut calling)?;
     match calling.failed {
         None => Ok(calling.answers),
-        Some(why) => Err(format!("`{}`: {why}", node.name)),
+        Some(why) => Err(SystemError::answered(node, why)),
     }
 }
 

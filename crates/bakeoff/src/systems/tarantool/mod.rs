@@ -41,7 +41,7 @@ use super::declaration::{Clients, Declaration, GuaranteeRules, Hooks, Origin};
 use super::exchange::PATIENCE;
 use super::{
     ASKED, Access, Asked, ClusterStatus, Description, KvLoad, Memory, NotReady, System,
-    plain_value, setting,
+    SystemError, plain_value, setting,
 };
 #[cfg_attr(not(test), allow(unused_imports, reason = "what stands before it asks"))]
 pub(crate) use rights::{Counts, granted};
@@ -191,14 +191,14 @@ impl System for Tarantool {
         nodes: &[Access],
         workload: &Workload,
         _: &Keyed,
-    ) -> Result<(), String> {
+    ) -> Result<(), SystemError> {
         match workload.mix.contains_key(&Operation::CheckAccess) {
             true => fill_sessions(nodes, workload.keys.count),
             false => Ok(()),
         }
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         call(node, PATIENCE, "bakeoff.clear", &[], |_| Some(()))
     }
 
@@ -255,7 +255,7 @@ fn freshness(asked: &study::System, _: ReadConsistency) -> Freshness {
 }
 
 /// Waits until all nodes have what each of them acknowledged.
-fn settle(nodes: &[Access]) -> Result<(), String> {
+fn settle(nodes: &[Access]) -> Result<(), SystemError> {
     if nodes.len() < 2 {
         return Ok(());
     }
@@ -263,16 +263,16 @@ fn settle(nodes: &[Access]) -> Result<(), String> {
     loop {
         // One that is busy with others' writes may not answer for a while.
         let came = nodes.iter().map(|node| Ok(ask::probe(node)?.came));
-        let seen = match came.collect::<Result<Vec<_>, String>>() {
+        let seen = match came.collect::<Result<Vec<_>, SystemError>>() {
             Ok(came) if came.iter().all(|one| *one == came[0]) => return ask::alike(nodes),
             Ok(_) => {
                 let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
                 format!("{} do not have each other's writes", names.join(" and "))
             }
-            Err(why) => why,
+            Err(why) => why.to_string(),
         };
         if clock::now() > deadline {
-            return Err(format!("after {SETTLED_WITHIN:?} {seen}"));
+            return Err(format!("after {SETTLED_WITHIN:?} {seen}").into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }

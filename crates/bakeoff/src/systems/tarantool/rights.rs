@@ -13,8 +13,8 @@ use std::time::Duration;
 use bakeoff_wire::msgpack::Value;
 
 use super::ask::{call, calls};
-use crate::systems::Access;
 use crate::systems::exchange::PATIENCE;
+use crate::systems::{Access, SystemError};
 
 /// How many sessions are made by one call, which is one transaction.
 const BATCH: u64 = 1000;
@@ -53,7 +53,7 @@ pub(super) const FILE: &str = "checks";
 
 /// Returns how often the nodes have answered checks since they were started, also by those that have ended
 /// meanwhile.
-pub(crate) fn granted(nodes: &[Access]) -> Result<Counts, String> {
+pub(crate) fn granted(nodes: &[Access]) -> Result<Counts, SystemError> {
     let mut counts = Counts { granted: 0, refused: 0, since: Vec::new() };
     for node in nodes {
         let asked = call(node, PATIENCE, "bakeoff.counts", &[], |mut reply| {
@@ -84,7 +84,7 @@ fn left_in(path: &Path) -> Option<[u64; 3]> {
 
 /// Makes the sessions from 0 to before `count`, and no other: they may have every resource whose
 /// name begins with `/`. All nodes know them when this returns.
-pub(crate) fn fill_sessions(nodes: &[Access], count: u64) -> Result<(), String> {
+pub(crate) fn fill_sessions(nodes: &[Access], count: u64) -> Result<(), SystemError> {
     let first = nodes.first().ok_or("there is no node to make sessions at")?;
     call(first, PATIENCE, "bakeoff.forget_sessions", &[], |_| Some(()))?;
     let batches = (0..count.div_ceil(BATCH)).map(|batch| {

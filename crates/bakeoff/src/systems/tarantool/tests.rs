@@ -4,6 +4,7 @@ use bakeoff_clock as clock;
 use bakeoff_wire::msgpack::Value;
 
 use super::*;
+use crate::systems::SystemError;
 use crate::systems::testing::{self, asked, program, shown_to_others};
 
 /// Returns whether a node says that a session may have a resource.
@@ -12,7 +13,7 @@ fn may(node: &Access, session: &str, resource: &str) -> bool {
     check(node, &arguments).unwrap()
 }
 
-fn check(node: &Access, arguments: &[Value<'_>]) -> Result<bool, String> {
+fn check(node: &Access, arguments: &[Value<'_>]) -> Result<bool, SystemError> {
     call(node, PATIENCE, "check_access", arguments, |mut reply| match reply.next()? {
         Value::Bool(may) => Some(may),
         _ => None,
@@ -45,7 +46,7 @@ fn a_node_checks_counts_and_keeps_its_password_to_itself() {
     // A request without a cookie has no session; it is refused, and counted.
     for arguments in [&[][..], &[Value::Nil, Value::Nil], &[Value::Unsigned(1), Value::Text(b"/")]]
     {
-        assert_eq!(check(node, arguments), Ok(false), "{arguments:?}");
+        assert!(!check(node, arguments).unwrap(), "{arguments:?}");
     }
     assert_eq!(counted(&nodes), (2, 7));
     // Fewer, and nobody else.
@@ -58,13 +59,14 @@ fn a_node_checks_counts_and_keeps_its_password_to_itself() {
     assert_eq!(shown_to_others(running.dir.path(), &password), None);
     assert!(shown_to_others(running.dir.path(), "box.cfg").is_some(), "files are looked into");
     let stranger = Access { memory: Memory::default(), ..node.clone() };
-    let unknown = check(&stranger, &[]).unwrap_err();
+    let unknown = check(&stranger, &[]).unwrap_err().to_string();
     assert!(unknown.contains("no password is known"), "{unknown}");
     stranger.memory.keep(Credentials { user: "bakeoff".into(), password: "guessed".into() });
-    let refused = check(&stranger, &[]).unwrap_err();
+    let refused = check(&stranger, &[]).unwrap_err().to_string();
     assert!(refused.contains("ER_PASSWORD_MISMATCH"), "{refused}");
     // The user of clients is not one who may do everything.
-    let failed = call(node, PATIENCE, "box.schema.space.create", &[], |_| Some(())).unwrap_err();
+    let failed =
+        call(node, PATIENCE, "box.schema.space.create", &[], |_| Some(())).unwrap_err().to_string();
     assert!(failed.contains("ER_ACCESS_DENIED"), "{failed}");
 
     let before = granted(&nodes).unwrap();
@@ -115,7 +117,7 @@ fn masters_have_what_any_of_them_was_told_and_count_together() {
             });
         }
     });
-    let differ = settle(&nodes).unwrap_err();
+    let differ = settle(&nodes).unwrap_err().to_string();
     assert!(differ.starts_with("`tarantool-1` and `tarantool-"), "{differ}");
     assert!(differ.contains(" have each other's writes and differ for good"), "{differ}");
     fill_sessions(&nodes, 200).unwrap();

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::open::Ours;
 use super::prepare::Database;
 use super::storage::{NodeStorage, Storage, raft};
-use super::{Product, STANDBY_READS, is_on};
+use super::{Product, STANDBY_READS, SystemError, is_on};
 use crate::systems::{ASKED, Asked, Description, Memory, Neighbour, option, setting};
 
 /// Checks whether a system of this product can be run as a study has it.
@@ -176,7 +176,7 @@ pub(in crate::systems) fn prepare_parts(
     product: Product,
     asked: &study::System,
     behind: &[Neighbour],
-) -> Result<(), String> {
+) -> Result<(), SystemError> {
     let component = behind.iter().find(|component| component.role == "storage");
     component.map_or(Ok(()), |component| (Storage::asked(asked).prepare)(product, component))
 }

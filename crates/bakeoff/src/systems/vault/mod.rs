@@ -32,7 +32,9 @@ use bakeoff_install::Recipe;
 
 use self::storage::{Storage, StorageGuarantees};
 use super::declaration::{Clients, Declaration, GuaranteeRules, Health, Hooks, Origin};
-use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, option};
+use super::{
+    Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError, option,
+};
 
 /// The registry's entry.
 pub(crate) const SYSTEM: &dyn System = &VAULT;
@@ -178,11 +180,11 @@ impl System for SecretStore {
         nodes: &[Access],
         workload: &Workload,
         keyed: &Keyed,
-    ) -> Result<(), String> {
+    ) -> Result<(), SystemError> {
         prepare::prepare(first, nodes, workload, keyed)
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         prepare::clear(node)
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::systems::http_session::{Question, question};
-use crate::systems::{Access, ClusterStatus, NotReady};
+use crate::systems::{Access, ClusterStatus, NotReady, SystemError};
 
 /// How long a node may take to initialise or unseal itself.
 const INIT_PATIENCE: Duration = Duration::from_secs(30);
@@ -97,7 +97,12 @@ pub(in crate::systems) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotRe
     // Its token must be good, and its active state real: after an election it is not at once.
     let token = match token(leader) {
         Ok(token) => token,
-        Err(why) => return never(why, "`VAULT_TOKEN` holds the token to ask with, or `BAO_TOKEN`"),
+        Err(why) => {
+            return never(
+                why.to_string(),
+                "`VAULT_TOKEN` holds the token to ask with, or `BAO_TOKEN`",
+            );
+        }
     };
     let asked = Question {
         target: "/v1/auth/token/lookup-self",
@@ -119,14 +124,14 @@ pub(in crate::systems) fn probe(nodes: &[Access]) -> Result<ClusterStatus, NotRe
 }
 
 /// The token with which everything is asked.
-pub(in crate::systems) fn token(node: &Access) -> Result<String, String> {
+pub(in crate::systems) fn token(node: &Access) -> Result<String, SystemError> {
     if let Some(keys) = node.memory.get::<Keys>() {
         return Ok(keys.token.clone());
     }
     let given = TOKEN_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
     given
         .filter(|token| !token.is_empty())
-        .ok_or_else(|| format!("no token for `{}` is set", node.name))
+        .ok_or_else(|| format!("no token for `{}` is set", node.name).into())
 }
 
 fn never<T>(seen: String, hint: &str) -> Result<T, NotReady> {
@@ -148,11 +153,11 @@ fn storage_of(status: &Value) -> Option<&str> {
     status.get("storage_type").and_then(Value::as_str)
 }
 
-fn get(node: &Access, target: &str) -> Result<Value, String> {
+fn get(node: &Access, target: &str) -> Result<Value, SystemError> {
     question(node, &Question { target, ..Question::default() })?.success()
 }
 
-fn seal_status(node: &Access) -> Result<Value, String> {
+fn seal_status(node: &Access) -> Result<Value, SystemError> {
     get(node, "/v1/sys/seal-status")
 }
 
@@ -160,7 +165,7 @@ fn is(value: &Value, field: &str) -> bool {
     value.get(field).and_then(Value::as_bool) == Some(true)
 }
 
-fn initialise(node: &Access) -> Result<(), String> {
+fn initialise(node: &Access) -> Result<(), SystemError> {
     let body = json!({"secret_shares": 1, "secret_threshold": 1});
     let asked = Question {
         method: "PUT",
@@ -181,11 +186,11 @@ fn initialise(node: &Access) -> Result<(), String> {
             node.memory.keep(Keys { token, unseal });
             Ok(())
         }
-        _ => Err(format!("`{}` was initialised and told no keys", node.name)),
+        _ => Err(format!("`{}` was initialised and told no keys", node.name).into()),
     }
 }
 
-fn unseal(node: &Access) -> Result<(), String> {
+fn unseal(node: &Access) -> Result<(), SystemError> {
     let keys = node.memory.get::<Keys>();
     let keys =
         keys.ok_or_else(|| format!("`{}` is sealed, and its key is not known", node.name))?;
@@ -204,7 +209,7 @@ fn unseal(node: &Access) -> Result<(), String> {
 }
 
 /// A node that joins has no vote for its first ten seconds.
-fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), String> {
+fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), SystemError> {
     let target = "/v1/sys/storage/raft/configuration";
     let headers = &[(TOKEN_HEADER, token)];
     let reply =
@@ -215,5 +220,5 @@ fn all_have_votes(leader: &Access, token: &str, nodes: usize) -> Result<(), Stri
     if votes >= nodes {
         return Ok(());
     }
-    Err(format!("{votes} of {nodes} nodes have a vote"))
+    Err(format!("{votes} of {nodes} nodes have a vote").into())
 }

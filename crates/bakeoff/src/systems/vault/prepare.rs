@@ -23,9 +23,9 @@ use super::prepared::{
     APPROLE, DATABASE, DOMAIN, KV, PKI, PKI_ROOT, POLICY, PREFIX, Prepared, ROLE, TRANSIT,
     USERPASS, user_name,
 };
-use crate::systems::Access;
 use crate::systems::http_session::{Question, question, try_mapping};
 use crate::systems::postgresql::Credentials;
+use crate::systems::{Access, SystemError};
 
 /// The API's name of an authority that certifies itself.
 const TOP: &str = "root";
@@ -79,7 +79,7 @@ pub(in crate::systems) fn prepare(
     nodes: &[Access],
     workload: &Workload,
     keyed: &Keyed,
-) -> Result<(), String> {
+) -> Result<(), SystemError> {
     let mut prepared = Prepared {
         token: token(first)?,
         versioned: with(workload, "kv", "v2") == "v2",
@@ -102,7 +102,8 @@ pub(in crate::systems) fn prepare(
         return Err(format!(
             "{many} keys are asked for, and for each a user, a role, a policy or a text would be \
              made before the load; that is done for at most {MADE_MAX}"
-        ));
+        )
+        .into());
     }
     // What a run that was killed has left is in the way.
     make.clear()?;
@@ -154,7 +155,7 @@ pub(in crate::systems) fn prepare(
 }
 
 /// Takes away all that [`prepare`] makes.
-pub(in crate::systems) fn clear(node: &Access) -> Result<(), String> {
+pub(in crate::systems) fn clear(node: &Access) -> Result<(), SystemError> {
     Make { node, token: token(node)? }.clear()
 }
 
@@ -170,7 +171,7 @@ struct Make<'a> {
 }
 
 impl Make<'_> {
-    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, SystemError> {
         let target = format!("/v1/{path}");
         let asked = Question {
             method,
@@ -182,21 +183,21 @@ impl Make<'_> {
         question(self.node, &asked)?.success()
     }
 
-    fn post(&self, path: &str, body: &Value) -> Result<Value, String> {
+    fn post(&self, path: &str, body: &Value) -> Result<Value, SystemError> {
         self.ask("POST", path, Some(body))
     }
 
-    fn mount(&self, path: &str, body: &Value) -> Result<(), String> {
+    fn mount(&self, path: &str, body: &Value) -> Result<(), SystemError> {
         self.post(&format!("sys/mounts/{path}"), body).map(|_| ())
     }
 
     /// A text at a place of an answer.
-    fn text(&self, reply: &Value, at: &str) -> Result<String, String> {
+    fn text(&self, reply: &Value, at: &str) -> Result<String, SystemError> {
         let text = reply.pointer(at).and_then(Value::as_str).map(str::to_owned);
-        text.ok_or_else(|| format!("`{}` answered without `{at}`", self.node.name))
+        text.ok_or_else(|| format!("`{}` answered without `{at}`", self.node.name).into())
     }
 
-    fn clear(&self) -> Result<(), String> {
+    fn clear(&self) -> Result<(), SystemError> {
         for kind in ["mounts", "auth"] {
             let known = self.ask("GET", &format!("sys/{kind}"), None)?;
             let paths = known.get("data").unwrap_or(&known).as_object();
@@ -215,7 +216,7 @@ impl Make<'_> {
     }
 
     /// Makes a role; yields the body of its login.
-    fn approle(&self, number: u64) -> Result<String, String> {
+    fn approle(&self, number: u64) -> Result<String, SystemError> {
         let role = format!("auth/{APPROLE}/role/role-{number}");
         self.post(&role, &json!({"token_policies": "default"}))?;
         let id = self.ask("GET", &format!("{role}/role-id"), None)?;
@@ -228,7 +229,7 @@ impl Make<'_> {
     }
 
     /// Has a text encrypted that proves itself; yields the body of its decryption.
-    fn ciphertext(&self, number: u64, keyed: &Keyed) -> Result<String, String> {
+    fn ciphertext(&self, number: u64, keyed: &Keyed) -> Result<String, SystemError> {
         let mut text = Vec::new();
         keyed.values.write_value(number, Stamp { writer: 0, sequence: 1 }, &mut text);
         let body = json!({ "plaintext": STANDARD.encode(&text) });
@@ -237,7 +238,7 @@ impl Make<'_> {
     }
 
     /// Makes an authority and a role of it; yields the start of a request to certify a key.
-    fn authority(&self, workload: &Workload) -> Result<String, String> {
+    fn authority(&self, workload: &Workload) -> Result<String, SystemError> {
         let key = with(workload, "certificate-key", "rsa-2048");
         let (kind, bits) = key.split_once('-').unwrap_or((key, "0"));
         let bits: u32 = bits.trim_start_matches('p').parse().unwrap_or(0);
@@ -288,7 +289,7 @@ impl Make<'_> {
     }
 
     /// Connects the database that the system has for it.
-    fn database(&self) -> Result<(), String> {
+    fn database(&self) -> Result<(), SystemError> {
         let database = self.node.memory.get::<Database>();
         let node = &database.as_ref().ok_or(NO_DATABASE)?.0;
         let known = node.memory.get::<Credentials>().ok_or(NO_DATABASE)?;
@@ -322,7 +323,7 @@ pub(super) struct Database(pub(super) Access);
 const TEN_YEARS: &str = "87600h";
 
 /// Waits until every node answers the operations of the mix that store nothing.
-fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), String> {
+fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), SystemError> {
     let deadline = clock::now() + HEARD_WITHIN;
     for node in nodes {
         for &operation in workload.mix.keys().filter(|operation| !operation.writes()) {
@@ -331,7 +332,8 @@ fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), String> 
                     return Err(format!(
                         "`{}` does not answer `{operation}` after {HEARD_WITHIN:?}: {seen}",
                         node.name
-                    ));
+                    )
+                    .into());
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -341,7 +343,7 @@ fn heard_of_by_all(nodes: &[Access], workload: &Workload) -> Result<(), String> 
 }
 
 /// Returns whether a node can do an operation; what it said instead.
-fn answers(node: &Access, operation: Operation) -> Result<(), String> {
+fn answers(node: &Access, operation: Operation) -> Result<(), SystemError> {
     let key: &[u8] = if operation == Operation::List { b"bakeoff/none/" } else { b"bakeoff/none" };
     let value: &[u8] =
         if matches!(operation, Operation::Encrypt | Operation::Sign) { b"none" } else { b"" };
@@ -350,7 +352,7 @@ fn answers(node: &Access, operation: Operation) -> Result<(), String> {
     let mut seen = Ok(());
     try_mapping(node, &SecretApi::new(node), &request, &mut |answer| {
         if let Answer::Failed(_, what) = answer {
-            seen = Err(what);
+            seen = Err(SystemError::State(what));
         }
     })?;
     seen

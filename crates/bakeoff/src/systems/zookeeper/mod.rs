@@ -27,8 +27,8 @@ use self::session::{SESSION_TIMEOUT_MS, ZooKeeperSession};
 use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{
-    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, majority_disks,
-    plain_value, setting, synced_by,
+    ASKED, Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError,
+    majority_disks, plain_value, setting, synced_by,
 };
 
 /// What the registry holds.
@@ -199,7 +199,7 @@ impl System for ZooKeeper {
         _: &[Access],
         _: &Workload,
         keyed: &Keyed,
-    ) -> Result<(), String> {
+    ) -> Result<(), SystemError> {
         let space = &keyed.space;
         let mut parents = vec![format!("/{}", KEY_PREFIX.trim_end_matches('/'))];
         for directory in 0..space.directories() {
@@ -212,13 +212,13 @@ impl System for ZooKeeper {
             let create = Request::Create { path: &path, data: b"", mode: CreateMode::Persistent };
             match ask(node, create)? {
                 Ok(_) | Err(ErrorCode::NODE_EXISTS) => {}
-                Err(code) => return Err(format!("creating `{path}`: {code}")),
+                Err(code) => return Err(format!("creating `{path}`: {code}").into()),
             }
         }
         Ok(())
     }
 
-    fn clear(&self, node: &Access) -> Result<(), String> {
+    fn clear(&self, node: &Access) -> Result<(), SystemError> {
         delete_tree(node, &format!("/{}", KEY_PREFIX.trim_end_matches('/')))
     }
 
@@ -271,23 +271,23 @@ impl Receiver for Words {
     }
 }
 
-fn delete_tree(node: &Access, path: &str) -> Result<(), String> {
+fn delete_tree(node: &Access, path: &str) -> Result<(), SystemError> {
     let children = match ask(node, Request::GetChildren { path })? {
         Ok(children) => children,
         Err(ErrorCode::NO_NODE) => return Ok(()),
-        Err(code) => return Err(format!("listing `{path}`: {code}")),
+        Err(code) => return Err(format!("listing `{path}`: {code}").into()),
     };
     for child in children {
         delete_tree(node, &format!("{path}/{child}"))?;
     }
     match ask(node, Request::Delete { path, version: None })? {
         Ok(_) | Err(ErrorCode::NO_NODE) => Ok(()),
-        Err(code) => Err(format!("deleting `{path}`: {code}")),
+        Err(code) => Err(format!("deleting `{path}`: {code}").into()),
     }
 }
 
 /// Asks one thing in a session of its own. The names are those of a `GetChildren`.
-fn ask(node: &Access, request: Request<'_>) -> Result<Result<Vec<String>, ErrorCode>, String> {
+fn ask(node: &Access, request: Request<'_>) -> Result<Result<Vec<String>, ErrorCode>, SystemError> {
     struct Question<'a> {
         session: Session,
         request: Request<'a>,
@@ -323,5 +323,5 @@ fn ask(node: &Access, request: Request<'_>) -> Result<Result<Vec<String>, ErrorC
     session.open(&mut out);
     let mut question = Question { session, request, answer: None };
     exchange(node, PATIENCE, out, &mut question)?;
-    question.answer.ok_or_else(|| format!("`{}` hung up without an answer", node.name))
+    question.answer.ok_or_else(|| format!("`{}` hung up without an answer", node.name).into())
 }

@@ -21,7 +21,7 @@ use bakeoff_core::study::{self, KindOption};
 use serde_json::{Value, json};
 
 use super::Product;
-use crate::systems::{Asked, Neighbour, option, setting};
+use crate::systems::{Asked, Neighbour, SystemError, option, setting};
 
 /// Every storage; the first is that of systems that name none.
 const STORAGES: &[&Storage] = &[
@@ -60,7 +60,7 @@ pub(in crate::systems) struct Storage {
     /// Returns its part of a node's configuration; appends to the environment of the node's process.
     pub(super) config: fn(&NodeStorage<'_>, &mut Vec<(String, String)>) -> Value,
     /// Makes what the component must have before nodes start.
-    pub(super) prepare: fn(Product, &Neighbour) -> Result<(), String>,
+    pub(super) prepare: fn(Product, &Neighbour) -> Result<(), SystemError>,
     /// Its guarantees; none where they are those of its component.
     pub(super) guarantees: Option<fn(&study::System) -> StorageGuarantees>,
 }
