@@ -133,7 +133,7 @@ pub(crate) struct RunArgs {
 /// Flags that each command with a run has.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunOptions {
-    /// What the order, the keys and the arrivals follow from [default: a fresh one, printed]
+    /// The seed of the order, the keys and the arrivals [default: a fresh one, printed]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Threads of the load generator [default: one a core]
@@ -323,7 +323,7 @@ pub(crate) struct BuildArgs {
 /// The demands of a gate on the new build, and the trials that prove them.
 #[derive(Debug, Args)]
 pub(crate) struct GateDemands {
-    /// What stops the merge when it is proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
+    /// The changes that stop the merge when they are proven: `[WORKLOAD/LOAD] [SYSTEM:] throughput < -5%`, `p99 > +10%`,
     /// errors, cpu, memory [default: what each load was run for is worse, or errors > +1%]
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<FailIf>,

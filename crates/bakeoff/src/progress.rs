@@ -85,7 +85,7 @@ impl<'a> Progress<'a> {
         AROUND_A_LOAD + filled + load.map_or(COUNTED_LOAD, |load| loaded(load, &trial.system))
     }
 
-    /// What was seen of the systems under the workload and load of `trial` by now; `None` before
+    /// Compares the systems under the workload and load of `trial` by now; `None` before
     /// the first valid trial.
     pub(crate) fn found(&self, trial: &Trial) -> Option<String> {
         let each = self.study.systems.iter().filter_map(|system| {

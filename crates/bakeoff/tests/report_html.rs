@@ -41,7 +41,7 @@ use serde_json::{Value, json};
 use skip::Skipped;
 use tempfile::TempDir;
 
-/// What a page must have loaded in. The aim is a second; a machine that builds meanwhile is slower.
+/// The time in which a page must load. The aim is a second; a machine that builds meanwhile is slower.
 const LOADED_WITHIN_MS: f64 = 5000.0;
 
 static CHROMIUM: LazyLock<Result<Chromium, Missing>> = LazyLock::new(Chromium::find);
@@ -141,7 +141,7 @@ impl Browser {
         }
     }
 
-    /// What an expression yields in the page.
+    /// Evaluates an expression in the page.
     #[track_caller]
     fn ask(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
@@ -161,7 +161,7 @@ impl Browser {
         }
     }
 
-    /// What went wrong in the page, and what it asked of anybody.
+    /// Returns the page's errors, and its requests to anybody.
     fn troubles(&self) -> Vec<String> {
         let trouble = |event: &Value| {
             let params = &event["params"];

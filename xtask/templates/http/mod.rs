@@ -19,7 +19,7 @@ use super::declaration::{Clients, Declaration, GuaranteeRules, Origin};
 use super::http_session::{HttpSession, Mapping, ask};
 use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError};
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Newcomer;
 
 /// Newcomer.

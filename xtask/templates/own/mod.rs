@@ -24,7 +24,7 @@ use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange::{PATIENCE, Receiver, exchange};
 use super::{Access, Asked, ClusterStatus, Description, KvLoad, NotReady, System, SystemError};
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Newcomer;
 
 /// Newcomer.

@@ -16,7 +16,7 @@ use super::wire::{self, Reply};
 #[derive(Default)]
 pub(crate) struct NewcomerSession {
     session: wire::Session,
-    /// What is under way, oldest first: replies come in order.
+    /// Operations under way, oldest first: replies come in order.
     pending: VecDeque<(Tag, Operation)>,
 }
 

@@ -11,7 +11,7 @@ const VALUE_MAX: usize = 64 << 20;
 /// Requests in flight at once at most.
 const IN_FLIGHT_MAX: usize = 10_000;
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// It was done.

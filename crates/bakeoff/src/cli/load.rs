@@ -80,7 +80,7 @@ pub(crate) struct RequestArgs {
     /// Statuses that are a success: `200`, `2xx`, `200-299,404` [default: 200-399]
     #[arg(long, value_name = "STATUSES", help_heading = "Requests")]
     pub(crate) expect_status: Option<String>,
-    /// What a success has in its body: a text, or `sha256:HEX` of the whole
+    /// The body of a success, in part or whole: a text, or `sha256:HEX` of the whole
     #[arg(long, value_name = "TEXT", help_heading = "Requests")]
     pub(crate) expect_body: Option<String>,
 }
@@ -116,7 +116,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "N", requires = "http2", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) in_flight: Option<u32>,
-    /// What random arrivals follow from [default: a fresh one, printed]
+    /// The seed of random arrivals [default: a fresh one, printed]
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub(crate) seed: Option<u64>,
 }
@@ -148,7 +148,7 @@ pub(crate) struct OpenLoadArgs {
     #[arg(long, requires = "slo", conflicts_with_all = ["ramp", "steps", "fail_if"])]
     #[arg(help_heading = "Open load")]
     pub(crate) find_max: bool,
-    /// What `--find-max` has to keep, `p99 < 20ms`; given several times, all of it
+    /// An objective that `--find-max` has to keep, `p99 < 20ms`; given several times, all of them
     #[arg(long, value_name = "CONDITION", requires = "find_max", help_heading = "Open load")]
     pub(crate) slo: Vec<String>,
 }

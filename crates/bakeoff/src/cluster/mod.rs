@@ -125,7 +125,7 @@ pub(crate) fn start(
     Ok(composite.expect("a system is one of its own members"))
 }
 
-/// What became of a member that did not get ready, with what those before it said last: it may be
+/// Adds the last log lines of the members before it to the failure of one that did not get ready: it may be
 /// theirs to have it ready.
 fn with_logs_of(backends: &[Ready], failure: Failure) -> Failure {
     match failure {
@@ -393,8 +393,8 @@ impl Ready {
         self.view.leader.map(|index| self.nodes[index].name.clone())
     }
 
-    /// What its nodes, and those of its parts, have been told by other servers; `None` where nobody is
-    /// told anything.
+    /// Returns the configuration that other servers gave to its nodes and those of its parts; `None` where
+    /// no server is configured by another.
     pub(crate) fn config_snapshot(&self) -> Option<Result<ConfigSnapshot, SystemError>> {
         let of = |member: &'_ Ready| -> Vec<_> {
             member.nodes.iter().filter_map(|node| member.system.config_snapshot(node)).collect()

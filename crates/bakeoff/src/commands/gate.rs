@@ -95,7 +95,7 @@ impl MoreTrials {
     }
 }
 
-/// What a complete run lacks by the scatter of its figures, if it may have more trials. The change itself is
+/// Returns the trials that a complete run lacks by the scatter of its figures, if it may have more. The change is
 /// not looked at, so that looking before the end stops no merge by chance.
 fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
     let (record, _) = run_folder::read(run)?;

@@ -63,7 +63,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(each).collect()
 }
 
-/// What `cargo xtask new-system` leaves to whoever adds a system.
+/// Looks for the marks that `cargo xtask new-system` leaves to whoever adds a system.
 #[test]
 fn nothing_of_a_skeleton_is_left_to_be_filled_in() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

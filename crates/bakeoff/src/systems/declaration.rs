@@ -17,14 +17,14 @@ use bakeoff_install::Recipe;
 
 use super::{Access, ConfigSnapshot, Neighbour, System, SystemError};
 
-/// What a kind declares of itself.
+/// A kind's declaration of itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Declaration {
     /// Its name and what a study may ask of it.
     pub(crate) kind: Kind,
     /// Where its program comes from.
     pub(crate) origin: Origin,
-    /// What it guarantees.
+    /// Its guarantees.
     pub(crate) guarantees: GuaranteeRules,
     /// How its clients speak to it.
     pub(crate) clients: Clients,
@@ -33,11 +33,11 @@ pub(crate) struct Declaration {
     /// Where a load balancer asks whether a node may be sent requests; `None` for a system that none
     /// can stand in front of.
     pub(crate) health: Option<Health>,
-    /// What it does beyond what every system does.
+    /// Its capabilities beyond those of every system.
     pub(crate) hooks: Hooks,
     /// The words by which its log names levels, besides those that are common (`[error]`, `level=warn`, `ERROR`).
     pub(crate) level_words: &'static [LevelWord],
-    /// What it is in a Kubernetes cluster; `None` where no manifests are written for it.
+    /// Its place in a Kubernetes cluster; `None` where no manifests are written for it.
     pub(crate) in_kubernetes: Option<InKubernetes>,
 }
 
@@ -79,7 +79,7 @@ impl Origin {
     }
 }
 
-/// What a system guarantees under its options.
+/// The guarantees of a system under its options.
 #[derive(Clone, Copy)]
 pub(crate) struct GuaranteeRules {
     /// Says it in words, and where an acknowledged write is. What reads return is taken from
@@ -117,9 +117,9 @@ pub(crate) struct Clients {
 /// when it is 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Health {
-    /// What answers 200 on the node that leads only.
+    /// The path that answers 200 on the node that leads only.
     pub(crate) leader: &'static str,
-    /// What answers 200 on every node that can serve.
+    /// The path that answers 200 on every node that can serve.
     pub(crate) any: &'static str,
 }
 
@@ -128,7 +128,7 @@ type Settle = fn(&[Access]) -> Result<(), SystemError>;
 type Account = fn(&[Access]) -> Option<Box<dyn FnOnce() -> Audit>>;
 type Snapshot = fn(&Access) -> Option<Result<ConfigSnapshot, SystemError>>;
 
-/// What only some kinds do; each is `None` for those that do not.
+/// Capabilities of some kinds; each is `None` for those without it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Hooks {
     /// Makes what the nodes need of the parts behind them, which are ready: a bucket, tables.
@@ -146,17 +146,17 @@ pub(crate) struct Hooks {
     pub(crate) config_snapshot: Option<Snapshot>,
 }
 
-/// What a kind is in the manifests for a Kubernetes cluster.
+/// A kind in the manifests for a Kubernetes cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InKubernetes {
-    /// What it does there.
+    /// Its role there.
     pub(crate) does: Does,
     /// The options that the manifests carry out, each with the one value that they can have; any value
     /// where that is `None`.
     pub(crate) carries: &'static [(&'static str, Option<&'static str>)],
 }
 
-/// What a kind does in a Kubernetes cluster.
+/// The role of a kind in a Kubernetes cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
     /// It answers requests.
@@ -176,7 +176,7 @@ pub(crate) enum Plane {
     Istio,
 }
 
-/// What follows from a declaration.
+/// Answers that follow from a declaration.
 impl dyn System + '_ {
     /// Returns its name and what a study may ask of it.
     pub(crate) fn kind(&self) -> Kind {

@@ -21,7 +21,7 @@ pub(super) const OPTIONS: &[KindOption] = &[KindOption {
     meaning: "how much longer each request takes, as if the service were so far away",
 }];
 
-/// What an emulator that keeps files guarantees.
+/// Returns the guarantees of an emulator that keeps files.
 pub(super) fn guarantees(reads: &str) -> Guarantees {
     Guarantees {
         replication: "none: one emulator has the data, where the service replicates it".into(),

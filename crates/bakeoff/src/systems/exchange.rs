@@ -18,7 +18,7 @@ use super::{Access, NotReady, SystemError};
 /// How long a question may take before a node counts as not answering.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What one side of a conversation does with what it hears.
+/// One side of a conversation, which reacts to received bytes.
 pub(crate) trait Receiver {
     /// Takes what was received and appends what to say; `true` ends the conversation.
     fn on_bytes(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtocolError>;

@@ -77,7 +77,7 @@ impl Requests {
         }
     }
 
-    /// What all requests to a node have between their path and what is their own.
+    /// Returns the part of a head that all requests to a node share: from the path on, without the own field.
     fn rest_of_head(&self, node: &Access, keep_alive: bool) -> Vec<u8> {
         let mut rest = format!(" HTTP/1.1\r\nHost: {}\r\n", node.authority);
         for (name, value) in &self.headers {
@@ -89,7 +89,7 @@ impl Requests {
         rest.into_bytes()
     }
 
-    /// What all HTTP/2 requests to a node have in common: all but a path that differs and the own field.
+    /// Returns the headers that all HTTP/2 requests to a node share: all but a path that differs and the own field.
     fn header_list(&self, node: &Access) -> HeaderList {
         let scheme = if node.target.tls.is_some() { "https" } else { "http" };
         let mut list = vec![
@@ -177,7 +177,7 @@ pub(super) fn drive(load: KvLoad<'_>) -> Result<(Measurement, u64), EngineError>
     drive_together(&targets, drive, together, works, interrupted, progress)
 }
 
-/// What requests to one node have in common.
+/// The shared parts of requests to one node.
 struct Node {
     rest_of_head: Vec<u8>,
     header_list: HeaderList,

@@ -160,9 +160,9 @@ pub(crate) struct Question<'a> {
     pub(crate) method: &'a str,
     /// `/v1/sys/health`.
     pub(crate) target: &'a str,
-    /// What else its head has.
+    /// Further fields of its head.
     pub(crate) headers: &'a [(&'a str, &'a str)],
-    /// What to send with it.
+    /// Its body.
     pub(crate) body: Option<&'a Value>,
     /// How long the answer may take.
     pub(crate) patience: Duration,
@@ -174,7 +174,7 @@ impl Default for Question<'_> {
     }
 }
 
-/// What a node said to a question.
+/// The answer of a node to a question.
 pub(crate) struct Replied {
     /// `` `vault-1` to `GET /v1/sys/health` ``, for messages.
     asked: String,

@@ -21,7 +21,7 @@ pub(super) const SIDECAR: &str = "sidecar";
 /// The option that says whether proxies speak mutual TLS with each other.
 pub(super) const MUTUAL_TLS: &str = "mtls";
 
-/// What a control plane says to its proxies.
+/// The configuration that a control plane gives to its proxies.
 pub(super) struct Mesh {
     pub(super) gateway: Proxy,
     pub(super) sidecar: Proxy,
@@ -37,7 +37,7 @@ pub(super) struct Proxy {
     pub(super) node: Value,
     /// Envoy's clusters by which it reaches its control plane, the one for its configuration first.
     pub(super) clusters: Vec<Upstream>,
-    /// What starts Envoy and stands between it and the control plane, if anything does.
+    /// The agent that starts Envoy and stands between it and the control plane, if there is one.
     pub(super) agent: Option<Agent>,
 }
 
@@ -70,7 +70,7 @@ impl Mesh {
         }
     }
 
-    /// What the control plane beside a proxy has to say.
+    /// Returns the mesh of the control plane beside a proxy.
     pub(super) fn beside(asked: &Asked<'_>) -> Result<Arc<Self>, HostError> {
         let plane = node_of(asked, CONTROL_PLANE)?;
         plane.memory.get::<Self>().ok_or_else(|| HostError::Spec {

@@ -111,12 +111,12 @@ pub(crate) fn by_kind(kind: &str) -> Option<&'static dyn System> {
     registry().iter().copied().find(|system| system.kind().name == kind)
 }
 
-/// What every study is checked against.
+/// Returns the kinds that every study is checked against.
 pub(crate) fn kinds() -> Vec<Kind> {
     registry().iter().map(|system| system.kind()).collect()
 }
 
-/// What every kind of system has to do. What only some do is a function in their declaration.
+/// The duties of every kind of system. Capabilities of only some are functions in their declaration.
 pub(crate) trait System: fmt::Debug + Sync {
     /// Says what it is, what it guarantees, and how its program can be had.
     fn declares(&self) -> Declaration;
@@ -162,11 +162,11 @@ pub(crate) trait System: fmt::Debug + Sync {
     }
 }
 
-/// What a system is asked to describe.
+/// A system to be described.
 pub(crate) struct Asked<'a> {
     /// The study's words.
     pub(crate) system: &'a study::System,
-    /// What it is in the whole: `storage`, or [`COMPOSITE`].
+    /// Its role in the composite system: `storage`, or [`COMPOSITE`].
     pub(crate) role: &'a str,
     /// The composite system that it is, or is a part of, as the study has it.
     pub(crate) composite: &'a study::System,
@@ -174,14 +174,14 @@ pub(crate) struct Asked<'a> {
     pub(crate) program: Option<&'a Installed>,
     /// Where each node gets a directory of its own.
     pub(crate) dir: &'a Path,
-    /// What the order of faults follows from, where a system has any.
+    /// The seed of the order of faults, where a system has any.
     pub(crate) seed: u64,
-    /// What of the same system was described before it: its parts, for one that stands on them;
+    /// The members of the same system that were described before it: its parts, for one behind which they stand;
     /// parts and the system itself (role `system`), for one in front of it.
     pub(crate) neighbours: &'a [Neighbour],
 }
 
-/// What else a system is made of, as far as its other members need to know it.
+/// Another member of a composite system, as far as its members need to know it.
 #[derive(Debug, Clone)]
 pub(crate) struct Neighbour {
     /// `storage`; `system` for the system itself.
@@ -213,7 +213,7 @@ impl Asked<'_> {
         option(self.system, name)
     }
 
-    /// What plays a role beside it.
+    /// Returns the member beside it that has a role.
     pub(crate) fn neighbour(&self, role: &str) -> Option<&Neighbour> {
         self.neighbours.iter().find(|neighbour| neighbour.role == role)
     }
@@ -263,14 +263,14 @@ fn http_status_text(status: u16, body: &[u8]) -> String {
     if reply.is_empty() { status.to_string() } else { format!("{status}: {reply}") }
 }
 
-/// What a system is to run as.
+/// The nodes of a system and their settings.
 #[derive(Default)]
 pub(crate) struct Description {
     pub(crate) nodes: Vec<NodeSpec>,
     pub(crate) settings: Vec<Setting>,
     /// How clients verify its nodes, where they speak TLS.
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
-    /// What it knows from the start, such as the passwords that its nodes are given.
+    /// Its memory from the start, such as the passwords that its nodes are given.
     pub(crate) memory: Memory,
     /// How this member and those beside it speak to each other, in words (`plain HTTP`), and whether that
     /// is encrypted. Any member of a system may say it.
@@ -301,8 +301,8 @@ impl Description {
     }
 }
 
-/// What a system has to remember of one cluster from one call to the next: a root token, the keys
-/// that unseal it, what a workload was given. One value of each type; shared by its clones. It is
+/// The memory of one cluster from one call to the next: a root token, the keys
+/// that unseal it, the objects made for a workload. One value of each type; shared by its clones. It is
 /// never printed, for much of it is secret.
 #[derive(Clone, Default)]
 pub(crate) struct Memory(Arc<Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
@@ -343,15 +343,15 @@ pub(crate) struct Access {
     /// `127.0.0.1:2379`, as it is named in requests.
     pub(crate) authority: String,
     pub(crate) target: Target,
-    /// What its cluster's system remembers.
+    /// The memory of its cluster's system.
     pub(crate) memory: Memory,
 }
 
-/// What a server has been told by another one since it runs, each thing under a name that can stand in
+/// The configuration that a server was given by another one, each thing under a name that can stand in
 /// a sentence.
 pub(crate) type ConfigSnapshot = BTreeMap<String, serde_json::Value>;
 
-/// What was seen of a cluster that can serve.
+/// The status of a cluster that can serve.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ClusterStatus {
     /// Which of the nodes leads; `None` for a system without a leader.
@@ -401,7 +401,7 @@ pub(crate) struct KvLoad<'a> {
     pub(crate) source: &'a mut dyn FnMut(Share) -> Source,
     pub(crate) reading: Reading,
     pub(crate) drive: &'a Drive,
-    /// What it begins together with, if anything.
+    /// The loads that it begins together with, if any.
     pub(crate) together: Option<&'a Together>,
     pub(crate) interrupted: &'a AtomicBool,
     pub(crate) progress: &'a mut dyn FnMut(&Live),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 struct Canary {
     process: Child,
     address: SocketAddr,
-    /// What it said before it listened.
+    /// The lines that it printed before it listened.
     printed: Vec<String>,
     stderr: BufReader<std::process::ChildStderr>,
 }
@@ -78,7 +78,7 @@ enum Answer {
     Short(Vec<u8>),
     /// The connection ended with nothing said.
     Nothing,
-    /// What came is no HTTP.
+    /// An answer that is no HTTP.
     Garbage,
 }
 

@@ -267,7 +267,7 @@ fn blocks(document: &str, kind: &str) -> Vec<String> {
     parts.map(|part| part.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
-/// What stands in the document is YAML, and only calls bakeoff with flags that there are.
+/// Checks that the document's files are YAML, and only call bakeoff with flags that exist.
 #[test]
 fn the_files_in_the_documents_are_yaml_that_only_calls_it() {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");

@@ -124,7 +124,7 @@ fn an_honest_server_of_the_same_make_is_a_success() {
     assert!(count(&result["verified"]) > 0 && count(&result["verified"]) <= server.requests());
 }
 
-/// What a naive client gets: all bytes until the end, or until `wait` has passed without any.
+/// Returns the answer that a naive client gets: all bytes until the end, or until `wait` has passed without any.
 fn ask(server: &Hostile, wait: Duration) -> (Vec<u8>, Option<ErrorKind>) {
     let mut socket = TcpStream::connect(server.address()).unwrap();
     socket.set_read_timeout(Some(wait)).unwrap();

@@ -181,7 +181,7 @@ impl Recorder {
         Self { address, heads }
     }
 
-    /// What was sent since it was last asked, each message once.
+    /// Returns the messages sent since it was last asked, each once.
     fn messages(&self) -> String {
         let heads = std::mem::take(&mut *self.heads.lock().unwrap());
         let text = heads.into_iter().collect::<Vec<_>>().join("----\n");

@@ -73,7 +73,7 @@ impl Way {
     }
 }
 
-/// What `bakeoff load --json` says.
+/// The output of `bakeoff load --json`.
 struct Loaded {
     result: Value,
 }

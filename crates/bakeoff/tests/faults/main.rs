@@ -48,7 +48,7 @@ const CHECKS: [&str; 15] = [
     "disk",
     "clock",
 ];
-/// What some machines cannot check: those without cgroups, those that do not tell stolen time, and those
+/// Checks that some machines cannot make: those without cgroups, those that do not tell stolen time, and those
 /// that tests share.
 const NOT_EVERYWHERE: [&str; 3] = ["limits", "steal", "neighbours"];
 /// How often an honest canary is tried on a machine that has no time for the generator.
@@ -60,7 +60,7 @@ const HONEST: &str = "honest";
 /// Studies that may run at once.
 const AT_ONCE: usize = 3;
 
-/// What a study's run left.
+/// The report, exit code and messages of a study's run.
 struct Seen {
     report: Value,
     code: Option<i32>,
@@ -114,7 +114,7 @@ fn in_turn<T>(all: bool, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// What came of a study, which is run once for all rows that look at it.
+/// Returns the result of a study, which runs once for all rows that look at it.
 fn once(key: &str, all: bool, study: impl FnOnce() -> Found) -> Found {
     type Cell = Arc<OnceLock<Found>>;
     static DONE: LazyLock<Mutex<BTreeMap<String, Cell>>> = LazyLock::new(Mutex::default);
@@ -185,7 +185,7 @@ fn contender<'a>(seen: &'a Seen, load: &str, system: &str) -> Result<&'a Value, 
     })
 }
 
-/// What of this is said of a system's one trial; an error tells what is said instead.
+/// Returns whether a system's one trial shows the expected finding; an error tells what it shows instead.
 fn says(seen: &Seen, load: &str, system: &str, expected: &Expected) -> Result<(), String> {
     let of = contender(seen, load, system).map_err(|_| "nothing of this system".to_owned())?;
     let trial = &of["trials"][0];
@@ -284,12 +284,12 @@ fn spared(row: &'static Row) -> Result<Completion, Failed> {
     Ok(Completion::ignored_with(busy))
 }
 
-/// What became of an honest canary.
+/// The result of an honest canary.
 enum Spared {
     Valid,
     /// It is not valid, since the machine had no time for the generator.
     Busy(String),
-    /// What the row does cannot be done here, with or without the fault.
+    /// This machine cannot do it, with or without the fault.
     Unable,
 }
 

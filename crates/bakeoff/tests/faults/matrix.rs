@@ -24,7 +24,7 @@ pub(crate) enum Made {
     Around { by: &'static str, how: How },
 }
 
-/// What must be said of a fault, and not of an honest canary beside it.
+/// The finding that a fault must cause, and an honest canary beside it must not.
 pub(crate) enum Expected {
     /// The trial is not valid by this check, in these words.
     Check(&'static str, &'static str),

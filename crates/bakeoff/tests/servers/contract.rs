@@ -24,7 +24,7 @@ use crate::support::certificates::Certificates;
 use crate::support::skip::Skipped;
 use crate::support::{AUDITS, Bench, Ran, Run, array, audit, bakeoff, figure, text};
 
-/// What tests of a load, of somebody else's servers and of TLS are done with.
+/// The case for tests of a load, of running servers and of TLS.
 const ETCD_ALONE: Case = Case { needs: &["go"], ..case("etcd", "3.6", 1) };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
@@ -178,7 +178,7 @@ fn keeps_its_contract(case: &Case) {
     assert_eq!(recorded, case.parts.iter().map(|part| part.kind).collect(), "{system}");
 }
 
-/// What a gate asks of it, many at once on each connection, and keys that are written once.
+/// Checks access, many requests at once on each connection, and inserts keys that are written once.
 fn checks_and_inserts(case: &Case) {
     const OPERATIONS: u64 = 4000;
     let mix = "{insert: 25, ping: 25, check-access: 25, denied: 25%}";

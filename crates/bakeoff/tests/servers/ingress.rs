@@ -77,7 +77,7 @@ fn trials_of(run: &Run) -> Vec<Value> {
     run.record().into_iter().filter(|line| line["line"] == "trial").collect()
 }
 
-/// What the check of a name found in a trial's line: `passed`, or why not.
+/// Returns the verdict of a check in a trial's line: `passed`, or why not.
 fn check(trial: &Value, name: &str) -> Value {
     let found = array(&trial["checks"]).iter().find(|check| check["name"] == name);
     found.map_or(Value::Null, |check| check["verdict"].clone())

@@ -166,7 +166,7 @@ impl Plain {
         answer
     }
 
-    /// What a load can leave behind: mounts, ways to log in, policies.
+    /// Returns the objects that a load can leave behind: mounts, ways to log in, policies.
     fn belongings(&self) -> Vec<String> {
         let mut all = Vec::new();
         for table in ["sys/mounts", "sys/auth"] {
@@ -267,7 +267,7 @@ fn command(dir: &Path, address: &str, token: &str, file: &str, options: &[&str])
     command
 }
 
-/// What it printed; the token is nowhere in it.
+/// Returns the output, after a check that the token is nowhere in it.
 #[track_caller]
 fn quiet(output: Output) -> Ran {
     let ran = Ran::from_output(output);

@@ -137,7 +137,7 @@ impl Vault {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What it answers to one request over a connection of its own; nothing if that is no success.
+    /// Returns the answer to one request over a connection of its own; `None` if that is no success.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Option<Value> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         socket.set_read_timeout(Some(Duration::from_secs(20))).ok()?;

@@ -52,7 +52,7 @@ impl Canary {
         format!("http://{}{path}", self.address)
     }
 
-    /// What it has counted.
+    /// Returns its counts.
     pub(crate) fn stats(&self) -> Value {
         let mut socket = TcpStream::connect(self.address).unwrap();
         socket.write_all(b"GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
@@ -75,7 +75,7 @@ impl Drop for Canary {
     }
 }
 
-/// What loads a machine goes one at a time.
+/// Locks the machine for one load at a time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

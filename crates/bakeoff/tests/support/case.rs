@@ -19,16 +19,16 @@ pub(crate) struct Case {
     pub(crate) nodes: u32,
     /// How many of them clients connect to.
     pub(crate) targets: u32,
-    /// What a study says of it besides: `options: {heap: 192MiB}`.
+    /// Further fields of it in a study: `options: {heap: 192MiB}`.
     pub(crate) more: &'static str,
     /// How its reads are asked for, where that is not for a study to say; empty otherwise.
     pub(crate) reads: &'static str,
     /// Whether all of its nodes are masters, and none leads: of two writes of a key at two nodes at
     /// once each may keep another one.
     pub(crate) masters: bool,
-    /// What else it is made of.
+    /// Its other components.
     pub(crate) parts: &'static [Part],
-    /// What tells it from others of its kind, for the test's name.
+    /// Its difference from others of its kind, for the test's name.
     pub(crate) what: &'static str,
     /// The tools without any of which this machine cannot have it, whatever the network.
     pub(crate) needs: &'static [&'static str],
@@ -39,14 +39,14 @@ pub(crate) struct Case {
 pub(crate) struct Part {
     pub(crate) role: &'static str,
     pub(crate) kind: &'static str,
-    /// What a study says of it besides.
+    /// Further fields of it in a study.
     pub(crate) more: &'static str,
     /// How many processes are looked at for it.
     pub(crate) processes: usize,
     pub(crate) needs: &'static [&'static str],
 }
 
-/// What `contract.json` of a system's folder says.
+/// The content of `contract.json` in a system's folder.
 pub(crate) struct Contract {
     pub(crate) kind: &'static str,
     pub(crate) cases: Vec<Asked>,
@@ -202,7 +202,7 @@ impl Case {
         )
     }
 
-    /// What a study calls it: what stands on an emulator has to say so.
+    /// Returns its name in a study, which says so where it stands on an emulator.
     pub(crate) fn called(&self) -> String {
         let emulated = self.parts.iter().any(|part| part.kind.ends_with("-emulator"));
         format!("{}{}", self.kind, if emulated { "-emulated" } else { "" })

@@ -96,7 +96,7 @@ impl Chromium {
         }
     }
 
-    /// What it says of its version: proof that it starts, with all its libraries.
+    /// Returns its version: proof that it starts, with all its libraries.
     fn version(&self) -> Result<String, String> {
         let home = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
         let mut command = Command::new(&self.program);

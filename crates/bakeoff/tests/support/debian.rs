@@ -38,7 +38,7 @@ pub(crate) struct Packaged {
     pub(crate) package: &'static str,
     /// Packages that it needs besides those that it depends on.
     pub(crate) besides: &'static [&'static str],
-    /// What apt is told to be installed already.
+    /// The packages that apt takes for installed.
     pub(crate) there_already: &'static [&'static str],
     /// A file to write beside the packages' files: its path and its text.
     pub(crate) file: Option<(&'static str, &'static str)>,

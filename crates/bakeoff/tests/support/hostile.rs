@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a server does to each request, unless it says "connection".
+/// The misbehaviour of a server at each request, or at each connection where it says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     /// Bytes that are no HTTP.

@@ -45,7 +45,7 @@ pub(crate) fn bakeoff() -> Command {
     command
 }
 
-/// What a command printed and how it ended.
+/// The output of a command and its end.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -231,7 +231,7 @@ impl Run {
         figure(self.trial(), name)
     }
 
-    /// What the one trial's audit found: `passed`, `failed` or `not-checked`.
+    /// Returns the verdict of the one trial's audit: `passed`, `failed` or `not-checked`.
     #[track_caller]
     pub(crate) fn audit(&self, when: &str) -> &str {
         audit(self.trial(), when)
@@ -259,7 +259,7 @@ pub(crate) fn figure(trial: &Value, name: &str) -> f64 {
     trial["figures"][name].as_f64().unwrap_or(0.0)
 }
 
-/// What an audit of a trial found; `absent` when there was none.
+/// Returns the verdict of a trial's audit; `absent` when there was none.
 pub(crate) fn audit<'a>(trial: &'a Value, when: &str) -> &'a str {
     let found = array(&trial["audits"]).iter().find(|audit| audit["when"] == when);
     found.map_or("absent", |audit| text(&audit["verdict"]["verdict"]))

@@ -76,7 +76,7 @@ impl Vault {
         ask(self.port, method, path, token, body).expect("Vault answers")
     }
 
-    /// What is mounted, and which policies there are.
+    /// Returns the mounts and the policies.
     pub(crate) fn made(&self, token: &str) -> Vec<String> {
         let mut made = Vec::new();
         for path in ["sys/mounts", "sys/auth"] {

@@ -12,7 +12,7 @@ use crate::systems::declaration::{Does, InKubernetes, Plane};
 const PORT: u16 = 8080;
 /// The first of the node ports, one a system; from Kubernetes' own range.
 const NODE_PORT: u16 = 30_800;
-/// What a container asks for at most, as the charts of both products have it: limits above it are what it
+/// The CPUs that a container requests at most, as the charts of both products have it: limits above it are what it
 /// may use, not what has to be free.
 const REQUEST_CPU_MAX: f64 = 0.1;
 const REQUEST_MEMORY_MAX: u64 = 128 << 20;
@@ -161,7 +161,7 @@ fn unlimited() -> Value {
     }})
 }
 
-/// What a study says of a system or of its parts and manifests would leave out: the kind, and the option.
+/// Returns the first option of a system or its parts that manifests would leave out: the kind, and the option.
 pub(super) fn left_out(system: &System) -> Option<(&str, &str)> {
     for part in std::iter::once(system).chain(system.parts.values()) {
         let kind = part.kind.as_str();

@@ -25,7 +25,7 @@ pub(super) struct Witnesses {
     pub(super) rights: Vec<Access>,
 }
 
-/// What both have counted since they started.
+/// The counts of both since they started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counted {
     served: u64,
@@ -57,7 +57,7 @@ impl Witnesses {
     }
 }
 
-/// What happened between two counts; the second look at the status is a request itself.
+/// Returns the passages between two counts; the second look at the status is a request itself.
 fn passages(before: &Counted, after: &Counted) -> Result<Passages, SystemError> {
     if before.since != after.since {
         return Err("a Tarantool was started again and counts anew".into());

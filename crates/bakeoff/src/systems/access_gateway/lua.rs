@@ -59,7 +59,7 @@ pub(super) fn files(connector: &Connector, servers: &[Server], timeout: Duration
     scripts.chain([file("bakeoff/settings.lua", &told, FileMode::Private)]).collect()
 }
 
-/// What the scripts are told, as a module.
+/// Returns the settings of the scripts, as a module.
 fn settings(connector: &Connector, servers: &[Server], timeout: Duration) -> String {
     let script = match connector {
         Connector::Pooled => "bakeoff.pooled",

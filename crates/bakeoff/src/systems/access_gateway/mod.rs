@@ -38,7 +38,7 @@ use super::{
 use account::Witnesses;
 use lua::{Connector, Server};
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &AccessGateway;
 
 /// NGINX, Lua and a Tarantool that knows the rights.
@@ -283,7 +283,7 @@ fn server(node: &Access) -> Option<Server> {
     })
 }
 
-/// What asks Tarantool; `None` for a gate that does not.
+/// Returns the connector that asks Tarantool; `None` for a gate without one.
 fn connector(asked: &study::System) -> Option<Connector> {
     let text = |name| option(asked, name).map(str::to_owned);
     match (option(asked, "connector"), text("connector.path"), text("connector.module")) {

@@ -37,7 +37,7 @@ pub(crate) const RECIPE: Recipe = Recipe {
     }],
 };
 
-/// What stands around an NGINX that runs Lua.
+/// The modules and the library around an NGINX that runs Lua.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Around {
     /// To load, in this order; none where they are built in.

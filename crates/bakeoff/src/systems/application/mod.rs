@@ -16,7 +16,7 @@ use super::{ASKED, Access, Asked, ClusterStatus, Description, NotReady, System, 
 use crate::canary::COMMAND;
 use crate::canary::delay;
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Application;
 
 /// bakeoff's own test application.

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::canary::COMMAND;
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Canary;
 
 /// bakeoff's own key-value server.

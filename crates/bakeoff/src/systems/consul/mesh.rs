@@ -18,7 +18,7 @@ const GATEWAY: &str = "ingress";
 const SERVICE: &str = "application";
 /// How Consul calls the sidecar of a service.
 const SIDECAR: &str = "application-sidecar-proxy";
-/// What the services speak, as Consul calls it.
+/// The protocol of the services, as Consul calls it.
 const HTTP: &str = "http";
 
 /// The ports of the mesh.
@@ -26,7 +26,7 @@ pub(super) struct Plan {
     gateway: u16,
     sidecar: u16,
     application: u16,
-    /// What the gateway is registered with; nobody listens there, but it has to be another one than its
+    /// The port that the gateway is registered with; nobody listens there, but it has to differ from its
     /// listener's.
     registered: u16,
 }
@@ -41,7 +41,7 @@ impl Plan {
         })
     }
 
-    /// What the servers' configuration has besides: all of it is the same for each but the services,
+    /// Adds the mesh to a server's configuration: it is the same for each but the services,
     /// which belong to the first.
     pub(super) fn add_to(&self, config: &mut Value, first: bool) {
         let Self { gateway, sidecar, application, registered } = *self;
@@ -82,7 +82,7 @@ impl Plan {
         ]);
     }
 
-    /// What the proxies have to know; they are told the rest at `grpc`.
+    /// Returns the bootstrap of the proxies; they are told the rest at `grpc`.
     pub(super) fn mesh(&self, grpc: u16) -> Mesh {
         let proxy = |id: &str, service: &str, port| Proxy {
             port,
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// What departs from Consul's defaults in this role.
+/// Returns the settings that depart from Consul's defaults in this role.
 pub(super) fn settings() -> Vec<Setting> {
     vec![
         setting("connect.enabled", true, "its own default; it is a control plane"),

@@ -27,7 +27,7 @@ use super::{
     SystemError, majority_disks, setting, synced_by,
 };
 
-/// What the registry holds.
+/// The system for the registry.
 // guide: system
 pub(crate) const SYSTEM: &dyn System = &Consul;
 // guide: end

@@ -12,7 +12,7 @@ use crate::systems::exchange::PATIENCE;
 use crate::systems::http_session::ask;
 use crate::systems::{Access, ConfigSnapshot, Memory, NotReady, SystemError};
 
-/// What has to be remembered of a proxy to look at it.
+/// A proxy whose control plane programs it, with all that a probe needs.
 pub(super) struct Programmed {
     admin: Target,
     port: u16,
@@ -57,7 +57,7 @@ pub(in crate::systems) fn probe(node: &Access) -> Result<(), NotReady> {
     Ok(())
 }
 
-/// What Envoy's administration answers at a path, which is JSON.
+/// Returns the answer of Envoy's administration at a path, which is JSON.
 fn answered(admin: &Access, path: &str) -> Result<Value, SystemError> {
     let (status, reply) = ask(admin, "GET", path)?;
     serde_json::from_str(&reply)
@@ -132,7 +132,7 @@ pub(in crate::systems) fn config_snapshot(
     Some(Ok(all))
 }
 
-/// What a control plane has told an Envoy that does not listen.
+/// Describes the configuration that a control plane gave to an Envoy that does not listen.
 fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, SystemError> {
     let filter = "control_plane%7Clds%7Ccds";
     let (_, reply) = ask(admin, "GET", &format!("/stats?filter={filter}"))?;
@@ -145,7 +145,7 @@ fn unprogrammed(admin: &Access, node: &Access, port: u16) -> Result<String, Syst
     Ok(format!("`{}` has not been told to listen on port {port}: {seen}", node.name))
 }
 
-/// What came of what the control plane sent.
+/// The reception of a control plane's configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sent {
     connected: bool,

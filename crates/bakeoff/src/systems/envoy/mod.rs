@@ -19,7 +19,7 @@ use super::mesh::{Mesh, Place};
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 use proxy::Plain;
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Envoy;
 
 /// Envoy as a part.
@@ -87,7 +87,7 @@ fn guarantees(_: &study::System) -> Guarantees {
     passes_on()
 }
 
-/// What every proxy guarantees.
+/// Returns the guarantees of every proxy.
 pub(super) fn passes_on() -> Guarantees {
     Guarantees {
         replication: "none: it has no data".into(),

@@ -92,7 +92,7 @@ fn settings(proxy: &Proxy) -> Vec<Setting> {
     settings
 }
 
-/// What Envoy is started with: who it is, and where it is told the rest.
+/// Returns the configuration that Envoy starts with: its identity, and where it is told the rest.
 fn bootstrap(proxy: &Proxy, admin: u16) -> Value {
     let by_ads = json!({"ads": {}, "resource_api_version": "V3"});
     let ads = proxy.clusters.first().map_or("", |cluster| cluster.name);
@@ -143,7 +143,7 @@ fn cluster(upstream: &Upstream) -> Value {
     })
 }
 
-/// What a port of the mesh does with a request that is not encrypted.
+/// The reaction of a port of the mesh to a request that is not encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::systems) enum Plain {
     /// It answers it.

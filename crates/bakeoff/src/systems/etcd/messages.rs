@@ -83,7 +83,7 @@ pub(super) fn read_deleted(message: &[u8]) -> Result<u64, ProtocolError> {
     Ok(deleted)
 }
 
-/// What a member says of itself.
+/// The status of a member, by itself.
 #[derive(Debug, Default)]
 pub(super) struct MemberStatus {
     pub(super) member: u64,

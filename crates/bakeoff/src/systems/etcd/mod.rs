@@ -27,7 +27,7 @@ use super::{
     majority_disks, plain_value, setting, synced_by,
 };
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Etcd;
 
 /// etcd, v3 API.

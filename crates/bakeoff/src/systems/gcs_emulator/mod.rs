@@ -22,7 +22,7 @@ use super::{
     Access, Asked, ClusterStatus, Description, NotReady, System, SystemError, distant, setting,
 };
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &GcsEmulator;
 
 /// The emulator as a part.

@@ -29,7 +29,7 @@ use super::{
     ASKED, Access, Asked, COMPOSITE, ClusterStatus, Description, Memory, NotReady, System, setting,
 };
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &HaProxy;
 
 /// HAProxy as a part.
@@ -66,7 +66,7 @@ const INTERVAL: &str = "500ms";
 /// How long a connection may stand idle; longer than a study's load.
 const IDLE: &str = "1h";
 
-/// What it has to remember to be looked at.
+/// The places that a probe asks.
 struct Front {
     statistics: Target,
     /// Whether one node must be up; all of `nodes` otherwise.
@@ -181,7 +181,7 @@ fn connections_max() -> u64 {
     (files.saturating_sub(100) / 2).clamp(100, CONNECTIONS_MAX)
 }
 
-/// What a configuration is made of.
+/// The parts of a configuration.
 struct Plan<'a> {
     mode: &'a str,
     balance: &'a str,
@@ -189,7 +189,7 @@ struct Plan<'a> {
     connections: u64,
     client: u16,
     statistics: u16,
-    /// What is asked of each node.
+    /// The path of each node's health check.
     path: &'a str,
     tls: bool,
     nodes: &'a [Access],

@@ -14,7 +14,7 @@ use super::declaration::{Declaration, GuaranteeRules, Origin};
 use super::exchange;
 use super::{Access, Asked, ClusterStatus, Description, NotReady, System};
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Http;
 
 /// A service of somebody else's.
@@ -57,7 +57,7 @@ fn guarantees(_: &study::System) -> Guarantees {
     unknown_guarantees()
 }
 
-/// What is known of a service that is not ours: what the workload says of its answers.
+/// Returns the guarantees of a service that is not ours: those that the workload checks in its answers.
 pub(super) fn unknown_guarantees() -> Guarantees {
     Guarantees {
         replication: "not known".into(),

@@ -26,7 +26,7 @@ use super::{
     Access, Asked, ClusterStatus, Description, NotReady, System, http_status_text, option, setting,
 };
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &IngressGateway;
 
 /// A mesh's gateway.
@@ -63,7 +63,7 @@ const ROLES: &[Role] = &[
     },
 ];
 
-/// What Envoy says of a certificate that it does not trust, or of one of its own that is not trusted.
+/// Words of Envoy's log about a certificate that it does not trust, or one of its own that is not trusted.
 const UNTRUSTED: &[&str] = &[
     "CERTIFICATE_VERIFY_FAILED",
     "ALERT_UNKNOWN_CA",
@@ -141,7 +141,7 @@ fn guarantees(_: &study::System) -> Guarantees {
     envoy::passes_on()
 }
 
-/// What form does not show: that it has all its parts, and that TLS can be switched off.
+/// Checks beyond the form: that it has all its parts, and that TLS can be switched off.
 fn sound(system: &study::System) -> Result<(), (String, String)> {
     let wrong = |what: &str, hint: &str| Err((what.to_owned(), hint.to_owned()));
     if !system.is_started() {

@@ -24,7 +24,7 @@ pub(crate) struct Agent {
     pub(crate) program: PathBuf,
     /// `router` or `sidecar`.
     pub(crate) kind: &'static str,
-    /// What the control plane knows the proxy as: its pod's name.
+    /// The proxy's name for the control plane: that of its pod.
     pub(crate) pod: &'static str,
     /// The address in the proxy's name.
     pub(crate) ip: &'static str,

@@ -26,7 +26,7 @@ use super::mesh::{self, At, Mesh, Proxy, Upstream};
 use super::{Access, Asked, ClusterStatus, Description, Memory, NotReady, System, setting};
 use agent::Agent;
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Istio;
 
 /// Istio's control plane.
@@ -44,7 +44,7 @@ const APPLICATION: &str = "application";
 const GATEWAY_IP: &str = "127.0.0.2";
 const APPLICATION_IP: &str = "127.0.0.1";
 
-/// What is switched off, since a stock Envoy has no such filters, or since there is no Kubernetes.
+/// Features that are switched off, since a stock Envoy has no such filters, or since there is no Kubernetes.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("PILOT_ENABLE_METADATA_EXCHANGE", "false"),
     ("PILOT_ENABLE_ALPN_FILTER", "false"),

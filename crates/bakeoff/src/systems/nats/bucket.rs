@@ -52,7 +52,7 @@ const NO_MESSAGE: u32 = 10037;
 /// How long a list's consumer outlives its last request, where its end was never seen: 30 s in nanoseconds.
 const CONSUMER_IDLE: u64 = 30_000_000_000;
 
-/// What a cluster's bucket is made with.
+/// The settings of a cluster's bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bucket {
     pub(super) replicas: u32,
@@ -149,7 +149,7 @@ pub(super) struct ApiAnswer<'a> {
     pub(super) message: Option<Kept<'a>>,
 }
 
-/// What JetStream could not do.
+/// An error of JetStream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ApiError<'a> {

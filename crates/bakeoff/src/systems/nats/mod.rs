@@ -39,7 +39,7 @@ use super::{
     SystemError, option, setting,
 };
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Nats;
 
 /// NATS with JetStream.

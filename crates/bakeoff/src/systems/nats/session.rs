@@ -28,12 +28,12 @@ const ASKED_AGAIN_MAX: u32 = 1000;
 /// One connection to a server.
 pub(crate) struct NatsSession {
     session: nats::Session,
-    /// What tells this connection from all others of the cluster; empty until the server has greeted.
+    /// The name of this connection in the cluster; empty before the handshake.
     name: String,
     open: bool,
     /// Whether every replica answers reads, or the leader alone.
     direct: bool,
-    /// What is under way, by tag.
+    /// Operations under way, by tag.
     pending: Vec<Option<Pending>>,
     /// How many operations there were.
     count: u64,
@@ -66,7 +66,7 @@ struct List {
     names: Vec<Vec<u8>>,
 }
 
-/// What an answer makes of an operation.
+/// The next step of an operation after an answer.
 enum Then {
     Done(Answered),
     /// A consumer is to be asked for so many messages.

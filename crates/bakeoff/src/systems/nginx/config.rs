@@ -27,7 +27,7 @@ const OTHER_FILES: u64 = 64;
 const ERROR_LOG_SINCE: [u64; 3] = [1, 19, 5];
 const CERTIFICATE: &str = "server.crt";
 const KEY: &str = "server.key";
-/// What the certificate's lines say, and what makes sessions be taken up again.
+/// The lines for the certificate, and those by which TLS sessions resume.
 const TLS: &str = "ssl_certificate server.crt;\n    ssl_certificate_key server.key;\n    \
                    ssl_session_cache shared:tls:10m;";
 
@@ -139,7 +139,7 @@ impl Plan<'_> {
         Ok(Description { nodes: vec![node], settings, tls, memory, ..Description::default() })
     }
 
-    /// What departs from NGINX's defaults in every one.
+    /// Returns the settings that depart from NGINX's defaults in every one.
     fn settings(&self, asked: &Asked<'_>) -> Vec<Setting> {
         let (connections, files) = connections();
         let mut settings = vec![

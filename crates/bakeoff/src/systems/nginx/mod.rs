@@ -24,7 +24,7 @@ use super::{
 use config::Plan;
 use status::Status;
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Nginx;
 
 /// NGINX with a fixed answer.

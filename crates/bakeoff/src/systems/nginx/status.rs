@@ -21,7 +21,7 @@ impl Status {
             .ok_or_else(|| format!("`{}`: its status is `{}`", node.name, reply.trim()).into())
     }
 
-    /// What it answers at a path of its status server, where that is a success; an error has the
+    /// Returns the answer at a path of its status server, where that is a success; an error has the
     /// answer's body.
     pub(in crate::systems) fn ask(&self, node: &Access, path: &str) -> Result<String, SystemError> {
         let (status, body) = self.answer(node, path)?;

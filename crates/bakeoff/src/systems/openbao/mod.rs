@@ -16,7 +16,7 @@ use super::vault::storage::Storage;
 use super::vault::{self, Product, STANDBY_READS, SecretStore, config};
 use super::{System, option};
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &OPENBAO;
 
 /// OpenBao.
@@ -71,7 +71,7 @@ const ROLES: &[Role] = &[
     vault::BALANCER,
 ];
 
-/// What reads of a cluster return.
+/// Returns the freshness of reads.
 fn freshness(asked: &study::System) -> Freshness {
     let off = option(asked, STANDBY_READS) == Some("off");
     // Only Raft tells them what to forget of what they have read before (2.5.1).

@@ -36,7 +36,7 @@ use super::{
 pub(crate) use sql::execute;
 pub(crate) use vault_tables::VAULT_TABLES;
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &PostgreSql;
 
 /// PostgreSQL as a part.

@@ -34,7 +34,7 @@ pub(crate) fn execute(node: &Access, sql: &str) -> Result<Vec<Row>, SystemError>
 
 struct Asking<'a> {
     session: Session,
-    /// What is still to be asked.
+    /// The statements that are still to be sent.
     sql: Option<&'a str>,
     rows: Vec<Row>,
     failed: Option<String>,

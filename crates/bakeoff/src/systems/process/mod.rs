@@ -29,7 +29,7 @@ use super::{ASKED, Access, Asked, ClusterStatus, Description, Memory, NotReady, 
 use crate::environment;
 use words::{CLIENT, Diagnostic, Meaning, Place, written};
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Process;
 
 /// A command.
@@ -101,7 +101,7 @@ fn guarantees(_: &study::System) -> Guarantees {
 /// The path that answers with a success once a node can serve; without one, a connection is enough.
 struct Readiness(Option<String>);
 
-/// What the study says of it, as it says it: values `$NAME` are not in it.
+/// Returns the study's settings of it, with values `$NAME` left as they are written.
 fn settings(process: &study::Process) -> Vec<Setting> {
     let command = [setting("command", process.command.join(" "), ASKED)];
     let environment = process.environment.iter();

@@ -15,10 +15,10 @@ use super::ROLES;
 /// The port that clients connect to, among a node's ports.
 pub(super) const CLIENT: &str = "client";
 
-/// What is wrong with a word, and what to write instead.
+/// A fault of a word, and its mending.
 pub(super) type Diagnostic = (String, String);
 
-/// What a word stands for.
+/// The meaning of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The port for a purpose.
@@ -93,7 +93,7 @@ fn doubled(text: &str) -> Option<(&str, &str)> {
     Some((word, after.strip_prefix('}')?))
 }
 
-/// What a word stands for; `None` for one that is not known. A mistake is one that is known and
+/// Returns the meaning of a word; `None` for one that is not known. An error is a word that is known and
 /// stands for nothing here.
 fn meaning(word: &str, system: &study::System) -> Result<Option<Meaning>, Diagnostic> {
     let (name, which) = match word.split_once(':') {

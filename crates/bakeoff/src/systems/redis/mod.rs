@@ -31,7 +31,7 @@ use super::{
     SystemError, option, setting,
 };
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Redis;
 
 /// Redis.

@@ -27,7 +27,7 @@ pub(crate) struct RedisSession {
     session: resp::Session,
     /// How many replicas have to have a write before it is acknowledged, in digits; `None` for none.
     wait: Option<String>,
-    /// What is under way, oldest first: replies come in order.
+    /// Steps under way, oldest first: replies come in order.
     steps: VecDeque<(Tag, Step)>,
     lists: Vec<List>,
 }

@@ -20,7 +20,7 @@ pub(super) struct Probed {
     pub(super) status: String,
     /// How many others it follows and is followed by.
     pub(super) both: u64,
-    /// What it says of those that it does not.
+    /// Its message about those that it does not.
     pub(super) trouble: String,
     /// How many writes of each node it has.
     pub(super) came: Vec<u64>,

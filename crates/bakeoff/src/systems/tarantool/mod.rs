@@ -47,7 +47,7 @@ use super::{
 pub(crate) use rights::{Counts, granted};
 pub(crate) use rights::{fill_sessions, session_name, stranger_name};
 
-/// What the registry holds.
+/// The system for the registry.
 pub(crate) const SYSTEM: &dyn System = &Tarantool;
 
 /// Tarantool.
@@ -82,7 +82,7 @@ const KV_SPACE: u32 = 512;
 /// Number of the index by which a key is looked up.
 const PRIMARY: u32 = 0;
 
-/// What every node executes.
+/// The script that every node executes.
 const NODE: &str = include_str!("node.lua");
 
 /// How long nodes may take to hand on to each other what was acknowledged.

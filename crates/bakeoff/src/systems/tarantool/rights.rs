@@ -20,7 +20,7 @@ use crate::systems::{Access, SystemError};
 const BATCH: u64 = 1000;
 /// How long all of them may take.
 const MADE_WITHIN: Duration = Duration::from_secs(120);
-/// What sessions may have: everything whose name begins so.
+/// The prefix of the resources that sessions may have.
 const RESOURCES: &[u8] = b"/";
 
 /// The name of a session that may have every resource.

@@ -26,7 +26,7 @@ pub(super) struct TarantoolSession {
     session: iproto::Session,
     /// It was let in.
     open: bool,
-    /// What has which place in the session.
+    /// Operations under way, by their place in the session.
     under_way: Vec<Option<(SyncId, Tag, Operation)>>,
 }
 
@@ -237,7 +237,7 @@ mod tests {
         out
     }
 
-    /// What is made of the data of an answer to an operation.
+    /// Checks the reading of an answer's data for an operation.
     fn check(operation: Operation, data: &[u8], expected: &str) {
         let mut session = open();
         assert!(ask(&mut session, 3, operation));

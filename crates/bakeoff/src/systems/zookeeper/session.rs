@@ -15,13 +15,13 @@ use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
 use bakeoff_wire::zookeeper::{self, CreateMode, ErrorCode, Event, Reply};
 
-/// What clients ask for; servers grant it at their default tick.
+/// The timeout that clients ask for; servers grant it at their default tick.
 pub(super) const SESSION_TIMEOUT_MS: u32 = 30_000;
 
 /// One session with a node.
 pub(crate) struct ZooKeeperSession {
     session: zookeeper::Session,
-    /// What is under way, oldest first: replies come in order.
+    /// Steps under way, oldest first: replies come in order.
     steps: VecDeque<(Tag, Step)>,
     /// Path and value of each `put` under way, for the next try.
     puts: Vec<Put>,
@@ -181,7 +181,7 @@ impl KvSession for ZooKeeperSession {
     }
 }
 
-/// What follows from a reply.
+/// The next step after a reply.
 enum After<'a> {
     Nothing,
     Again(Step),
