@@ -23,7 +23,8 @@ use bakeoff_core::measurement::{ErrorKind, Measurement};
 use bakeoff_core::record::{Check, Outcome, Record};
 use bakeoff_core::staleness::{Age, Seen, StaleBy, Staleness};
 use bakeoff_core::study::{
-    Arrivals, Metric, Operation, Publication, Published, ReadConsistency, Stop,
+    Arrivals, HttpRequest, Metric, Operation, Payload, Publication, Published, ReadConsistency,
+    Stop,
 };
 use bakeoff_report::{self as report, Extent, Report, Style};
 use serde_json::Value;
@@ -556,4 +557,16 @@ fn a_sweep_with_clients_of_its_own_for_a_system_shows_every_stage() {
         .map(|line| line.split_whitespace().take(2).collect())
         .collect();
     assert_eq!(rows, [["1", "–"], ["5", "90"], ["5", "180"], ["10", "–"]], "{text}");
+}
+
+#[test]
+fn requests_over_http2_are_told_in_the_workloads_line() {
+    let text = |http2: bool| {
+        let mut record = repeated();
+        let request = HttpRequest { http2, ..HttpRequest::default() };
+        record.header.study.workloads[0].payload = Payload::Request(request);
+        full(&Report::new(&record), &PLAIN)
+    };
+    assert!(text(true).contains("over HTTP/2"));
+    assert!(!text(false).contains("over HTTP/2"));
 }

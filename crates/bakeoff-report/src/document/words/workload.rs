@@ -117,6 +117,9 @@ pub(crate) fn workload(of: &Comparison) -> String {
     if !with.is_empty() {
         parts.push(format!("with {}", with.join(", ")));
     }
+    if work.request().is_some_and(|request| request.http2) {
+        parts.push("over HTTP/2".to_owned());
+    }
     if of.reads() {
         parts.push(format!("{} reads", work.reads));
     }
