@@ -30,10 +30,8 @@ mod transport;
 const ERRORS_DECIDE: f64 = 0.01;
 /// Sizes of messages that differ by less than this are the same: lengths of numbers in them vary.
 const BYTES_ALIKE: f64 = 1.02;
+/// Stands in sentences for a part that is not known.
 const UNKNOWN: &str = "unknown";
-const NOT_MEASURED: &str = "not measured";
-/// Of a system that does not run the workload that a row is about; documents show it as not measured.
-pub(crate) const NOT_ASKED: &str = "does not run it";
 
 /// What differs between the contenders of a run besides the product.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -51,10 +49,24 @@ pub struct Sheet {
 pub struct Row {
     /// What it is: `a write is acknowledged`.
     pub what: String,
-    /// What it is for each system, in the sheet's order of systems.
-    pub cells: Vec<String>,
+    /// One for each system, in the sheet's order of systems.
+    pub cells: Vec<Fact>,
     /// Whether the contenders differ in it, and how much that matters.
     pub weight: Weight,
+}
+
+/// Knowledge of one system in one row. JSON has its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub enum Fact {
+    /// It is known, in these words.
+    Known(String),
+    /// Nobody says it.
+    Unknown,
+    /// It would have been measured, and was not.
+    NotMeasured,
+    /// The system does not run the workload that the row is about; documents show it as not measured.
+    DoesNotRun,
 }
 
 /// How much a difference matters.
@@ -91,12 +103,37 @@ impl Sheet {
     }
 }
 
+impl Fact {
+    /// Returns what is read of it.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Known(text) => text,
+            Self::Unknown => UNKNOWN,
+            Self::NotMeasured => "not measured",
+            Self::DoesNotRun => "does not run it",
+        }
+    }
+}
+
+impl From<Fact> for String {
+    fn from(fact: Fact) -> Self {
+        fact.text().to_owned()
+    }
+}
+
+impl From<String> for Fact {
+    fn from(text: String) -> Self {
+        Self::Known(text)
+    }
+}
+
 impl Row {
     /// The systems by what they have in their cell, in the sheet's order, without those that the row is
     /// not about.
     pub fn groups<'a>(&'a self, systems: &'a [String]) -> Vec<(&'a str, Vec<&'a str>)> {
-        let cells = systems.iter().map(String::as_str).zip(self.cells.iter().map(String::as_str));
-        grouped(cells.filter(|(_, cell)| *cell != NOT_ASKED))
+        let cells = systems.iter().map(String::as_str).zip(&self.cells);
+        let about = cells.filter(|(_, cell)| **cell != Fact::DoesNotRun);
+        grouped(about.map(|(name, cell)| (name, cell.text())))
     }
 }
 
@@ -150,7 +187,7 @@ pub(crate) fn sheet(record: &Record, comparisons: &[Comparison]) -> Sheet {
         format!("{} {}", side.is.kind, side.is.version.as_deref().unwrap_or("of unknown version"))
     }));
     add(plain("date of the version", &sides, Weight::Matters, |side| {
-        side.is.date.clone().unwrap_or_else(|| UNKNOWN.to_owned())
+        side.is.date.clone().map_or(Fact::Unknown, Fact::Known)
     }));
     add(plain("settings that depart from defaults", &sides, Weight::Matters, settings));
     for load in &study.loads {
@@ -199,23 +236,23 @@ fn alike<T: PartialEq>(all: impl IntoIterator<Item = T>) -> bool {
 }
 
 /// A row whose cells are compared as they read, with `weight` where they differ.
-fn plain(
+fn plain<T: Into<Fact>>(
     what: &str,
     sides: &[Side<'_>],
     weight: Weight,
-    cell: impl Fn(&Side<'_>) -> String,
+    cell: impl Fn(&Side<'_>) -> T,
 ) -> (Row, Option<String>) {
-    let cells: Vec<String> = sides.iter().map(cell).collect();
+    let cells: Vec<Fact> = sides.iter().map(|side| cell(side).into()).collect();
     let weight = weight_of(&cells, weight);
     (Row { what: what.to_owned(), cells, weight }, None)
 }
 
 /// What cells that read alike weigh; `differing` when they do not.
-fn weight_of(cells: &[String], differing: Weight) -> Weight {
-    let asked = || cells.iter().filter(|cell| *cell != NOT_ASKED);
+fn weight_of(cells: &[Fact], differing: Weight) -> Weight {
+    let asked = || cells.iter().filter(|cell| **cell != Fact::DoesNotRun);
     match asked().next() {
         _ if !alike(asked()) => differing,
-        Some(first) if first == UNKNOWN || first == NOT_MEASURED => Weight::Unknown,
+        Some(Fact::Unknown | Fact::NotMeasured) => Weight::Unknown,
         _ => Weight::Same,
     }
 }
@@ -345,12 +382,12 @@ fn acknowledged(study: &Study, sides: &[Side<'_>]) -> (Row, Option<String>) {
         .is
         .acknowledged_in()
     {
-        Some(place) => acknowledged_words(place).to_owned(),
+        Some(place) => Fact::Known(acknowledged_words(place).to_owned()),
         None if side.is.already_running => {
-            format!("{} (its settings are not known)", side.is.guarantees.acknowledged)
+            Fact::Known(format!("{} (its settings are not known)", side.is.guarantees.acknowledged))
         }
-        None if side.is.guarantees.acknowledged.is_empty() => UNKNOWN.to_owned(),
-        None => side.is.guarantees.acknowledged.clone(),
+        None if side.is.guarantees.acknowledged.is_empty() => Fact::Unknown,
+        None => Fact::Known(side.is.guarantees.acknowledged.clone()),
     });
     let known: Vec<(&str, Acknowledged)> = sides
         .iter()
@@ -397,12 +434,20 @@ fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
     let is_only = |side: &Side<'_>| side.is.nodes == 1 && !side.is.already_running;
     let what = format!("{asked} reads return");
     let (mut row, _) = plain(&what, sides, Weight::Matters, |side| match freshness(side) {
-        Some(Freshness::Linearizable) => "the newest acknowledged value (linearizable)".to_owned(),
-        Some(Freshness::Leader) => "what the leader has, old only if just deposed".to_owned(),
-        Some(Freshness::NodeAsked) if is_only(side) => "what the only node has".to_owned(),
-        Some(Freshness::NodeAsked) => "what the node asked has, which may be old".to_owned(),
-        None if side.is.guarantees.reads.is_empty() => UNKNOWN.to_owned(),
-        None => side.is.guarantees.reads.clone(),
+        Some(Freshness::Linearizable) => {
+            Fact::Known("the newest acknowledged value (linearizable)".to_owned())
+        }
+        Some(Freshness::Leader) => {
+            Fact::Known("what the leader has, old only if just deposed".to_owned())
+        }
+        Some(Freshness::NodeAsked) if is_only(side) => {
+            Fact::Known("what the only node has".to_owned())
+        }
+        Some(Freshness::NodeAsked) => {
+            Fact::Known("what the node asked has, which may be old".to_owned())
+        }
+        None if side.is.guarantees.reads.is_empty() => Fact::Unknown,
+        None => Fact::Known(side.is.guarantees.reads.clone()),
     });
     let may_be_stale =
         |side: &Side<'_>| Some(freshness(side)? == Freshness::NodeAsked && !is_only(side));
@@ -423,13 +468,13 @@ fn reads(asked: ReadConsistency, sides: &[Side<'_>]) -> (Row, Option<String>) {
     (row, Some(finding))
 }
 
-fn settings(side: &Side<'_>) -> String {
+fn settings(side: &Side<'_>) -> Fact {
     if side.is.already_running {
-        return UNKNOWN.to_owned();
+        return Fact::Unknown;
     }
     let settings = side.is.settings.iter().map(|set| format!("{} = {}", set.name, set.value));
     let settings: Vec<String> = settings.collect();
-    if settings.is_empty() { "none".to_owned() } else { settings.join(", ") }
+    Fact::Known(if settings.is_empty() { "none".to_owned() } else { settings.join(", ") })
 }
 
 fn clients(what: &str, load: &Load, sides: &[Side<'_>]) -> (Row, Option<String>) {
@@ -494,9 +539,9 @@ fn bytes(
     };
     let means: Vec<Option<f64>> = sides.iter().map(mean).collect();
     let text = |(side, mean): (&Side<'_>, &Option<f64>)| match mean {
-        Some(mean) => ByteCount(mean.round() as u64).to_string(),
-        None if workload.is_done_by(side.asked) => NOT_MEASURED.to_owned(),
-        None => NOT_ASKED.to_owned(),
+        Some(mean) => Fact::Known(ByteCount(mean.round() as u64).to_string()),
+        None if workload.is_done_by(side.asked) => Fact::NotMeasured,
+        None => Fact::DoesNotRun,
     };
     let known = || means.iter().flatten().copied();
     let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
@@ -506,7 +551,7 @@ fn bytes(
         Weight::Same => means.iter().map(|mean| mean.and(known().next())).collect(),
         _ => means,
     };
-    let cells: Vec<String> = sides.iter().zip(&shown).map(text).collect();
+    let cells: Vec<Fact> = sides.iter().zip(&shown).map(text).collect();
     let weight = weight_of(&cells, Weight::Matters);
     (Row { what: what.to_owned(), cells, weight }, None)
 }
@@ -520,7 +565,7 @@ fn messages(of: &Measurement) -> u64 {
 /// One row of two without errors: of a system, what is more to say of it.
 fn joined(mut row: Row, other: &Row) -> Row {
     for (cell, other) in row.cells.iter_mut().zip(&other.cells) {
-        if cell == NOT_ASKED || other == NOT_MEASURED {
+        if *cell == Fact::DoesNotRun || *other == Fact::NotMeasured {
             cell.clone_from(other);
         }
     }
@@ -543,8 +588,10 @@ fn errors(comparisons: &[Comparison], sides: &[Side<'_>]) -> Vec<(Row, Option<St
                 sides,
                 Weight::Matters,
                 |side| match contender(side.name).map(Contender::error_share) {
-                    None => NOT_ASKED.to_owned(),
-                    Some(share) => share.map_or_else(|| NOT_MEASURED.to_owned(), text),
+                    None => Fact::DoesNotRun,
+                    Some(share) => {
+                        share.map_or(Fact::NotMeasured, |share| Fact::Known(text(share)))
+                    }
                 },
             );
         let measured: Vec<(&str, f64)> =

@@ -8,7 +8,6 @@
 //! Not here: the checks themselves (`check`), tests of samples (`stats::samples`).
 
 use bakeoff_core::check::{Audited, CheckName, Verdict};
-use bakeoff_core::plan;
 use bakeoff_core::ranked::Ranked;
 use bakeoff_core::record::{Record, StageRecord, TrialRecord};
 use bakeoff_core::stats::samples::{
@@ -531,7 +530,7 @@ impl Run<'_> {
 }
 
 fn is_open(load: &Load) -> bool {
-    plan::load_kind(load) == "open"
+    load.arrivals.rate().is_some()
 }
 
 /// The Anderson–Darling statistic of a stage's gaps, where it has enough of them.

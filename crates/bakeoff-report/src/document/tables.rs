@@ -12,7 +12,7 @@ use bakeoff_core::units::{figure_text, share_text};
 
 use super::table::{Cell, Column, Table};
 use crate::derive::comparison::Comparison;
-use crate::derive::fairness::{NOT_ASKED, Row as Fact, Sheet, Weight};
+use crate::derive::fairness::{Fact, Row as FactRow, Sheet, Weight};
 use crate::derive::judgement::Judgement;
 use crate::derive::leader::deciding;
 use crate::derive::machine_baseline::Limits;
@@ -388,10 +388,10 @@ pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
 
 /// Returns rows of the fairness sheet, those that decide first: a column for each system, and one for
 /// how much a difference matters.
-pub(crate) fn fairness(sheet: &Sheet, is_in: impl Fn(&Fact) -> bool) -> Table {
-    let mut rows: Vec<&Fact> = sheet.rows.iter().filter(|row| is_in(row)).collect();
+pub(crate) fn fairness(sheet: &Sheet, is_in: impl Fn(&FactRow) -> bool) -> Table {
+    let mut rows: Vec<&FactRow> = sheet.rows.iter().filter(|row| is_in(row)).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.weight));
-    let weight = |row: &Fact| match row.weight {
+    let weight = |row: &FactRow| match row.weight {
         Weight::Same => "the same",
         Weight::Unknown => "not known",
         Weight::Matters => "differs",
@@ -589,10 +589,10 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
 }
 
 /// Returns the cell of a fact for a system, by its place.
-fn fact(row: &Fact, place: usize) -> Cell {
-    match row.cells.get(place).map(String::as_str) {
+fn fact(row: &FactRow, place: usize) -> Cell {
+    match row.cells.get(place) {
         None => Cell::Missing,
-        Some(NOT_ASKED) => Cell::NotMeasured,
-        Some(text) => text.into(),
+        Some(Fact::DoesNotRun) => Cell::NotMeasured,
+        Some(fact) => fact.text().into(),
     }
 }

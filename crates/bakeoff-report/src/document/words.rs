@@ -11,6 +11,7 @@ pub(crate) use workload::{heading, workload};
 
 use std::time::Duration;
 
+use bakeoff_core::check::CheckName;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::record::{Environment, PartRecord, Setting, SystemRecord};
 use bakeoff_core::stats::{Figure, and};
@@ -21,7 +22,7 @@ use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
 use crate::derive::judgement::{JudgedAs, Judgement};
-use crate::model::contender::{Contender, not_checked};
+use crate::model::contender::{Contender, Unchecked, not_checked};
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
@@ -342,7 +343,7 @@ pub(crate) fn unchecked(of: &Comparison) -> Vec<String> {
     let mut of_the_load: Vec<(String, usize)> = Vec::new();
     for contender in &of.contenders {
         for (what, why, count) in not_checked(&contender.trials) {
-            if what == "stationary" {
+            if what == Unchecked::Check(CheckName::Stationary) {
                 match of_the_load.iter_mut().find(|(same, _)| *same == why) {
                     Some((_, all)) => *all += count,
                     None => of_the_load.push((why, count)),

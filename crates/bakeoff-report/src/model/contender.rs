@@ -6,8 +6,9 @@
 //! Not here: all systems there (`contest`), whether they differ (`derive::judgement`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use bakeoff_core::check::Verdict;
+use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::plan;
 use bakeoff_core::record::Record;
@@ -209,13 +210,30 @@ pub(super) fn contender(
     }
 }
 
-/// What was not checked in these trials: what, why, and in how many.
-pub(crate) fn not_checked(trials: &[TrialFigures]) -> Vec<(String, String, usize)> {
-    let mut found: Vec<(String, String, usize)> = Vec::new();
+/// Names an audit, by its moment, or a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unchecked {
+    Audit(String),
+    Check(CheckName),
+}
+
+impl fmt::Display for Unchecked {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Audit(when) => write!(to, "audit {when}"),
+            Self::Check(name) => name.fmt(to),
+        }
+    }
+}
+
+/// Returns the audits and checks that these trials were spared, with the reason and in how many.
+pub(crate) fn not_checked(trials: &[TrialFigures]) -> Vec<(Unchecked, String, usize)> {
+    let mut found: Vec<(Unchecked, String, usize)> = Vec::new();
     for trial in trials {
         let audits =
-            trial.audits.iter().map(|audit| (format!("audit {}", audit.when), &audit.verdict));
-        let checks = trial.checks.iter().map(|check| (check.name.to_string(), &check.verdict));
+            trial.audits.iter().map(|audit| (Unchecked::Audit(audit.when.clone()), &audit.verdict));
+        let checks =
+            trial.checks.iter().map(|check| (Unchecked::Check(check.name), &check.verdict));
         for (name, verdict) in audits.chain(checks) {
             let Verdict::NotChecked(why) = verdict else { continue };
             match found.iter_mut().find(|(n, w, _)| *n == name && w == why) {

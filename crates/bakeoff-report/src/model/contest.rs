@@ -3,7 +3,6 @@
 //! Not here: one system's (`contender`), how they compare (`derive::comparison`), words (`words`), rows
 //! and columns (`tables`).
 
-use bakeoff_core::plan;
 use bakeoff_core::record::Record;
 use bakeoff_core::stats;
 use bakeoff_core::study::{Clusters, Load, Operation, Study, System, Workload};
@@ -50,7 +49,7 @@ impl Contest {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        plan::load_kind(&self.load) == "open"
+        self.load.arrivals.rate().is_some()
     }
 
     /// What its systems are compared by.

@@ -110,7 +110,7 @@ fn judgement(of: &Judgement) -> Value {
 fn contender(of: &Contender) -> Value {
     let not_checked: Vec<Value> = not_checked(&of.trials)
         .into_iter()
-        .map(|(what, why, trials)| json!({"what": what, "why": why, "trials": trials}))
+        .map(|(what, why, trials)| json!({"what": what.to_string(), "why": why, "trials": trials}))
         .collect();
     json!({
         "system": of.system,

@@ -10,7 +10,7 @@ use bakeoff_core::stats::and;
 use bakeoff_core::study::{self, Limits};
 use bakeoff_core::units::trials_text;
 
-use super::{NOT_MEASURED, Row, Side, UNKNOWN, Weight, by_group, plain};
+use super::{Fact, Row, Side, UNKNOWN, Weight, by_group, plain};
 use crate::derive::machine_baseline::percent;
 
 /// What a system and its parts were to be held to; `None` for no limits.
@@ -108,9 +108,9 @@ pub(super) fn receive_lag(sides: &[Side<'_>]) -> Option<Row> {
     let (row, _) = plain("answers waited in the generator", sides, Weight::Matters, |side| {
         let share = measured(side).filter_map(check::lag_share).max_by(f64::total_cmp);
         match share {
-            _ if measured(side).next().is_none() => NOT_MEASURED.to_owned(),
-            None => "no tenth of a median below 1 ms".to_owned(),
-            Some(share) => format!("up to {} of a median below 1 ms", percent(share)),
+            _ if measured(side).next().is_none() => Fact::NotMeasured,
+            None => Fact::Known("no tenth of a median below 1 ms".to_owned()),
+            Some(share) => Fact::Known(format!("up to {} of a median below 1 ms", percent(share))),
         }
     });
     recorded.then_some(row)

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use bakeoff_core::record::{PartRecord, SystemRecord};
 use bakeoff_core::units::plural;
 
-use super::{Row, Side, Weight, plain};
+use super::{Fact, Row, Side, Weight, plain};
 
 /// The part that a system keeps its data in, where it has one.
 pub(super) fn storage(of: &SystemRecord) -> Option<&SystemRecord> {
@@ -22,16 +22,17 @@ pub(super) fn rows(sides: &[Side<'_>]) -> Vec<(Row, Option<String>)> {
     roles.into_iter().map(row).collect()
 }
 
-fn cell(side: &Side<'_>, role: &str) -> String {
+fn cell(side: &Side<'_>, role: &str) -> Fact {
     match side.is.parts.iter().find(|part| part.role == role) {
-        None if side.is.already_running => super::UNKNOWN.to_owned(),
-        None => "none".to_owned(),
+        None if side.is.already_running => Fact::Unknown,
+        None => Fact::Known("none".to_owned()),
         Some(PartRecord { part, .. }) => {
             let version = part.version.as_deref().unwrap_or("of unknown version");
             let nodes = plural(u64::from(part.nodes), "node");
             let settings =
                 part.settings.iter().map(|set| format!(", {} = {}", set.name, set.value));
-            format!("{} {version}, {nodes}{}", part.kind, settings.collect::<String>())
+            let settings = settings.collect::<String>();
+            Fact::Known(format!("{} {version}, {nodes}{settings}", part.kind))
         }
     }
 }

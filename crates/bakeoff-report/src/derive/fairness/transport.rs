@@ -7,7 +7,7 @@ use bakeoff_core::record::Encryption;
 use bakeoff_core::stats::and;
 use bakeoff_core::units::share_text;
 
-use super::{NOT_MEASURED, Row, Side, Weight, alike, by_group, messages, plain, weight_of};
+use super::{Fact, Row, Side, Weight, alike, by_group, messages, plain, weight_of};
 
 /// Handshakes for each request that differ by less than this are as many.
 const HANDSHAKES_ALIKE: f64 = 0.01;
@@ -51,10 +51,10 @@ pub(super) fn between(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     sides.iter().find(|side| side.is.between.is_some())?;
     let (mut row, _) = plain("between its parts", sides, Weight::Matters, |side| {
         match (&side.is.between, side.is.parts.is_empty()) {
-            (Some(wording), _) => wording.clone(),
-            (None, true) if side.is.already_running => super::UNKNOWN.to_owned(),
-            (None, true) => "has no parts".to_owned(),
-            (None, false) => "not said".to_owned(),
+            (Some(wording), _) => Fact::Known(wording.clone()),
+            (None, true) if side.is.already_running => Fact::Unknown,
+            (None, true) => Fact::Known("has no parts".to_owned()),
+            (None, false) => Fact::Known("not said".to_owned()),
         }
     });
     // What says nothing of it is not known to differ in it.
@@ -95,12 +95,13 @@ pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
         return None;
     }
     let text = |one: &Option<(Handshakes, [f64; 2])>| match one {
-        None => NOT_MEASURED.to_owned(),
-        Some((seen, _)) if seen.all() == 0 => "none".to_owned(),
+        None => Fact::NotMeasured,
+        Some((seen, _)) if seen.all() == 0 => Fact::Known("none".to_owned()),
         Some((_, [full, resumed])) => {
             // Some requests need several, where connections end before they are used.
             let share = |of: &f64| share_text(of.min(1.0));
-            format!("full for {} of requests, resumed for {}", share(full), share(resumed))
+            let (full, resumed) = (share(full), share(resumed));
+            Fact::Known(format!("full for {full} of requests, resumed for {resumed}"))
         }
     };
     let spread = |place: usize| {
@@ -116,8 +117,11 @@ pub(super) fn handshakes(sides: &[Side<'_>]) -> Option<(Row, Option<String>)> {
     };
     let weight = if full > HANDSHAKES_DECIDE { Weight::Decides } else { Weight::Matters };
     let weight = weight_of(&cells, weight);
-    let wording: Vec<String> =
-        sides.iter().zip(&all).map(|(side, one)| format!("{} {}", side.name, text(one))).collect();
+    let wording: Vec<String> = sides
+        .iter()
+        .zip(&all)
+        .map(|(side, one)| format!("{} {}", side.name, text(one).text()))
+        .collect();
     let finding =
         format!("the contenders do not pay for as many TLS handshakes: {}", wording.join("; "));
     let what = "TLS handshakes".to_owned();
