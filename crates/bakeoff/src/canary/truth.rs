@@ -29,7 +29,7 @@ const STRIDE: u64 = 619;
 /// No answer is held back for longer than this.
 const DELAY_MAX_SECONDS: f64 = 3600.0;
 /// The distance from a mode's middle to its ends, as a share of the middle.
-const HUMP_REACH: f64 = 0.25;
+const MODE_REACH: f64 = 0.25;
 
 /// The delays of `/truth`.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,8 +53,8 @@ pub(crate) enum Shape {
     Exponential { mean: f64 },
     /// Its logarithm has a normal distribution, with `sigma` as its standard deviation.
     LogNormal { median: f64, sigma: f64 },
-    /// Most around `fast`, a share around `slow`, none between: each hump is a triangle.
-    Humps { fast: f64, slow: f64, slow_share: f64 },
+    /// Most around `fast`, a share around `slow`, none between: each mode is a triangle.
+    Bimodal { fast: f64, slow: f64, slow_share: f64 },
     /// Given quantiles (share, delay), with straight lines between. The first is 0, the last 1.
     Points(Vec<(f64, f64)>),
 }
@@ -70,7 +70,7 @@ pub(crate) enum Order {
 
 impl Shape {
     /// Reads `constant:5ms`, `uniform:2ms,40ms`, `exponential:MEAN`, `lognormal:MEDIAN,SIGMA`,
-    /// `humps:FAST,SLOW,SHARE` or `points:0%=1ms,50%=2ms,100%=40ms`.
+    /// `bimodal:FAST,SLOW,SHARE` (once `humps`) or `points:0%=1ms,50%=2ms,100%=40ms`.
     pub(super) fn parse(text: &str) -> Result<Self, ShapeError> {
         let (name, values) = text.split_once(':').unwrap_or((text, ""));
         let values: Vec<&str> = values.split(',').collect();
@@ -83,7 +83,7 @@ impl Shape {
                 let sigma = sigma.ok_or(ShapeError::Sigma)?;
                 Self::LogNormal { median: seconds(median)?, sigma }
             }
-            ("humps", [fast, slow, share]) => Self::Humps {
+            ("bimodal" | "humps", [fast, slow, share]) => Self::Bimodal {
                 fast: seconds(fast)?,
                 slow: seconds(slow)?,
                 slow_share: units::parse_share(share)
@@ -102,8 +102,8 @@ impl Shape {
         };
         match &shape {
             Self::Uniform { from, to } if from > to => Err(ShapeError::EndsBeforeItBegins),
-            Self::Humps { fast, slow, .. }
-                if fast * (1.0 + HUMP_REACH) > slow * (1.0 - HUMP_REACH) =>
+            Self::Bimodal { fast, slow, .. }
+                if fast * (1.0 + MODE_REACH) > slow * (1.0 - MODE_REACH) =>
             {
                 Err(ShapeError::Overlap)
             }
@@ -126,7 +126,7 @@ impl Shape {
             Self::Uniform { from, to } => from + (to - from) * at,
             Self::Exponential { mean } => -mean * (-at).ln_1p(),
             Self::LogNormal { median, sigma } => median * (sigma * normal_quantile(at)).exp(),
-            Self::Humps { fast, slow, slow_share } => {
+            Self::Bimodal { fast, slow, slow_share } => {
                 let fast_share = 1.0 - slow_share;
                 if at < fast_share {
                     triangle(*fast, at / fast_share)
@@ -164,7 +164,7 @@ impl fmt::Display for ShapeError {
             Self::NoDistribution => write!(
                 to,
                 "is no distribution: `constant:5ms`, `uniform:2ms,40ms`, `exponential:5ms`, \
-                 `lognormal:5ms,0.5`, `humps:2ms,20ms,10%`, `points:0%=1ms,50%=2ms,100%=40ms`"
+                 `lognormal:5ms,0.5`, `bimodal:2ms,20ms,10%`, `points:0%=1ms,50%=2ms,100%=40ms`"
             ),
             Self::NoDuration(text) => {
                 write!(to, "holds `{text}`, which is no duration: `5ms`, `1.5s`")
@@ -178,7 +178,7 @@ impl fmt::Display for ShapeError {
             Self::EndsBeforeItBegins => write!(to, "ends before it begins"),
             Self::Overlap => write!(
                 to,
-                "has humps that overlap: each reaches a quarter of its middle to both sides"
+                "has modes that overlap: each reaches a quarter of its middle to both sides"
             ),
         }
     }
@@ -194,7 +194,7 @@ fn seconds(text: &str) -> Result<f64, ShapeError> {
 
 /// The quantile of a triangle around `middle`.
 fn triangle(middle: f64, at: f64) -> f64 {
-    let reach = middle * HUMP_REACH;
+    let reach = middle * MODE_REACH;
     if at < 0.5 {
         middle - reach + reach * (2.0 * at).sqrt()
     } else {
@@ -314,9 +314,15 @@ mod tests {
         "uniform:2ms,40ms",
         "exponential:5ms",
         "lognormal:5ms,0.8",
-        "humps:2ms,20ms,10%",
+        "bimodal:2ms,20ms,10%",
         "points:0%=1ms,75%=2.6ms,90%=10.5ms,99%=40.8ms,100%=60ms",
     ];
+
+    #[test]
+    fn former_name_of_a_bimodal_shape_is_read() {
+        let shape = |text| Shape::parse(text).unwrap();
+        assert_eq!(shape("humps:2ms,20ms,10%"), shape("bimodal:2ms,20ms,10%"));
+    }
 
     fn teller(shape: &str, order: Order) -> Teller {
         let shape = Shape::parse(shape).unwrap();
@@ -370,9 +376,9 @@ mod tests {
         check("lognormal:1ms,1", 0.975, 1.959_963_985_f64.exp());
         check("lognormal:1ms,1", 0.001, (-3.090_232_306_f64).exp());
         check("lognormal:1ms,1", 1e-12, (-7.034_483_82_f64).exp());
-        check("humps:2ms,20ms,10%", 0.45, 2.0);
-        check("humps:2ms,20ms,10%", 0.95, 20.0);
-        check("humps:2ms,20ms,10%", 0.899_999_999, 2.5);
+        check("bimodal:2ms,20ms,10%", 0.45, 2.0);
+        check("bimodal:2ms,20ms,10%", 0.95, 20.0);
+        check("bimodal:2ms,20ms,10%", 0.899_999_999, 2.5);
         check("points:0%=1ms,50%=2ms,100%=40ms", 0.75, 21.0);
     }
 
@@ -388,8 +394,8 @@ mod tests {
         fails("uniform:5ms", "is no distribution");
         fails("uniform:5ms,2ms", "ends before it begins");
         fails("lognormal:5ms,NaN", "needs a sigma");
-        fails("humps:2ms,3ms,10%", "humps that overlap");
-        fails("humps:2ms,30ms,110%", "no share");
+        fails("bimodal:2ms,3ms,10%", "modes that overlap");
+        fails("bimodal:2ms,30ms,110%", "no share");
         fails("points:0%=1ms", "from `0%=` to `100%=`");
         fails("points:0%=2ms,100%=1ms", "rising");
         fails("points:5ms", "needs points");

@@ -95,7 +95,7 @@ fn cell(text: &str) -> String {
 }
 
 #[test]
-fn the_reference_says_what_the_command_line_says() {
+fn reference_matches_the_command_line() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
     let expected = document();
     if std::env::var_os("BLESS").is_some() {

@@ -119,7 +119,7 @@ pub(super) fn documents() -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_documents_say_of_systems_what_the_registry_says() {
+fn documents_match_the_registry() {
     let expected = format!("{BEGIN}\n\n{}\n\n{END}", table().trim());
     let mut holders = 0;
     for path in documents() {

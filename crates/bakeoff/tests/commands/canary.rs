@@ -141,7 +141,7 @@ fn temp() -> tempfile::TempDir {
 }
 
 #[test]
-fn an_honest_canary_keeps_what_it_is_given() {
+fn honest_canary_keeps_all_writes() {
     let dir = temp();
     let canary = Canary::start(dir.path(), "");
     let mut client = canary.connect();
@@ -245,7 +245,7 @@ fn a_request_may_come_in_single_bytes() {
 }
 
 #[test]
-fn answers_that_nobody_reads_for_a_while_all_arrive() {
+fn unread_answers_all_arrive_later() {
     let dir = temp();
     let canary = Canary::start(dir.path(), "");
     let mut client = canary.connect();
@@ -264,7 +264,7 @@ fn answers_that_nobody_reads_for_a_while_all_arrive() {
 }
 
 #[test]
-fn a_client_that_ends_its_half_still_gets_its_answers() {
+fn half_closed_client_gets_its_answers() {
     let dir = temp();
     let canary = Canary::start(dir.path(), "--delay 20ms");
     let mut client = canary.connect();
@@ -481,7 +481,7 @@ fn a_stall_stops_everything_once() {
 }
 
 #[test]
-fn the_truth_told_is_what_a_client_sees_less_its_way() {
+fn reported_truth_is_the_latency_without_the_network() {
     let dir = temp();
     let canary = Canary::start(dir.path(), "--truth uniform:2ms,12ms --truth-order cycle");
     let mut client = canary.connect();

@@ -62,7 +62,7 @@ fn one_lost_write_among_many_fails_the_trial() {
 }
 
 #[test]
-fn a_lost_update_of_a_key_that_was_there_fails_the_trial() {
+fn lost_update_fails_the_trial() {
     let run = canary("lose: 20%", UPDATES_ONLY, SHORT);
     is_invalid(&run, &["after the load: ", "0 are lost and "]);
     assert!(found(&run, AUDITS[0], "wrong") > 0);
@@ -94,7 +94,7 @@ fn killed_under_load(options: &str) -> Run {
 }
 
 #[test]
-fn a_write_that_is_acknowledged_before_it_is_written_fails_the_trial_when_killed_under_load() {
+fn early_acknowledgement_fails_the_trial_when_killed_under_load() {
     let run = killed_under_load("sync: none, write-every: 300ms");
     assert_eq!(run.audit(AUDITS[0]), "passed", "until the kill nothing is wrong");
     assert_eq!(run.audit(AUDITS[1]), "failed");
@@ -145,7 +145,7 @@ fn a_truncated_body_is_no_success() {
 }
 
 #[test]
-fn an_end_that_comes_with_the_last_bytes_is_seen_at_once() {
+fn end_of_connection_with_the_last_bytes_is_seen_at_once() {
     // A whole timeout for each would take minutes.
     let run = canary("truncate: 5%", GETS, SHORT);
     assert_eq!(run.figure("errors_timeout"), 0.0, "{}", run.trial());
@@ -168,7 +168,7 @@ fn garbage_counts_as_protocol_errors() {
 }
 
 #[test]
-fn errors_that_are_answered_quickly_are_no_throughput() {
+fn quick_errors_are_no_throughput() {
     let run = canary("error: 60%", UNFILLED, "{clients: 4, stop: {operations: 2000}}");
     let (verified, errors) = (run.figure("requests_verified"), run.figure("errors_status"));
     assert_eq!(verified + errors, 2000.0);
@@ -181,7 +181,7 @@ fn errors_that_are_answered_quickly_are_no_throughput() {
 }
 
 #[test]
-fn a_stall_of_a_second_shows_in_the_response_time_of_all_that_fell_due_in_it() {
+fn stall_shows_in_response_times_of_all_requests_due_in_it() {
     let stall = "stall: 1s, stall-after: 2s";
     let run = canary(stall, GETS, "{clients: 8, rate: 300/s, warmup: 0s, stop: {after: 4s}}");
     assert_eq!(run.figure("errors"), 0.0, "{}", run.trial());
@@ -226,7 +226,7 @@ fn a_tenth_of_answers_delayed_shows_in_the_tail_alone() {
 }
 
 #[test]
-fn a_server_that_dies_shows_as_errors_and_as_time_without_connection() {
+fn died_server_shows_as_errors_and_time_without_connection() {
     let load = "{clients: 4, warmup: 0s, stop: {after: 4s}, timeout: 500ms}";
     let run = canary("die-after: 2s", GETS, load);
     assert!(run.figure("requests_verified") > 0.0, "{}", run.trial());
@@ -256,7 +256,7 @@ fn dropped_operations_of_a_lost_server_are_counted() {
 }
 
 #[test]
-fn an_answer_that_does_not_come_in_time_is_a_timeout() {
+fn late_answer_is_a_timeout() {
     let options = "delay: 3s, delay-share: 10%";
     let run = canary(options, GETS, "{clients: 4, stop: {operations: 60}, timeout: 300ms}");
     assert!(run.figure("errors_timeout") >= 1.0, "{}", run.trial());

@@ -135,7 +135,7 @@ fn some_record() -> String {
 }
 
 #[test]
-fn a_damaged_record_is_read_as_far_as_it_goes_and_says_what_is_wrong() {
+fn damaged_record_is_read_up_to_its_damage() {
     let _alone = alone();
     let whole = some_record();
     let dir = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn a_damaged_record_is_read_as_far_as_it_goes_and_says_what_is_wrong() {
 }
 
 #[test]
-fn an_unknown_study_is_named_with_those_that_there_are() {
+fn unknown_study_is_refused_with_a_list_of_studies() {
     let ran = Ran::run(bakeoff().args(["run", "quikstart"])).ends_with(2);
     ran.complains(&["cannot read study `quikstart`", "hint: ", "quickstart", "kv-stores", "demo"]);
     Ran::run(bakeoff().args(["studies", "nonesuch"]))
@@ -230,7 +230,7 @@ fn bad_flags_are_bad_input() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_ends_the_run_before_anything_is_started() {
+fn silent_endpoint_ends_the_run_before_anything_starts() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let bench = quick(&[(
         "canary: {kind: canary}",
@@ -294,7 +294,7 @@ fn a_missing_java_runtime_is_said_with_a_hint() {
 }
 
 #[test]
-fn a_scaled_study_says_so_in_everything_that_is_printed() {
+fn scaled_study_is_marked_in_all_outputs() {
     let _alone = alone();
     let bench = quick(&[("operations: 400", "operations: 40000")]);
     let ran = Ran::run(bench.command().args(["--scale", "0.01"])).ends_with(0);
@@ -318,7 +318,7 @@ fn a_scaled_study_says_so_in_everything_that_is_printed() {
 
 /// A run under way; killed if the test fails.
 #[test]
-fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_running() {
+fn ctrl_c_keeps_the_record_and_leaves_nothing_running() {
     let _alone = alone();
     for signal in [Signal::INT, Signal::TERM] {
         let mut run = UnderWay::start(LONG);
@@ -378,7 +378,7 @@ fn each_run_has_a_folder_of_its_own() {
 }
 
 #[test]
-fn completions_are_there_for_the_shells_that_people_use() {
+fn completions_exist_for_common_shells() {
     for shell in ["bash", "zsh", "fish"] {
         let script = Ran::run(bakeoff().args(["completions", shell])).ends_with(0).stdout;
         for word in ["run", "report", "studies", "systems", "install", "doctor", "scale"] {
@@ -394,7 +394,7 @@ fn completions_are_there_for_the_shells_that_people_use() {
 }
 
 #[test]
-fn the_texts_that_explain_hold_what_a_stranger_needs() {
+fn explanations_hold_their_key_facts() {
     let shows = |arguments: &[&str], parts: &[&str]| {
         let ran = Ran::run(bakeoff().args(arguments)).ends_with(0);
         assert_eq!(ran.stderr, "", "{arguments:?}");
@@ -417,7 +417,7 @@ fn the_texts_that_explain_hold_what_a_stranger_needs() {
 }
 
 #[test]
-fn a_study_that_ships_can_be_copied_changed_and_run() {
+fn shipped_study_can_be_copied_changed_and_run() {
     let _alone = alone();
     let shipped = Ran::run(bakeoff().args(["studies", "demo"])).ends_with(0).stdout;
     let short = shipped.replace("after: 2s", "after: 300ms").replace("trials: 5", "trials: 1");

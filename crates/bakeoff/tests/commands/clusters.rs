@@ -53,7 +53,7 @@ fn a_fresh_cluster_serves_one_trial() {
 }
 
 #[test]
-fn a_kept_cluster_that_cannot_be_used_leaves_no_data() {
+fn unusable_kept_cluster_leaves_no_data() {
     let broken = STUDY.replace("sync: none", "sync: none, error: 100%");
     let run = Bench::new(&broken).run();
     assert_eq!(run.ran.code, Some(1), "{}", run.ran.stderr);

@@ -34,7 +34,7 @@ fn count(value: &Value) -> u64 {
 const MIXED: &str = "{mix: {put: 50, get: 45, list: 5}, keys: {count: 100, per-directory: 20}}";
 
 #[test]
-fn a_load_that_stops_by_count_does_exactly_so_many_whatever_the_threads() {
+fn counted_load_does_exactly_its_operations_on_any_threads() {
     for (clients, threads, load) in [(1, 1, ""), (7, 2, ""), (5, 4, ""), (7, 3, ", rate: 2000/s")] {
         let load = format!("{{clients: {clients}{load}, stop: {{operations: 997}}}}");
         let stages = stages("", MIXED, &load, threads);

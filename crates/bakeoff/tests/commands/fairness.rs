@@ -58,7 +58,7 @@ fn one_system_against_itself_differs_in_its_options_and_in_nothing_else() {
 }
 
 #[test]
-fn a_run_begins_with_what_the_machine_can_do() {
+fn run_begins_with_the_machine_baseline() {
     let run = Bench::new(STUDY).run();
     crate::support::nothing_runs_in(run.bench.path());
     let header = &run.record()[0];

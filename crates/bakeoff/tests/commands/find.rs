@@ -29,7 +29,7 @@ const LOAD: &str =
     "rate: 150/s, clients: 20, warmup: 0s, stop: {after: 1s}, find: {objective: p90 < 600ms}";
 
 #[test]
-fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
+fn search_compares_systems_by_their_highest_kept_rate() {
     let _alone = alone();
     let systems = canary("quick", "50ms") + &canary("slow", "100ms");
     let judged =
@@ -108,7 +108,7 @@ fn two_systems_are_compared_by_the_highest_rate_that_each_keeps() {
 }
 
 #[test]
-fn a_system_that_keeps_the_objective_at_no_rate_is_not_ranked() {
+fn search_does_not_rank_a_system_without_a_kept_rate() {
     let _alone = alone();
     let load =
         "rate: 40/s, clients: 20, warmup: 0s, stop: {after: 1s}, find: {objective: p50 < 150ms}";
@@ -161,7 +161,7 @@ fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
 }
 
 #[test]
-fn a_search_that_is_interrupted_keeps_its_tries_and_finds_nothing() {
+fn interrupted_search_keeps_its_tries() {
     let _alone = alone();
     let bench = Bench::new(&study(&canary("quick", "50ms"), LOAD, 2));
     let mut command = bench.command();

@@ -53,7 +53,7 @@ fn script(bench: &Bench, path: &str, body: &str) -> PathBuf {
 }
 
 #[test]
-fn a_build_that_is_slower_is_stopped_and_the_run_is_an_ordinary_one() {
+fn slower_build_fails_the_gate_and_leaves_an_ordinary_run() {
     let bench = canaries();
     let slower = ["--system", "canary", "--new-option", "delay=25ms", "--trials", "6"];
     let ran = Ran::run(&mut gate(&bench, &slower));
@@ -141,7 +141,7 @@ fn scattering() -> (Bench, [&'static str; 4]) {
 }
 
 #[test]
-fn figures_that_scatter_are_given_more_trials_once_the_scatter_is_known() {
+fn scattered_figures_get_more_trials() {
     let (bench, builds) = scattering();
     let ran = Ran::run(&mut gate(&bench, &[&builds[..], &["--detect", "75%"]].concat()));
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
@@ -163,7 +163,7 @@ fn figures_that_scatter_are_given_more_trials_once_the_scatter_is_known() {
 }
 
 #[test]
-fn no_time_is_spent_on_trials_that_would_not_tell() {
+fn gate_adds_no_useless_trials() {
     let (bench, builds) = scattering();
     let few = ["--detect", "20%", "--max-trials", "8"];
     let ran = Ran::run(&mut gate(&bench, &[&builds[..], &few].concat()));

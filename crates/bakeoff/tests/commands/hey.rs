@@ -158,7 +158,7 @@ fn holds(ran: &Ran, parts: &[&str]) {
 }
 
 #[test]
-fn a_run_sends_what_was_asked_and_prints_the_summary_of_hey() {
+fn run_sends_all_requests_and_prints_the_summary_of_hey() {
     let server = Server::hello();
     let ran = hey(&["-n", "107", "-c=10", &server.url()]).ends_with(0);
     assert_eq!(server.count(), 107); // hey would have sent 100
@@ -292,7 +292,7 @@ fn http2_is_spoken_over_tls_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_server_that_never_answers_costs_the_timeout_and_no_more() {
+fn silent_server_costs_the_timeout_alone() {
     let server = Server::start(|_, _| {
         thread::sleep(Duration::from_secs(60));
         String::new()
@@ -433,7 +433,7 @@ fn words_after_the_url_are_ignored_with_a_warning() {
 }
 
 #[test]
-fn an_interrupted_run_prints_what_was_measured() {
+fn interrupted_hey_run_prints_its_figures() {
     let server = Server::hello();
     let mut command = bakeoff();
     command.args(["hey", "-z", "60s", "-c", "2", &server.url()]);

@@ -54,7 +54,7 @@ fn fails(behaviour: Behaviour, kinds: &[&str], more: &[&str]) -> Value {
 }
 
 #[test]
-fn answers_that_are_no_http_are_protocol_errors() {
+fn answers_without_http_are_protocol_errors() {
     for behaviour in
         [Behaviour::Garbage, Behaviour::EndlessHeaders, Behaviour::BadLength, Behaviour::BadChunks]
     {
@@ -63,7 +63,7 @@ fn answers_that_are_no_http_are_protocol_errors() {
 }
 
 #[test]
-fn a_connection_that_ends_early_is_no_success_however_much_came() {
+fn early_end_of_a_connection_is_no_success() {
     fails(Behaviour::TruncatedBody, &["protocol", "reset"], &[]);
     fails(Behaviour::ClosesUnanswered, &["reset"], &[]);
     fails(Behaviour::Resets, &["reset"], &[]);
@@ -99,7 +99,7 @@ fn redirects_are_answers_unless_another_status_is_expected() {
 }
 
 #[test]
-fn a_server_that_closes_every_connection_at_once_is_never_a_success() {
+fn closed_connections_are_no_success() {
     let server = Hostile::start(Behaviour::ClosesAtOnce);
     let (result, ran) = load(&server, &[]);
     assert_eq!((count(&result["verified"]), &result["valid"]), (0, &Value::Bool(false)));
@@ -108,7 +108,7 @@ fn a_server_that_closes_every_connection_at_once_is_never_a_success() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_is_nobodys_success() {
+fn unrequested_answer_is_no_success() {
     let server = Hostile::start(Behaviour::AnswersTwice);
     let (result, _) = load(&server, &[]);
     let (verified, asked) = (count(&result["verified"]), server.requests());

@@ -77,7 +77,7 @@ fn stopped_load(canary: &Canary, stops: Duration) -> Value {
 }
 
 #[test]
-fn a_generator_that_stands_still_is_told_from_a_server_that_does() {
+fn stalled_generator_is_told_from_a_stalled_server() {
     let _alone = alone();
     let stops = Duration::from_millis(150);
     let result = stopped_load(&Canary::start(""), stops);
@@ -116,7 +116,7 @@ fn a_run_of_errors_is_not_valid_and_its_rate_is_nothing() {
 }
 
 #[test]
-fn answers_that_are_no_http_are_counted() {
+fn answers_without_http_are_counted() {
     let _alone = alone();
     let canary = Canary::start("--garbage 100%");
     let (result, code) = result(&[&canary.url("/kv/key"), "-n", "20", "-c", "2"]);
@@ -223,7 +223,7 @@ fn steps_and_ramps_have_their_rows() {
 
 /// Ten clients and 50 ms an answer make 200 requests a second and no more.
 #[test]
-fn the_highest_rate_that_keeps_an_objective_is_found() {
+fn search_finds_the_highest_rate_within_an_objective() {
     let _alone = alone();
     let canary = Canary::with_value("--delay 50ms");
     let url = canary.url("/kv/key");
@@ -303,7 +303,7 @@ fn bad_input_ends_with_2_and_says_where() {
 }
 
 #[test]
-fn an_interrupted_load_prints_what_it_measured() {
+fn interrupted_load_prints_its_figures() {
     let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let mut command = bakeoff();
@@ -353,7 +353,7 @@ fn recorded(out: &TempDir, arguments: &[&str]) -> (Ran, Vec<Value>, PathBuf) {
 }
 
 #[test]
-fn a_load_leaves_a_run_that_is_reported_compared_and_listed() {
+fn load_leaves_a_run_for_report_compare_and_history() {
     let _alone = alone();
     let canary = Canary::with_value(SLOW);
     let url = format!("http://ann:hunter2@{}/kv/key?token=hunter2", canary.address);
@@ -409,7 +409,7 @@ fn steps_are_trials_and_a_search_is_one_that_found_a_rate() {
 }
 
 #[test]
-fn a_load_that_could_not_begin_leaves_no_run() {
+fn failed_load_leaves_no_run() {
     let out = tempfile::tempdir().unwrap();
     let out_flag = ["--out", out.path().to_str().unwrap()];
     load(&[&["http://127.0.0.1:1/"], &out_flag[..]].concat()).ends_with(4);

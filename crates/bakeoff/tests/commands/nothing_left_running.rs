@@ -29,7 +29,7 @@ fn ctrl_c_in_the_terminal_leaves_nothing_running() {
 }
 
 #[test]
-fn the_warden_ignores_what_asks_it_to_end() {
+fn warden_ignores_termination_signals() {
     let held = hold();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         kill_process(Pid::from_raw(held.warden).unwrap(), signal).unwrap();

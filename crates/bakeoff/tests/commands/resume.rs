@@ -50,7 +50,7 @@ fn trials(ran: &Ran) -> (Vec<u64>, bool) {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_with_what_is_missing() {
+fn interrupted_run_resumes_with_missing_trials() {
     let bench = Bench::new(STUDY);
     let (run, ran) = broken_off(&bench, Signal::INT);
     assert_eq!(ran.code, Some(130), "{}", ran.stderr);
@@ -86,7 +86,7 @@ fn a_killed_run_goes_on_behind_its_torn_line() {
 }
 
 #[test]
-fn a_run_that_still_goes_on_is_left_alone() {
+fn running_run_is_not_resumed() {
     let bench = Bench::new(STUDY);
     let mut child = begun(&bench);
     let run = bench.has_trials(1);
@@ -116,7 +116,7 @@ fn trials_of_another_machine_are_not_added() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_not_gone_on_from() {
+fn unreadable_record_is_not_resumed() {
     let bench = Bench::new(STUDY);
     let (run, _) = broken_off(&bench, Signal::INT);
     let file = run.join("record.jsonl");
@@ -135,7 +135,7 @@ fn history(bench: &Bench) -> String {
 }
 
 #[test]
-fn history_lists_runs_with_what_they_found() {
+fn history_lists_runs_with_their_findings() {
     let bench = Bench::new(STUDY);
     assert!(history(&bench).starts_with("no runs in "));
     let (run, _) = broken_off(&bench, Signal::KILL);

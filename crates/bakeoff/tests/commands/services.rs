@@ -74,7 +74,7 @@ fn fails(study: &str, output: &[&str]) {
 }
 
 #[test]
-fn the_study_in_the_documents_runs_and_finds_what_it_says() {
+fn documented_study_runs_with_documented_findings() {
     let _alone = alone();
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/own-services.md");
     let document = std::fs::read_to_string(document).unwrap();
@@ -173,7 +173,7 @@ fn a_program_is_found_before_anything_is_started_and_must_be_of_its_version() {
 }
 
 #[test]
-fn a_study_that_cannot_be_run_is_told_with_its_line() {
+fn unsound_study_is_refused_with_its_line() {
     let check = |system: &str, output: &[&str]| {
         refused(&study(system), 2, &[&["study.yaml:3:"], output].concat());
     };
@@ -210,13 +210,13 @@ fn a_study_that_cannot_be_run_is_told_with_its_line() {
 }
 
 #[test]
-fn a_command_that_ends_at_once_is_told_with_the_end_of_its_log() {
+fn ended_command_is_named_with_the_end_of_its_log() {
     let ends = r#"kind: process, process: {command: [sh, -c, "echo no such license >&2; exit 3", "{port}"]}"#;
     fails(&study(ends), &["`web-1` ended with exit code 3", "| no such license", ".log"]);
 }
 
 #[test]
-fn a_command_that_listens_elsewhere_is_told_where() {
+fn command_on_another_port_is_named_with_its_port() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let began = Instant::now();
     let listens = format!(
@@ -230,7 +230,7 @@ fn a_command_that_listens_elsewhere_is_told_where() {
 }
 
 #[test]
-fn a_path_that_is_not_answered_with_a_success_is_not_ready() {
+fn failing_ready_path_is_not_ready() {
     let slow = canary(", --slow-start, 700ms", ", ready: /health");
     let run = run(&slow).ended_well();
     assert!(run.figure("ready_after_seconds") >= 0.7, "{}", run.figure("ready_after_seconds"));
@@ -269,7 +269,7 @@ fn an_endpoint_over_tls_is_verified_and_loaded() {
 }
 
 #[test]
-fn an_endpoint_that_is_down_is_named() {
+fn unreachable_endpoint_is_named() {
     let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for scheme in ["http", "https"] {
         let tls = if scheme == "https" { ", tls: {insecure: true}" } else { "" };
@@ -279,7 +279,7 @@ fn an_endpoint_that_is_down_is_named() {
 }
 
 #[test]
-fn an_answer_that_is_not_the_expected_one_is_no_success() {
+fn unexpected_answer_is_no_success() {
     let wrong = canary("", ", ready: /health").replace(
         "request: {path: /health}",
         "request: {path: /health, expect: {contains: not there}}",

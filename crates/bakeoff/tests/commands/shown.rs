@@ -1,4 +1,4 @@
-//! What a run leads its reader to: humps, failures that waited, what servers wrote into their logs,
+//! What a run leads its reader to: two modes, failures that waited, what servers wrote into their logs,
 //! handshakes, CPUs of the generator's own, throttling.
 
 use crate::support::certificates::Certificates;
@@ -64,10 +64,10 @@ fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
 }
 
 #[test]
-fn an_honest_server_has_one_hump_and_complains_of_nothing() {
+fn honest_server_has_one_mode_and_no_findings() {
     let run = canary("", "{clients: 8, warmup: 0s, stop: {after: 2s}}");
     let found = findings(&run);
-    assert!(!found.iter().any(|one| one.contains("humps") || one.contains("lasted")), "{found:?}");
+    assert!(!found.iter().any(|one| one.contains("bimodal") || one.contains("lasted")), "{found:?}");
     assert_eq!(trial(&run)["said"], Value::Null);
     assert_eq!(verdict(&run, "generator apart"), Value::Null);
 }
@@ -89,7 +89,7 @@ fn log_findings_outside_of_the_load_do_not_count() {
 }
 
 #[test]
-fn the_generator_leaves_the_cpus_to_nodes_that_are_pinned() {
+fn generator_leaves_cpus_to_pinned_nodes() {
     let cpus: usize = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let load = "{clients: 2, stop: {operations: 200}}";
     if cpus < 2 {
@@ -111,7 +111,7 @@ fn the_generator_leaves_the_cpus_to_nodes_that_are_pinned() {
 }
 
 #[test]
-fn a_server_that_is_held_to_a_twentieth_of_a_cpu_is_said_to_go_at_its_limits_pace() {
+fn throttled_server_is_reported_as_bound_by_its_limit() {
     let run = canary(", limits: {cpu: 0.05}", "{clients: 16, warmup: 0s, stop: {after: 3s}}");
     let limits = verdict(&run, "limits");
     if text(&limits["verdict"]) == "not-checked" {

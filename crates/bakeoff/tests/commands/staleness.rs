@@ -42,7 +42,7 @@ const SPLIT: &str = "targets: {writes: leader, reads: followers}";
 const LAGGING: &str = "nodes: 3, options: {old: 300ms, sync: none}";
 
 #[test]
-fn a_key_that_is_written_all_the_time_is_read_as_old_as_the_node_lags_behind() {
+fn constantly_written_key_is_as_stale_as_its_node() {
     // One client writes one key every 20 ms: 15 versions within the lag.
     let workload = "{mix: {put: 50, get: 50}, keys: {count: 1}, reads: stale}";
     let load = format!("{{clients: 2, rate: 100/s, stop: {{after: 4s}}, warmup: 500ms, {SPLIT}}}");
@@ -69,7 +69,7 @@ fn a_key_that_is_written_all_the_time_is_read_as_old_as_the_node_lags_behind() {
 }
 
 #[test]
-fn keys_that_are_written_now_and_then_are_stale_as_often_and_as_long_as_chance_has_it() {
+fn rarely_written_keys_are_stale_as_predicted() {
     // Each of 100 keys is written once in 2 s by a Poisson process: within the lag L it was with
     // probability 1 - exp(-L/2 s), and the age of the first such write is then almost uniform in 0..L.
     let workload = "{mix: {put: 50, get: 200}, keys: {count: 100}, reads: stale}";
@@ -93,7 +93,7 @@ fn keys_that_are_written_now_and_then_are_stale_as_often_and_as_long_as_chance_h
 }
 
 #[test]
-fn a_node_that_does_not_lag_answers_nothing_old() {
+fn node_without_lag_is_never_stale() {
     let workload = "{mix: {put: 50, get: 50}, keys: {count: 5}, reads: stale}";
     let load = format!("{{clients: 8, warmup: 0s, stop: {{after: 2s}}, {SPLIT}}}");
     let trial = trial("nodes: 3, options: {sync: none}", workload, &load);

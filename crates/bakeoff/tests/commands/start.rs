@@ -126,7 +126,7 @@ fn ends_by_itself_after_its_time() {
 }
 
 #[test]
-fn a_server_that_ends_by_itself_ends_all() {
+fn ended_server_ends_all() {
     let bench = Bench::new(STUDY);
     let ran = Ran::run(&mut start(&bench, &["mortal"])).ends_with(4);
     ran.complains(&["`mortal-1` ended with exit code", "all else was stopped"]);

@@ -166,7 +166,7 @@ fn an_open_load_keeps_its_rate_and_prints_wrk2s_lines() {
 }
 
 #[test]
-fn a_script_that_fails_in_the_run_is_told_and_what_was_measured_stays() {
+fn script_failure_in_the_run_is_named_and_figures_stay() {
     let _alone = alone();
     let canary = Canary::start("");
     for more in ["-d5", "-d5 -R 400"] {
@@ -191,7 +191,7 @@ fn a_script_that_fails_in_the_run_is_told_and_what_was_measured_stays() {
 }
 
 #[test]
-fn scripts_that_cannot_work_end_before_the_load() {
+fn broken_scripts_end_before_the_load() {
     let canary = Canary::start("");
     for (text, output) in [
         ("function request(\n", "small.lua:2: "),
@@ -267,7 +267,7 @@ fn a_server_that_is_not_there_is_told() {
 }
 
 #[test]
-fn an_interrupted_run_prints_what_it_has() {
+fn interrupted_wrk_run_prints_its_figures() {
     let _alone = alone();
     let canary = Canary::start("");
     let mut command = wrk("-t1 -c1 -d60");

@@ -31,9 +31,9 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         ("every_operation_is_done_and_verified", WITH_DATABASE, every_operation),
         ("certificates_are_stored_only_where_they_are_to_be", VAULT, stored_or_not),
         ("secrets_are_in_private_files_only_and_gone_afterwards", ON_POSTGRESQL, secrets),
-        ("what_cannot_be_loaded_is_named_at_once", VAULT, what_cannot_be_loaded),
+        ("unloadable_cluster_is_named_at_once", VAULT, refuses_unloadable_clusters),
         ("a_system_behind_tls_is_verified", VAULT, tls_is_verified),
-        ("what_forgets_all_is_not_waited_for_after_a_kill", IN_MEMORY, what_forgets_all),
+        ("memory_storage_is_not_waited_for_after_a_kill", IN_MEMORY, memory_storage_forgets_all),
         ("a_leader_that_dies_under_load_is_told", THREE, a_leader_dies),
     ];
     tests.map(|(name, case, test)| with(name, case, skipped, test)).into()
@@ -297,7 +297,7 @@ fn refused(system: &str, token: Option<&str>, parts: &[&str]) {
     assert_eq!(bench.runs().len(), 0, "no run was begun");
 }
 
-fn what_cannot_be_loaded(_: &Case) {
+fn refuses_unloadable_clusters(_: &Case) {
     let vault = Vault::start(None);
     let system = attached(vault.port);
     let says = |what: &'static str, hint: &'static str| {
@@ -355,7 +355,7 @@ fn tls_is_verified(_: &Case) {
     ]);
 }
 
-fn what_forgets_all(case: &Case) {
+fn memory_storage_forgets_all(case: &Case) {
     let began = Instant::now();
     let run = bench(&case.in_study(), &[SMALL, "signs: {mix: {sign: 1}}"], &[SHORT], "").run();
     crate::support::nothing_runs_in(run.bench.path());

@@ -107,7 +107,12 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
             vault,
             clusters_are_loaded,
         ),
-        ("a_server_that_cannot_serve_is_named", "vault", vault, what_is_wrong_is_named),
+        (
+            "a_server_that_cannot_serve_is_named",
+            "vault",
+            vault,
+            names_what_keeps_a_server_from_serving,
+        ),
         ("a_load_outlives_its_leader", "vault", vault, a_load_outlives_its_leader),
         ("a_namespace_that_is_not_there", "openbao", openbao, namespaces),
         (
@@ -533,7 +538,7 @@ fn initialise(server: &Plain) -> (String, String) {
     (text(&printed["root_token"]).to_owned(), text(&printed["keys_base64"][0]).to_owned())
 }
 
-fn what_is_wrong_is_named(program: &Path) {
+fn names_what_keeps_a_server_from_serving(program: &Path) {
     let file = one("kvv1_read", "numkvs = 5");
     let refused = |server: &Plain, code: i32, parts: &[&str]| {
         run(server, &file, &["-duration=1s", "-cleanup"]).ends_with(code).complains(parts);

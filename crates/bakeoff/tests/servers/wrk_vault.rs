@@ -46,7 +46,7 @@ pub(crate) fn tests(shared: &Shared, skipped: &Skipped) -> Vec<Trial> {
     }
     type Test = fn(&Vault);
     let with_vault: [(&str, Test); 5] = [
-        ("what_was_written_is_there", what_was_written_is_there),
+        ("written_secrets_are_there", written_secrets_are_there),
         ("the_published_load_is_answered_without_an_error", the_published_load_has_no_error),
         ("reads_find_what_was_filled_in_and_miss_what_was_not", reads_find_what_was_filled_in),
         ("logins_succeed_with_the_right_password_alone", logins_need_the_password),
@@ -307,7 +307,7 @@ fn a_secret_is_asked_for() {
     }
 }
 
-fn what_was_written_is_there(vault: &Vault) {
+fn written_secrets_are_there(vault: &Vault) {
     vault.mount("one");
     let ran = vault.load(Tool::Bakeoff, "-t1 -c1 -d1s", "vault-write.lua", "30 one");
     let answered = all_with(&ran, 204);

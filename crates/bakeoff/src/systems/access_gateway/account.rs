@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_is_not_counted_and_two_lives_are_not_compared() {
+    fn probes_are_not_counted_and_restarts_not_compared() {
         let counted = |served, granted| Counted { served, granted, since: vec![1, 2] };
         let passed = passages(&counted(7, 0), &counted(108, 100));
         assert_eq!(passed.unwrap(), Passages { granted: 100, passed: 100 });

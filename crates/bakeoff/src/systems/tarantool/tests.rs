@@ -79,7 +79,7 @@ fn a_node_checks_counts_and_keeps_its_password_to_itself() {
 }
 
 #[test]
-fn masters_have_what_any_of_them_was_told_and_count_together() {
+fn masters_share_sessions_and_count_together() {
     let Some(program) = program(&Tarantool, &[]) else { return };
     let asked = asked("tarantool", 3, &[]);
     let mut running = testing::start(&Tarantool, &asked, Some(program));

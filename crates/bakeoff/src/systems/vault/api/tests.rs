@@ -59,7 +59,7 @@ fn fails(operation: Operation, status: u16, body: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_request_is_what_the_operation_asks_for() {
+fn operations_map_to_their_requests() {
     let request = |versioned: bool, operation: Operation, key: &str, value: &str| {
         let (mut target, mut body) = (Vec::new(), Vec::new());
         let (key, value) = (key.as_bytes(), value.as_bytes());
@@ -115,7 +115,7 @@ fn a_request_is_what_the_operation_asks_for() {
 }
 
 #[test]
-fn what_is_stored_and_what_is_not_are_told_apart() {
+fn tells_stored_keys_from_absent_ones() {
     use Operation::{Delete, Get, List, Put};
     check(Put, 204, "", "done");
     check(Put, 200, "{}", "done");
@@ -139,7 +139,7 @@ fn what_is_stored_and_what_is_not_are_told_apart() {
 }
 
 #[test]
-fn an_answer_that_is_not_what_was_asked_for_is_an_error() {
+fn unexpected_answer_is_an_error() {
     use Operation::{Decrypt, Delete, Get, List, Put};
     fails(Put, 404, "{\"errors\":[]}", &["status: 404"]);
     fails(Delete, 404, "{\"errors\":[]}", &["status: 404"]);
@@ -176,7 +176,7 @@ fn a_status_that_has_a_meaning_is_named() {
 }
 
 #[test]
-fn an_answer_without_what_the_operation_is_for_is_an_error() {
+fn incomplete_answer_is_an_error() {
     let issued = "{\"data\":{\"certificate\":\"c\",\"private_key\":\"k\",\"serial_number\":\"s\"}}";
     for (operation, composite, broken, lacks) in [
         (

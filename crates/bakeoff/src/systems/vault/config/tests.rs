@@ -40,7 +40,7 @@ fn the_storage_follows_from_the_part() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_with_what_to_write_instead() {
+fn refuses_unsound_systems_with_a_hint() {
     use Product::{OpenBao, Vault};
     for system in [
         on(None, 3, &[]),

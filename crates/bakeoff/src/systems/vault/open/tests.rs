@@ -96,7 +96,7 @@ fn the_node_that_is_active_leads() {
 }
 
 #[test]
-fn what_is_not_ours_to_open_is_not_waited_for() {
+fn does_not_wait_for_others_to_open_their_cluster() {
     let memory = with_token();
     let shut = |initialized: bool| {
         let status = json!({"initialized": initialized, "sealed": true});
@@ -109,7 +109,7 @@ fn what_is_not_ours_to_open_is_not_waited_for() {
 }
 
 #[test]
-fn what_may_change_is_waited_for() {
+fn waits_while_no_node_is_active() {
     let memory = with_token();
     let nodes = [node(&memory, &[open("raft"), led(false, "https://elsewhere:8200")])];
     may_open(probe(&nodes), "`https://elsewhere:8200` is active");
@@ -122,7 +122,7 @@ fn what_may_change_is_waited_for() {
 }
 
 #[test]
-fn what_is_ours_is_waited_for_until_every_node_has_a_vote() {
+fn waits_until_every_started_node_has_a_vote() {
     let memory = with_token();
     memory.keep(Ours);
     let servers = |voters: &[bool]| {
