@@ -7,14 +7,12 @@ use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::document::{tables, words};
 
+use super::frame::Frame;
 use super::page::{details, escape, list, paragraph, table};
 use super::place;
 use super::scale::{Axis, Unit};
-use super::svg::Svg;
 
-const WIDTH: f64 = 480.0;
-const LEFT: f64 = 12.0;
-const RIGHT: f64 = 466.0;
+const FRAME: Frame = Frame::ROWS;
 /// Of one comparison: its name above its interval.
 const ROW: f64 = 38.0;
 
@@ -63,21 +61,19 @@ fn chart(of: &Comparison, judged: &[&Judgement]) -> String {
     let finite = |value: &f64| value.is_finite() && *value > 0.0;
     let least = intervals().map(|one| one.0).filter(finite).fold(1.0, f64::min);
     let most = intervals().map(|one| one.1).filter(finite).fold(1.0, f64::max);
-    let axis = Axis::log(Unit::Count, least.min(0.9), most.max(1.1)).between(LEFT, RIGHT);
+    let axis = FRAME.across(Axis::log(Unit::Count, least.min(0.9), most.max(1.1)));
     let bottom = 6.0 + ROW * judged.len() as f64;
-    let mut svg = Svg::new(WIDTH, bottom + 40.0);
-    svg.axis_below(&axis, 4.0, bottom);
-    svg.line("floor", axis.at(1.0), 0.0, axis.at(1.0), bottom);
     let label = "ratio (logarithmic); left of the line the first has less, right of it more";
-    svg.text("label", "middle", f64::midpoint(LEFT, RIGHT), bottom + 34.0, label);
+    let mut svg = FRAME.with_axis_below(&axis, bottom, label);
+    svg.line("floor", axis.at(1.0), 0.0, axis.at(1.0), bottom);
     for (place, one) in judged.iter().enumerate() {
         let (base, middle) = (6.0 + ROW * place as f64 + 14.0, 6.0 + ROW * place as f64 + 27.0);
         let Some(answer) = one.answer else { continue };
-        svg.text("name", "start", LEFT, base, &format!("{} by {}", one.a, one.b));
+        svg.text("name", "start", FRAME.left, base, &format!("{} by {}", one.a, one.b));
         svg.text(
             "value",
             "end",
-            RIGHT,
+            FRAME.right,
             base,
             &format!("{}: {}", one.ratio().unwrap_or_default(), one.found()),
         );

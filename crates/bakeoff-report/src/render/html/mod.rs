@@ -11,6 +11,7 @@
 mod blocks;
 mod data;
 mod fair;
+mod frame;
 mod judged;
 mod machine;
 mod method;

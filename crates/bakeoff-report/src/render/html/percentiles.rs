@@ -16,15 +16,13 @@ use crate::model::drawn::quantiles;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
+use super::frame::Frame;
 use super::page::{figure, grid};
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, stroke, swatch};
 use super::{how, place};
 
-const WIDTH: f64 = 480.0;
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 460.0;
-const TOP: f64 = 10.0;
+const FRAME: Frame = Frame { width: 480.0, left: 62.0, right: 460.0, top: 10.0 };
 const BOTTOM: f64 = 270.0;
 /// Two curves that differ by less than this are one.
 const SAME: f64 = 0.02;
@@ -133,13 +131,9 @@ fn chart(of: &Comparison) -> String {
     let steps = all().map(|curve| curve.points.len()).max().unwrap_or(0);
     let places: Vec<f64> = quantiles().map(|quantile| 1.0 / (1.0 - quantile)).collect();
     let farthest = places[steps.clamp(1, places.len()) - 1].max(100.0);
-    let x = Axis::log(Unit::Percentile, 1.0, farthest).between(LEFT, RIGHT);
-    let y = Axis::log(Unit::Latency, least, most).between(BOTTOM, TOP);
-    let mut svg = Svg::new(WIDTH, BOTTOM + 40.0);
-    svg.axis_left(&y, LEFT, RIGHT);
-    svg.axis_below(&x, TOP, BOTTOM);
-    let label = "share of operations answered within";
-    svg.text("label", "middle", f64::midpoint(LEFT, RIGHT), BOTTOM + 34.0, label);
+    let x = FRAME.across(Axis::log(Unit::Percentile, 1.0, farthest));
+    let y = Axis::log(Unit::Latency, least, most).between(BOTTOM, FRAME.top);
+    let mut svg = FRAME.with_axes(&x, &y, BOTTOM, "share of operations answered within");
     for (one, (response, _)) in of.contenders.iter().zip(&curves) {
         let look = one.look;
         let edge = |which: usize| {

@@ -15,14 +15,13 @@ use crate::document::{tables, words};
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 
+use super::frame::Frame;
 use super::page::{details, escape, figure, grid, list, paragraph, table};
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, short, swatch};
 use super::{how, place};
 
-const WIDTH: f64 = 480.0;
-const LEFT: f64 = 12.0;
-const RIGHT: f64 = 466.0;
+const FRAME: Frame = Frame::ROWS;
 /// Of one system.
 const ROW: f64 = 50.0;
 /// What lies this many times beyond all measured values is named beside the chart, since an axis
@@ -129,18 +128,16 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
         .chain(machine_baseline.as_ref().map(|(_, value)| *value));
     let near: Vec<f64> = references.filter(|&value| value <= most * BEYOND).collect();
     values.extend(near);
-    let axis = Axis::fitting(unit, &values, 5).between(LEFT, RIGHT);
+    let axis = FRAME.across(Axis::fitting(unit, &values, 5));
 
     let bottom = 6.0 + ROW * of.contenders.len() as f64;
-    let mut svg = Svg::new(WIDTH, bottom + 40.0);
-    svg.axis_below(&axis, 4.0, bottom);
     let label = match (rate, axis.is_log()) {
         (true, false) => "verified operations per second",
         (true, true) => "verified operations per second (logarithmic)",
         (false, false) => "99 % of operations were answered within",
         (false, true) => "99 % of operations were answered within (logarithmic)",
     };
-    svg.text("label", "middle", f64::midpoint(LEFT, RIGHT), bottom + 34.0, label);
+    let mut svg = FRAME.with_axis_below(&axis, bottom, label);
     if let Some((_, value)) = machine_baseline.as_ref().filter(|(_, value)| *value <= axis.high()) {
         svg.line("floor", axis.at(*value), 0.0, axis.at(*value), bottom);
     }
@@ -222,10 +219,10 @@ fn row(
         (false, 0) => "no valid trial".to_owned(),
         (false, _) => format!("{}{per}", quantity.short(shown)),
     };
-    let room = ((RIGHT - LEFT) / 7.4) as usize - value.chars().count();
-    svg.text("name", "start", LEFT, base, &cut(&of.system, room));
-    svg.text("value", "end", RIGHT, base, &value);
-    svg.line("base", LEFT, middle, RIGHT, middle);
+    let room = ((FRAME.right - FRAME.left) / 7.4) as usize - value.chars().count();
+    svg.text("name", "start", FRAME.left, base, &cut(&of.system, room));
+    svg.text("value", "end", FRAME.right, base, &value);
+    svg.line("base", FRAME.left, middle, FRAME.right, middle);
     let summary = of.summary(quantity);
     if let (Some(min), Some(max)) = (summary.min.value(), summary.max.value()) {
         let (from, to) = (axis.at(min), axis.at(max));

@@ -14,15 +14,13 @@ use crate::derive::machine_baseline::Limits;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 
+use super::frame::Frame;
 use super::how;
 use super::page::{escape, figure, grid};
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, stroke, swatch};
 
-const WIDTH: f64 = 480.0;
-const LEFT: f64 = 70.0;
-const RIGHT: f64 = 464.0;
-const TOP: f64 = 10.0;
+const FRAME: Frame = Frame { width: 480.0, left: 70.0, right: 464.0, top: 10.0 };
 const BOTTOM: f64 = 250.0;
 
 /// One number of clients: where its figures are.
@@ -195,12 +193,9 @@ fn chart(report: &Report, of: &Sweep<'_>, quantity: Quantity) -> String {
         values.push(*rate);
         values.extend(range.iter().flat_map(|&(least, most)| [least, most]));
     }
-    let x = Axis::log(Unit::Count, least, most).between(LEFT, RIGHT);
-    let y = Axis::fitting(unit, &values, 5).between(BOTTOM, TOP);
-    let mut svg = Svg::new(WIDTH, BOTTOM + 40.0);
-    svg.axis_left(&y, LEFT, RIGHT);
-    svg.axis_below(&x, TOP, BOTTOM);
-    svg.text("label", "middle", f64::midpoint(LEFT, RIGHT), BOTTOM + 34.0, "clients");
+    let x = FRAME.across(Axis::log(Unit::Count, least, most));
+    let y = Axis::fitting(unit, &values, 5).between(BOTTOM, FRAME.top);
+    let mut svg = FRAME.with_axes(&x, &y, BOTTOM, "clients");
     svg.path(
         "floor",
         limit_points().filter(near).map(|point| (x.at(point.clients), y.at(point.rate))),

@@ -15,14 +15,13 @@ use crate::model::contender::Contender;
 use crate::model::drawn::{Line, Part, Timeline, Watched};
 use crate::model::trial::TrialFigures;
 
+use super::frame::Frame;
 use super::page::{details, escape, paragraph};
 use super::place;
 use super::scale::{Axis, Unit};
 use super::svg::{Svg, legend, stroke, swatch};
 
-const WIDTH: f64 = 380.0;
-const LEFT: f64 = 66.0;
-const RIGHT: f64 = 370.0;
+const FRAME: Frame = Frame { width: 380.0, left: 66.0, right: 370.0, top: 0.0 };
 /// Of the bar that names a trial's parts.
 const BAR: f64 = 18.0;
 /// From one panel to the next.
@@ -284,39 +283,27 @@ fn drawing(
     end: f64,
 ) -> String {
     let timeline = &trial.drawn.timeline;
-    let x = Axis::stretch(Unit::Seconds, 0.0, end, 6).between(LEFT, RIGHT);
+    let x = FRAME.across(Axis::stretch(Unit::Seconds, 0.0, end, 6));
     let bottom = BAR + PANEL * shared.len() as f64;
-    let mut svg = Svg::new(WIDTH, bottom + 36.0);
+    let mut svg = Svg::new(FRAME.width, bottom + 36.0);
     bar(&mut svg, &x, timeline, bottom);
     for (nth, Shared { panel, axis }) in shared.iter().enumerate() {
         let top = BAR + PANEL * nth as f64 + GAP;
         let base = BAR + PANEL * (nth + 1) as f64;
-        svg.text("panel", "start", LEFT, top - 8.0, panel.title());
+        svg.text("panel", "start", FRAME.left, top - 8.0, panel.title());
         let y = axis.clone().between(base, top);
-        svg.axis_left(&y, LEFT, RIGHT);
+        svg.axis_left(&y, FRAME.left, FRAME.right);
         let lines = panel.lines(timeline, look);
         if lines.is_empty() {
-            svg.text(
-                "tick",
-                "middle",
-                f64::midpoint(LEFT, RIGHT),
-                base - 40.0,
-                "not seen in this trial",
-            );
+            svg.text("tick", "middle", FRAME.middle(), base - 40.0, "not seen in this trial");
         }
         for Drawing { class, line } in lines {
             svg.path(&class, line.iter().map(|(at, value)| (x.at(*at), y.at_or_gap(*value))));
         }
-        svg.line("axis", LEFT, base, RIGHT, base);
+        svg.line("axis", FRAME.left, base, FRAME.right, base);
     }
     svg.ticks_below(&x, bottom);
-    svg.text(
-        "label",
-        "middle",
-        f64::midpoint(LEFT, RIGHT),
-        bottom + 33.0,
-        "seconds since the trial began",
-    );
+    svg.text("label", "middle", FRAME.middle(), bottom + 33.0, "seconds since the trial began");
     let title = format!("{}, trial {:02}, {}: over time", of.system, trial.number, place(place_of));
     let parts: Vec<String> = timeline
         .parts
