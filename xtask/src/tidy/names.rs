@@ -37,17 +37,17 @@ const SHARED_TYPES: &[(&str, usize, &str)] = &[
 ];
 
 /// Doc comments that may still begin with "What".
-const WHAT_MAX: usize = 429;
+const WHAT_MAX: usize = 265;
 /// Tests that may still be called `what_…` or `that_…`.
-const TESTS_MAX: usize = 21;
+const TESTS_MAX: usize = 4;
 
 /// Words of the dialect that was, and how often each may still be part of an identifier.
 const WORDS: &[(&str, usize)] = &[
     ("climb", 2),
     ("gist", 0),
     ("greet", 9),
-    ("hump", 9),
-    ("humps", 10),
+    ("hump", 4),
+    ("humps", 5),
     ("ingredient", 0),
     ("ladder", 1),
     ("mistake", 0),

@@ -6,10 +6,9 @@
 //! Not here: how processes are run (`host`), what a system needs (`systems`).
 
 pub(crate) mod contenders;
+mod error;
 pub(crate) mod topology;
 
-use std::fmt;
-use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +21,8 @@ use bakeoff_engine::tls;
 use bakeoff_engine::transport::{Target, TlsTarget};
 use bakeoff_host::{self as host, Host, HostError, LimitsApplied, Probe, Process, terminate_all};
 
+pub(crate) use self::error::NoTargets;
+use self::error::ResolveError;
 use self::topology::Member;
 use crate::failure::Failure;
 use crate::systems::declaration::Declaration;
@@ -173,34 +174,6 @@ pub(crate) fn attach(
     Ok(Launched { name, within: ANSWER_WITHIN, system, processes: Vec::new(), nodes })
 }
 
-/// An endpoint without an address to connect to.
-#[derive(Debug)]
-enum ResolveError {
-    Failed(io::Error),
-    NoAddress,
-    NoTlsName(rustls::pki_types::InvalidDnsNameError),
-}
-
-impl fmt::Display for ResolveError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(error) => write!(to, "cannot be resolved: {error}"),
-            Self::NoAddress => write!(to, "resolves to no address"),
-            Self::NoTlsName(_) => write!(to, "is no name that TLS can verify"),
-        }
-    }
-}
-
-impl std::error::Error for ResolveError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Failed(error) => Some(error),
-            Self::NoAddress => None,
-            Self::NoTlsName(error) => Some(error),
-        }
-    }
-}
-
 fn resolve(
     endpoint: &Endpoint,
     config: Option<&Arc<rustls::ClientConfig>>,
@@ -300,24 +273,6 @@ impl Launched {
         }
     }
 }
-
-/// A cluster without the nodes that a load asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoTargets {
-    NoLeader,
-    NoFollowers,
-}
-
-impl fmt::Display for NoTargets {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            Self::NoLeader => "none of the nodes is known to lead",
-            Self::NoFollowers => "there are no followers",
-        })
-    }
-}
-
-impl std::error::Error for NoTargets {}
 
 impl Ready {
     /// Returns it and its parts, in the order in which they were started.
