@@ -20,12 +20,12 @@ const TEXTS_SHOWN: usize = 3;
 impl Bimodal {
     /// Names the operations whose modes they are: `` `get` operations with 64 clients ``.
     fn whose(&self, trial: &TrialFigures) -> String {
-        let of = if trial.operations.len() > 1 {
+        let of = if trial.measured.operations.len() > 1 {
             format!("`{}` operations", self.operation)
         } else {
             "operations".to_owned()
         };
-        let of = if trial.stages.len() > 1 {
+        let of = if trial.measured.stages.len() > 1 {
             format!("{of} with {} clients", count_text(self.clients.into()))
         } else {
             of
@@ -47,7 +47,7 @@ impl Bimodal {
 
 /// Its longest stall.
 pub(crate) fn stalls(of: &Contender, place: &str) -> Option<String> {
-    let stalls = || of.trials.iter().filter_map(|trial| Some((trial, trial.stall?)));
+    let stalls = || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.stall?)));
     let (trial, longest) = stalls().max_by_key(|(_, stall)| stall.length)?;
     let (count, run) = (stalls().count(), trials_text(of.trials.len()));
     let (name, text, number) = (&of.system, longest.text(), trial.number);
@@ -59,7 +59,8 @@ pub(crate) fn stalls(of: &Contender, place: &str) -> Option<String> {
 
 /// Two modes in more than half of its trials, as they were in the first.
 pub(crate) fn bimodal_of(of: &Contender, place: &str) -> Option<String> {
-    let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.bimodal.as_ref()?)));
+    let with =
+        || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.bimodal.as_ref()?)));
     let (trial, first) = with().next()?;
     let (count, run) = (with().count(), of.trials.len());
     (count * 2 > run).then(|| {
@@ -77,7 +78,7 @@ pub(crate) fn bimodal_of(of: &Contender, place: &str) -> Option<String> {
 
 /// Failures that lasted alike in more than half of its trials, as they were in the first.
 pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
-    let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.lasted?)));
+    let with = || of.trials.iter().filter_map(|trial| Some((trial, trial.anomalies.lasted?)));
     let (trial, first) = with().next()?;
     let (count, run) = (with().count(), of.trials.len());
     (count * 2 > run).then(|| {
@@ -95,7 +96,7 @@ pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
 
 /// What a trial's failures said, the most frequent first: ``1,868 × `status`: 500``.
 pub(crate) fn errors_text(trial: &TrialFigures) -> String {
-    let mut texts: Vec<_> = trial.error_texts.iter().collect();
+    let mut texts: Vec<_> = trial.errors.error_texts.iter().collect();
     texts.sort_by_key(|(_, text)| std::cmp::Reverse(text.count));
     let shown = texts.iter().take(TEXTS_SHOWN).map(|(kind, wording)| {
         format!("{} × `{}`: {}", count_text(wording.count), kind.name(), wording.text)
@@ -108,7 +109,7 @@ pub(crate) fn errors_text(trial: &TrialFigures) -> String {
 pub(crate) fn slow_nodes_of(of: &Contender, place: &str) -> Vec<String> {
     let mut nodes: BTreeMap<&str, Vec<(u32, &SlowNode)>> = BTreeMap::new();
     for trial in &of.trials {
-        for slow in &trial.slow_nodes {
+        for slow in &trial.anomalies.slow_nodes {
             nodes.entry(&slow.node).or_default().push((trial.number, slow));
         }
     }

@@ -14,7 +14,7 @@ use crate::model::trial::TrialFigures;
 /// What nodes did often in more than half of a system's trials.
 pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
     let mut all: BTreeMap<&Often, Vec<f64>> = BTreeMap::new();
-    let trials = || of.trials.iter().map(|trial: &TrialFigures| &trial.often);
+    let trials = || of.trials.iter().map(|trial: &TrialFigures| &trial.servers.often);
     for (often, rate) in trials().flatten() {
         all.entry(often).or_default().push(*rate);
     }

@@ -151,8 +151,8 @@ fn for_the_sentence(
 /// Returns which of its trials failed through its own doing, and how, as a clause.
 fn own_failures(one: &Contender) -> Option<String> {
     let own: Vec<&TrialFigures> =
-        one.trials.iter().filter(|trial| trial.cause == Some(Cause::System)).collect();
-    let first = own.first()?.invalid_because.first()?;
+        one.trials.iter().filter(|trial| trial.validity.cause == Some(Cause::System)).collect();
+    let first = own.first()?.validity.invalid_because.first()?;
     let how = if own.len() == one.audits_failed() {
         "failed an audit".to_owned()
     } else {

@@ -126,7 +126,7 @@ fn of_contender(of: &Contender, place: &str) -> Vec<Finding> {
         (failed > 0).then(|| format!("{name} failed the audit in {failed} of {all} under {place}"));
     add(Cause::Audit, one(audit));
     add(Cause::NotValid, one(not_valid(of, place)));
-    let used_up = of.valid().any(|trial| trial.keys_exhausted).then(|| {
+    let used_up = of.valid().any(|trial| trial.validity.keys_exhausted).then(|| {
         format!("{name} used up the workload's unique keys under {place} before its time was over")
     });
     add(Cause::KeysUsedUp, one(used_up));
@@ -165,7 +165,8 @@ fn causes(of: &Contender) -> String {
         (Doing::User, "the study's or the user's doing"),
         (Doing::Unclear, "nobody knows whose doing"),
     ];
-    let count = |doing| of.trials.iter().filter(|trial| trial.cause == Some(doing)).count();
+    let count =
+        |doing| of.trials.iter().filter(|trial| trial.validity.cause == Some(doing)).count();
     let known = words.into_iter().map(|(doing, words)| (count(doing), words));
     let known: Vec<(usize, &str)> = known.filter(|(count, _)| *count > 0).collect();
     match known.as_slice() {
@@ -185,7 +186,7 @@ fn searches(of: &Contender, place: &str) -> Vec<String> {
         found.push(format!("{name}'s highest rate under {place} is too low: {why}"));
     }
     let mut count = |what: &str, is_it: fn(Found) -> Option<f64>| {
-        let rates: Vec<f64> = of.valid().filter_map(|trial| is_it(trial.found?)).collect();
+        let rates: Vec<f64> = of.valid().filter_map(|trial| is_it(trial.measured.found?)).collect();
         if let Some(last) = rates.last() {
             let (count, last) = (rates.len(), rate_text(*last));
             found.push(format!(

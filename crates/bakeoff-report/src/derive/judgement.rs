@@ -431,7 +431,7 @@ pub(crate) fn better(quantity: Quantity) -> Better {
 fn yielded(trial: Option<&TrialFigures>, quantity: Quantity, stage: Option<usize>) -> Yield {
     let Some(trial) = trial else { return Yield::Dropped };
     let figure = trial.of_stage(quantity, stage).value().filter(|&value| value > 0.0);
-    match trial.cause {
+    match trial.validity.cause {
         None => figure.map_or(Yield::Dropped, Yield::Valid),
         Some(Cause::System) => Yield::Failed,
         Some(Cause::Unclear) => Yield::Unclear(figure),

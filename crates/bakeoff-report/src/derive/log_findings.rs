@@ -33,7 +33,7 @@ pub(crate) struct Complaint {
 /// All that the nodes of a system complained of: errors before warnings, the most frequent first.
 pub(crate) fn complaints(of: &Contender) -> Vec<Complaint> {
     let mut all: Vec<Complaint> = Vec::new();
-    for log in of.trials.iter().flat_map(|trial| &trial.log_findings) {
+    for log in of.trials.iter().flat_map(|trial| &trial.servers.log_findings) {
         for LogKind { level, what, count, example } in &log.kinds {
             let is_it = |one: &&mut Complaint| {
                 one.node == log.node && one.level == *level && one.what == *what
@@ -60,7 +60,7 @@ pub(crate) fn complaints(of: &Contender) -> Vec<Complaint> {
 
 /// Lines of all kinds, and bytes of logs that were not read.
 fn totals(of: &Contender) -> (u64, u64) {
-    let logs = || of.trials.iter().flat_map(|trial| &trial.log_findings);
+    let logs = || of.trials.iter().flat_map(|trial| &trial.servers.log_findings);
     (logs().map(|log| log.lines).sum(), logs().map(|log| log.unread_bytes).sum())
 }
 

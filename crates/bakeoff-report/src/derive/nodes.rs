@@ -28,7 +28,7 @@ pub(crate) fn used(of: &Contender) -> impl Iterator<Item = &TrialFigures> {
 /// A contender's nodes in the order of its first trial.
 pub(crate) fn names(of: &Contender) -> Vec<(&str, Option<&str>)> {
     let mut names: Vec<(&str, Option<&str>)> = Vec::new();
-    for node in used(of).flat_map(|trial| &trial.nodes) {
+    for node in used(of).flat_map(|trial| &trial.servers.nodes) {
         if !names.iter().any(|(name, _)| *name == node.node) {
             names.push((&node.node, node.role.as_deref()));
         }
@@ -40,7 +40,7 @@ pub(crate) fn names(of: &Contender) -> Vec<(&str, Option<&str>)> {
 pub(crate) fn median(of: &Contender, node: &str, value: fn(&NodeFigures) -> Option<f64>) -> Figure {
     let figures = used(of).map(|trial| {
         let is_it = |one: &&NodeFigures| one.node == node;
-        trial.nodes.iter().find(is_it).and_then(value).into()
+        trial.servers.nodes.iter().find(is_it).and_then(value).into()
     });
     stats::summary(figures).median
 }
@@ -49,7 +49,7 @@ pub(crate) fn median(of: &Contender, node: &str, value: fn(&NodeFigures) -> Opti
 pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
     let held = |trial: &TrialFigures, node: &str| {
         let is_it = |one: &&NodeFigures| one.node == node;
-        let share = trial.nodes.iter().find(is_it)?.throttled_share?;
+        let share = trial.servers.nodes.iter().find(is_it)?.throttled_share?;
         (share >= THROTTLED).then_some(share)
     };
     let mut found = Vec::new();

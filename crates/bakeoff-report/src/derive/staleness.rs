@@ -17,7 +17,7 @@ use crate::model::contender::Contender;
 /// Returns how old the reads of each node were that was asked for any, over a contender's valid trials.
 pub(crate) fn nodes(of: &Contender) -> Vec<Staleness> {
     let mut nodes: Vec<Staleness> = Vec::new();
-    for theirs in of.valid().flat_map(|trial| &trial.staleness).filter(|of| of.reads > 0) {
+    for theirs in of.valid().flat_map(|trial| &trial.servers.staleness).filter(|of| of.reads > 0) {
         match nodes.iter_mut().find(|ours| ours.node == theirs.node) {
             Some(ours) => ours.merge(theirs),
             None => nodes.push(theirs.clone()),

@@ -15,7 +15,8 @@ use crate::model::quantity::Quantity;
 
 /// A table of all nodes; `None` where no system has a part and nothing limits a node.
 pub(crate) fn table(of: &Comparison) -> Option<Table> {
-    let nodes = || of.contenders.iter().flat_map(|one| used(one).flat_map(|trial| &trial.nodes));
+    let nodes =
+        || of.contenders.iter().flat_map(|one| used(one).flat_map(|trial| &trial.servers.nodes));
     let worth = |node: &NodeFigures| {
         node.role.is_some() || node.cpu_limit.is_some() || node.throttled_seconds.is_some()
     };

@@ -167,8 +167,9 @@ fn trials(of: &Contender) -> String {
 
 /// Returns what the audits of a system's trials found.
 fn audits(of: &Contender) -> Cell {
-    let verdicts = || of.trials.iter().flat_map(|trial| &trial.audits).map(|audit| &audit.verdict);
-    let without = of.trials.iter().any(|trial| trial.audits.is_empty());
+    let verdicts =
+        || of.trials.iter().flat_map(|trial| &trial.verdicts.audits).map(|audit| &audit.verdict);
+    let without = of.trials.iter().any(|trial| trial.verdicts.audits.is_empty());
     if verdicts().any(Verdict::failed) {
         Cell::Failed
     } else if verdicts().next().is_none() {
@@ -332,7 +333,8 @@ fn rows(of: &Comparison) -> Vec<Row> {
             rows.push(Row::Of(quantity));
         }
     }
-    let audited = |one: &Contender| one.trials.iter().any(|trial| !trial.audits.is_empty());
+    let audited =
+        |one: &Contender| one.trials.iter().any(|trial| !trial.verdicts.audits.is_empty());
     if of.writes() || of.contenders.iter().any(audited) {
         rows.push(Row::Audits);
     }
@@ -474,8 +476,9 @@ pub(crate) fn operations(of: &Comparison) -> Option<Table> {
 /// looked for.
 pub(crate) fn tries(of: &Comparison) -> Option<Table> {
     let find = of.load.find.as_ref()?;
-    let tries =
-        |one: &Contender| one.valid().next().map_or(Vec::new(), |trial| trial.tries.clone());
+    let tries = |one: &Contender| {
+        one.valid().next().map_or(Vec::new(), |trial| trial.measured.tries.clone())
+    };
     let rows = of.contenders.iter().map(|one| tries(one).len()).max().filter(|&rows| rows > 0)?;
     let group = |one: &Contender| {
         let tries = tries(one);

@@ -306,13 +306,13 @@ pub(crate) fn invalid(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for contender in &of.contenders {
         for trial in contender.trials.iter().filter(|trial| !trial.valid()) {
-            let measured = if trial.interrupted { until_then(trial) } else { None };
+            let measured = if trial.validity.interrupted { until_then(trial) } else { None };
             lines.push(format!(
                 "not valid: trial {:02} ({}, round {}): {}{}",
                 trial.number,
                 contender.system,
                 trial.round,
-                trial.invalid_because.join("; "),
+                trial.validity.invalid_because.join("; "),
                 measured.unwrap_or_default(),
             ));
         }
@@ -366,7 +366,7 @@ pub(crate) fn unchecked(of: &Comparison) -> Vec<String> {
 /// whether there are others of the kind.
 pub(crate) fn error_texts(of: &Contender) -> Vec<(ErrorKind, String, u64, bool)> {
     let mut texts: Vec<(ErrorKind, String, u64, bool)> = Vec::new();
-    for (kind, one) in of.trials.iter().flat_map(|trial| &trial.error_texts) {
+    for (kind, one) in of.trials.iter().flat_map(|trial| &trial.errors.error_texts) {
         match texts.iter_mut().find(|(k, text, ..)| k == kind && *text == one.text) {
             Some((_, _, count, _)) => *count += one.count,
             None => texts.push((*kind, one.text.clone(), one.count, false)),
@@ -392,7 +392,7 @@ pub(crate) fn errors(of: &Comparison) -> Vec<String> {
             }
         }
         let mut seen: Vec<Option<ErrorKind>> = Vec::new();
-        for (kind, example) in contender.trials.iter().flat_map(|trial| &trial.examples) {
+        for (kind, example) in contender.trials.iter().flat_map(|trial| &trial.errors.examples) {
             if seen.contains(kind) {
                 continue;
             }

@@ -83,7 +83,7 @@ impl Contender {
     /// The same for one operation.
     pub(crate) fn operation(&self, name: &str, quantity: Quantity) -> Figure {
         let figure = |trial: &TrialFigures| {
-            let of = trial.operations.get(name).and_then(|figures| figures.get(&quantity));
+            let of = trial.measured.operations.get(name).and_then(|figures| figures.get(&quantity));
             of.copied().unwrap_or(Figure::Absent)
         };
         combined(quantity, self.valid().map(figure))
@@ -92,7 +92,7 @@ impl Contender {
     /// The same for the `nth` stage (from 0) with this number of clients.
     pub(crate) fn stage(&self, clients: u32, nth: usize, quantity: Quantity) -> Figure {
         let figure = |trial: &TrialFigures| {
-            let with = trial.stages.iter().filter(|(stage, _)| *stage == clients);
+            let with = trial.measured.stages.iter().filter(|(stage, _)| *stage == clients);
             let figures = with.map(|(_, figures)| figures).nth(nth);
             figures.and_then(|of| of.get(&quantity)).copied().unwrap_or(Figure::Absent)
         };
@@ -129,7 +129,8 @@ impl Contender {
 
     /// Returns how many of its trials failed an audit.
     pub(crate) fn audits_failed(&self) -> usize {
-        let failed = |trial: &&TrialFigures| trial.audits.iter().any(|a| a.verdict.failed());
+        let failed =
+            |trial: &&TrialFigures| trial.verdicts.audits.iter().any(|a| a.verdict.failed());
         self.trials.iter().filter(failed).count()
     }
 
@@ -140,7 +141,7 @@ impl Contender {
             return Some(format!("{name} was not run under {place}"));
         }
         if self.valid_count() == 0 {
-            let first = self.trials[0].invalid_because.join("; ");
+            let first = self.trials[0].validity.invalid_because.join("; ");
             let more = if self.trials.len() > 1 { ", …" } else { "" };
             let of = trials_text(self.trials.len());
             return Some(format!("{name} has no valid trial ({of} run: {first}{more})"));
@@ -150,7 +151,7 @@ impl Contender {
             let failed = self.failed();
             return Some(format!("{name} is not ranked, as {share} of its operations {failed}"));
         }
-        if self.valid().all(|trial| matches!(trial.found, Some(Found::Nothing(_)))) {
+        if self.valid().all(|trial| matches!(trial.measured.found, Some(Found::Nothing(_)))) {
             return Some(format!("{name} kept its objective under {place} at no rate"));
         }
         if let Some(why) = &self.contradicted {
@@ -230,10 +231,16 @@ impl fmt::Display for Unchecked {
 pub(crate) fn not_checked(trials: &[TrialFigures]) -> Vec<(Unchecked, String, usize)> {
     let mut found: Vec<(Unchecked, String, usize)> = Vec::new();
     for trial in trials {
-        let audits =
-            trial.audits.iter().map(|audit| (Unchecked::Audit(audit.when.clone()), &audit.verdict));
-        let checks =
-            trial.checks.iter().map(|check| (Unchecked::Check(check.name), &check.verdict));
+        let audits = trial
+            .verdicts
+            .audits
+            .iter()
+            .map(|audit| (Unchecked::Audit(audit.when.clone()), &audit.verdict));
+        let checks = trial
+            .verdicts
+            .checks
+            .iter()
+            .map(|check| (Unchecked::Check(check.name), &check.verdict));
         for (name, verdict) in audits.chain(checks) {
             let Verdict::NotChecked(why) = verdict else { continue };
             match found.iter_mut().find(|(n, w, _)| *n == name && w == why) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bakeoff_core::check::{Audit, Cause};
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::measurement::{ErrorKind, ErrorText, Example, Measurement};
+use bakeoff_core::measurement::{ErrorKind, ErrorText, Errors, Example, Measurement};
 use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::staleness::Staleness;
@@ -30,13 +30,30 @@ pub(crate) struct TrialFigures {
     pub(crate) number: u32,
     pub(crate) round: u32,
     pub(crate) started: String,
-    pub(crate) leader: Option<String>,
+    pub(crate) validity: Validity,
+    pub(crate) measured: Measured,
+    pub(crate) verdicts: Verdicts,
+    pub(crate) errors: TrialErrors,
+    pub(crate) anomalies: Anomalies,
+    pub(crate) servers: Servers,
+    /// Data of its charts.
+    pub(crate) drawn: Drawn,
+}
+
+/// Whether a trial may be used, and how it ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Validity {
     /// Why it must not be used; empty when it may be.
     pub(crate) invalid_because: Vec<String>,
     /// Whose doing that is; `None` when it may be used.
     pub(crate) cause: Option<Cause>,
     pub(crate) interrupted: bool,
     pub(crate) keys_exhausted: bool,
+}
+
+/// Rates, latencies and usage of a trial, of its parts, and of the rates that a search tried.
+#[derive(Debug, Clone)]
+pub(crate) struct Measured {
     /// Empty when nothing was measured.
     pub(crate) figures: Figures,
     pub(crate) operations: BTreeMap<String, Figures>,
@@ -44,12 +61,29 @@ pub(crate) struct TrialFigures {
     pub(crate) stages: Vec<(u32, Figures)>,
     /// The rates that a search tried, in order.
     pub(crate) tries: Vec<(Tried, Figures)>,
-    /// What that came to.
+    /// Result of the search.
     pub(crate) found: Option<Found>,
+}
+
+/// Audits and checks of a trial.
+#[derive(Debug, Clone)]
+pub(crate) struct Verdicts {
     pub(crate) audits: Vec<Audit>,
     pub(crate) checks: Vec<Check>,
+}
+
+/// Errors of a trial's operations and connections.
+#[derive(Debug, Clone)]
+pub(crate) struct TrialErrors {
     /// The first error of each kind that occurred; `None` stands for lost connections.
     pub(crate) examples: Vec<(Option<ErrorKind>, Example)>,
+    /// Texts of errors, kind by kind, the most frequent of each first.
+    pub(crate) error_texts: Vec<(ErrorKind, ErrorText)>,
+}
+
+/// Patterns in a trial that its figures alone would hide.
+#[derive(Debug, Clone)]
+pub(crate) struct Anomalies {
     /// The longest time in which nothing succeeded, where it is worth saying.
     pub(crate) stall: Option<Stall>,
     /// Nodes that answered much later than the others.
@@ -58,18 +92,20 @@ pub(crate) struct TrialFigures {
     pub(crate) bimodal: Option<Bimodal>,
     /// Failures that lasted alike.
     pub(crate) lasted: Option<Lasted>,
-    /// What errors said, kind by kind, the most frequent of each first.
-    pub(crate) error_texts: Vec<(ErrorKind, ErrorText)>,
-    /// What each node used.
+}
+
+/// The servers of a trial: what they used, did, logged, and how stale their reads were.
+#[derive(Debug, Clone)]
+pub(crate) struct Servers {
+    pub(crate) leader: Option<String>,
+    /// Usage of each node.
     pub(crate) nodes: Vec<NodeFigures>,
-    /// What nodes did often, and how often in a second.
+    /// Frequent events of nodes, with how often they occurred in a second.
     pub(crate) often: BTreeMap<Often, f64>,
-    /// What the nodes complained of in their logs.
+    /// Findings in the nodes' logs.
     pub(crate) log_findings: Vec<NodeLog>,
-    /// How old what reads returned was, by node; empty where that was not measured.
+    /// Staleness of reads, by node; empty where that was not measured.
     pub(crate) staleness: Vec<Staleness>,
-    /// What its charts show.
-    pub(crate) drawn: Drawn,
 }
 
 impl TrialFigures {
@@ -80,67 +116,62 @@ impl TrialFigures {
         if whole.is_none() && invalid_because.is_empty() {
             invalid_because.push("nothing was measured".to_owned());
         }
-        let each = |whole: &Measurement| {
-            let one = |(name, operation)| (String::clone(name), figures::of_operation(operation));
-            whole.operations.iter().map(one).collect()
-        };
         Self {
             number: record.trial.number + 1,
             round: record.trial.round + 1,
             started: record.started.clone(),
-            leader: record.leader.clone(),
-            // What measured nothing for no reason that is known did not work.
-            cause: record.cause().or((!invalid_because.is_empty()).then_some(Cause::System)),
-            invalid_because,
-            interrupted: record.outcome == Outcome::Interrupted,
-            keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
-            figures: whole.as_ref().map_or_else(Figures::new, |w| figures::of_trial(record, w)),
-            operations: whole.as_ref().map_or_else(BTreeMap::new, each),
-            stages: record
-                .figured()
-                .iter()
-                .map(|stage| (stage.clients, figures::of_stage(stage)))
-                .collect(),
-            tries: record.stages.iter().filter_map(tried).collect(),
-            found: record.found,
-            audits: record.audits.clone(),
-            checks: record.checks.clone(),
-            examples: whole.as_ref().map_or_else(Vec::new, examples),
-            stall: anomalies::stall(record),
-            // Nodes that only write and nodes that only read are not to be compared.
-            slow_nodes: whole
-                .as_ref()
-                .filter(|_| !load.targets.is_split())
-                .map_or_else(Vec::new, |whole| anomalies::slow_nodes(record, whole)),
-            bimodal: anomalies::bimodal(record),
-            lasted: total.as_ref().and_then(|total| anomalies::lasted(&total.failed)),
-            error_texts: total.as_ref().map_or_else(Vec::new, |total| {
-                let texts = |(&kind, errors): (&ErrorKind, &bakeoff_core::measurement::Errors)| {
-                    errors.texts.iter().map(|text| (kind, text.clone())).collect::<Vec<_>>()
-                };
-                total.errors.iter().flat_map(texts).collect()
-            }),
-            nodes: nodes::of_trial(record, whole.as_ref(), system),
-            often: churn::of_trial(record),
-            log_findings: record.log_findings.clone(),
-            staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
+            validity: Validity {
+                // What measured nothing for no reason that is known did not work.
+                cause: record.cause().or((!invalid_because.is_empty()).then_some(Cause::System)),
+                invalid_because,
+                interrupted: record.outcome == Outcome::Interrupted,
+                keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
+            },
+            measured: Measured::new(record, whole.as_ref()),
+            verdicts: Verdicts { audits: record.audits.clone(), checks: record.checks.clone() },
+            errors: TrialErrors {
+                examples: whole.as_ref().map_or_else(Vec::new, examples),
+                error_texts: total.as_ref().map_or_else(Vec::new, |total| {
+                    let texts = |(&kind, errors): (&ErrorKind, &Errors)| {
+                        errors.texts.iter().map(|text| (kind, text.clone())).collect::<Vec<_>>()
+                    };
+                    total.errors.iter().flat_map(texts).collect()
+                }),
+            },
+            anomalies: Anomalies {
+                stall: anomalies::stall(record),
+                // Nodes that only write and nodes that only read are not to be compared.
+                slow_nodes: whole
+                    .as_ref()
+                    .filter(|_| !load.targets.is_split())
+                    .map_or_else(Vec::new, |whole| anomalies::slow_nodes(record, whole)),
+                bimodal: anomalies::bimodal(record),
+                lasted: total.as_ref().and_then(|total| anomalies::lasted(&total.failed)),
+            },
+            servers: Servers {
+                leader: record.leader.clone(),
+                nodes: nodes::of_trial(record, whole.as_ref(), system),
+                often: churn::of_trial(record),
+                log_findings: record.log_findings.clone(),
+                staleness: whole.as_ref().map_or_else(Vec::new, |whole| whole.staleness.clone()),
+            },
             drawn: Drawn::new(record, load.warmup, whole.as_ref()),
         }
     }
 
     pub(crate) fn valid(&self) -> bool {
-        self.invalid_because.is_empty()
+        self.validity.invalid_because.is_empty()
     }
 
     /// One of its figures.
     pub(crate) fn get(&self, quantity: Quantity) -> Figure {
-        self.figures.get(&quantity).copied().unwrap_or(Figure::Absent)
+        self.measured.figures.get(&quantity).copied().unwrap_or(Figure::Absent)
     }
 
     /// One of the figures of a stage, by its place; of the whole trial where there is none.
     pub(crate) fn of_stage(&self, quantity: Quantity, stage: Option<usize>) -> Figure {
         let Some(place) = stage else { return self.get(quantity) };
-        let figures = self.stages.get(place).map(|(_, figures)| figures);
+        let figures = self.measured.stages.get(place).map(|(_, figures)| figures);
         figures.and_then(|of| of.get(&quantity)).copied().unwrap_or(Figure::Absent)
     }
 
@@ -170,13 +201,30 @@ impl TrialFigures {
     }
 }
 
+impl Measured {
+    fn new(record: &TrialRecord, whole: Option<&Measurement>) -> Self {
+        let each = |whole: &Measurement| {
+            let one = |(name, operation)| (String::clone(name), figures::of_operation(operation));
+            whole.operations.iter().map(one).collect()
+        };
+        let stage = |stage: &StageRecord| (stage.clients, figures::of_stage(stage));
+        Self {
+            figures: whole.map_or_else(Figures::new, |whole| figures::of_trial(record, whole)),
+            operations: whole.map_or_else(BTreeMap::new, each),
+            stages: record.figured().iter().map(stage).collect(),
+            tries: record.stages.iter().filter_map(tried).collect(),
+            found: record.found,
+        }
+    }
+}
+
 fn tried(stage: &StageRecord) -> Option<(Tried, Figures)> {
     Some((stage.tried.clone()?, figures::of_stage(stage)))
 }
 
 fn examples(whole: &Measurement) -> Vec<(Option<ErrorKind>, Example)> {
     let total = whole.total();
-    let first = |errors: &bakeoff_core::measurement::Errors| errors.examples.first().cloned();
+    let first = |errors: &Errors| errors.examples.first().cloned();
     let kinds =
         total.errors.iter().filter_map(|(&kind, errors)| Some((Some(kind), first(errors)?)));
     let connections = first(&whole.connection_errors).map(|example| (None, example));

@@ -22,7 +22,7 @@ pub fn csv(report: &Report) -> String {
         .iter()
         .flat_map(|one| &one.contenders)
         .flat_map(|one| &one.trials)
-        .flat_map(|trial| trial.figures.keys().copied())
+        .flat_map(|trial| trial.measured.figures.keys().copied())
         .collect();
     quantities.sort_unstable();
     quantities.dedup();
@@ -63,14 +63,14 @@ pub fn csv(report: &Report) -> String {
             plan::load_kind(&comparison.load).to_owned(),
             trial.started.clone(),
             trial.valid().to_string(),
-            trial.invalid_because.join("; "),
+            trial.validity.invalid_because.join("; "),
         ];
         let figures = quantities.iter().map(|quantity| {
             trial.get(*quantity).value().map_or_else(String::new, |value| value.to_string())
         });
-        let beyond = trial.figures.iter().filter(|(_, figure)| **figure == Figure::Beyond);
+        let beyond = trial.measured.figures.iter().filter(|(_, figure)| **figure == Figure::Beyond);
         let beyond: Vec<String> = beyond.map(|(quantity, _)| quantity.name()).collect();
-        let none = trial.figures.iter().filter_map(|(&quantity, &figure)| {
+        let none = trial.measured.figures.iter().filter_map(|(&quantity, &figure)| {
             Some(format!("{}: {}", quantity.name(), none_because(quantity, figure)?))
         });
         let last = [beyond.join(" "), none.collect::<Vec<_>>().join(" | ")];

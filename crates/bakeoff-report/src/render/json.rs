@@ -131,7 +131,7 @@ fn contender(of: &Contender) -> Value {
 /// Every quantity over the valid trials, the published figure beside it.
 fn combined(of: &Contender) -> Value {
     let mut quantities: Vec<Quantity> =
-        of.trials.iter().flat_map(|trial| trial.figures.keys().copied()).collect();
+        of.trials.iter().flat_map(|trial| trial.measured.figures.keys().copied()).collect();
     quantities.extend(of.published.keys());
     quantities.sort_unstable();
     quantities.dedup();
@@ -173,13 +173,15 @@ fn combined(of: &Contender) -> Value {
 
 fn trial(of: &TrialFigures) -> Value {
     let operations: Map<String, Value> =
-        of.operations.iter().map(|(name, of)| (name.clone(), figures(of))).collect();
+        of.measured.operations.iter().map(|(name, of)| (name.clone(), figures(of))).collect();
     let stages: Vec<Value> = of
+        .measured
         .stages
         .iter()
         .map(|(clients, of)| json!({"clients": clients, "figures": figures(of)}))
         .collect();
     let errors: Vec<Value> = of
+        .errors
         .examples
         .iter()
         .map(|(kind, example)| {
@@ -196,37 +198,37 @@ fn trial(of: &TrialFigures) -> Value {
         "number": of.number,
         "round": of.round,
         "started": of.started,
-        "leader": of.leader,
+        "leader": of.servers.leader,
         "valid": of.valid(),
-        "invalid_because": of.invalid_because,
-        "cause": of.cause.map(Cause::name),
-        "interrupted": of.interrupted,
-        "keys_exhausted": of.keys_exhausted,
-        "figures": figures(&of.figures),
+        "invalid_because": of.validity.invalid_because,
+        "cause": of.validity.cause.map(Cause::name),
+        "interrupted": of.validity.interrupted,
+        "keys_exhausted": of.validity.keys_exhausted,
+        "figures": figures(&of.measured.figures),
         "operations": operations,
-        "staleness": staleness::json(&of.staleness),
+        "staleness": staleness::json(&of.servers.staleness),
         "stages": stages,
         "search": search(of),
         "first_errors": errors,
-        "errors_said": of.error_texts.iter().map(|(kind, one)| json!({
+        "errors_said": of.errors.error_texts.iter().map(|(kind, one)| json!({
             "kind": kind.key(), "text": one.text, "count": one.count,
         })).collect::<Vec<_>>(),
-        "two_humps": of.bimodal.as_ref().map(|found| json!({
+        "two_humps": of.anomalies.bimodal.as_ref().map(|found| json!({
             "operation": found.operation,
             "clients": found.clients,
             "with_failures": found.with_failures,
             "words": found.modes.text(),
         })),
-        "failures_lasted": of.lasted.map(|lasted| lasted.text()),
-        "nodes": of.nodes,
-        "audits": of.audits.iter().map(audit).collect::<Vec<_>>(),
-        "checks": of.checks,
+        "failures_lasted": of.anomalies.lasted.map(|lasted| lasted.text()),
+        "nodes": of.servers.nodes,
+        "audits": of.verdicts.audits.iter().map(audit).collect::<Vec<_>>(),
+        "checks": of.verdicts.checks,
     })
 }
 
 /// What a search for a rate came to, with each rate that it tried in order; null of another load.
 fn search(of: &TrialFigures) -> Value {
-    if of.tries.is_empty() {
+    if of.measured.tries.is_empty() {
         return Value::Null;
     }
     let tried = |(tried, of): &(Tried, Figures)| {
@@ -239,8 +241,8 @@ fn search(of: &TrialFigures) -> Value {
             "figures": figures(of),
         })
     };
-    let tries: Vec<Value> = of.tries.iter().map(tried).collect();
-    json!({"result": of.found, "tries": tries})
+    let tries: Vec<Value> = of.measured.tries.iter().map(tried).collect();
+    json!({"result": of.measured.found, "tries": tries})
 }
 
 fn audit(of: &Audit) -> Value {

@@ -117,7 +117,7 @@ pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
     for contender in &of.contenders {
         let name = &contender.system;
         let mut moments: Vec<&str> = Vec::new();
-        for audit in contender.trials.iter().flat_map(|trial| &trial.audits) {
+        for audit in contender.trials.iter().flat_map(|trial| &trial.verdicts.audits) {
             if !moments.contains(&audit.when.as_str()) {
                 moments.push(&audit.when);
             }
@@ -129,7 +129,12 @@ pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
             let here = |audit: &&Audit| audit.when == when;
             let audits = || {
                 contender.trials.iter().flat_map(move |trial| {
-                    trial.audits.iter().filter(here).map(move |audit| (trial.number, audit))
+                    trial
+                        .verdicts
+                        .audits
+                        .iter()
+                        .filter(here)
+                        .map(move |audit| (trial.number, audit))
                 })
             };
             let passed: Vec<&Audit> =
@@ -154,7 +159,9 @@ pub(crate) fn audits(of: &Comparison) -> Vec<AuditLine> {
                 .map(|(held, moments)| line(format!("{name}: {}", held.words(&and(&moments))))),
         );
         lines.extend(failed);
-        let missing = |trial: &&TrialFigures| trial.audits.is_empty() && !trial.figures.is_empty();
+        let missing = |trial: &&TrialFigures| {
+            trial.verdicts.audits.is_empty() && !trial.measured.figures.is_empty()
+        };
         let without = contender.trials.iter().filter(missing).count();
         if without > 0 && of.writes() {
             let of = trials_text(without);

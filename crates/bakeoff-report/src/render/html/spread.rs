@@ -244,7 +244,7 @@ fn row(
         if trial.valid() {
             svg.mark(look, "", x, middle + aside, &says);
         } else {
-            let why = trial.invalid_because.join("; ");
+            let why = trial.validity.invalid_because.join("; ");
             crossed(svg, look, x, middle + aside, &format!("{says}; not valid: {why}"));
         }
     }
@@ -277,8 +277,11 @@ fn trials(of: &Comparison, quantity: Quantity, caption: &str) -> String {
     let mut rows = Vec::new();
     for one in &of.contenders {
         rows.extend(one.trials.iter().map(|trial| {
-            let used =
-                if trial.valid() { "yes".to_owned() } else { trial.invalid_because.join("; ") };
+            let used = if trial.valid() {
+                "yes".to_owned()
+            } else {
+                trial.validity.invalid_because.join("; ")
+            };
             vec![
                 format!("{:02}", trial.number),
                 one.system.clone(),

@@ -103,7 +103,11 @@ impl Sweep<'_> {
             let figure = |trial: &crate::model::trial::TrialFigures| match stage.nth {
                 None => trial.get(quantity),
                 Some(nth) => {
-                    let of = trial.stages.get(nth).and_then(|(_, figures)| figures.get(&quantity));
+                    let of = trial
+                        .measured
+                        .stages
+                        .get(nth)
+                        .and_then(|(_, figures)| figures.get(&quantity));
                     of.copied().unwrap_or(Figure::Absent)
                 }
             };

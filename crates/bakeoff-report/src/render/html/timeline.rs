@@ -315,7 +315,7 @@ fn drawing(
     let parts = if parts.len() > 12 { String::new() } else { parts.join("; ") };
     let mut html = svg.finish(&title, &parts);
     if !trial.valid() {
-        let why = format!("Not valid, not used: {}.", trial.invalid_because.join("; "));
+        let why = format!("Not valid, not used: {}.", trial.validity.invalid_because.join("; "));
         html.push_str(&paragraph("invalid", &why));
     }
     html.push_str(&paragraph("how", &parts));

@@ -71,22 +71,23 @@ fn row(of: &Comparison, system: &str, trial: &TrialFigures) -> Vec<String> {
     let text = |quantity: Quantity| quantity.text(trial.get(quantity));
     let valid = match trial.valid() {
         true => "valid".to_owned(),
-        false => format!("NOT VALID: {}", trial.invalid_because.join("; ")),
+        false => format!("NOT VALID: {}", trial.validity.invalid_because.join("; ")),
     };
-    let audits = match trial.audits.len() {
+    let audits = match trial.verdicts.audits.len() {
         0 => "none".to_owned(),
         all => {
-            let passed = trial.audits.iter().filter(|audit| audit.verdict.passed()).count();
+            let passed =
+                trial.verdicts.audits.iter().filter(|audit| audit.verdict.passed()).count();
             format!("{passed} of {all} passed")
         }
     };
-    let passed = trial.checks.iter().filter(|check| check.verdict.passed());
+    let passed = trial.verdicts.checks.iter().filter(|check| check.verdict.passed());
     let passed: Vec<&str> = passed.map(|check| check.name.as_str()).collect();
-    let audits_unchecked = trial.audits.iter().filter_map(|audit| match &audit.verdict {
+    let audits_unchecked = trial.verdicts.audits.iter().filter_map(|audit| match &audit.verdict {
         Verdict::NotChecked(why) => Some(format!("audit {}: {why}", audit.when)),
         _ => None,
     });
-    let unchecked = trial.checks.iter().filter_map(|check| match &check.verdict {
+    let unchecked = trial.verdicts.checks.iter().filter_map(|check| match &check.verdict {
         Verdict::NotChecked(why) => Some(format!("{}: {why}", check.name)),
         _ => None,
     });
@@ -125,7 +126,7 @@ fn errors(report: &Report) -> String {
                 if count == 0.0 {
                     continue;
                 }
-                let examples = one.trials.iter().flat_map(|trial| &trial.examples);
+                let examples = one.trials.iter().flat_map(|trial| &trial.errors.examples);
                 let first =
                     examples.filter(|(of, _)| *of == kind).map(|(_, example)| example).next();
                 let share = match kind {
