@@ -6,13 +6,13 @@ use serde_json::{Value, json as value};
 
 use super::fail_if::signed;
 use super::{Change, Compared, Outcome, Section, scale};
-use crate::Style;
 use crate::document::table::Tone;
 use crate::document::table::{Cell, Column, Table};
 use crate::document::tables;
 use crate::render::json::number;
 use crate::render::markdown as md;
 use crate::render::terminal::Page;
+use crate::render::terminal::Style;
 
 /// Version of the JSON: raised when a name or a meaning changes, not when something is added.
 const FORMAT: u32 = 2;

@@ -5,9 +5,9 @@
 use bakeoff_core::units::share_text;
 
 use super::table::{Cell, Column, Table};
-use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::leader::{Leader, deciding, leader};
+use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 

@@ -8,6 +8,7 @@
 
 pub(crate) mod matrix;
 pub(crate) mod nodes;
+pub(crate) mod report;
 pub(crate) mod rest;
 pub(crate) mod staleness;
 pub(crate) mod table;
@@ -16,9 +17,9 @@ pub(crate) mod words;
 
 use bakeoff_core::units::plural;
 
-use crate::Report;
 use crate::derive::fairness::Weight;
 use crate::derive::findings::{Cause, Finding};
+use crate::document::report::Report;
 use table::{Table, Tone};
 
 /// One block of a document.

@@ -5,9 +5,9 @@
 use super::table::Tone;
 use super::{Block, item, tables, words};
 use super::{nodes, staleness as staleness_table};
-use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::{log_findings, machine_baseline, method, staleness};
+use crate::document::report::Report;
 
 /// Returns what is folded. `wide`: cells of tables have room for a clause.
 pub(crate) fn rest(report: &Report, wide: bool) -> Vec<Block> {

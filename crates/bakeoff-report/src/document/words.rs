@@ -18,10 +18,10 @@ use bakeoff_core::stats::{Figure, and};
 use bakeoff_core::study::Study;
 use bakeoff_core::units::{ByteCount, count_text, latency_text, trials_text};
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
 use crate::derive::judgement::{JudgedAs, Judgement};
+use crate::document::report::Report;
 use crate::model::contender::{Contender, Unchecked, not_checked};
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;

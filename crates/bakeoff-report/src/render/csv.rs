@@ -9,8 +9,8 @@
 use bakeoff_core::plan;
 use bakeoff_core::stats::Figure;
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
+use crate::document::report::Report;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 use crate::render::json::none_because;

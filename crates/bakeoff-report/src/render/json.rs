@@ -11,12 +11,12 @@ use bakeoff_core::search::Tried;
 use bakeoff_core::stats::Figure;
 use serde_json::{Map, Value, json};
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::derive::method::Answer;
 use crate::derive::position::Position;
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
+use crate::document::report::Report;
 use crate::document::words;
 use crate::model::contender::{Contender, not_checked};
 use crate::model::figures::Figures;

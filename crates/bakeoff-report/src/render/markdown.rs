@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::Report;
+use crate::document::report::Report;
 use crate::document::table::{Cell, Table, Tone};
 use crate::document::{self, Block, Item, Warnings, words};
 

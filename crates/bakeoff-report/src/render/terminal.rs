@@ -10,9 +10,27 @@ use bakeoff_core::units::harmless;
 use bakeoff_core::units::plural;
 
 use crate::derive::method;
+use crate::document::report::Report;
 use crate::document::table::{Column, Table, Tone};
 use crate::document::{self, Block, Item, Warnings, words};
-use crate::{Extent, Report, Style};
+
+/// How a terminal's text is to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the terminal; `None` when it is none: then lines are as long as they are.
+    pub width: Option<u16>,
+    /// Whether escape codes may be used.
+    pub colour: bool,
+}
+
+/// How much of a report a terminal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The first screen: a sentence, a matrix, warnings by cause, what differs besides the product.
+    Glance,
+    /// Everything.
+    Full,
+}
 
 /// From so many columns on a table's cells may hold a clause.
 const WIDE: usize = 110;

@@ -11,7 +11,8 @@ use std::fmt::Write as _;
 use bakeoff_core::record::{Line, Record, TrialRecord, write_line};
 use serde_json::{Value, json};
 
-use crate::{Report, csv, json as report_json, markdown};
+use crate::document::report::Report;
+use crate::render::{csv::csv, json::json as report_json, markdown::markdown};
 
 use super::page::{escape, paragraph};
 

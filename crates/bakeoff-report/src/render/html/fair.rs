@@ -2,8 +2,8 @@
 //!
 //! Not here: the facts and what they weigh (`fairness`).
 
-use crate::Report;
 use crate::derive::fairness::Weight;
+use crate::document::report::Report;
 use crate::document::tables;
 
 use super::page::{details, paragraph, table};

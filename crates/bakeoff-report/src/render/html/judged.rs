@@ -2,9 +2,9 @@
 //!
 //! Not here: the statistics (`stats::judge`), what is judged (`judgement`).
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
+use crate::document::report::Report;
 use crate::document::{tables, words};
 
 use super::frame::Frame;

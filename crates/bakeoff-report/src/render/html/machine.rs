@@ -5,7 +5,7 @@
 use bakeoff_core::record::{Environment, PartRecord, SystemRecord};
 use bakeoff_core::units::{ByteCount, count_text, figure_text};
 
-use crate::Report;
+use crate::document::report::Report;
 use crate::document::words;
 
 use super::page::{grid, paragraph};

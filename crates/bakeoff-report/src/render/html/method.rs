@@ -2,7 +2,7 @@
 //!
 //! Not here: the demands and how they are answered (`report::method`).
 
-use crate::Report;
+use crate::document::report::Report;
 
 use super::page::{grid, paragraph};
 

@@ -29,8 +29,8 @@ mod trials;
 use bakeoff_core::record::Record;
 use bakeoff_core::units::trials_text;
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
+use crate::document::report::Report;
 use crate::document::{self, words};
 use crate::model::contender::Contender;
 

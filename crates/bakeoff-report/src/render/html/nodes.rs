@@ -4,9 +4,9 @@
 
 use bakeoff_core::units::count_text;
 
-use crate::Report;
 use crate::derive::log_findings;
 use crate::document::nodes;
+use crate::document::report::Report;
 
 use super::page::{escape, grid, paragraph, table};
 use super::place;

@@ -9,8 +9,8 @@
 use bakeoff_core::stats::{self, Figure};
 use bakeoff_core::units::share_text;
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
+use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::drawn::quantiles;
 use crate::model::quantity::{Point, Quantity};

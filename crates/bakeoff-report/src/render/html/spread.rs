@@ -8,9 +8,9 @@
 use bakeoff_core::stats::Figure;
 use bakeoff_core::units::trials_text;
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::machine_baseline;
+use crate::document::report::Report;
 use crate::document::{tables, words};
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};

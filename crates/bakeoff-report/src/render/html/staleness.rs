@@ -2,8 +2,8 @@
 //!
 //! Not here: the rows (`report::stale`).
 
-use crate::Report;
 use crate::derive::staleness;
+use crate::document::report::Report;
 use crate::document::staleness as table;
 
 use super::page::{escape, list, paragraph, table};

@@ -8,9 +8,9 @@
 
 use bakeoff_core::stats::{self, Figure};
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
 use crate::derive::machine_baseline::Limits;
+use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 

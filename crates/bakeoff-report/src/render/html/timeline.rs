@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use bakeoff_core::units::figure_text;
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
+use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::drawn::{Line, Part, Timeline, Watched};
 use crate::model::trial::TrialFigures;

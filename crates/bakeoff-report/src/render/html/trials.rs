@@ -6,8 +6,8 @@ use bakeoff_core::check::Verdict;
 use bakeoff_core::measurement::ErrorKind;
 use bakeoff_core::units::{count_text, share_text};
 
-use crate::Report;
 use crate::derive::comparison::Comparison;
+use crate::document::report::Report;
 use crate::document::words;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;

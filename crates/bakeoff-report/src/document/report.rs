@@ -1,0 +1,103 @@
+//! All that a report shows, computed once from a record.
+//!
+//! Not here: its blocks (`document`), its forms (`render`).
+
+use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
+
+use super::words;
+use crate::derive::comparison::Comparison;
+use crate::derive::findings::{self, Finding};
+use crate::derive::{fairness, leader, machine_baseline, method};
+
+/// All that a report shows, computed once from a record.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub(crate) header: RunHeader,
+    /// When the run ended by itself, in UTC.
+    pub(crate) ended: Option<String>,
+    /// Whether every trial of the order was run to its end.
+    pub(crate) complete: bool,
+    pub(crate) trials_run: usize,
+    pub(crate) comparisons: Vec<Comparison>,
+    pub(crate) sentences: Vec<String>,
+    pub(crate) sentence: String,
+    /// The run in a sentence, where anything was run.
+    pub(crate) summary: Option<String>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) fairness: fairness::Sheet,
+    pub(crate) method: Vec<method::Answer>,
+}
+
+impl Report {
+    /// Computes everything. A record without trials yields a report that says so.
+    pub fn new(record: &Record) -> Report {
+        let comparisons = Comparison::all(record);
+        let mut sentences: Vec<String> =
+            comparisons.iter().filter_map(Comparison::sentence).collect();
+        let mut findings: Vec<Finding> = findings::incomplete(record).into_iter().collect();
+        let fairness = fairness::sheet(record, &comparisons);
+        let method = method::answers(record, &fairness);
+        let unequal = fairness.findings.iter().cloned();
+        findings.extend(unequal.map(|text| Finding { cause: findings::Cause::Unequal, text }));
+        findings.extend(comparisons.iter().flat_map(findings::findings));
+        sentences.extend(words::together(&comparisons));
+        let sentence = words::found(&record.header.study, &sentences).join(" ");
+        Report {
+            header: record.header.clone(),
+            ended: record.end.as_ref().map(|end| end.ended.clone()),
+            complete: record.is_complete(),
+            trials_run: record.trials.len(),
+            summary: leader::summary(&comparisons),
+            comparisons,
+            sentences,
+            sentence,
+            findings,
+            fairness,
+            method,
+        }
+    }
+
+    /// What was found: one sentence for each workload and load, joined; with the scale, if the
+    /// study was scaled.
+    pub fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    /// Returns the whole run in one sentence, with the scale, if the study was scaled.
+    pub fn summary(&self) -> String {
+        words::summary(self)
+    }
+
+    /// What must be known before any figure is read: an incomplete run, differences between the
+    /// contenders that may decide, systems that mostly failed, failed audits, trials that are not
+    /// valid. Clauses without full stops; usually none.
+    pub fn findings(&self) -> Vec<String> {
+        self.findings.iter().map(|finding| finding.text.clone()).collect()
+    }
+
+    /// What differs between the contenders besides the product.
+    pub fn fairness(&self) -> &fairness::Sheet {
+        &self.fairness
+    }
+
+    /// Returns which of the field's demands on a measurement the run met, in the order of
+    /// [`method::DEMANDS`].
+    pub fn method(&self) -> &[method::Answer] {
+        &self.method
+    }
+
+    /// The machine's own limits, if they were measured.
+    pub fn machine_baseline(&self) -> Option<&MachineBaseline> {
+        self.header.environment.machine_baseline.as_ref()
+    }
+
+    /// What each system reached of the machine's limits, stage by stage, under this workload and
+    /// load of the study; empty where nothing is to be held against them.
+    pub fn bounds(&self, workload: &str, load: &str) -> Vec<machine_baseline::Bound> {
+        let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;
+        self.comparisons
+            .iter()
+            .find(here)
+            .map_or_else(Vec::new, |one| machine_baseline::bounds(one, one.limits.as_ref()))
+    }
+}
