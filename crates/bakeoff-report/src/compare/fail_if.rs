@@ -35,7 +35,7 @@ pub struct FailIf {
     limit: f64,
 }
 
-/// What came of a condition. The texts name where, and what was seen.
+/// The outcome of a condition. The texts name where, and what was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It is proven, here.
@@ -90,7 +90,7 @@ type Named = Option<(String, Range<usize>)>;
 /// A place, a system, and where the figure stands.
 type About = (Named, Named, Range<usize>);
 
-/// What stands before the comparison, up to byte `end`: where, of whom, and the figure's place.
+/// Parses the text before the comparison, up to byte `end`: where, of whom, and the figure's place.
 fn about(text: &str, end: usize) -> Result<About, (Range<usize>, String)> {
     let left = &text[..end];
     let mut from = left.len() - left.trim_start().len();

@@ -25,10 +25,10 @@ use crate::model::quantity::Quantity;
 pub(super) const CONFIDENCE: &str = "99.9 %";
 /// By what share of the operations errors may exceed their limit and need not be ruled out.
 pub(super) const ERRORS_SLACK: f64 = 0.001;
-/// What no merge may do to errors, where nothing is given.
+/// The condition on errors where none is given.
 const MORE_ERRORS: &str = "errors > +1%";
 
-/// What came of a gate.
+/// The outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passed {
     /// No condition holds, and that is sure.
@@ -125,14 +125,14 @@ impl Compared {
         })
     }
 
-    /// What the rounds of a gate lack to find the loss that it asks for, by their scatter alone: never by what
+    /// Returns the rounds that a gate lacks to find the loss that it asks for, by their scatter alone: never by what
     /// they say of the change. `None` where they suffice, and where more of them would be of no use,
     /// since a build spoiled trials.
     pub fn shortfall(&self) -> Option<Shortfall> {
         self.shortfall.filter(|_| !self.own_failures)
     }
 
-    /// What came of a gate, in a sentence without its full stop.
+    /// Returns the outcome of a gate, in a sentence without its full stop.
     pub(super) fn verdict(&self) -> Option<String> {
         let Gate { system, detect, .. } = self.gate.as_ref()?;
         let detect = share_text(*detect);
@@ -159,7 +159,7 @@ impl Compared {
     }
 }
 
-/// What a load was run for.
+/// Returns the quantity that a load was run for.
 fn leading(of: &Comparison) -> Quantity {
     let leading = of.judgements.iter().find(|one| one.leading);
     leading.map_or_else(|| of.compared(), |one| one.quantity)
@@ -170,7 +170,7 @@ fn failed_by_itself(trial: &TrialRecord) -> bool {
     matches!(trial.cause(), Some(Cause::System | Cause::User | Cause::Unclear))
 }
 
-/// What is asked of one workload under one load; a question for each is added.
+/// Returns the changes that are asked for under one workload and load; a question for each is added.
 fn changes(
     of: &Comparison,
     system: &str,
@@ -240,7 +240,7 @@ fn rounds(new: &Contender, base: &Contender, subject: Subject) -> Result<Vec<(f6
     Ok(rounds)
 }
 
-/// What the rounds of one question lack; `None` of a share, of which no scatter of logarithms is known.
+/// Returns the rounds that one question lacks; `None` of a share, of which no scatter of logarithms is known.
 fn shortfall(
     question: &Question,
     quantity: Quantity,

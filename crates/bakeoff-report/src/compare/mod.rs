@@ -40,20 +40,20 @@ use runs::{Asked, Between};
 pub struct Compared {
     base: String,
     new: String,
-    /// What is only in one of them, or was asked or done differently.
+    /// Differences: only in one of them, or asked or done differently.
     differences: Vec<String>,
     /// From how many runs it is known how far runs lie apart.
     runs: Option<usize>,
     /// Why nothing can be proven.
     unproven: Option<String>,
     sections: Vec<Section>,
-    /// What was asked of the changes, in the order asked.
+    /// Conditions on the changes with their outcomes, in the order asked.
     outcomes: Vec<(String, Outcome)>,
     /// Where both are builds of a system in one run: what was asked of it.
     gate: Option<Gate>,
     /// Whether trials of a gate are not valid for another reason than the machine.
     own_failures: bool,
-    /// What its rounds lack.
+    /// Rounds that it lacks.
     shortfall: Option<Shortfall>,
 }
 
@@ -118,7 +118,7 @@ impl Compared {
         compared
     }
 
-    /// What came of each condition, in the order in which they were given.
+    /// Returns the outcome of each condition, in the order in which they were given.
     pub fn outcomes(&self) -> &[(String, Outcome)] {
         &self.outcomes
     }
@@ -332,7 +332,7 @@ fn named(record: &Record) -> String {
     format!("{} of {}, bakeoff {}", header.study.name, header.started, header.bakeoff)
 }
 
-/// What is only in one of two runs, or is not the same in both: what a change may come from besides
+/// Returns the differences between two runs: what a change may come from besides
 /// the product, or what it is not comparable by at all.
 fn differences(base: &Record, new: &Record, before: &[Contest], after: &[Contest]) -> Vec<String> {
     let mut found = Vec::new();

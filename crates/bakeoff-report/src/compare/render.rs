@@ -163,7 +163,7 @@ fn words(outcome: &Outcome) -> (&'static str, &[String]) {
 }
 
 impl Compared {
-    /// What a reader has to know before the tables.
+    /// Returns a note that a reader needs before the tables.
     fn told(&self) -> Option<String> {
         let runs = self.runs.map(|runs| {
             format!(

@@ -18,7 +18,7 @@ use crate::model::contest::Contest;
 /// Machines whose memory differs by no more are the same: kernels keep some of it to themselves.
 const SAME_MEMORY: f64 = 0.01;
 
-/// What is known of it.
+/// Knowledge of how far runs lie apart.
 #[derive(Debug)]
 pub(super) enum Between {
     /// Both are the same run.
@@ -42,7 +42,7 @@ pub fn is_of_the_same_study(base: &RunHeader, other: &RunHeader) -> bool {
     asked(base) == asked(other) && machines_differ(base, other).is_none()
 }
 
-/// What is not the same of the machines of two runs.
+/// Names the differences between the machines of two runs.
 fn machines_differ(one: &RunHeader, other: &RunHeader) -> Option<String> {
     let memory = |of: &Environment| of.memory_bytes as f64;
     let (one, other) = (&one.environment, &other.environment);
@@ -70,7 +70,7 @@ fn is_the_same_run(one: &Record, other: &Record) -> bool {
 }
 
 impl Between {
-    /// What `known` runs tell, of which any may be of something else, or one of the two.
+    /// Learns from `known` runs, of which any may be of something else, or one of the two.
     pub(super) fn new(base: &Record, new: &Record, known: &[Record]) -> Self {
         if is_the_same_run(base, new) {
             return Self::OneRun;
@@ -142,7 +142,7 @@ pub(super) struct Asked<'a> {
 
 const INTERLEAVED: &str = "`bakeoff gate` runs both builds in turn, on one machine";
 
-/// What is missing, and how to get it.
+/// Says how many runs are missing, and how to get them.
 fn too_few(runs: usize) -> String {
     let more = match RUNS_MIN - runs {
         1 => "once more".to_owned(),

@@ -94,7 +94,7 @@ pub(crate) fn failures_of(of: &Contender, place: &str) -> Option<String> {
     })
 }
 
-/// What a trial's failures said, the most frequent first: ``1,868 × `status`: 500``.
+/// Returns the texts of a trial's failures, the most frequent first: ``1,868 × `status`: 500``.
 pub(crate) fn errors_text(trial: &TrialFigures) -> String {
     let mut texts: Vec<_> = trial.errors.error_texts.iter().collect();
     texts.sort_by_key(|(_, text)| std::cmp::Reverse(text.count));

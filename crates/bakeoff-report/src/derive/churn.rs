@@ -11,7 +11,7 @@ use crate::model::churn::Often;
 use crate::model::contender::Contender;
 use crate::model::trial::TrialFigures;
 
-/// What nodes did often in more than half of a system's trials.
+/// Returns frequent events of nodes in more than half of a system's trials.
 pub(crate) fn findings(of: &Contender, place: &str) -> Vec<String> {
     let mut all: BTreeMap<&Often, Vec<f64>> = BTreeMap::new();
     let trials = || of.trials.iter().map(|trial: &TrialFigures| &trial.servers.often);

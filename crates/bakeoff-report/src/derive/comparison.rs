@@ -62,7 +62,7 @@ impl Comparison {
         all
     }
 
-    /// What was found, in a sentence without its full stop; `None` when no trial was run.
+    /// Returns the finding in a sentence without its full stop; `None` when no trial was run.
     pub(crate) fn sentence(&self) -> Option<String> {
         if !self.was_run() {
             return None;

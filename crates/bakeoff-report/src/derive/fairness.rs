@@ -16,7 +16,6 @@ use bakeoff_core::study::{
     self, Clusters, Load, ReadConsistency, Routing, Study, Targets, Workload,
 };
 use bakeoff_core::units::{ByteCount, count_text, share_text};
-use serde::Serialize;
 
 use crate::derive::acknowledged::acknowledged_words;
 use crate::derive::comparison::Comparison;
@@ -24,7 +23,10 @@ use crate::model::contender::Contender;
 
 mod limits;
 mod parts;
+mod sheet;
 mod transport;
+
+pub use sheet::{Fact, Row, Sheet, Weight};
 
 /// Errors on one side alone, from this share of its operations on, decide.
 const ERRORS_DECIDE: f64 = 0.01;
@@ -32,110 +34,6 @@ const ERRORS_DECIDE: f64 = 0.01;
 const BYTES_ALIKE: f64 = 1.02;
 /// Stands in sentences for a part that is not known.
 const UNKNOWN: &str = "unknown";
-
-/// What differs between the contenders of a run besides the product.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Sheet {
-    /// The contenders, in the study's order.
-    pub systems: Vec<String>,
-    /// The facts.
-    pub rows: Vec<Row>,
-    /// The differences that may decide the answer, in words: clauses without full stops.
-    pub findings: Vec<String>,
-}
-
-/// One fact about all contenders.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
-    /// What it is: `a write is acknowledged`.
-    pub what: String,
-    /// One for each system, in the sheet's order of systems.
-    pub cells: Vec<Fact>,
-    /// Whether the contenders differ in it, and how much that matters.
-    pub weight: Weight,
-}
-
-/// Knowledge of one system in one row. JSON has its text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(into = "String")]
-pub enum Fact {
-    /// It is known, in these words.
-    Known(String),
-    /// Nobody says it.
-    Unknown,
-    /// It would have been measured, and was not.
-    NotMeasured,
-    /// The system does not run the workload that the row is about; documents show it as not measured.
-    DoesNotRun,
-}
-
-/// How much a difference matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Weight {
-    /// There is none.
-    Same,
-    /// Nothing is known of it, for none of the contenders.
-    Unknown,
-    /// It ought to be known.
-    Matters,
-    /// It may decide the answer by itself.
-    Decides,
-}
-
-impl Sheet {
-    /// The rows in which the contenders differ, those that decide first.
-    pub fn differing(&self) -> Vec<&Row> {
-        let mut rows: Vec<&Row> =
-            self.rows.iter().filter(|row| row.weight >= Weight::Matters).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.weight));
-        rows
-    }
-
-    /// The rows in which they do not.
-    pub fn same(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| row.weight == Weight::Same)
-    }
-
-    /// The rows of which nothing is known.
-    pub fn unknown(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| row.weight == Weight::Unknown)
-    }
-}
-
-impl Fact {
-    /// Returns what is read of it.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Known(text) => text,
-            Self::Unknown => UNKNOWN,
-            Self::NotMeasured => "not measured",
-            Self::DoesNotRun => "does not run it",
-        }
-    }
-}
-
-impl From<Fact> for String {
-    fn from(fact: Fact) -> Self {
-        fact.text().to_owned()
-    }
-}
-
-impl From<String> for Fact {
-    fn from(text: String) -> Self {
-        Self::Known(text)
-    }
-}
-
-impl Row {
-    /// The systems by what they have in their cell, in the sheet's order, without those that the row is
-    /// not about.
-    pub fn groups<'a>(&'a self, systems: &'a [String]) -> Vec<(&'a str, Vec<&'a str>)> {
-        let cells = systems.iter().map(String::as_str).zip(&self.cells);
-        let about = cells.filter(|(_, cell)| **cell != Fact::DoesNotRun);
-        grouped(about.map(|(name, cell)| (name, cell.text())))
-    }
-}
 
 /// One contender, and all that is known of it.
 struct Side<'a> {
@@ -218,7 +116,7 @@ fn sides(record: &Record) -> Vec<Side<'_>> {
     header.systems.iter().filter_map(side).collect()
 }
 
-/// What is alike, with whom: in the order in which it first occurs.
+/// Groups names by equal values, in the order in which these first occur.
 fn grouped<'a, T: PartialEq>(of: impl Iterator<Item = (&'a str, T)>) -> Vec<(T, Vec<&'a str>)> {
     let mut groups: Vec<(T, Vec<&'a str>)> = Vec::new();
     for (name, what) in of {
@@ -247,7 +145,7 @@ fn plain<T: Into<Fact>>(
     (Row { what: what.to_owned(), cells, weight }, None)
 }
 
-/// What cells that read alike weigh; `differing` when they do not.
+/// Returns the weight of cells that read alike; `differing` when they do not.
 fn weight_of(cells: &[Fact], differing: Weight) -> Weight {
     let asked = || cells.iter().filter(|cell| **cell != Fact::DoesNotRun);
     match asked().next() {
@@ -368,7 +266,7 @@ fn number_word(number: u32) -> String {
     WORDS.get(number as usize).map_or_else(|| number.to_string(), |word| (*word).to_owned())
 }
 
-/// What an acknowledged write outlives: 0 nothing, 1 the program's end, 2 a power cut.
+/// Ranks the place of acknowledged writes: 0 outlives nothing, 1 the program's end, 2 a power cut.
 fn medium(place: Acknowledged) -> u8 {
     match place {
         Acknowledged::Memory | Acknowledged::MajorityMemory => 0,

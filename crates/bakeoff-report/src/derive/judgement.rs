@@ -24,7 +24,7 @@ use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
 
-/// What is judged, the leading one first where it leads.
+/// Quantities that are judged, the leading one first where it leads.
 pub(crate) const JUDGED: [Quantity; 6] = [
     Quantity::HighestRate,
     Quantity::ThroughputMean,
@@ -34,7 +34,7 @@ pub(crate) const JUDGED: [Quantity; 6] = [
     Quantity::MemorySum,
 ];
 
-/// What a load was run for.
+/// Purpose of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LedBy {
     /// To see how much is done.
@@ -90,14 +90,14 @@ pub(crate) struct Judgement {
     /// The medians with trials that failed through the system's own doing taken as the worst there is:
     /// nothing done, or an infinite latency. `None` where no such trial is known of the two.
     pub(crate) worst: Option<(f64, f64)>,
-    /// What follows.
+    /// Its verdict.
     pub(crate) verdict: JudgedAs,
     /// Whether a leading claim holds at 5 % for all workloads and loads of the report together; `None`
     /// of what is no claim, or does not lead.
     pub(crate) in_report: Option<bool>,
 }
 
-/// What a comparison of two systems came to.
+/// Verdict of a comparison of two systems.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum JudgedAs {
     /// The first's figure is higher.
@@ -334,7 +334,7 @@ impl Judgement {
         (self.quantity, self.stage) == (other.quantity, other.stage)
     }
 
-    /// What is compared, in words: `p99 response time with 64 clients`.
+    /// Returns the compared figure in words: `p99 response time with 64 clients`.
     pub(crate) fn what(&self) -> String {
         match self.stage {
             None => what(self.quantity),
@@ -342,7 +342,7 @@ impl Judgement {
         }
     }
 
-    /// What is compared, as the label of a row.
+    /// Returns the compared figure as the label of a row.
     pub(crate) fn label(&self) -> String {
         label(self.quantity, self.stage.map(|_| self.clients))
     }
@@ -373,7 +373,7 @@ pub(crate) fn label(quantity: Quantity, clients: Option<u32>) -> String {
     }
 }
 
-/// What a judged quantity is called in words.
+/// Returns the name of a judged quantity in words.
 pub(crate) fn what(quantity: Quantity) -> String {
     match quantity {
         Quantity::HighestRate => "highest rate that keeps the objective".to_owned(),
@@ -386,7 +386,7 @@ pub(crate) fn what(quantity: Quantity) -> String {
     }
 }
 
-/// What is judged of a figure of a load with `stages` stages: each stage by its place, or all together
+/// Returns the subjects of a figure under a load with `stages` stages: each stage by its place, or all together
 /// (`None`). Latencies of all stages of a sweep are no figure; throughput is one, beside each stage's.
 pub(crate) fn subjects(quantity: Quantity, stages: usize) -> Vec<(Quantity, Option<usize>)> {
     let by_stage = (0..stages).map(|stage| (quantity, Some(stage)));
@@ -427,7 +427,7 @@ pub(crate) fn better(quantity: Quantity) -> Better {
     }
 }
 
-/// What a trial yields for a comparison.
+/// Returns the yield of a trial for a comparison.
 fn yielded(trial: Option<&TrialFigures>, quantity: Quantity, stage: Option<usize>) -> Yield {
     let Some(trial) = trial else { return Yield::Dropped };
     let figure = trial.of_stage(quantity, stage).value().filter(|&value| value > 0.0);
@@ -439,7 +439,7 @@ fn yielded(trial: Option<&TrialFigures>, quantity: Quantity, stage: Option<usize
     }
 }
 
-/// What both systems' trials yield in each round that either ran; or why they cannot be compared as
+/// Returns the yields of both systems in each round that either ran; or why they cannot be compared as
 /// ratios.
 fn rounds(
     a: &Contender,

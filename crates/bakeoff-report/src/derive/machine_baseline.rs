@@ -27,7 +27,7 @@ use crate::model::quantity::Quantity;
 /// held against it.
 const SIZE_ALIKE: u64 = 2;
 
-/// What a system did with one number of clients, and the machine's limits there.
+/// A system's throughput with one number of clients, and the machine's limits there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bound {
     /// The contender.
@@ -44,7 +44,7 @@ pub struct Bound {
     pub loopback: Option<Share>,
 }
 
-/// What was reached of a limit.
+/// Share of a limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Share {
     /// The limit, per second; of the disk, by the median sync, the median of the rounds.
@@ -55,7 +55,7 @@ pub struct Share {
     /// The limit by the mean sync.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second_mean: Option<f64>,
-    /// What was reached of it: 1 is all.
+    /// The share that was reached: 1 is all.
     pub share: f64,
     /// Whether less time went by for each operation than the quickest sync took: then not all of
     /// them can have waited for one.
@@ -73,7 +73,7 @@ pub(crate) struct Limits {
     started: Vec<Started>,
 }
 
-/// What of a system bears on how it uses the disk.
+/// A system that was started here, as far as it bears on the disk.
 #[derive(Debug, Clone)]
 struct Started {
     name: String,
@@ -132,7 +132,7 @@ impl Limits {
         systems.any(|system| self.waits_for_disk(system))
     }
 
-    /// What acknowledges before its writes are on this disk, with where: a sentence each.
+    /// Names systems that acknowledge before their writes are on this disk: a sentence each.
     fn not_held(&self, of: &Contest) -> Vec<String> {
         let measured = of.contenders.iter().filter(|one| one.valid().next().is_some());
         let early = measured.filter_map(|one| {
@@ -146,7 +146,7 @@ impl Limits {
         if self.appends.is_empty() { Vec::new() } else { early.collect() }
     }
 
-    /// What follows for a system that did more than the disk's limit; only what does follow.
+    /// Concludes, as far as it follows, from a system's exceeding the disk's limit.
     fn beyond(name: &str, share: Share) -> String {
         let not_all = "these writes were not all on disk when acknowledged";
         if share.quicker_than_any_sync {
@@ -271,7 +271,7 @@ pub(crate) fn bounds(of: &Contest, limits: Option<&Limits>) -> Vec<Bound> {
     bounds
 }
 
-/// What each system reached of the machine's limits, where it reached most: sentences without full
+/// Returns each system's largest share of the machine's limits: sentences without full
 /// stops.
 pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
     let Some(limits) = limits else { return Vec::new() };

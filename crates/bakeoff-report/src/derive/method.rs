@@ -33,13 +33,13 @@ const QUANTILE: f64 = 0.99;
 pub struct Demand {
     /// Whose it is: `Tene, How NOT to Measure Latency`.
     pub by: &'static str,
-    /// What it asks for.
+    /// Its demand.
     pub asks: &'static str,
-    /// What bakeoff does.
+    /// The way in which bakeoff meets it.
     pub does: &'static str,
     /// Which check of a run or which test shows it.
     pub shown_by: &'static str,
-    /// What bakeoff still does not do.
+    /// The part that bakeoff still lacks.
     pub lacks: &'static str,
 }
 
@@ -68,14 +68,14 @@ impl Met {
     }
 }
 
-/// What became of one demand in one run.
+/// The outcome of one demand in one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// Which demand.
     pub demand: &'static Demand,
     /// Whether it was met.
     pub met: Met,
-    /// What in the record says so.
+    /// Evidence in the record.
     pub why: String,
 }
 
@@ -209,7 +209,7 @@ struct Run<'a> {
     sheet: &'a Sheet,
 }
 
-/// What became of a check over all trials.
+/// Counts of a check's verdicts over all trials.
 struct Checked {
     passed: usize,
     failed: usize,

@@ -15,7 +15,7 @@ use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
 use crate::model::trial::TrialFigures;
 
-/// What the test came to.
+/// Result of the test.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Position {
     /// Of which figure.
@@ -56,7 +56,7 @@ impl Position {
         self.effect.p_value < self.level
     }
 
-    /// What must be known of it; `None` where no effect is found.
+    /// Returns its finding; `None` where no effect is found.
     pub(crate) fn finding(&self, place: &str) -> Option<String> {
         if !self.found() {
             return None;

@@ -59,7 +59,7 @@ pub(crate) fn behind_text(of: &Staleness, versions: Option<String>) -> Option<St
     })
 }
 
-/// What each system's reads were, in a sentence.
+/// Returns a sentence on the staleness of each system's reads.
 pub(crate) fn lines(of: &Comparison) -> Vec<String> {
     let line = |one: &Contender| {
         let nodes = nodes(one);

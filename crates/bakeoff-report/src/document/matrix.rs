@@ -11,7 +11,7 @@ use crate::document::report::Report;
 use crate::model::contender::Contender;
 use crate::model::quantity::{Point, Quantity};
 
-/// What the mark of the best means.
+/// Explains the mark of the best.
 pub(crate) const LEGEND: &str = "* best: proven better than each other system that is ranked (95 %, \
                                  corrected for all comparisons of its row's load)";
 

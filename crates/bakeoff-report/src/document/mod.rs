@@ -10,6 +10,7 @@ pub(crate) mod matrix;
 pub(crate) mod nodes;
 pub(crate) mod report;
 pub(crate) mod rest;
+pub(crate) mod sheet;
 pub(crate) mod staleness;
 pub(crate) mod table;
 pub(crate) mod tables;
@@ -32,10 +33,10 @@ pub(crate) enum Block {
     /// A line of a list, behind a mark.
     Item(Item),
     Table(Table),
-    /// What stands for a fold that is left out, and for nothing where it is shown.
+    /// Replaces a fold that is left out; nothing where folds are shown.
     Short(Vec<Block>),
     Warnings(Vec<Warnings>),
-    /// What is not for the first look.
+    /// A fold with its summary: not for the first look.
     Fold(String, Vec<Block>),
 }
 

@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// What was found: one sentence for each workload and load, joined; with the scale, if the
+    /// Returns the findings: one sentence for each workload and load, joined; with the scale, if the
     /// study was scaled.
     pub fn sentence(&self) -> &str {
         &self.sentence
@@ -68,14 +68,14 @@ impl Report {
         words::summary(self)
     }
 
-    /// What must be known before any figure is read: an incomplete run, differences between the
+    /// Returns warnings to read before any figure: an incomplete run, differences between the
     /// contenders that may decide, systems that mostly failed, failed audits, trials that are not
     /// valid. Clauses without full stops; usually none.
     pub fn findings(&self) -> Vec<String> {
         self.findings.iter().map(|finding| finding.text.clone()).collect()
     }
 
-    /// What differs between the contenders besides the product.
+    /// Returns the fairness sheet: differences between the contenders besides the product.
     pub fn fairness(&self) -> &fairness::Sheet {
         &self.fairness
     }
@@ -91,7 +91,7 @@ impl Report {
         self.header.environment.machine_baseline.as_ref()
     }
 
-    /// What each system reached of the machine's limits, stage by stage, under this workload and
+    /// Returns each system's share of the machine's limits, stage by stage, under this workload and
     /// load of the study; empty where nothing is to be held against them.
     pub fn bounds(&self, workload: &str, load: &str) -> Vec<machine_baseline::Bound> {
         let here = |of: &&Comparison| of.workload.name == workload && of.load.name == load;

@@ -12,7 +12,6 @@ use bakeoff_core::units::{figure_text, share_text};
 
 use super::table::{Cell, Column, Table};
 use crate::derive::comparison::Comparison;
-use crate::derive::fairness::{Fact, Row as FactRow, Sheet, Weight};
 use crate::derive::judgement::Judgement;
 use crate::derive::leader::deciding;
 use crate::derive::machine_baseline::Limits;
@@ -388,38 +387,6 @@ pub(crate) fn judgements(of: &Comparison) -> Option<Table> {
     })
 }
 
-/// Returns rows of the fairness sheet, those that decide first: a column for each system, and one for
-/// how much a difference matters.
-pub(crate) fn fairness(sheet: &Sheet, is_in: impl Fn(&FactRow) -> bool) -> Table {
-    let mut rows: Vec<&FactRow> = sheet.rows.iter().filter(|row| is_in(row)).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.weight));
-    let weight = |row: &FactRow| match row.weight {
-        Weight::Same => "the same",
-        Weight::Unknown => "not known",
-        Weight::Matters => "differs",
-        Weight::Decides => "may decide",
-    };
-    let mut groups: Vec<Vec<Column>> = sheet
-        .systems
-        .iter()
-        .enumerate()
-        .map(|(place, name)| {
-            let cells = rows.iter().map(|row| fact(row, place)).collect();
-            vec![Column { head: vec![name.clone()], cells }]
-        })
-        .collect();
-    if sheet.systems.len() > 1 {
-        let cells = rows.iter().map(|row| weight(row).into()).collect();
-        groups.push(vec![Column { head: vec!["difference".to_owned()], cells }]);
-    }
-    Table {
-        title: None,
-        corner: String::new(),
-        labels: rows.iter().map(|row| row.what.clone()).collect(),
-        groups,
-    }
-}
-
 /// A table of each operation of a mix; `None` where clients do only one thing.
 pub(crate) fn operations(of: &Comparison) -> Option<Table> {
     if of.workload.mix.len() < 2 {
@@ -589,13 +556,4 @@ pub(crate) fn stages(of: &Comparison) -> Option<Table> {
             .chain((!machine_baseline.is_empty()).then_some(machine_baseline))
             .collect(),
     })
-}
-
-/// Returns the cell of a fact for a system, by its place.
-fn fact(row: &FactRow, place: usize) -> Cell {
-    match row.cells.get(place) {
-        None => Cell::Missing,
-        Some(Fact::DoesNotRun) => Cell::NotMeasured,
-        Some(fact) => fact.text().into(),
-    }
 }

@@ -51,7 +51,7 @@ pub(crate) fn title(study: &Study) -> String {
     }
 }
 
-/// What was found, a paragraph for each workload and load.
+/// Returns the findings, a paragraph for each workload and load.
 pub(crate) fn found(study: &Study, sentences: &[String]) -> Vec<String> {
     let scale = scale(study).map(|scale| format!("With counts {scale}:"));
     let nothing = sentences.is_empty().then(|| "nothing was measured.".to_owned());
@@ -270,7 +270,7 @@ pub(crate) fn seconds(of: &Comparison) -> Option<String> {
     })
 }
 
-/// What a reader must know of the latencies: where failures rank, and which percentiles had too few
+/// Returns notes on the latencies: where failures rank, and which percentiles had too few
 /// operations.
 pub(crate) fn latencies(of: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
@@ -320,7 +320,7 @@ pub(crate) fn invalid(of: &Comparison) -> Vec<String> {
     lines
 }
 
-/// What an interrupted trial had measured.
+/// Says how much an interrupted trial had measured.
 fn until_then(trial: &TrialFigures) -> Option<String> {
     let text = |quantity: Quantity| quantity.text(trial.get(quantity));
     trial.get(Quantity::Verified).value()?;
@@ -328,7 +328,7 @@ fn until_then(trial: &TrialFigures) -> Option<String> {
     Some(format!(" ({verified} operations verified in {seconds} s by then)"))
 }
 
-/// What was not judged, with why: once for each reason.
+/// Returns the pairs that were not judged, once for each reason.
 pub(crate) fn unjudged(of: &Comparison) -> Vec<String> {
     let not = of.judgements.iter().filter(|one| matches!(one.verdict, JudgedAs::NotJudged(_)));
     let mut lines: Vec<String> = not.map(Judgement::words).collect();
@@ -362,7 +362,7 @@ pub(crate) fn unchecked(of: &Comparison) -> Vec<String> {
     lines
 }
 
-/// What errors of a system said, in all its trials, the most frequent first: kind, text, count, and
+/// Returns the texts of a system's errors in all its trials, the most frequent first: kind, text, count, and
 /// whether there are others of the kind.
 pub(crate) fn error_texts(of: &Contender) -> Vec<(ErrorKind, String, u64, bool)> {
     let mut texts: Vec<(ErrorKind, String, u64, bool)> = Vec::new();

@@ -43,7 +43,7 @@ impl Often {
     }
 }
 
-/// What nodes of a trial did often, and how often in a second.
+/// Returns the frequent events of a trial's nodes, with how often they occurred in a second.
 pub(crate) fn of_trial(trial: &TrialRecord) -> BTreeMap<Often, f64> {
     let Some(observed) = &trial.observed else { return BTreeMap::new() };
     let windows = figures::measured(trial);

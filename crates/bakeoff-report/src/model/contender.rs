@@ -40,9 +40,9 @@ pub(crate) struct Contender {
     pub(crate) published: BTreeMap<Quantity, f64>,
     /// The same for single operations of the mix.
     pub(crate) published_of: BTreeMap<(Operation, Quantity), f64>,
-    /// What the literature says of them.
+    /// Remarks of the literature on the published figures.
     pub(crate) notes: Vec<String>,
-    /// What contradicts the rate that its searches found.
+    /// Evidence against the rate that its searches found.
     pub(crate) contradicted: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Contender {
         self.valid().any(TrialFigures::fell_behind)
     }
 
-    /// What a table shows for it.
+    /// Returns the figure that tables show for it.
     pub(crate) fn shown(&self, quantity: Quantity) -> Figure {
         self.shown_of(quantity, None)
     }
@@ -120,7 +120,7 @@ impl Contender {
         self.error_share().filter(|&share| share >= MOSTLY_ERRORS)
     }
 
-    /// What became of the operations that were no successes.
+    /// Names the fate of the operations that did not succeed.
     pub(crate) fn failed(&self) -> &'static str {
         let dropped = Quantity::ErrorsOf(ErrorKind::Dropped);
         let any = self.trials.iter().any(|trial| trial.number_of(dropped) > 0.0);

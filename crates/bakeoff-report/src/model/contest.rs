@@ -52,7 +52,7 @@ impl Contest {
         self.load.arrivals.rate().is_some()
     }
 
-    /// What its systems are compared by.
+    /// Returns the quantity that its systems are compared by.
     pub(crate) fn compared(&self) -> Quantity {
         match self.load.find {
             Some(_) => Quantity::HighestRate,

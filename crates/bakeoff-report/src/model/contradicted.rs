@@ -15,7 +15,7 @@ use bakeoff_core::units::{rate_text, trials_text};
 /// By so much a search may be below what is true: the gap down to which it looks.
 const GAP: f64 = 1.05;
 
-/// What contradicts the rate that a system's searches found, in words; `None` where nothing does.
+/// Says why the rate that a system's searches found is doubtful; `None` where nothing contradicts it.
 pub(crate) fn by(
     record: &Record,
     system: &str,

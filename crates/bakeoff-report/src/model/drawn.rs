@@ -28,7 +28,7 @@ const SECOND_MIN: f64 = 0.5;
 /// number is a gap.
 pub(crate) type Line = Vec<(f64, f64)>;
 
-/// What one trial's charts show.
+/// Data of one trial's charts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Drawn {
     /// Response times in milliseconds at each [`quantiles`] that the trial reaches, as far as no
@@ -41,12 +41,12 @@ pub(crate) struct Drawn {
     pub(crate) timeline: Timeline,
 }
 
-/// What went on in a trial when.
+/// The course of a trial.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
     /// When its last part ended.
     pub(crate) end: f64,
-    /// What it did, in order, with each stage's warm-up as a part of its own.
+    /// Its parts in order, with each stage's warm-up as a part of its own.
     pub(crate) parts: Vec<Part>,
     /// Verified successes per second.
     pub(crate) throughput: Line,
@@ -69,7 +69,7 @@ pub(crate) struct Part {
     pub(crate) to: f64,
 }
 
-/// What one process was seen to use. A line without points could not be seen.
+/// Sampled usage of one process. A line without points could not be sampled.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watched {
     pub(crate) name: String,

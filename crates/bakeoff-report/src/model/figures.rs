@@ -20,7 +20,7 @@ use bakeoff_core::stats::Figure;
 use crate::model::quantity::{Point, Quantity};
 use crate::model::throttling;
 
-/// What the record calls the load generator among the processes that were watched.
+/// The load generator's name in the record, among the processes that were watched.
 pub(crate) const GENERATOR: &str = "generator";
 
 /// The part of the measured time that whole seconds must hold for their extremes to be shown.
@@ -34,7 +34,7 @@ fn count(count: u64) -> Figure {
     Figure::Value(count as f64)
 }
 
-/// What one operation's, or all operations', histograms and counts say.
+/// Returns the figures of one operation, or of all, from histograms and counts.
 pub(crate) fn of_operation(operation: &OperationFigures) -> Figures {
     let errors = operation.error_count();
     let mut figures = Figures::from([

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::model::figures::{self, GENERATOR};
 use crate::model::throttling;
 
-/// What one node used in one trial.
+/// Usage of one node in one trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct NodeFigures {
     pub(crate) node: String,
@@ -22,7 +22,7 @@ pub(crate) struct NodeFigures {
     /// In milliseconds for each operation that was verified.
     pub(crate) cpu_per_operation_ms: Option<f64>,
     pub(crate) memory_max_bytes: f64,
-    /// What the study holds it to, in cores.
+    /// Its CPU limit in the study, in cores.
     pub(crate) cpu_limit: Option<f64>,
     /// In which share of its limit's periods it was held back, 0 to 1.
     pub(crate) throttled_share: Option<f64>,

@@ -41,7 +41,7 @@ impl Point {
         Self::P999,
     ];
 
-    /// What is told of successes alone.
+    /// Points that are told of successes alone.
     pub(crate) const OF_SUCCESSES: [Self; 4] = [Self::Mean, Self::Slowest, Self::P50, Self::P99];
 
     fn words(self) -> (&'static str, &'static str) {
@@ -94,7 +94,7 @@ impl Point {
     }
 }
 
-/// What is measured. The order is that of tables.
+/// A quantity that is measured. The order is that of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Quantity {
     /// The highest rate that kept the objective of a search; 0 where none did, and the highest that
@@ -148,7 +148,7 @@ pub(crate) enum Quantity {
     CpuSum,
     /// The nodes' mean CPU added up.
     CpuMeanSum,
-    /// What the literature calls the server's CPU.
+    /// The server's CPU as the literature defines it.
     CpuPublished,
     /// CPU time of all nodes for each verified operation: the nodes' mean CPU by the throughput.
     CpuPerOperation,
@@ -159,9 +159,9 @@ pub(crate) enum Quantity {
     MemorySum,
     /// The same of resident memory, which counts what processes share for each of them.
     MemoryResident,
-    /// What the literature calls the server's memory.
+    /// The server's memory as the literature defines it.
     MemoryPublished,
-    /// What all nodes wrote to disk.
+    /// Bytes that all nodes wrote to disk.
     WrittenSum,
     /// The generator's mean CPU.
     GeneratorCpu,
@@ -180,7 +180,7 @@ pub(crate) enum Quantity {
     HandshakesResumed,
 }
 
-/// What a value counts.
+/// Unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Seconds,

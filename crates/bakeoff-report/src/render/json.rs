@@ -226,7 +226,7 @@ fn trial(of: &TrialFigures) -> Value {
     })
 }
 
-/// What a search for a rate came to, with each rate that it tried in order; null of another load.
+/// Returns the result of a search for a rate, with each rate that it tried in order; null of another load.
 fn search(of: &TrialFigures) -> Value {
     if of.measured.tries.is_empty() {
         return Value::Null;

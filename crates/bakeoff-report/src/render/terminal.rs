@@ -34,7 +34,7 @@ pub enum Extent {
 
 /// From so many columns on a table's cells may hold a clause.
 const WIDE: usize = 110;
-/// What a grid adds to the text of a cell.
+/// Columns that a grid adds to the text of a cell.
 const PADDING: usize = 2;
 
 /// So many rows a table has at a glance.
@@ -120,7 +120,7 @@ impl Page {
         }
     }
 
-    /// What fits a first look.
+    /// Writes as much as fits a first look.
     fn glance(&mut self, blocks: &[Block]) {
         let mut items = 0;
         for block in blocks {

@@ -40,7 +40,7 @@ fn run(rounds: u32, mut trial: impl FnMut(&str, u32) -> (f64, Option<CheckName>)
     record
 }
 
-/// What is judged of throughput, and the sentence.
+/// Returns the judgement of throughput, and the sentence.
 fn judged(record: &Record) -> (Value, String) {
     let report = Report::new(record);
     let json = report::json(&report);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::building::{Trials as _, closed, record, study, workload};
 use super::{PLAIN, millis, put, repeated};
 
-/// What was judged of a quantity of the first pair.
+/// Returns the judgement of a quantity of the first pair.
 fn judged(record: &Record, quantity: &str) -> Value {
     let json = report::json(&Report::new(record));
     let all =

@@ -517,7 +517,7 @@ fn differing_row(report: &Report) -> Row {
     report.fairness().differing()[0].clone()
 }
 
-/// What terminal and Markdown say of the machine baseline, and what JSON has of it.
+/// Returns the lines on the machine baseline in terminal and Markdown, and JSON's part of it.
 fn baseline_lines(record: &Record) -> Vec<String> {
     let report = Report::new(record);
     let text = full(&report, &PLAIN);

@@ -79,7 +79,7 @@ fn measured(system: usize, trial: u64, rate: u64, length: u64) -> Measurement {
     }
 }
 
-/// What was sampled of three nodes, the generator and the machine, once a second.
+/// Samples of three nodes, the generator and the machine, once a second.
 pub(crate) fn observed(system: &str, seed: u64) -> Observed {
     let end = BEGAN + (WARMUP + SECONDS) as f64;
     let phase = |name: &str, from: f64, to: f64| Phase { name: name.to_owned(), from, to };

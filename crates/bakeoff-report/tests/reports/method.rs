@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{NARROW, check, open_mix, repeated};
 
-/// What the record says of the demand whose author begins so.
+/// Returns the answer to the demand whose author begins so.
 fn answer(record: &Record, by: &str) -> (String, String) {
     let report = Report::new(record);
     let found = report.method().iter().find(|answer| answer.demand.by.starts_with(by));

@@ -13,7 +13,7 @@ use super::PLAIN;
 use super::building::{Trials as _, closed, measured, record, study, workload};
 use super::full;
 
-/// What is found of an etcd whose three trials measured this; each operation takes about 2 ms.
+/// Returns findings of an etcd whose three trials measured this; each operation takes about 2 ms.
 fn findings(trials: [Measurement; 3]) -> Vec<String> {
     Report::new(&of_trials(trials)).findings().to_vec()
 }

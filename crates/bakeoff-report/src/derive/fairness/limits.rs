@@ -13,7 +13,7 @@ use bakeoff_core::units::trials_text;
 use super::{Fact, Row, Side, UNKNOWN, Weight, by_group, plain};
 use crate::derive::machine_baseline::percent;
 
-/// What a system and its parts were to be held to; `None` for no limits.
+/// Returns the limits that the study sets for a system and its parts; `None` for no limits.
 fn asked(side: &Side<'_>) -> Option<String> {
     let own = side.asked.limits.as_ref().and_then(words);
     let part = |(role, part): (&String, &study::System)| {

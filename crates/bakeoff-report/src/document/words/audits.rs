@@ -104,7 +104,7 @@ impl Held {
     }
 }
 
-/// What an audit found, in words.
+/// Findings of audits, in words.
 pub(crate) struct AuditLine {
     pub(crate) text: String,
     /// Whether an audit failed.

@@ -79,7 +79,7 @@ fn clients(stages: &[u32]) -> String {
     }
 }
 
-/// What clients do, in a line.
+/// Describes in a line what clients do.
 pub(crate) fn workload(of: &Comparison) -> String {
     let (work, load) = (&of.workload, &of.load);
     let all: u64 = work.mix.values().map(|&weight| u64::from(weight)).sum();

@@ -13,7 +13,7 @@ use bakeoff_core::units::{count_text, duration_text, latency_text, share_text};
 
 /// From fewer failures follows nothing.
 const FAILURES_MIN: u64 = 20;
-/// What takes less was not waited for.
+/// The shortest failure that counts as one that was waited for.
 const WAITED_MIN: Duration = Duration::from_millis(10);
 /// So far below the median a failure may be to have lasted as long, as a part of it,
 const ALIKE_BELOW: f64 = 0.05;

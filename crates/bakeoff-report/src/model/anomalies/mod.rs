@@ -138,7 +138,7 @@ pub(crate) fn bimodal(trial: &TrialRecord) -> Option<Bimodal> {
     all.max_by_key(|found| found.modes.smaller())
 }
 
-/// What clients saw comes first: all that was answered, by response times. Where that has one mode,
+/// Looks first at all that was answered, by response times, as clients saw it. Where that has one mode,
 /// service times of what succeeded may still have two, blurred by waiting for a free client.
 fn of_operation(name: &str, clients: u32, figures: &OperationFigures) -> Option<Bimodal> {
     let found = |modes: Modes, with_failures: bool, failed: [f64; 2]| Bimodal {

@@ -39,7 +39,7 @@ const DENSER: f64 = 10.0;
 const MISSING_MIN: f64 = 20.0;
 /// Edges of gaps are looked for in steps of this ratio.
 const STEP: f64 = 1.1;
-/// What a mode is taken to be wide at the least, as a part of its time: no histogram knows better.
+/// The least width of a mode, as a part of its time: no histogram knows better.
 const WIDTH_MIN: f64 = 0.01;
 
 /// Two modes and the gap between them.

@@ -45,7 +45,7 @@ fn one(of: &Block) -> String {
     }
 }
 
-/// What stands for a fold.
+/// Shows a block that replaces a fold.
 fn short(of: &Block) -> String {
     match of {
         Block::Table(of) => titled("What else is looked at first", of),

@@ -4,14 +4,14 @@
 
 use crate::derive::fairness::Weight;
 use crate::document::report::Report;
-use crate::document::tables;
+use crate::document::sheet;
 
 use super::page::{details, paragraph, table};
 
 pub(super) fn section(report: &Report) -> String {
-    let sheet = &report.fairness;
-    let differing = tables::fairness(sheet, |row| row.weight >= Weight::Matters);
-    let rest = tables::fairness(sheet, |row| row.weight < Weight::Matters);
+    let facts = &report.fairness;
+    let differing = sheet::fairness(facts, |row| row.weight >= Weight::Matters);
+    let rest = sheet::fairness(facts, |row| row.weight < Weight::Matters);
     let how = "What may decide the answer by itself is said above, before any figure.";
     let mut html = paragraph("how", how);
     html.push_str(&table("What differs besides the product", &differing));

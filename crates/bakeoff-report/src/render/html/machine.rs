@@ -70,7 +70,7 @@ fn wording(text: &Option<String>) -> String {
     text.clone().unwrap_or_else(|| "not known".to_owned())
 }
 
-/// What systems are made of besides their own nodes; nothing where none has a part.
+/// Lists the parts of systems besides their own nodes; nothing where none has a part.
 fn parts(all: &[SystemRecord]) -> String {
     let rows: Vec<Vec<String>> = all
         .iter()
@@ -138,7 +138,7 @@ fn machine(of: &Environment) -> String {
     grid("The machine", &["".to_owned(), "value".to_owned()], &rows)
 }
 
-/// What the machine itself can do.
+/// Shows the machine's own limits.
 fn machine_baseline(of: &Environment) -> String {
     let Some(machine_baseline) = &of.machine_baseline else { return String::new() };
     let appends = machine_baseline.appends.iter().map(|one| {

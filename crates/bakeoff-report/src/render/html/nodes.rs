@@ -29,7 +29,7 @@ pub(super) fn section(report: &Report) -> String {
     html
 }
 
-/// What the servers complaint.
+/// Shows the findings in the servers' logs.
 fn logs(report: &Report) -> String {
     let mut rows = Vec::new();
     for comparison in &report.comparisons {

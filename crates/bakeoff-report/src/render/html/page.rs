@@ -116,7 +116,7 @@ pub(super) fn list(class: &str, items: &[String]) -> String {
     format!("<ul class=\"{class}\">{items}</ul>")
 }
 
-/// What is folded away until it is asked for; `inner` is HTML.
+/// Folds `inner`, which is HTML, below a summary.
 pub(super) fn details(summary: &str, inner: &str) -> String {
     format!("<details><summary>{}</summary>{inner}</details>", escape(summary))
 }

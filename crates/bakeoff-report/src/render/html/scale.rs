@@ -12,7 +12,7 @@ use bakeoff_core::units::{ByteCount, count_text, figure_text, latency_text};
 /// Beyond this ratio of the largest to the smallest a linear axis would hide the smallest.
 pub(super) const LOG_FROM: f64 = 30.0;
 
-/// What an axis counts.
+/// Unit of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Of something, or per second.

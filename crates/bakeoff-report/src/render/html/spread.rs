@@ -24,7 +24,7 @@ use super::{how, place};
 const FRAME: Frame = Frame::ROWS;
 /// Of one system.
 const ROW: f64 = 50.0;
-/// What lies this many times beyond all measured values is named beside the chart, since an axis
+/// A published figure so many times beyond all measured values is named beside the chart, since an axis
 /// that reached it would hide the differences.
 const BEYOND: f64 = 2.5;
 
@@ -36,7 +36,7 @@ pub(super) fn section(report: &Report) -> String {
     html
 }
 
-/// What the marks mean.
+/// Explains the marks.
 fn key(report: &Report) -> String {
     let systems = report.header.systems.iter().enumerate().map(|(look, system)| {
         (swatch(|svg| svg.mark(look, "", 15.0, 7.0, "")), format!("{}, a trial", system.name))

@@ -30,7 +30,7 @@ struct Stage<'a> {
     nth: Option<usize>,
 }
 
-/// What a chart shows.
+/// Data of one chart.
 struct Sweep<'a> {
     title: String,
     stages: Vec<Stage<'a>>,
@@ -93,7 +93,7 @@ fn stages_of(of: &Comparison) -> usize {
 }
 
 impl Sweep<'_> {
-    /// What this system did at each number of clients.
+    /// Returns a system's figures at each number of clients.
     fn spots(&self, system: usize, quantity: Quantity) -> Vec<Spot> {
         let spot = |stage: &Stage<'_>| {
             let one: &Contender =

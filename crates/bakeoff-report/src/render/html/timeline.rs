@@ -30,7 +30,7 @@ const PANEL: f64 = 122.0;
 const GAP: f64 = 30.0;
 /// Trials in a run from which on the numbers are left to the downloads.
 const TABLES_MAX: usize = 150;
-/// What the record calls the load generator.
+/// The load generator's name in the record.
 const GENERATOR: &str = "generator";
 
 /// One line of a panel.
@@ -39,7 +39,7 @@ struct Drawing<'a> {
     line: &'a Line,
 }
 
-/// What is drawn below each other.
+/// Panels, in the order in which they are drawn below each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Panel {
     Throughput,
@@ -158,7 +158,7 @@ pub(super) fn section(report: &Report) -> String {
     html
 }
 
-/// What the shades and the lines mean that are no system's own.
+/// Explains the shades, and the lines that are no system's own.
 fn key() -> String {
     let part = |class: &'static str| swatch(move |svg| svg.rect(class, 1.0, 1.0, 28.0, 12.0));
     let across = |class: &'static str| {

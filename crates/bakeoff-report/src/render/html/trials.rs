@@ -159,7 +159,7 @@ fn errors(report: &Report) -> String {
     format!("<h3>Errors</h3>{errors}{}", error_texts(report))
 }
 
-/// What errors said, by how often; nothing where there is one text of each kind.
+/// Lists the texts of errors, the most frequent first; nothing where there is one text of each kind.
 fn error_texts(report: &Report) -> String {
     let mut rows = Vec::new();
     let mut any_others = false;
