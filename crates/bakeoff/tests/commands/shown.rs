@@ -67,7 +67,10 @@ fn a_gate_whose_every_other_request_times_out_leads_to_its_cause() {
 fn honest_server_has_one_mode_and_no_findings() {
     let run = canary("", "{clients: 8, warmup: 0s, stop: {after: 2s}}");
     let found = findings(&run);
-    assert!(!found.iter().any(|one| one.contains("bimodal") || one.contains("lasted")), "{found:?}");
+    assert!(
+        !found.iter().any(|one| one.contains("bimodal") || one.contains("lasted")),
+        "{found:?}"
+    );
     assert_eq!(trial(&run)["said"], Value::Null);
     assert_eq!(verdict(&run, "generator apart"), Value::Null);
 }
