@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::canary::alone;
 use crate::support::certificates::Certificates;
 use crate::support::http2::Http2;
 use crate::support::{Bench, Ran, Run, array, figure, text};
@@ -75,7 +74,6 @@ fn fails(study: &str, output: &[&str]) {
 
 #[test]
 fn documented_study_runs_with_documented_findings() {
-    let _alone = alone();
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/own-services.md");
     let document = std::fs::read_to_string(document).unwrap();
     let (_, rest) = document.split_once("```yaml\n").unwrap();
@@ -240,7 +238,6 @@ fn failing_ready_path_is_not_ready() {
 
 #[test]
 fn an_endpoint_over_tls_is_verified_and_loaded() {
-    let _alone = alone();
     let certificates = Certificates::new();
     let address = certificates.server();
     let trusting = |ca: &str| {
@@ -291,7 +288,6 @@ fn unexpected_answer_is_no_success() {
 
 #[test]
 fn requests_of_a_study_go_over_http2_where_it_asks_for_that() {
-    let _alone = alone();
     // It answers once four requests are under way on a connection, which HTTP/1.1 never has.
     let server = Http2::answering_together(4);
     let study = format!(
@@ -308,7 +304,6 @@ fn requests_of_a_study_go_over_http2_where_it_asks_for_that() {
 
 #[test]
 fn a_service_that_does_not_offer_http2_over_tls_is_told() {
-    let _alone = alone();
     let certificates = Certificates::new();
     let (address, ca) = (certificates.server(), certificates.path("ca.pem"));
     let study = format!(

@@ -75,6 +75,13 @@ impl Drop for Canary {
     }
 }
 
+/// Locks the searches for a highest rate, one at a time: they load the machine little and take long, and
+/// need not wait for those that load it.
+pub(crate) fn search_alone() -> MutexGuard<'static, ()> {
+    static SEARCHING: Mutex<()> = Mutex::new(());
+    SEARCHING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Locks the machine for one load at a time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
