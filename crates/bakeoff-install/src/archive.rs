@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::cache::hex;
 use super::download::{Limits, download};
-use super::error::RungError;
+use super::error::SourceError;
 use super::recipe::{Algorithm, Member};
 use super::version::VersionRequest;
 use super::{Fetched, Job};
@@ -40,9 +40,9 @@ pub(super) fn fetch(
     job: &mut Job<'_, '_>,
     release: Release<'_>,
     limits: Limits,
-) -> Result<Fetched, RungError> {
+) -> Result<Fetched, SourceError> {
     let version =
-        VersionRequest::choose(job.wanted, release.versions).map_err(RungError::PassedOver)?;
+        VersionRequest::choose(job.wanted, release.versions).map_err(SourceError::PassedOver)?;
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -64,17 +64,17 @@ pub(super) fn fetch(
     download(&sums_from, mirror.is_some(), small, &mut sums, job.watcher)?;
     let Some(expected) = published(&String::from_utf8_lossy(&sums), &name, release.algorithm)
     else {
-        return Err(RungError::failed(format!("{sums_from} holds no checksum of `{name}`")));
+        return Err(SourceError::failed(format!("{sums_from} holds no checksum of `{name}`")));
     };
 
     let path = job.scratch.join("archive");
-    let mut file = File::create_new(&path).map_err(|e| RungError::io("write", &path, &e))?;
+    let mut file = File::create_new(&path).map_err(|e| SourceError::io("write", &path, &e))?;
     let mut proof = Proof::new(release.algorithm);
     let size =
         download(&from, mirror.is_some(), limits, &mut Both(&mut file, &mut proof), job.watcher)?;
     let found = proof.finish();
     if found != expected {
-        return Err(RungError::failed(format!(
+        return Err(SourceError::failed(format!(
             "{from} ({size} bytes) has checksum {found}, not {expected} as published"
         )));
     }
@@ -87,17 +87,17 @@ pub(super) fn fetch(
         Member::Jars(template) => Wanted::Jars { dir: fill(template) },
     };
     let into = job.tree.join(wanted.folder());
-    fs::create_dir_all(&into).map_err(|e| RungError::io("make", &into, &e))?;
-    let archive = File::open(&path).map_err(|e| RungError::io("read", &path, &e))?;
+    fs::create_dir_all(&into).map_err(|e| SourceError::io("make", &into, &e))?;
+    let archive = File::open(&path).map_err(|e| SourceError::io("read", &path, &e))?;
     let unpacked = if name.ends_with(".zip") {
         from_zip(archive, &wanted, &into)
     } else {
         from_tar_gz(archive, &wanted, &into)
     };
-    let mut names = unpacked.map_err(|reason| RungError::failed(format!("{name}: {reason}")))?;
+    let mut names = unpacked.map_err(|reason| SourceError::failed(format!("{name}: {reason}")))?;
     names.sort();
     if names.is_empty() {
-        return Err(RungError::failed(format!("{name} holds no {}", wanted.told())));
+        return Err(SourceError::failed(format!("{name} holds no {}", wanted.told())));
     }
     let origin = mirror.map_or(String::new(), |mirror| format!(" (from the mirror {mirror})"));
     Ok(Fetched {

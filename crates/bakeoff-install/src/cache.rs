@@ -37,8 +37,9 @@ pub(super) struct Manifest {
     pub(super) system: String,
     pub(super) version: String,
     pub(super) source: String,
-    /// The rung that it came from: `debian`, `go`, `maven`, `archive`, ….
-    pub(super) rung: String,
+    /// The kind of source that it came from: `debian`, `go`, `maven`, `archive`, …. The file calls it `rung`.
+    #[serde(rename = "rung")]
+    pub(super) source_kind: String,
     /// When it was built, where the program says so.
     #[serde(default)]
     pub(super) date: Option<String>,
@@ -109,10 +110,14 @@ impl Cache {
     }
 
     /// Returns where the log of one source of one system is kept; an older one is forgotten.
-    pub(super) fn fresh_log(&self, system: &str, rung: &str) -> Result<PathBuf, InstallError> {
+    pub(super) fn fresh_log(
+        &self,
+        system: &str,
+        source_kind: &str,
+    ) -> Result<PathBuf, InstallError> {
         let dir = self.root.join("logs");
         fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, e))?;
-        let log = dir.join(format!("{system}-{rung}.log"));
+        let log = dir.join(format!("{system}-{source_kind}.log"));
         File::create(&log).map_err(|e| cannot("write", &log, e))?;
         Ok(log)
     }
@@ -179,7 +184,7 @@ impl Locked {
 
     /// Writes the manifest into `tree` and moves it into place.
     pub(super) fn keep(&self, tree: &Path, manifest: Manifest) -> Result<Entry, InstallError> {
-        let dir = self.dir.join(format!("{}-{}", manifest.version, manifest.rung));
+        let dir = self.dir.join(format!("{}-{}", manifest.version, manifest.source_kind));
         let path = tree.join(MANIFEST);
         let json = serde_json::to_string_pretty(&manifest).unwrap_or_default();
         let write = || -> io::Result<()> {
@@ -278,13 +283,13 @@ impl Manifest {
     }
 
     /// A manifest with the current form.
-    pub(super) fn new(system: &str, version: String, source: String, rung: &str) -> Self {
+    pub(super) fn new(system: &str, version: String, source: String, source_kind: &str) -> Self {
         Manifest {
             format: FORMAT,
             system: system.to_owned(),
             version,
             source,
-            rung: rung.to_owned(),
+            source_kind: source_kind.to_owned(),
             date: None,
             own_part_sha256: None,
             files: Vec::new(),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::error::RungError;
+use super::error::SourceError;
 use super::recipe::Libraries;
 use super::version::{VersionRequest, upstream};
 use super::{Fetched, Host, Job, apt, tool};
@@ -35,26 +35,26 @@ pub(super) struct Packages<'a> {
 }
 
 /// Fetches and unpacks the packages into the job's tree.
-pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetched, RungError> {
+pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetched, SourceError> {
     if let Some(reason) = unable(job.host) {
-        return Err(RungError::PassedOver(reason));
+        return Err(SourceError::PassedOver(reason));
     }
     let apt = Apt { dir: job.scratch.join("apt"), host: job.host };
     job.watcher.say(&format!("{}: reading Debian's package lists", job.system));
     let updated = job
         .call("apt-get update", Duration::from_secs(180))
         .run(apt.command("apt-get")?.arg("update"), job.watcher);
-    if let Err(RungError::Interrupted) = updated {
-        return Err(RungError::Interrupted);
+    if let Err(SourceError::Interrupted) = updated {
+        return Err(SourceError::Interrupted);
     }
     let Chosen { packages, version, series } = match choose_package(job, &apt, asked)? {
         Ok(chosen) => chosen,
         Err(NotOffered::Package(reason)) => {
             // Without lists the failure of the update is what the user must hear of.
             updated?;
-            return Err(RungError::PassedOver(reason));
+            return Err(SourceError::PassedOver(reason));
         }
-        Err(NotOffered::Version(reason)) => return Err(RungError::PassedOver(reason)),
+        Err(NotOffered::Version(reason)) => return Err(SourceError::PassedOver(reason)),
     };
     let main = &packages[0];
     let more = match asked.libraries {
@@ -66,7 +66,7 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
         n => format!("{}: fetching Debian's {main} {version} and {n} libraries", job.system),
     });
     let debs = job.scratch.join("debs");
-    fs::create_dir_all(&debs).map_err(|e| RungError::io("make", &debs, &e))?;
+    fs::create_dir_all(&debs).map_err(|e| SourceError::io("make", &debs, &e))?;
     let mut download = apt.command("apt-get")?;
     download
         .current_dir(&debs)
@@ -85,7 +85,7 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Packages<'_>) -> Result<Fetche
         // A program may do what it is called: Debian's `redis-server` is a link to `redis-check-rdb`.
         Ok(if job.executable.is_some() { PathBuf::from(file) } else { target })
     };
-    let files = asked.files.iter().map(unpacked).collect::<Result<_, RungError>>()?;
+    let files = asked.files.iter().map(unpacked).collect::<Result<_, SourceError>>()?;
     let libraries = match asked.libraries {
         Libraries::Named => Vec::new(),
         Libraries::Unpacked => libraries::unpacked(job.tree)?,
@@ -124,9 +124,9 @@ fn choose_package<'a>(
     job: &mut Job<'_, '_>,
     apt: &Apt<'_>,
     asked: Packages<'a>,
-) -> Result<Result<Chosen<'a>, NotOffered>, RungError> {
+) -> Result<Result<Chosen<'a>, NotOffered>, SourceError> {
     let Some(first) = asked.packages.first() else {
-        return Err(RungError::PassedOver("the recipe names no package".to_owned()));
+        return Err(SourceError::PassedOver("the recipe names no package".to_owned()));
     };
     let all = if asked.series.is_empty() { &[""][..] } else { asked.series };
     let mut seen = Vec::new();
@@ -156,9 +156,9 @@ struct Apt<'a> {
 }
 
 impl Apt<'_> {
-    fn command(&self, tool: &str) -> Result<Command, RungError> {
+    fn command(&self, tool: &str) -> Result<Command, SourceError> {
         let mut command = self.host.command(tool);
-        apt::apart(&mut command, &self.dir).map_err(|e| RungError::io("make", &self.dir, &e))?;
+        apt::apart(&mut command, &self.dir).map_err(|e| SourceError::io("make", &self.dir, &e))?;
         Ok(command)
     }
 }
@@ -191,8 +191,8 @@ fn choose(offered: &[String], wanted: Option<&VersionRequest>) -> Option<String>
     offered.iter().find(fits).cloned()
 }
 
-fn listing(dir: &Path) -> Result<Vec<PathBuf>, RungError> {
-    let items = fs::read_dir(dir).map_err(|e| RungError::io("read", dir, &e))?;
+fn listing(dir: &Path) -> Result<Vec<PathBuf>, SourceError> {
+    let items = fs::read_dir(dir).map_err(|e| SourceError::io("read", dir, &e))?;
     let mut files: Vec<PathBuf> = items.flatten().map(|item| item.path()).collect();
     files.retain(|file| file.extension().is_some_and(|ext| ext == "deb"));
     files.sort();
@@ -200,15 +200,15 @@ fn listing(dir: &Path) -> Result<Vec<PathBuf>, RungError> {
 }
 
 /// The file behind a name in the unpacked tree, which may be a link to another in it.
-fn resolved(tree: &Path, file: &str) -> Result<PathBuf, RungError> {
+fn resolved(tree: &Path, file: &str) -> Result<PathBuf, SourceError> {
     let path = tree.join(file);
-    let root = tree.canonicalize().map_err(|e| RungError::io("find", tree, &e))?;
+    let root = tree.canonicalize().map_err(|e| SourceError::io("find", tree, &e))?;
     let real = path
         .canonicalize()
-        .map_err(|e| RungError::failed(format!("the packages hold no `{file}`: {e}")))?;
+        .map_err(|e| SourceError::failed(format!("the packages hold no `{file}`: {e}")))?;
     match real.strip_prefix(&root) {
         Ok(inside) => Ok(inside.to_owned()),
-        Err(_) => Err(RungError::failed(format!("`{file}` in the packages links out of them"))),
+        Err(_) => Err(SourceError::failed(format!("`{file}` in the packages links out of them"))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fetches a file over HTTP with limits on everything: time to connect, to answer, between two
 //! pieces and altogether, and size.
 //!
-//! A closed network must cost seconds, not minutes, since the next rung of the ladder may need no
+//! A closed network must cost seconds, not minutes, since the next source may need no
 //! network at all. The transfer runs on a thread of its own, so that a server that says nothing
 //! cannot keep the user from interrupting.
 //!
@@ -12,7 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::error::RungError;
+use super::error::SourceError;
 use super::tool::{Watcher, short};
 
 /// What a transfer may take.
@@ -48,8 +48,8 @@ pub(super) fn download(
     limits: Limits,
     sink: &mut dyn Write,
     watcher: &mut Watcher<'_>,
-) -> Result<u64, RungError> {
-    let failed = |why: &str| RungError::failed(format!("GET {url}: {why}"));
+) -> Result<u64, SourceError> {
+    let failed = |why: &str| SourceError::failed(format!("GET {url}: {why}"));
     // Few pieces in flight: a transfer that nobody takes any more stops by itself.
     let (send, pieces) = sync_channel::<Result<Vec<u8>, String>>(4);
     let address = url.to_owned();
@@ -64,7 +64,7 @@ pub(super) fn download(
         (0_u64, Duration::ZERO, Duration::ZERO, Duration::ZERO);
     loop {
         if watcher.stopped() {
-            return Err(RungError::Interrupted);
+            return Err(SourceError::Interrupted);
         }
         match pieces.recv_timeout(POLL) {
             Ok(Ok(piece)) if piece.is_empty() => return Ok(received),

@@ -49,8 +49,8 @@ pub enum InstallError {
         system: String,
         /// The version wanted, if one was asked for.
         wanted: Option<String>,
-        /// Every rung of the ladder: its name and why it did not deliver.
-        rungs: Vec<(String, RungError)>,
+        /// Every source that was tried: its name and why it did not deliver.
+        tried: Vec<(String, SourceError)>,
         /// What to do about it.
         hints: Vec<String>,
     },
@@ -69,9 +69,9 @@ pub enum InstallError {
     Interrupted,
 }
 
-/// Why one rung of the ladder did not deliver.
+/// Why one source did not deliver.
 #[derive(Debug)]
-pub enum RungError {
+pub enum SourceError {
     /// It was not tried, or has no such version.
     PassedOver(String),
     /// It was tried and failed.
@@ -80,7 +80,7 @@ pub enum RungError {
     Interrupted,
 }
 
-/// What a rung tried and what came back.
+/// An attempt of a source, and its result.
 #[derive(Debug, Default)]
 pub struct Failure {
     /// One line: what failed.
@@ -91,24 +91,24 @@ pub struct Failure {
     pub log: Option<PathBuf>,
 }
 
-impl RungError {
+impl SourceError {
     /// A failure without a tool's output.
     pub(super) fn failed(what: impl Into<String>) -> Self {
-        RungError::Failed(Failure { what: what.into(), ..Failure::default() })
+        SourceError::Failed(Failure { what: what.into(), ..Failure::default() })
     }
 
     /// A failure of a file operation.
     pub(super) fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
-        RungError::failed(format!("cannot {doing} `{}`: {error}", path.display()))
+        SourceError::failed(format!("cannot {doing} `{}`: {error}", path.display()))
     }
 }
 
-impl fmt::Display for RungError {
+impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RungError::PassedOver(reason) => write!(f, "passed over: {reason}"),
-            RungError::Interrupted => f.write_str("interrupted"),
-            RungError::Failed(failure) => {
+            SourceError::PassedOver(reason) => write!(f, "passed over: {reason}"),
+            SourceError::Interrupted => f.write_str("interrupted"),
+            SourceError::Failed(failure) => {
                 f.write_str(&failure.what)?;
                 for line in &failure.output {
                     write!(f, "\n    | {line}")?;
@@ -142,12 +142,12 @@ impl fmt::Display for InstallError {
                 write!(f, "{system} needs Node.js, version {needed} or newer, and none was found")?;
                 write!(f, "\n  looked: {seen}\nhint: `{NODE_REMEDY}`")
             }
-            InstallError::NoSource { system, wanted, rungs, hints } => {
+            InstallError::NoSource { system, wanted, tried, hints } => {
                 write!(f, "no source could deliver {system}")?;
                 if let Some(wanted) = wanted {
                     write!(f, " `{wanted}`")?;
                 }
-                for (title, error) in rungs {
+                for (title, error) in tried {
                     write!(f, "\n  {title}: {error}")?;
                 }
                 for hint in hints {

@@ -32,15 +32,15 @@ pub enum Availability {
         /// Why, in one line.
         reason: String,
         /// What each source would need, in the order in which they would be tried.
-        rungs: Vec<Rung>,
+        sources: Vec<SourceOption>,
         /// The one command that mends it: `bakeoff install consul@1.20.1`.
         remedy: String,
     },
 }
 
-/// What one source would need of this machine.
+/// A source, and its needs on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rung {
+pub struct SourceOption {
     /// The source: `Go module github.com/hashicorp/consul`.
     pub title: String,
     /// Whether this machine has what it needs; the network is not tried.
@@ -81,7 +81,7 @@ pub(super) fn describe_on(
         }
         Err(error) => (first_line(&error), install),
     };
-    Availability::Missing { reason, rungs: rungs(host, recipe, wanted), remedy }
+    Availability::Missing { reason, sources: source_options(host, recipe, wanted), remedy }
 }
 
 /// Says why a program counts as missing.
@@ -96,7 +96,11 @@ fn first_line(error: &InstallError) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-fn rungs(host: &Host, recipe: &Recipe, wanted: Option<&VersionRequest>) -> Vec<Rung> {
+fn source_options(
+    host: &Host,
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+) -> Vec<SourceOption> {
     let look = |source: &Source| {
         let lacking =
             source.known_versions().and_then(|known| VersionRequest::choose(wanted, known).err());
@@ -135,7 +139,7 @@ fn rungs(host: &Host, recipe: &Recipe, wanted: Option<&VersionRequest>) -> Vec<R
             },
             (None, Source::Archive { .. }) => (true, "needs its host to be reachable".to_owned()),
         };
-        Rung { title: source.title(), possible, note }
+        SourceOption { title: source.title(), possible, note }
     };
     recipe.sources.iter().map(look).collect()
 }
@@ -367,17 +371,17 @@ impl<'a> Search<'a> {
 
     /// The best cached program, and those found broken on the way to it.
     ///
-    /// Without a version asked for it is, of what is there, what the ladder would have fetched first:
+    /// Without a version asked for it is, of what is there, what the first of the sources would have delivered:
     /// fetching another version some time does not change what such a study runs. With one it is
     /// the newest that matches.
     pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, String)>) {
-        let rung = |entry: &Entry| {
-            let at = |source: &Source| source.slug() == entry.manifest.rung;
+        let rank = |entry: &Entry| {
+            let at = |source: &Source| source.slug() == entry.manifest.source_kind;
             self.recipe.sources.iter().position(at).unwrap_or(usize::MAX)
         };
         // Another bakeoff may have put something else of its own into the program.
         let current = |entry: &Entry| {
-            let source = self.recipe.sources.get(rung(entry));
+            let source = self.recipe.sources.get(rank(entry));
             let own = source.and_then(Source::own_part).map(own_part_sha256);
             own == entry.manifest.own_part_sha256
         };
@@ -388,7 +392,7 @@ impl<'a> Search<'a> {
         });
         entries.sort_by(|a, b| {
             let newest = newer(&b.manifest.version, &a.manifest.version);
-            let first = rung(a).cmp(&rung(b));
+            let first = rank(a).cmp(&rank(b));
             if self.wanted.is_some() { newest.then(first) } else { first.then(newest) }
         });
         let mut broken = Vec::new();
@@ -424,7 +428,7 @@ impl<'a> Search<'a> {
                 _ => program_hash(&held),
             },
             date: entry.manifest.date.clone().or_else(|| {
-                let dated = ["debian", "archive"].contains(&entry.manifest.rung.as_str());
+                let dated = ["debian", "archive"].contains(&entry.manifest.source_kind.as_str());
                 entry.paths().first().filter(|_| dated).and_then(|path| file_date(path))
             }),
         }

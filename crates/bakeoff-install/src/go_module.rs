@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::error::RungError;
+use super::error::SourceError;
 use super::version::{VersionRequest, date_in, version_in};
 use super::{Fetched, Host, Job, tool};
 
@@ -44,11 +44,11 @@ pub(super) fn fetch(
     build: Build<'_>,
     versions: &[&str],
     takes: &str,
-) -> Result<Fetched, RungError> {
-    let version = VersionRequest::choose(job.wanted, versions).map_err(RungError::PassedOver)?;
-    let go = go_version(job.host).map_err(RungError::PassedOver)?;
+) -> Result<Fetched, SourceError> {
+    let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::PassedOver)?;
+    let go = go_version(job.host).map_err(SourceError::PassedOver)?;
     let wrapper = Wrapper { host: job.host, dir: job.scratch.join("wrapper") };
-    fs::create_dir_all(&wrapper.dir).map_err(|e| RungError::io("make", &wrapper.dir, &e))?;
+    fs::create_dir_all(&wrapper.dir).map_err(|e| SourceError::io("make", &wrapper.dir, &e))?;
     let published = build.published(&version, versions)?;
     job.watcher.say(&format!(
         "{} {version}: building it with {go}, which takes about {takes}",
@@ -71,12 +71,12 @@ struct Wanted<'a> {
 
 impl Build<'_> {
     /// Returns what the proxy calls a version.
-    fn published(&self, version: &str, versions: &[&str]) -> Result<String, RungError> {
+    fn published(&self, version: &str, versions: &[&str]) -> Result<String, SourceError> {
         let Build::Programs { commits, .. } = self else { return Ok(version.to_owned()) };
         let known = versions.iter().position(|known| *known == version);
         let commit = known.and_then(|place| commits.get(place)).map(|commit| (*commit).to_owned());
         commit.ok_or_else(|| {
-            RungError::PassedOver(format!("{} alone are known to it", versions.join(", ")))
+            SourceError::PassedOver(format!("{} alone are known to it", versions.join(", ")))
         })
     }
 }
@@ -94,7 +94,7 @@ struct Wrapper<'a> {
 
 impl Wrapper<'_> {
     /// Downloads the module, and makes ours require it.
-    fn download(&self, job: &mut Job<'_, '_>, wanted: &Wanted<'_>) -> Result<(), RungError> {
+    fn download(&self, job: &mut Job<'_, '_>, wanted: &Wanted<'_>) -> Result<(), SourceError> {
         let Wanted { module, build, version, published } = *wanted;
         let doing = format!("{} {version}: downloading Go modules", job.system);
         job.watcher.say(&doing);
@@ -107,7 +107,7 @@ impl Wrapper<'_> {
             Build::Main { text, .. } => {
                 self.take_over(job, &doing, module, &got)?;
                 let main = self.dir.join("main.go");
-                fs::write(&main, text).map_err(|e| RungError::io("write", &main, &e))
+                fs::write(&main, text).map_err(|e| SourceError::io("write", &main, &e))
             }
             Build::Programs { .. } => self.take_over(job, &doing, module, &got),
         }
@@ -118,7 +118,7 @@ impl Wrapper<'_> {
         &self,
         job: &mut Job<'_, '_>,
         wanted: &Wanted<'_>,
-    ) -> Result<Vec<PathBuf>, RungError> {
+    ) -> Result<Vec<PathBuf>, SourceError> {
         let version = wanted.version;
         let doing = format!("{} {version}: compiling", job.system);
         job.watcher.say(&doing);
@@ -138,7 +138,7 @@ impl Wrapper<'_> {
             Build::Programs { packages, .. } => {
                 // Each is named after the last part of its path.
                 let bin = job.tree.join("bin");
-                fs::create_dir_all(&bin).map_err(|e| RungError::io("make", &bin, &e))?;
+                fs::create_dir_all(&bin).map_err(|e| SourceError::io("make", &bin, &e))?;
                 let others = packages.iter().filter_map(|package| package.rsplit('/').next());
                 let others = others.filter(|other| *other != name);
                 files.extend(others.map(|other| PathBuf::from("bin").join(other)));
@@ -156,14 +156,14 @@ impl Wrapper<'_> {
         wanted: &Wanted<'_>,
         files: Vec<PathBuf>,
         go: &str,
-    ) -> Result<Fetched, RungError> {
+    ) -> Result<Fetched, SourceError> {
         let Wanted { module, build, version, published } = *wanted;
         let built = job.tree.join(&files[0]);
         let info = job
             .call("go version -m", BRIEF)
             .read(self.command(&["version", "-m"]).arg(built), job.watcher)?;
         let Some((built_version, sum)) = built_from(&info, module) else {
-            return Err(RungError::failed(format!(
+            return Err(SourceError::failed(format!(
                 "the build does not say that it is of module {module}"
             )));
         };
@@ -177,7 +177,7 @@ impl Wrapper<'_> {
                 format!(" with a main package of bakeoff's and the build tag {tags}")
             }
             Build::Programs { .. } if built_version != published => {
-                return Err(RungError::failed(format!(
+                return Err(SourceError::failed(format!(
                     "the build is of v{built_version}, not v{published}"
                 )));
             }
@@ -214,7 +214,7 @@ impl Wrapper<'_> {
         doing: &str,
         args: &[&str],
         limit: Duration,
-    ) -> Result<(), RungError> {
+    ) -> Result<(), SourceError> {
         job.call(doing, limit).run(&mut self.command(args), job.watcher)
     }
 
@@ -224,7 +224,7 @@ impl Wrapper<'_> {
         doing: &str,
         args: &[&str],
         limit: Duration,
-    ) -> Result<String, RungError> {
+    ) -> Result<String, SourceError> {
         job.call(doing, limit).read(&mut self.command(args), job.watcher)
     }
 
@@ -237,14 +237,15 @@ impl Wrapper<'_> {
         doing: &str,
         module: &str,
         got: &str,
-    ) -> Result<(), RungError> {
+    ) -> Result<(), SourceError> {
         let output = self.read(job, doing, &["mod", "download", "-json", got], DOWNLOAD)?;
-        let downloaded: Downloaded = serde_json::from_str(&output)
-            .map_err(|e| RungError::failed(format!("`go mod download` said no such thing: {e}")))?;
+        let downloaded: Downloaded = serde_json::from_str(&output).map_err(|e| {
+            SourceError::failed(format!("`go mod download` said no such thing: {e}"))
+        })?;
         for name in ["go.mod", "go.sum"] {
             let (from, to) = (downloaded.dir.join(name), self.dir.join(name));
             let copy = || fs::write(&to, fs::read(&from)?); // the original is read-only
-            copy().map_err(|e| RungError::io("copy", &from, &e))?;
+            copy().map_err(|e| SourceError::io("copy", &from, &e))?;
         }
         let output = self.read(job, "go mod edit", &["mod", "edit", "-json"], BRIEF)?;
         let edits = edits(&output, module, got)?;
@@ -283,9 +284,10 @@ struct Module {
 
 /// The call of Go that makes a module's `go.mod` ours: another name, a requirement of the module
 /// itself, and nothing replaced by folders.
-fn edits(output: &str, module: &str, got: &str) -> Result<Vec<String>, RungError> {
-    let go_mod: GoMod = serde_json::from_str(output)
-        .map_err(|e| RungError::failed(format!("the go.mod of {module} is not understood: {e}")))?;
+fn edits(output: &str, module: &str, got: &str) -> Result<Vec<String>, SourceError> {
+    let go_mod: GoMod = serde_json::from_str(output).map_err(|e| {
+        SourceError::failed(format!("the go.mod of {module} is not understood: {e}"))
+    })?;
     let mut edits = vec!["mod".to_owned(), "edit".to_owned(), "-module=wrapper".to_owned()];
     for Replace { old, new } in go_mod.replace.unwrap_or_default() {
         if new.path.starts_with('.') || new.path.starts_with('/') {

@@ -1,7 +1,7 @@
 //! Where a system's program comes from.
 //!
 //! A program is looked for where the user says, then on `PATH`, then in bakeoff's cache; only then
-//! is one fetched, by a ladder of sources that the system's recipe names in order. A source that
+//! is one fetched, by the chain of sources that the system's recipe names. A source that
 //! cannot deliver is passed over with its reason, and when all of them fail the error tells what
 //! each of them said. Whatever was found is asked for its version and hashed, because a comparison
 //! is worth nothing when it is not known what was compared.
@@ -42,7 +42,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use cache::Cache;
-pub use error::{InstallError, RungError};
+pub use error::{InstallError, SourceError};
 pub use find::{Availability, describe, named};
 pub use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 pub use version::VersionRequest;
@@ -167,7 +167,7 @@ impl Host {
     }
 }
 
-/// What a rung is given to work with.
+/// Place and tools that a source works with.
 struct Job<'a, 'w> {
     system: &'static str,
     /// The executable's name; `None` for jars and scripts.
@@ -183,7 +183,7 @@ struct Job<'a, 'w> {
 }
 
 impl<'a> Job<'a, '_> {
-    /// A call of a tool whose output goes to this rung's log.
+    /// A call of a tool whose output goes to this source's log.
     fn call<'d>(&self, doing: &'d str, limit: Duration) -> Call<'d>
     where
         'a: 'd,
@@ -192,7 +192,7 @@ impl<'a> Job<'a, '_> {
     }
 }
 
-/// What a rung delivered into the job's tree.
+/// Delivery of a source in the job's tree.
 #[derive(Debug)]
 struct Fetched {
     version: String,
@@ -252,40 +252,40 @@ fn install_on(
     if let Some(found) = found {
         return Ok(found);
     }
-    let mut rungs = Vec::new();
+    let mut tried = Vec::new();
     // What was broken in the cache has been told of and removed.
     let on_path = |one: &find::Refused| matches!(one.place, find::Place::OnPath(_));
     for find::Refused { place, reason } in refused.into_iter().filter(on_path) {
         watcher.say(&format!("{}: {place} {reason}", recipe.system));
-        rungs.push((place.to_string(), RungError::PassedOver(format!("it {reason}"))));
+        tried.push((place.to_string(), SourceError::PassedOver(format!("it {reason}"))));
     }
     for source in recipe.sources {
-        match climb(&search, source, &locked, cache, watcher)? {
+        match try_source(&search, source, &locked, cache, watcher)? {
             Ok(installed) => return Ok(installed),
-            Err(RungError::Interrupted) => return Err(InstallError::Interrupted),
+            Err(SourceError::Interrupted) => return Err(InstallError::Interrupted),
             Err(error) => {
                 let first = error.to_string().lines().next().unwrap_or("").to_owned();
                 watcher.say(&format!("{}: {}: {first}", recipe.system, source.title()));
-                rungs.push((source.title(), error));
+                tried.push((source.title(), error));
             }
         }
     }
     Err(InstallError::NoSource {
         system: recipe.system.to_owned(),
         wanted: wanted.map(ToString::to_string),
-        rungs,
+        tried,
         hints: find::hints(host, recipe),
     })
 }
 
-/// One rung: fetch, ask for the version, hash, and move into the cache.
-fn climb(
+/// Tries a source: fetches, asks for the version, hashes, and moves into the cache.
+fn try_source(
     search: &find::Search<'_>,
     source: &Source,
     locked: &Locked,
     cache: &Cache,
     watcher: &mut Watcher<'_>,
-) -> Result<Result<Installed, RungError>, InstallError> {
+) -> Result<Result<Installed, SourceError>, InstallError> {
     let recipe = search.recipe;
     let work = locked.work_dir()?;
     let (scratch, tree) = (work.path().join("scratch"), work.path().join("tree"));
@@ -360,24 +360,24 @@ fn proven(
     source: &Source,
     tree: &Path,
     fetched: Fetched,
-) -> Result<Manifest, RungError> {
+) -> Result<Manifest, SourceError> {
     if fetched.files.is_empty() {
-        return Err(RungError::failed("it delivered no program"));
+        return Err(SourceError::failed("it delivered no program"));
     }
     let paths: Vec<PathBuf> = fetched.files.iter().map(|file| tree.join(file)).collect();
     let library_path = cache::folders_of(tree, &fetched.libraries);
-    let output = search.printed_version(&paths, &library_path).map_err(RungError::failed)?;
+    let output = search.printed_version(&paths, &library_path).map_err(SourceError::failed)?;
     // A package's program may say the package's version.
     let packaged = matches!(source, Source::Debian { .. }).then(|| upstream(&output.version));
     let same = [Some(output.version.as_str()), packaged].contains(&Some(fetched.version.as_str()));
     if !same && fetched.vouched.is_none() {
         let (output, expected) = (&output.version, &fetched.version);
-        return Err(RungError::failed(format!(
+        return Err(SourceError::failed(format!(
             "what it delivered says that it is `{output}`, not `{expected}`"
         )));
     }
     if search.wanted.is_some_and(|wanted| !wanted.matches(&fetched.version)) {
-        return Err(RungError::failed(format!("it delivered `{}`", fetched.version)));
+        return Err(SourceError::failed(format!("it delivered `{}`", fetched.version)));
     }
     let mut manifest =
         Manifest::new(search.recipe.system, fetched.version, fetched.source, source.slug());
@@ -387,7 +387,7 @@ fn proven(
         None => output.date.or(fetched.date),
     };
     manifest.own_part_sha256 = source.own_part().map(cache::own_part_sha256);
-    let hold = |files| Manifest::read(tree, files).map_err(|e| RungError::io("read", tree, &e));
+    let hold = |files| Manifest::read(tree, files).map_err(|e| SourceError::io("read", tree, &e));
     manifest.files = hold(&fetched.files)?;
     manifest.libraries = hold(&fetched.libraries)?;
     Ok(manifest)

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::error::RungError;
+use super::error::SourceError;
 use super::version::VersionRequest;
 use super::{Fetched, Host, Job, tool};
 
@@ -27,13 +27,14 @@ pub(super) fn fetch(
     job: &mut Job<'_, '_>,
     artifacts: &[&str],
     versions: &[&str],
-) -> Result<Fetched, RungError> {
-    let version = VersionRequest::choose(job.wanted, versions).map_err(RungError::PassedOver)?;
+) -> Result<Fetched, SourceError> {
+    let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::PassedOver)?;
     if let Some(reason) = unable(job.host) {
-        return Err(RungError::PassedOver(reason));
+        return Err(SourceError::PassedOver(reason));
     }
     let pom = job.scratch.join("pom.xml");
-    fs::write(&pom, project(artifacts, &version)).map_err(|e| RungError::io("write", &pom, &e))?;
+    fs::write(&pom, project(artifacts, &version))
+        .map_err(|e| SourceError::io("write", &pom, &e))?;
     let jars = job.tree.join("jars");
     let doing = format!("{} {version}: fetching Maven artifacts", job.system);
     job.watcher.say(&doing);
@@ -44,7 +45,7 @@ pub(super) fn fetch(
         .arg(PLUGIN);
     mvn.arg("-DincludeScope=runtime").arg(format!("-DoutputDirectory={}", jars.display()));
     job.call(&doing, Duration::from_secs(900)).run(&mut mvn, job.watcher)?;
-    let files = super::jars_in(&jars).map_err(|e| RungError::io("read", &jars, &e))?;
+    let files = super::jars_in(&jars).map_err(|e| SourceError::io("read", &jars, &e))?;
     let first = artifacts.first().map_or(String::new(), |a| a.replace("{version}", &version));
     let inside = |jar: PathBuf| jar.file_name().map(|name| PathBuf::from("jars").join(name));
     let files: Vec<PathBuf> = files.into_iter().filter_map(inside).collect();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::error::RungError;
+use super::error::SourceError;
 use super::version::version_in;
 use super::{Fetched, Host, Job, tool};
 
@@ -51,19 +51,19 @@ pub(super) struct Locked<'a> {
 }
 
 /// Installs the package into the job's tree.
-pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Locked<'_>) -> Result<Fetched, RungError> {
+pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Locked<'_>) -> Result<Fetched, SourceError> {
     let Locked { package, version, script, lock } = asked;
     if job.wanted.is_some_and(|wanted| !wanted.matches(version)) {
-        return Err(RungError::PassedOver(format!("{version} alone is known to it")));
+        return Err(SourceError::PassedOver(format!("{version} alone is known to it")));
     }
     if let Some(reason) = unable(job.host) {
-        return Err(RungError::PassedOver(reason));
+        return Err(SourceError::PassedOver(reason));
     }
     for (name, text) in
         [("package.json", project(package, version)), ("package-lock.json", lock.into())]
     {
         let path = job.tree.join(name);
-        fs::write(&path, text).map_err(|e| RungError::io("write", &path, &e))?;
+        fs::write(&path, text).map_err(|e| SourceError::io("write", &path, &e))?;
     }
     let doing = format!("{} {version}: fetching npm package {package}", job.system);
     job.watcher.say(&doing);
@@ -79,11 +79,11 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Locked<'_>) -> Result<Fetched,
     job.call(&doing, Duration::from_secs(600)).run(&mut npm, job.watcher)?;
     let script = Path::new("node_modules").join(package).join(script);
     if !job.tree.join(&script).is_file() {
-        return Err(RungError::failed(format!("the package holds no `{}`", script.display())));
+        return Err(SourceError::failed(format!("the package holds no `{}`", script.display())));
     }
     let mut files = Vec::new();
     plain_files(job.tree, Path::new("node_modules"), &mut files)
-        .map_err(|e| RungError::io("read", job.tree, &e))?;
+        .map_err(|e| SourceError::io("read", job.tree, &e))?;
     files.retain(|file| *file != script);
     files.sort();
     files.insert(0, script);

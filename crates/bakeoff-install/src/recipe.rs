@@ -5,7 +5,7 @@
 //! source that can name a version cannot always deliver it: an announced Go module may have no
 //! archive, and one that has may not build.
 //!
-//! Not here: climbing the ladder (`install`), and each rung's work (`debian`, `go_module`, `maven`, `npm`,
+//! Not here: trying the sources in turn (the crate root), and the work of each (`debian`, `go_module`, `maven`, `npm`,
 //! `pypi`, `archive`).
 
 /// How a system's program can be had.
@@ -64,7 +64,7 @@ pub enum Shape {
     },
 }
 
-/// One rung of the ladder.
+/// One of the sources of a program.
 #[derive(Debug, Clone, Copy)]
 pub enum Source {
     /// Debian packages from the machine's own package sources, unpacked without root.

@@ -1,4 +1,4 @@
-//! The whole way on made-up machines: looking, climbing the ladder, keeping, and finding again.
+//! The whole way on made-up machines: looking, trying one source after the other, keeping, and finding again.
 
 mod registries;
 
@@ -600,9 +600,9 @@ fn a_missing_program_comes_with_what_each_source_would_need() {
     let world = World::new(None);
     let wanted = "1.20.1".parse().unwrap();
     let described = describe_on(&world.host, &consul::RECIPE, Some(&wanted), None, &world.cache);
-    let Availability::Missing { rungs, remedy, .. } = described else { panic!("{described:?}") };
+    let Availability::Missing { sources, remedy, .. } = described else { panic!("{described:?}") };
     assert_eq!(remedy, "bakeoff install consul@1.20.1");
-    let go = rungs.iter().find(|rung| rung.title.starts_with("Go module")).unwrap();
+    let go = sources.iter().find(|source| source.title.starts_with("Go module")).unwrap();
     assert!(!go.possible && go.note.contains("no `go`"), "{go:?}");
     script(&world.bin(), "consul", "#!/bin/sh\necho Consul v1.20.1\n");
     let described = describe_on(&world.host, &consul::RECIPE, Some(&wanted), None, &world.cache);

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::error::{Failure, RungError};
+use super::error::{Failure, SourceError};
 
 /// How often a child is looked at.
 const POLL: Duration = Duration::from_millis(50);
@@ -67,10 +67,10 @@ impl Call<'_> {
         &self,
         command: &mut Command,
         watcher: &mut Watcher<'_>,
-    ) -> Result<(), RungError> {
+    ) -> Result<(), SourceError> {
         let (mut log, start) = self.open_log(command)?;
-        let stdout = log.try_clone().map_err(|e| RungError::io("write", self.log, &e))?;
-        let stderr = log.try_clone().map_err(|e| RungError::io("write", self.log, &e))?;
+        let stdout = log.try_clone().map_err(|e| SourceError::io("write", self.log, &e))?;
+        let stderr = log.try_clone().map_err(|e| SourceError::io("write", self.log, &e))?;
         let status = self.wait(command.stdout(stdout).stderr(stderr), watcher)?;
         if status.success() {
             return Ok(());
@@ -83,12 +83,12 @@ impl Call<'_> {
         &self,
         command: &mut Command,
         watcher: &mut Watcher<'_>,
-    ) -> Result<String, RungError> {
+    ) -> Result<String, SourceError> {
         let (mut log, start) = self.open_log(command)?;
-        let stderr = log.try_clone().map_err(|e| RungError::io("write", self.log, &e))?;
+        let stderr = log.try_clone().map_err(|e| SourceError::io("write", self.log, &e))?;
         let mut out = tempfile::tempfile()
-            .map_err(|e| RungError::io("make a temporary file in", &std::env::temp_dir(), &e))?;
-        let stdout = out.try_clone().map_err(|e| RungError::io("write", self.log, &e))?;
+            .map_err(|e| SourceError::io("make a temporary file in", &std::env::temp_dir(), &e))?;
+        let stdout = out.try_clone().map_err(|e| SourceError::io("write", self.log, &e))?;
         let status = self.wait(command.stdout(stdout).stderr(stderr), watcher)?;
         let text = read_back(&mut out, 0);
         let _ = log.write_all(text.as_bytes());
@@ -98,13 +98,13 @@ impl Call<'_> {
         Err(self.failure(&format!("{} failed: {}", self.doing, told(status)), &mut log, start))
     }
 
-    fn open_log(&self, command: &Command) -> Result<(File, u64), RungError> {
+    fn open_log(&self, command: &Command) -> Result<(File, u64), SourceError> {
         let mut log = OpenOptions::new()
             .create(true)
             .append(true)
             .read(true)
             .open(self.log)
-            .map_err(|e| RungError::io("open the log", self.log, &e))?;
+            .map_err(|e| SourceError::io("open the log", self.log, &e))?;
         let _ = writeln!(log, "$ {}", line_of(command));
         let start = log.seek(SeekFrom::End(0)).unwrap_or(0);
         Ok((log, start))
@@ -114,11 +114,11 @@ impl Call<'_> {
         &self,
         command: &mut Command,
         watcher: &mut Watcher<'_>,
-    ) -> Result<ExitStatus, RungError> {
+    ) -> Result<ExitStatus, SourceError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let spawned = spawn_when_free(command.stdin(Stdio::null()).process_group(0));
         let mut child = Group(
-            spawned.map_err(|e| RungError::failed(format!("cannot start `{program}`: {e}")))?,
+            spawned.map_err(|e| SourceError::failed(format!("cannot start `{program}`: {e}")))?,
         );
         let mut waited = Duration::ZERO;
         let mut reported_at = Duration::ZERO;
@@ -127,11 +127,11 @@ impl Call<'_> {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) => {}
                 Err(e) => {
-                    return Err(RungError::failed(format!("cannot wait for `{program}`: {e}")));
+                    return Err(SourceError::failed(format!("cannot wait for `{program}`: {e}")));
                 }
             }
             if watcher.stopped() {
-                return Err(RungError::Interrupted);
+                return Err(SourceError::Interrupted);
             }
             if waited >= self.limit {
                 let mut failure = Failure {
@@ -139,7 +139,7 @@ impl Call<'_> {
                     ..Failure::default()
                 };
                 failure.log = Some(self.log.to_owned());
-                return Err(RungError::Failed(failure));
+                return Err(SourceError::Failed(failure));
             }
             if waited - reported_at >= SAY_EVERY {
                 reported_at = waited;
@@ -150,9 +150,9 @@ impl Call<'_> {
         }
     }
 
-    fn failure(&self, what: &str, log: &mut File, start: u64) -> RungError {
+    fn failure(&self, what: &str, log: &mut File, start: u64) -> SourceError {
         let text = read_back(log, start);
-        RungError::Failed(Failure {
+        SourceError::Failed(Failure {
             what: what.to_owned(),
             output: tail(&text),
             log: Some(self.log.to_owned()),
@@ -307,7 +307,7 @@ mod tests {
             &mut shell("for i in 1 2 3 4 5 6 7 8 9 10; do echo line $i >&2; done; exit 3"),
             &mut watcher,
         );
-        let Err(RungError::Failed(failure)) = failed else { panic!("{failed:?}") };
+        let Err(SourceError::Failed(failure)) = failed else { panic!("{failed:?}") };
         assert!(failure.what.contains("exit code 3"), "{}", failure.what);
         assert_eq!(failure.output.len(), TAIL_LINES);
         assert_eq!(failure.output.last().unwrap(), "line 10");
@@ -334,7 +334,7 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
             ended.join().unwrap()
         });
-        assert!(matches!(result, Err(RungError::Interrupted)));
+        assert!(matches!(result, Err(SourceError::Interrupted)));
         let pid = std::fs::read_to_string(&pid_file).unwrap();
         let state =
             || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();

@@ -43,19 +43,19 @@ const TESTS_MAX: usize = 4;
 
 /// Words of the dialect that was, and how often each may still be part of an identifier.
 const WORDS: &[(&str, usize)] = &[
-    ("climb", 2),
+    ("climb", 0),
     ("gist", 0),
     ("greet", 9),
     ("hump", 4),
     ("humps", 5),
     ("ingredient", 0),
-    ("ladder", 1),
+    ("ladder", 0),
     ("mistake", 0),
     ("mistakes", 0),
     ("promises", 0),
     ("punctual", 0),
-    ("rung", 142),
-    ("rungs", 15),
+    ("rung", 0),
+    ("rungs", 0),
     ("slip", 2),
     ("unready", 0),
 ];

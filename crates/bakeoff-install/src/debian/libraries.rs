@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::Job;
-use super::super::error::RungError;
+use super::super::error::SourceError;
 use super::Apt;
 
 /// Chains of dependencies are short; a longer one than this is none.
@@ -31,7 +31,7 @@ pub(super) fn needed(
     job: &mut Job<'_, '_>,
     apt: &Apt<'_>,
     roots: &[String],
-) -> Result<Vec<String>, RungError> {
+) -> Result<Vec<String>, SourceError> {
     let mut known = BTreeMap::new();
     let mut unknown: BTreeSet<String> = roots.iter().cloned().collect();
     for _ in 0..ROUNDS_MAX {
@@ -50,7 +50,7 @@ pub(super) fn needed(
             Walked::Unknown(names) => unknown = names,
         }
     }
-    Err(RungError::failed(format!("the dependencies of {} have no end", roots.join(", "))))
+    Err(SourceError::failed(format!("the dependencies of {} have no end", roots.join(", "))))
 }
 
 enum Walked {
@@ -127,7 +127,7 @@ fn alternatives(clause: &str) -> Vec<String> {
 }
 
 /// The shared libraries in the folders of an unpacked tree where a loader looks, relative to it.
-pub(super) fn unpacked(tree: &Path) -> Result<Vec<PathBuf>, RungError> {
+pub(super) fn unpacked(tree: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let mut found = Vec::new();
     for base in ["lib", "usr/lib"] {
         for folder in [vec![PathBuf::from(base)], of_architectures(tree, base)].concat() {

@@ -83,11 +83,11 @@ fn describe(system: &dyn System, cache: &Cache) -> String {
             };
             row("runs", &path);
         }
-        Some(Availability::Missing { reason, remedy, rungs }) => {
+        Some(Availability::Missing { reason, remedy, sources }) => {
             row("version", &format!("not found: {reason}"));
-            for rung in rungs {
-                let can = if rung.possible { "can come from" } else { "cannot come from" };
-                row("", &format!("{can} {}: {}", rung.title, rung.note));
+            for source in sources {
+                let can = if source.possible { "can come from" } else { "cannot come from" };
+                row("", &format!("{can} {}: {}", source.title, source.note));
             }
             row("mend", &remedy);
         }
