@@ -13,6 +13,7 @@
 
 pub mod apt;
 mod archive;
+mod availability;
 mod cache;
 mod debian;
 mod download;
@@ -41,9 +42,10 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+pub use availability::{Availability, describe};
 pub use cache::Cache;
 pub use error::{InstallError, SourceError};
-pub use find::{Availability, describe, named};
+pub use find::named;
 pub use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 pub use version::VersionRequest;
 
@@ -274,7 +276,7 @@ fn install_on(
         system: recipe.system.to_owned(),
         wanted: wanted.map(ToString::to_string),
         tried,
-        hints: find::hints(host, recipe),
+        hints: availability::hints(host, recipe),
     })
 }
 

