@@ -11,7 +11,7 @@ use crate::study::Study;
 /// Description of a run: its study, systems, machine and order of trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {
-    /// [`FORMAT`] of the program that wrote it.
+    /// [`super::FORMAT`] of the program that wrote it.
     pub format: u32,
     /// That program's version.
     pub bakeoff: String,
