@@ -35,7 +35,7 @@ cargo xtask CHORE
              [--without TOOL]...
                     wrk, h2load, fortio, oha, hey, vegeta and k6 against bakeoff; writes it too,
                     unless `--dry` or `--only`; `--realtime` (root): nothing else takes their CPUs;
-                    `--programs`: a folder with `bakeoff` and `floor`, built already
+                    `--programs`: a folder with `bakeoff` and `http_baseline`, built already
   peers http --soak [MINUTES] [--dry]
                     `bakeoff load` at full speed for ten minutes: memory must be flat
   peers vault --original PATH [--server PATH] [--program BAKEOFF] [--rounds N] [--seconds N]
