@@ -30,7 +30,7 @@ pub use trial::{Check, Outcome, StageRecord, TrialRecord, Usage};
 pub const FORMAT: u32 = 2;
 
 /// One line of a record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
 #[allow(clippy::large_enum_variant, reason = "there are few lines, and they are boxed nowhere")]
 pub enum Line {
@@ -44,6 +44,36 @@ pub enum Line {
     Extended(RunExtended),
     /// The last, of a run that was not killed.
     End(RunEnd),
+}
+
+impl Line {
+    /// Reads a line, with or without its newline.
+    ///
+    /// Looks at the tag first and reads the rest as that kind: a derived reader of tagged variants holds
+    /// each line a second time, and its code was a tenth of the program's.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        enum Kind {
+            Run,
+            Trial,
+            Resumed,
+            Extended,
+            End,
+        }
+        #[derive(Deserialize)]
+        struct Tag {
+            line: Kind,
+        }
+        let Tag { line } = serde_json::from_str(text)?;
+        Ok(match line {
+            Kind::Run => Self::Run(serde_json::from_str(text)?),
+            Kind::Trial => Self::Trial(serde_json::from_str(text)?),
+            Kind::Resumed => Self::Resumed(serde_json::from_str(text)?),
+            Kind::Extended => Self::Extended(serde_json::from_str(text)?),
+            Kind::End => Self::End(serde_json::from_str(text)?),
+        })
+    }
 }
 
 /// Continuation of a run.
@@ -154,7 +184,7 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     let mut complaints = Vec::new();
     for (number, line) in lines {
         let complaint = |what: String| Complaint { line: number, what };
-        match serde_json::from_str(line) {
+        match Line::parse(line) {
             Ok(Line::Trial(trial)) => record.take(trial),
             // What ended before, did not.
             Ok(Line::Resumed(resumed)) => {
@@ -190,7 +220,7 @@ fn read_header(line: &str) -> Result<RunHeader, String> {
             peek.format
         ));
     }
-    match serde_json::from_str(line) {
+    match Line::parse(line) {
         Ok(Line::Run(header)) => Ok(header),
         Ok(_) => Err("a record begins with its run, and this line is something else".into()),
         Err(error) => Err(format!("the run's description cannot be read: {error}")),

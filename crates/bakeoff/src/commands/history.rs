@@ -91,9 +91,9 @@ pub(crate) fn of_the_same_study(
         if is_held(&file) {
             return None;
         }
-        let mut line = Vec::new();
-        BufReader::new(file).read_until(b'\n', &mut line).ok()?;
-        match serde_json::from_slice(&line).ok()? {
+        let mut line = String::new();
+        BufReader::new(file).read_line(&mut line).ok()?;
+        match Line::parse(&line).ok()? {
             Line::Run(header) if is_of_the_same_study(of, &header) => Some((header.started, path)),
             _ => None,
         }
