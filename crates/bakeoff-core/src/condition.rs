@@ -3,7 +3,7 @@
 //! One comparison of one figure with one limit; whoever wants several states several, so that a
 //! message can always name the one that spoke. A figure that does not exist (a percentile of
 //! nothing, or of too few operations) makes a condition neither true nor false, and
-//! [`Finding::Unknown`] makes every caller say what follows from that. A figure that failures reach
+//! [`ConditionResult::Unknown`] makes every caller say what follows from that. A figure that failures reach
 //! is known to be at least something: a limit below that is answered, one above it is not.
 //!
 //! Not here: what a condition is for (`--fail-if`, `--slo`), and the exit code.
@@ -102,7 +102,7 @@ impl Figures {
 
 /// Whether a condition holds, each with the figure as it was: `p99 is 23.1 ms`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum ConditionResult {
     /// It holds.
     Holds(String),
     /// It does not.
@@ -298,8 +298,9 @@ impl Operator {
 
 impl Condition {
     /// Returns whether it holds of these figures.
-    pub fn check(&self, figures: &Figures) -> Finding {
-        let unknown = |why: &str| Finding::Unknown(format!("{} is unknown: {why}", self.name()));
+    pub fn check(&self, figures: &Figures) -> ConditionResult {
+        let unknown =
+            |why: &str| ConditionResult::Unknown(format!("{} is unknown: {why}", self.name()));
         let (holds, seen) = match self.limit {
             Limit::Latency(which, point, limit) => {
                 let place = match latency(figures, which, point) {
@@ -333,7 +334,7 @@ impl Condition {
             }
         };
         let seen = format!("{} is {seen}", self.name());
-        if holds { Finding::Holds(seen) } else { Finding::HoldsNot(seen) }
+        if holds { ConditionResult::Holds(seen) } else { ConditionResult::HoldsNot(seen) }
     }
 
     /// The figure that it is about, as it is written: `service p99`.

@@ -69,7 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::schedule::{OpenSchedule, Pace, Share, Spacing, counted};
+    use crate::schedule::{LoadShare, OpenSchedule, RateProfile, Spacing, counted};
 
     #[test]
     fn each_thread_has_clients_of_each_node_where_there_are_enough() {
@@ -97,9 +97,9 @@ mod tests {
             let clients: Vec<u32> = lane.clients.iter().map(|&(client, _)| client).collect();
             assert_eq!(clients, (index..7).step_by(3).collect::<Vec<_>>());
             // As a share of the whole has it, which is how it was before there were lanes.
-            let share = Turn::of_share(Share { index, of: 3 });
+            let share = Turn::of_share(LoadShare { index, of: 3 });
             for spacing in [Spacing::Constant, Spacing::Poisson] {
-                let pace = Pace::Constant { rate: 700.0 };
+                let pace = RateProfile::Constant { rate: 700.0 };
                 let schedule = |turn| {
                     let mut schedule = OpenSchedule::paced(&pace, spacing, turn, 5);
                     (0..100).map(move |_| schedule.next_due()).collect::<Vec<_>>()
@@ -124,7 +124,7 @@ mod tests {
         let [first, second] = &dealt[0][..] else { panic!("{dealt:?}") };
         assert_eq!((first.clients.len(), second.clients.len()), (6, 2));
         let dues = |lane: &Lane, count: usize| {
-            let pace = Pace::Constant { rate: 1.0 };
+            let pace = RateProfile::Constant { rate: 1.0 };
             let mut schedule = OpenSchedule::paced(&pace, Spacing::Constant, lane.turn.clone(), 1);
             (0..count).map(|_| schedule.next_due().as_secs()).collect::<Vec<_>>()
         };
@@ -141,7 +141,7 @@ mod tests {
 
     const END: Duration = Duration::from_secs(2);
 
-    fn due_until_end(pace: &Pace, spacing: Spacing, turn: &Turn) -> Vec<Duration> {
+    fn due_until_end(pace: &RateProfile, spacing: Spacing, turn: &Turn) -> Vec<Duration> {
         let mut schedule = OpenSchedule::paced(pace, spacing, turn.clone(), 7);
         std::iter::repeat_with(|| schedule.next_due()).take_while(|&due| due < END).collect()
     }
@@ -161,11 +161,11 @@ mod tests {
             let per_thread: Vec<usize> = per_thread.collect();
             let (most, least) = (per_thread.iter().max(), per_thread.iter().min());
             prop_assert!(most.unwrap() - least.unwrap() <= 1, "{:?}", per_thread);
-            let pace = Pace::Constant { rate };
+            let pace = RateProfile::Constant { rate };
             let mut all: Vec<Duration> =
                 lanes().flat_map(|lane| due_until_end(&pace, Spacing::Constant, &lane.turn)).collect();
             all.sort_unstable();
-            let whole = Turn::of_share(Share { index: 0, of: 1 });
+            let whole = Turn::of_share(LoadShare { index: 0, of: 1 });
             prop_assert_eq!(all, due_until_end(&pace, Spacing::Constant, &whole));
         }
 
@@ -175,7 +175,7 @@ mod tests {
             from in 0.0..1.0_f64, count in 0..500_u64, poisson in any::<bool>(),
         ) {
             let spacing = if poisson { Spacing::Poisson } else { Spacing::Constant };
-            let pace = Pace::Constant { rate };
+            let pace = RateProfile::Constant { rate };
             let from = Duration::from_secs_f64(from);
             let turns: Vec<Turn> =
                 deal(&nodes, clients, threads).into_iter().flatten().map(|lane| lane.turn).collect();

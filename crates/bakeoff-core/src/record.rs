@@ -24,7 +24,7 @@ pub use header::{
 pub use system::{
     Acknowledged, Encryption, Freshness, Guarantees, PartRecord, Setting, SystemRecord,
 };
-pub use trial::{Check, Outcome, StageRecord, TrialRecord, Usage};
+pub use trial::{Check, StageRecord, TrialOutcome, TrialRecord, Usage};
 
 /// The version of the format that this program writes. It reads this one and older ones.
 pub const FORMAT: u32 = 2;
@@ -33,7 +33,7 @@ pub const FORMAT: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
 #[allow(clippy::large_enum_variant, reason = "there are few lines, and they are boxed nowhere")]
-pub enum Line {
+pub enum RecordLine {
     /// The first.
     Run(RunHeader),
     /// One for each trial.
@@ -46,7 +46,7 @@ pub enum Line {
     End(RunEnd),
 }
 
-impl Line {
+impl RecordLine {
     /// Reads a line, with or without its newline.
     ///
     /// Looks at the tag first and reads the rest as that kind: a derived reader of tagged variants holds
@@ -139,7 +139,7 @@ impl Record {
 
     /// The trials of the order that were not run to their end, in order.
     pub fn missing(&self) -> Vec<Trial> {
-        let is_there = |one: &&TrialRecord| one.outcome != Outcome::Interrupted;
+        let is_there = |one: &&TrialRecord| one.outcome != TrialOutcome::Interrupted;
         let done: Vec<u32> =
             self.trials.iter().filter(is_there).map(|one| one.trial.number).collect();
         self.header.order.iter().filter(|trial| !done.contains(&trial.number)).cloned().collect()
@@ -167,7 +167,7 @@ impl fmt::Display for Complaint {
 }
 
 /// One line of a record, as text with its newline.
-pub fn write_line(line: &Line) -> String {
+pub fn write_line(line: &RecordLine) -> String {
     let mut text = serde_json::to_string(line).expect("a record holds nothing that JSON cannot");
     text.push('\n');
     text
@@ -184,16 +184,16 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     let mut complaints = Vec::new();
     for (number, line) in lines {
         let complaint = |what: String| Complaint { line: number, what };
-        match Line::parse(line) {
-            Ok(Line::Trial(trial)) => record.take(trial),
+        match RecordLine::parse(line) {
+            Ok(RecordLine::Trial(trial)) => record.take(trial),
             // What ended before, did not.
-            Ok(Line::Resumed(resumed)) => {
+            Ok(RecordLine::Resumed(resumed)) => {
                 record.resumed.push(resumed);
                 record.end = None;
             }
-            Ok(Line::Extended(extended)) => record.extend(extended),
-            Ok(Line::End(end)) => record.end = Some(end),
-            Ok(Line::Run(_)) => {
+            Ok(RecordLine::Extended(extended)) => record.extend(extended),
+            Ok(RecordLine::End(end)) => record.end = Some(end),
+            Ok(RecordLine::Run(_)) => {
                 // Its trials are not this run's.
                 complaints.push(complaint("a second run begins here; the rest is ignored".into()));
                 break;
@@ -220,8 +220,8 @@ fn read_header(line: &str) -> Result<RunHeader, String> {
             peek.format
         ));
     }
-    match Line::parse(line) {
-        Ok(Line::Run(header)) => Ok(header),
+    match RecordLine::parse(line) {
+        Ok(RecordLine::Run(header)) => Ok(header),
         Ok(_) => Err("a record begins with its run, and this line is something else".into()),
         Err(error) => Err(format!("the run's description cannot be read: {error}")),
     }

@@ -24,7 +24,7 @@ use crate::study::Arrivals;
 
 /// One of equal parts of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct LoadShare {
     /// Which part, from 0.
     pub index: u32,
     /// Number of parts.
@@ -50,7 +50,7 @@ pub struct Turn {
 
 impl Turn {
     /// The turn that a share of a load of one node has.
-    pub fn of_share(share: Share) -> Self {
+    pub fn of_share(share: LoadShare) -> Self {
         Self { places: [share.index].into(), ring: share.of, index: 0, of: 1 }
     }
 
@@ -86,7 +86,7 @@ impl Turn {
 
 /// Rate of operations over time, all shares together. Rates are finite and not below zero.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Pace {
+pub enum RateProfile {
     /// The same at all times.
     Constant {
         /// Operations per second.
@@ -105,7 +105,7 @@ pub enum Pace {
     Steps(Vec<Step>),
 }
 
-/// A part of [`Pace::Steps`].
+/// A part of [`RateProfile::Steps`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// Operations per second.
@@ -125,11 +125,11 @@ pub enum Spacing {
 
 /// A study's arrivals as a pace and its spacing; `None` for a closed load. Rates are operations per
 /// second, above zero.
-pub fn paced(arrivals: Arrivals) -> Option<(Pace, Spacing)> {
+pub fn paced(arrivals: Arrivals) -> Option<(RateProfile, Spacing)> {
     match arrivals {
         Arrivals::Closed => None,
-        Arrivals::Constant { rate } => Some((Pace::Constant { rate }, Spacing::Constant)),
-        Arrivals::Poisson { rate } => Some((Pace::Constant { rate }, Spacing::Poisson)),
+        Arrivals::Constant { rate } => Some((RateProfile::Constant { rate }, Spacing::Constant)),
+        Arrivals::Poisson { rate } => Some((RateProfile::Constant { rate }, Spacing::Poisson)),
     }
 }
 
@@ -153,13 +153,13 @@ enum Place {
 impl OpenSchedule {
     /// The share's schedule, or `None` for a closed load. Rates are operations per second, above
     /// zero.
-    pub fn new(arrivals: Arrivals, share: Share, seed: u64) -> Option<Self> {
+    pub fn new(arrivals: Arrivals, share: LoadShare, seed: u64) -> Option<Self> {
         let (pace, spacing) = paced(arrivals)?;
         Some(Self::paced(&pace, spacing, Turn::of_share(share), seed))
     }
 
     /// The schedule of a turn under a pace that may change.
-    pub fn paced(pace: &Pace, spacing: Spacing, turn: Turn, seed: u64) -> Self {
+    pub fn paced(pace: &RateProfile, spacing: Spacing, turn: Turn, seed: u64) -> Self {
         let place = match spacing {
             Spacing::Constant => Place::Constant(0),
             Spacing::Poisson => {
@@ -206,7 +206,7 @@ impl OpenSchedule {
 /// Constant spacing is counted, Poisson arrivals are drawn as the turns will draw them: some 10 ns for
 /// each operation, a thousandth of the load's own time at 100,000 a second.
 pub fn counted(
-    pace: &Pace,
+    pace: &RateProfile,
     spacing: Spacing,
     turns: &[Turn],
     seed: u64,
@@ -233,7 +233,7 @@ pub fn counted(
 /// [`counted`] of Poisson arrivals: turn by turn as far as `alone_until`, where their order does not
 /// matter, then merged. `None` when there are more than `count` by then.
 fn drawn(
-    pace: &Pace,
+    pace: &RateProfile,
     turns: &[Turn],
     seed: u64,
     from: Duration,
@@ -270,7 +270,7 @@ fn drawn(
 #[derive(Debug)]
 struct Curve {
     changing: Vec<Piece>,
-    /// Pace after the others.
+    /// RateProfile after the others.
     last: Piece,
 }
 
@@ -287,11 +287,11 @@ struct Piece {
 }
 
 impl Curve {
-    fn new(pace: &Pace) -> Self {
+    fn new(pace: &RateProfile) -> Self {
         let (parts, last) = match pace {
-            Pace::Constant { rate } => (Vec::new(), *rate),
-            Pace::Ramp { from, to, over } => (vec![(*from, *to, *over)], *to),
-            Pace::Steps(steps) => match steps.split_last() {
+            RateProfile::Constant { rate } => (Vec::new(), *rate),
+            RateProfile::Ramp { from, to, over } => (vec![(*from, *to, *over)], *to),
+            RateProfile::Steps(steps) => match steps.split_last() {
                 Some((last, steps)) => (
                     steps.iter().map(|step| (step.rate, step.rate, step.lasts)).collect(),
                     last.rate,
@@ -375,7 +375,7 @@ mod tests {
     fn dues(arrivals: Arrivals, of: u32, each: usize) -> Vec<Duration> {
         let mut all: Vec<Duration> = (0..of)
             .flat_map(|index| {
-                let mut schedule = OpenSchedule::new(arrivals, Share { index, of }, 1).unwrap();
+                let mut schedule = OpenSchedule::new(arrivals, LoadShare { index, of }, 1).unwrap();
                 (0..each).map(move |_| schedule.next_due()).collect::<Vec<_>>()
             })
             .collect();
@@ -406,31 +406,37 @@ mod tests {
     #[test]
     fn the_rates_of_shares_add_up() {
         for arrivals in [Arrivals::Constant { rate: 900.0 }, Arrivals::Poisson { rate: 900.0 }] {
-            let rate = OpenSchedule::new(arrivals, Share { index: 1, of: 3 }, 1).unwrap().rate();
+            let rate =
+                OpenSchedule::new(arrivals, LoadShare { index: 1, of: 3 }, 1).unwrap().rate();
             assert!((rate - 300.0).abs() < 1e-9, "{rate}");
         }
     }
 
     #[test]
     fn a_closed_load_has_no_schedule() {
-        assert!(OpenSchedule::new(Arrivals::Closed, Share { index: 0, of: 1 }, 1).is_none());
+        assert!(OpenSchedule::new(Arrivals::Closed, LoadShare { index: 0, of: 1 }, 1).is_none());
     }
 
-    const WHOLE: Share = Share { index: 0, of: 1 };
+    const WHOLE: LoadShare = LoadShare { index: 0, of: 1 };
 
     /// All due times until nothing more is due, or until `end`.
-    fn until(end: Duration, pace: &Pace, spacing: Spacing, share: Share) -> Vec<Duration> {
+    fn until(
+        end: Duration,
+        pace: &RateProfile,
+        spacing: Spacing,
+        share: LoadShare,
+    ) -> Vec<Duration> {
         let mut schedule = OpenSchedule::paced(pace, spacing, Turn::of_share(share), 1);
         std::iter::repeat_with(|| schedule.next_due()).take_while(|&due| due < end).collect()
     }
 
-    fn ramp(from: f64, to: f64, seconds: f64) -> Pace {
-        Pace::Ramp { from, to, over: Duration::from_secs_f64(seconds) }
+    fn ramp(from: f64, to: f64, seconds: f64) -> RateProfile {
+        RateProfile::Ramp { from, to, over: Duration::from_secs_f64(seconds) }
     }
 
-    fn steps(steps: &[(f64, f64)]) -> Pace {
+    fn steps(steps: &[(f64, f64)]) -> RateProfile {
         let step = |&(rate, lasts)| Step { rate, lasts: Duration::from_secs_f64(lasts) };
-        Pace::Steps(steps.iter().map(step).collect())
+        RateProfile::Steps(steps.iter().map(step).collect())
     }
 
     #[test]
@@ -457,7 +463,7 @@ mod tests {
                 assert_eq!(dues.len(), 100, "the area of the triangle");
             }
         }
-        for pace in [Pace::Constant { rate: 0.0 }, ramp(0.0, 0.0, 1.0), steps(&[])] {
+        for pace in [RateProfile::Constant { rate: 0.0 }, ramp(0.0, 0.0, 1.0), steps(&[])] {
             assert_eq!(until(Duration::MAX, &pace, Spacing::Constant, WHOLE), [], "{pace:?}");
         }
     }
@@ -475,7 +481,7 @@ mod tests {
     fn poisson_arrivals_follow_a_ramp() {
         let pace = ramp(1000.0, 9000.0, 10.0);
         for of in [1, 4] {
-            let shares = (0..of).map(|index| Share { index, of });
+            let shares = (0..of).map(|index| LoadShare { index, of });
             let end = Duration::from_secs(12);
             let dues: Vec<Duration> =
                 shares.flat_map(|share| until(end, &pace, Spacing::Poisson, share)).collect();
@@ -491,11 +497,11 @@ mod tests {
         }
     }
 
-    fn paces() -> impl Strategy<Value = Pace> {
+    fn paces() -> impl Strategy<Value = RateProfile> {
         let rate = || prop_oneof![Just(0.0), 0.1..2000.0_f64];
         let time = || prop_oneof![Just(0.0), 0.001..3.0_f64];
         prop_oneof![
-            rate().prop_map(|rate| Pace::Constant { rate }),
+            rate().prop_map(|rate| RateProfile::Constant { rate }),
             (rate(), rate(), time()).prop_map(|(from, to, over)| ramp(from, to, over)),
             prop::collection::vec((rate(), time()), 0..5).prop_map(|parts| steps(&parts)),
         ]
@@ -506,7 +512,7 @@ mod tests {
     proptest! {
         #[test]
         fn shares_of_any_pace_add_up_to_the_whole(pace in paces(), of in 1..5u32) {
-            let shares = (0..of).map(|index| Share { index, of });
+            let shares = (0..of).map(|index| LoadShare { index, of });
             let mut all: Vec<Duration> =
                 shares.flat_map(|share| until(END, &pace, Spacing::Constant, share)).collect();
             all.sort_unstable();
@@ -526,7 +532,7 @@ mod tests {
             let (a, b) = (Duration::from_secs_f64(a.min(b)), Duration::from_secs_f64(a.max(b)));
             let mut computed = 0.0;
             for index in 0..of {
-                let turn = Turn::of_share(Share { index, of });
+                let turn = Turn::of_share(LoadShare { index, of });
                 computed += OpenSchedule::paced(&pace, Spacing::Constant, turn, 1).due_between(a, b);
             }
             let dues = until(b, &pace, Spacing::Constant, WHOLE);

@@ -21,7 +21,7 @@ pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a server answered.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpReply {
     /// The final status.
     pub status: u16,
     /// The value of its Location field.
@@ -31,7 +31,7 @@ pub struct Answer {
 }
 
 /// A connection to a server, kept from one request to the next.
-pub struct Line {
+pub struct BlockingConnection {
     socket: TcpStream,
     tls: Option<ClientConnection>,
     connection: Connection,
@@ -40,7 +40,7 @@ pub struct Line {
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
-impl Line {
+impl BlockingConnection {
     /// Connects, which may take so long.
     pub fn connect(target: &Target, within: Duration) -> io::Result<Self> {
         let socket = TcpStream::connect_timeout(&target.address, within)?;
@@ -62,7 +62,7 @@ impl Line {
         &mut self,
         request: &Request<'_>,
         go_on: &dyn Fn() -> io::Result<()>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<HttpReply> {
         self.exchange(|connection, out| connection.request(request, out), go_on)
     }
 
@@ -71,7 +71,7 @@ impl Line {
         &mut self,
         message: &[u8],
         go_on: &dyn Fn() -> io::Result<()>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<HttpReply> {
         self.exchange(|connection, out| connection.send_raw(false, message, out), go_on)
     }
 
@@ -79,7 +79,7 @@ impl Line {
         &mut self,
         write: impl FnOnce(&mut Connection, &mut Vec<u8>) -> Result<(), Busy>,
         go_on: &dyn Fn() -> io::Result<()>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<HttpReply> {
         let mut out = Vec::new();
         write(&mut self.connection, &mut out).map_err(io::Error::other)?;
         let mut stream: Box<dyn Stream + '_> = match &mut self.tls {
@@ -105,7 +105,7 @@ impl Line {
         let mut answer = None;
         let mut take = |response: Response<'_>| {
             let location = response.headers.get("location");
-            answer = Some(Answer {
+            answer = Some(HttpReply {
                 status: response.status,
                 location: location.map(|value| String::from_utf8_lossy(value).into_owned()),
                 body: response.body.to_vec(),
@@ -192,7 +192,7 @@ mod tests {
     const REQUEST: Request<'_> =
         Request { method: "LIST", target: "/", headers: &[], body: b"", expect_continue: false };
 
-    fn ask(line: &mut Line) -> io::Result<Answer> {
+    fn ask(line: &mut BlockingConnection) -> io::Result<HttpReply> {
         line.ask(&REQUEST, &|| Ok(()))
     }
 
@@ -202,7 +202,7 @@ mod tests {
             "HTTP/1.1 307 Elsewhere\r\nLocation: /x\r\nContent-Length: 2\r\n\r\nno",
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes",
         ]);
-        let mut line = Line::connect(&target, Duration::from_secs(5)).unwrap();
+        let mut line = BlockingConnection::connect(&target, Duration::from_secs(5)).unwrap();
         let first = ask(&mut line).unwrap();
         assert_eq!((first.status, first.location.as_deref()), (307, Some("/x")));
         assert!(line.is_usable());
@@ -214,7 +214,7 @@ mod tests {
     fn who_asks_may_give_up_while_nothing_comes() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = Target { address: listener.local_addr().unwrap(), tls: None };
-        let mut line = Line::connect(&target, Duration::from_secs(5)).unwrap();
+        let mut line = BlockingConnection::connect(&target, Duration::from_secs(5)).unwrap();
         let enough = || Err(io::Error::other("enough"));
         let given_up = line.ask_raw(b"GET / HTTP/1.1\r\n\r\n", &enough).unwrap_err();
         assert_eq!(given_up.to_string(), "enough");

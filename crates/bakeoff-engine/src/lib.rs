@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::lanes::{self, deal};
 use bakeoff_core::measurement::{Measurement, SENT_MAX, TARGETS_MAX, TargetFigures};
-use bakeoff_core::schedule::{OpenSchedule, Pace, Share, Spacing, counted};
+use bakeoff_core::schedule::{LoadShare, OpenSchedule, RateProfile, Spacing, counted};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::study::Stop;
 
@@ -41,7 +41,7 @@ pub use bakeoff_clock as clock;
 pub use collector::Live;
 use collector::{Collector, Message};
 pub use error::LoadError;
-use moments::Moments;
+use moments::MomentSender;
 use together::Together;
 use transport::Target;
 use work::Work;
@@ -78,7 +78,7 @@ pub struct Drive {
     /// Which connections operations use.
     pub connections: Connections,
     /// When operations are due; `None` for a closed load.
-    pub arrivals: Option<(Pace, Spacing)>,
+    pub arrivals: Option<(RateProfile, Spacing)>,
     /// How long before an operation of an open load is due a thread begins to wait for it without
     /// sleeping. Zero leaves it to the kernel's timer.
     pub spin: Duration,
@@ -97,7 +97,7 @@ pub struct Drive {
     /// The number of the load's first operation: a later stage goes on where one ended.
     pub first_ticket: u64,
     /// Told when measuring begins and ends.
-    pub moments: Option<Moments>,
+    pub moments: Option<MomentSender>,
 }
 
 impl Drive {
@@ -203,7 +203,7 @@ impl Window {
 pub fn drive<W: Work>(
     targets: &[Target],
     drive: &Drive,
-    works: impl FnMut(Share) -> W,
+    works: impl FnMut(LoadShare) -> W,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
@@ -215,7 +215,7 @@ pub fn drive_together<W: Work>(
     targets: &[Target],
     drive: &Drive,
     together: Option<&Together>,
-    mut works: impl FnMut(Share) -> W,
+    mut works: impl FnMut(LoadShare) -> W,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
 ) -> Result<(Measurement, u64), EngineError> {
@@ -237,7 +237,7 @@ pub fn drive_together<W: Work>(
         let mut names = Vec::new();
         let mut judges_age = false;
         for (index, dealt) in (0..).zip(dealt.drain(..)) {
-            let share = Share { index, of };
+            let share = LoadShare { index, of };
             let (give_back, recycled) = mpsc::channel();
             let (start, started) = mpsc::channel();
             let work = works(share);
@@ -317,7 +317,7 @@ fn count_by_lane(drive: &Drive, dealt: &[Vec<lanes::Lane>]) -> Vec<u64> {
 }
 
 /// The part of a stage that falls to one worker.
-fn part(drive: &Drive, dealt: &[lanes::Lane], share: Share) -> Part {
+fn part(drive: &Drive, dealt: &[lanes::Lane], share: LoadShare) -> Part {
     let of_lane = |(place, lane): (usize, &lanes::Lane)| {
         lane.clients.iter().map(move |&(client, node)| (client, node, place)).collect::<Vec<_>>()
     };
@@ -332,7 +332,7 @@ fn part(drive: &Drive, dealt: &[lanes::Lane], share: Share) -> Part {
         timeout: drive.timeout,
         // Under a pace that changes gaps have no one distribution.
         sample_sent: match drive.arrivals {
-            Some((Pace::Constant { .. }, Spacing::Poisson)) => SENT_MAX,
+            Some((RateProfile::Constant { .. }, Spacing::Poisson)) => SENT_MAX,
             _ => 0,
         },
         budget: match drive.stop {

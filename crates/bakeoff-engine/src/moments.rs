@@ -15,12 +15,12 @@ use super::{Window, clock};
 
 /// Tells somebody the moments of one stage of a load.
 #[derive(Debug, Clone)]
-pub struct Moments {
+pub struct MomentSender {
     tell: Sender<Moment>,
     begin: Arc<OnceLock<Instant>>,
 }
 
-impl Moments {
+impl MomentSender {
     /// Tells `tell`, which may have stopped listening.
     pub fn new(tell: Sender<Moment>) -> Self {
         Self { tell, begin: Arc::default() }

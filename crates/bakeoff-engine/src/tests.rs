@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 
 use super::{Connections, Drive, Seconds};
@@ -84,7 +84,7 @@ const LASTS: Duration = Duration::from_secs(3);
 fn open_load(threads: u32, spacing: Spacing) -> Drive {
     Drive {
         clients: 60,
-        arrivals: Some((Pace::Constant { rate: RATE }, spacing)),
+        arrivals: Some((RateProfile::Constant { rate: RATE }, spacing)),
         stop: Stop::After(LASTS),
         connections: Connections::Kept,
         seconds: Seconds::Told,

@@ -70,7 +70,7 @@ pub enum NotIssued {
 
 /// The moments of an operation that has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Moments {
+pub struct OperationTiming {
     /// When it was due.
     pub due: Instant,
     /// When it was sent, or a connection for it was begun.
@@ -187,7 +187,7 @@ pub trait Work: Send {
     }
 
     /// An operation ended with an answer, in the order of what [`Self::receive`] put into `done`.
-    fn answered(&mut self, client: u32, moments: &Moments) {
+    fn answered(&mut self, client: u32, moments: &OperationTiming) {
         let _ = (client, moments);
     }
 

@@ -29,7 +29,7 @@ use mio::{Events, Poll, Token};
 use super::client::{Client, Connection, Flight, Slot};
 use super::collector::Slice;
 use super::transport::Target;
-use super::work::{Done, Failure, Moments, NotIssued, Session as _, Tag, Work};
+use super::work::{Done, Failure, NotIssued, OperationTiming, Session as _, Tag, Work};
 use super::{Connections, EngineError, Window, aged, clock, told_apart};
 pub(super) use lanes::Lane;
 use lateness::Attention;
@@ -408,7 +408,7 @@ impl<'a, W: Work> Worker<'a, W> {
         let Slot::Busy(Flight { operation, due, sent }) = client.slots[tag as usize] else {
             return;
         };
-        self.work.answered(client.number, &Moments { due, sent, done: now });
+        self.work.answered(client.number, &OperationTiming { due, sent, done: now });
         self.free(index, tag as usize, now);
         match result {
             Ok(success) => {

@@ -125,7 +125,7 @@ fn loaded(load: &Load, system: &str) -> Duration {
 mod tests {
     use bakeoff_core::measurement::{Measurement, OperationFigures};
     use bakeoff_core::plan;
-    use bakeoff_core::record::{Outcome, StageRecord};
+    use bakeoff_core::record::{StageRecord, TrialOutcome};
 
     use super::*;
     use crate::commands::study_file::load_study;
@@ -190,7 +190,7 @@ mod tests {
             Some("write/steady so far: synced 100/s (1 trial)")
         );
         let invalid =
-            TrialRecord { outcome: Outcome::Failed("x".into()), ..record(of("synced"), 9000) };
+            TrialRecord { outcome: TrialOutcome::Failed("x".into()), ..record(of("synced"), 9000) };
         progress.ended(&invalid, Duration::ZERO);
         progress.ended(&record(of("unsynced"), 200), Duration::ZERO);
         progress.ended(&record(of("unsynced"), 300), Duration::ZERO);

@@ -11,19 +11,13 @@ use super::{is_test, program};
 
 /// The public types that share a name, in how many files at most, and why.
 const SHARED_TYPES: &[(&str, usize, &str)] = &[
-    ("Answer", 4, "still to be renamed: a verdict, a reply of a line, of a request, of a table"),
     ("Array", 2, "two wire formats that both have arrays; named with their module"),
     ("Connection", 2, "HTTP/1.1's and HTTP/2's; named with their module"),
     ("ErrorCode", 2, "two protocols' codes; named with their module"),
     ("Event", 5, "what each wire session yields; one shape for all of them"),
     ("Failure", 2, "of an operation, and of an installation"),
-    ("Finding", 2, "still to be renamed: of a condition, and of two samples"),
     ("Headers", 3, "of HTTP/1.1, HPACK and NATS; named with their module"),
     ("Limits", 6, "those of a node, and what each wire session bounds its buffers by"),
-    ("Line", 2, "still to be renamed: of a record, and to a server"),
-    ("Moments", 2, "still to be renamed: both are of the engine"),
-    ("Outcome", 3, "still to be renamed: of a trial, a request, a comparison"),
-    ("Pace", 2, "still to be renamed: of a schedule, and of a load"),
     ("Process", 2, "one that a study names, and one that runs"),
     ("Reply", 2, "RESP's and ZooKeeper's; named with their module"),
     ("Request", 5, "of each protocol, and of the two works; named with their module"),
@@ -31,7 +25,6 @@ const SHARED_TYPES: &[(&str, usize, &str)] = &[
     ("Row", 2, "of a table in a report, and of PostgreSQL"),
     ("ServerError", 2, "two protocols' errors; named with their module"),
     ("Session", 6, "a connection's protocol state: the engine's trait, and one for each protocol"),
-    ("Share", 2, "still to be renamed: of a load, and of a machine"),
     ("Source", 3, "of requests in two works, and of a program"),
     ("Value", 2, "of MessagePack and of Protocol Buffers; named with their module"),
 ];

@@ -21,7 +21,7 @@ use bakeoff_core::measurement::{ErrorKind, Errors, Measurement};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::works::http::{
-    Answers, Expect, Pace, Plan, Protocol, Request, Statuses, TlsOptions, Url,
+    Answers, Expect, Plan, Protocol, Request, Statuses, ThinkTime, TlsOptions, Url,
 };
 use bakeoff_engine::{Connections, Drive};
 
@@ -190,7 +190,7 @@ fn drive(options: &Options) -> Result<Drive, LoadError> {
 
 /// Holds each worker to a rate, as a ticker does: a worker that is late goes on at once, and does
 /// not make up for the ticks that it has missed.
-fn pace(rate: f64, workers: u32) -> Pace {
+fn pace(rate: f64, workers: u32) -> ThinkTime {
     let period = Duration::try_from_secs_f64(1.0 / rate).unwrap_or(NO_TIMEOUT);
     let tickers: Vec<Mutex<Option<Ticker>>> = (0..workers).map(|_| Mutex::new(None)).collect();
     Arc::new(move |worker, now| {

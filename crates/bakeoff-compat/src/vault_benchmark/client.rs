@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use bakeoff_clock as clock;
-use bakeoff_engine::asking::{Answer, LOOK_EVERY, Line};
+use bakeoff_engine::asking::{BlockingConnection, HttpReply, LOOK_EVERY};
 use bakeoff_wire::http1::Request;
 use serde_json::Value;
 
@@ -44,10 +44,10 @@ pub(super) struct Client {
     tolerates: u32,
     patience: Duration,
     timeout: Duration,
-    line: Option<Line>,
+    line: Option<BlockingConnection>,
 }
 
-/// Answer to a request.
+/// HttpReply to a request.
 pub(super) struct Reply {
     /// The answer's body as JSON; `Null` for none.
     pub(super) body: Value,
@@ -206,7 +206,7 @@ impl Client {
         path: &str,
         body: Option<&str>,
         headers: &[(String, String)],
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<HttpReply, Trouble> {
         // A server that answers at once leaves no pause in which this would be noticed.
         if self.is_interrupted() {
             return Err(Trouble::interrupted());
@@ -229,7 +229,7 @@ impl Client {
         path: &str,
         body: Option<&str>,
         headers: &[(String, String)],
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<HttpReply, Trouble> {
         let authority = self.server.authority.clone();
         let mut fields = vec![("Host", &*authority), ("User-Agent", USER_AGENT)];
         fields.extend(headers.iter().map(|(name, value)| (&**name, &**value)));
@@ -263,8 +263,8 @@ impl Client {
         }
         let fail = |error: io::Error| Trouble::of_io(&error, &self.server.address);
         let left = deadline.saturating_duration_since(clock::now()).max(LOOK_EVERY);
-        let mut line =
-            Line::connect(&self.server.target, left.min(CONNECT_WITHIN)).map_err(fail)?;
+        let mut line = BlockingConnection::connect(&self.server.target, left.min(CONNECT_WITHIN))
+            .map_err(fail)?;
         let answer = line.ask(&request, &go_on).map_err(fail)?;
         self.line = line.is_usable().then_some(line);
         Ok(answer)

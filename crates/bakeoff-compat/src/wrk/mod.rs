@@ -27,11 +27,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bakeoff_core::measurement::ErrorKind;
-use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::transport::Target;
-use bakeoff_engine::works::http::{self, Outcome, Protocol, TlsOptions};
+use bakeoff_engine::works::http::{self, HttpOutcome, Protocol, TlsOptions};
 use bakeoff_engine::{Connections, Drive, Seconds};
 use mlua::Lua;
 
@@ -148,7 +148,7 @@ impl Run {
             connections: Connections::Kept,
             arrivals: options
                 .rate
-                .map(|rate| (Pace::Constant { rate: rate as f64 }, Spacing::Constant)),
+                .map(|rate| (RateProfile::Constant { rate: rate as f64 }, Spacing::Constant)),
             spin: Duration::ZERO,
             warmup: Duration::ZERO,
             stop: Stop::After(options.duration),
@@ -237,8 +237,8 @@ fn why_unreachable(options: &Options) -> String {
 
 /// Returns the figures as wrk counts them. Answers that came after the load's time are no part of its
 /// rate, and neither of its requests.
-fn figures(outcome: &Outcome) -> Figures {
-    let Outcome { measurement, answers } = outcome;
+fn figures(outcome: &HttpOutcome) -> Figures {
+    let HttpOutcome { measurement, answers } = outcome;
     let total = measurement.total();
     let late = total.verified.saturating_sub(total.verified_in_window);
     let answered: u64 = answers.statuses.values().sum();

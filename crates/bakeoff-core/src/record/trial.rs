@@ -44,7 +44,7 @@ pub struct TrialRecord {
     /// Everything else that was checked.
     pub checks: Vec<Check>,
     /// Its end.
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
     /// Samples from its beginning to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
@@ -76,7 +76,7 @@ pub struct TrialRecord {
 /// End of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ended", content = "why")]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// As planned.
     Completed,
     /// The user ended it; what was measured by then is here.
@@ -215,9 +215,9 @@ impl TrialRecord {
             return Some(Cause::System);
         }
         let ended = match &self.outcome {
-            Outcome::Completed => None,
-            Outcome::Interrupted => Some(Cause::User),
-            Outcome::Failed(_) => Some(Cause::System),
+            TrialOutcome::Completed => None,
+            TrialOutcome::Interrupted => Some(Cause::User),
+            TrialOutcome::Failed(_) => Some(Cause::System),
         };
         let causes: Vec<Cause> = checks().map(|check| check.name.cause()).chain(ended).collect();
         let order = [Cause::Machine, Cause::System, Cause::Generator, Cause::User, Cause::Unclear];
@@ -228,9 +228,9 @@ impl TrialRecord {
     pub fn invalid_because(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         match &self.outcome {
-            Outcome::Completed => {}
-            Outcome::Interrupted => reasons.push("interrupted before its end".to_owned()),
-            Outcome::Failed(why) => reasons.push(why.clone()),
+            TrialOutcome::Completed => {}
+            TrialOutcome::Interrupted => reasons.push("interrupted before its end".to_owned()),
+            TrialOutcome::Failed(why) => reasons.push(why.clone()),
         }
         let audits = self.audits.iter().map(|audit| (audit.when.as_str(), &audit.verdict));
         let checks = self.checks.iter().map(|check| (check.name.as_str(), &check.verdict));

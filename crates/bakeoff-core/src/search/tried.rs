@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::check;
-use crate::condition::{Condition, Figures, Finding};
+use crate::condition::{Condition, ConditionResult, Figures};
 use crate::measurement::Measurement;
 use crate::units::{count_text, figure_text, rate_text};
 
@@ -48,8 +48,10 @@ impl Tried {
         let mut broken_by = Vec::new();
         for condition in objective {
             match condition.check(&figures) {
-                Finding::Holds(_) => {}
-                Finding::HoldsNot(seen) | Finding::Unknown(seen) => broken_by.push(seen),
+                ConditionResult::Holds(_) => {}
+                ConditionResult::HoldsNot(seen) | ConditionResult::Unknown(seen) => {
+                    broken_by.push(seen)
+                }
             }
         }
         broken_by.extend(invalid_because(measurement));

@@ -119,9 +119,9 @@ impl Scale {
     }
 }
 
-/// Answer of the figures.
+/// TestResult of the figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Answer {
+pub struct TestResult {
     /// The first's median by the second's; less the second's, of [`Scale::Points`].
     pub ratio: f64,
     /// The interval that the finding is made by.
@@ -134,7 +134,7 @@ pub struct Answer {
     pub p_value: f64,
 }
 
-impl Answer {
+impl TestResult {
     /// The same, of the second by the first.
     pub fn turned(self) -> Self {
         let turned = |(low, high): (f64, f64)| (1.0 / high, 1.0 / low);
@@ -311,7 +311,7 @@ fn moments(of: &[f64]) -> (f64, f64) {
 
 /// Answers the questions of one family, in their order; `None` for those with too few trials, which
 /// are not counted in it.
-pub fn judge(family: &[Question], correction: Correction) -> Vec<Option<Answer>> {
+pub fn judge(family: &[Question], correction: Correction) -> Vec<Option<TestResult>> {
     judge_at(family, correction, FALSE_ALARMS)
 }
 
@@ -321,7 +321,7 @@ pub fn judge_at(
     family: &[Question],
     correction: Correction,
     false_alarms: f64,
-) -> Vec<Option<Answer>> {
+) -> Vec<Option<TestResult>> {
     let differences: Vec<Option<Difference>> = family
         .iter()
         .map(|one| (!one.trials.too_few()).then(|| one.trials.difference(one.scale)))
@@ -335,11 +335,11 @@ pub fn judge_at(
 }
 
 /// Answers one question at this level, of no family; `None` with too few trials.
-pub fn alone(trials: &Trials, scale: Scale, level: f64) -> Option<Answer> {
+pub fn alone(trials: &Trials, scale: Scale, level: f64) -> Option<TestResult> {
     (!trials.too_few()).then(|| answer(trials, scale, trials.difference(scale), level))
 }
 
-fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> Answer {
+fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> TestResult {
     let Difference { mean, error, freedom } = difference;
     let critical = student::critical(level, freedom);
     let ratio = trials.ratio(scale);
@@ -358,7 +358,7 @@ fn answer(trials: &Trials, scale: Scale, difference: Difference, level: f64) -> 
         Finding::NoneShown { min_detectable: scale.back(least) }
     };
     let p_value = student::two_sided(mean.abs() / error, freedom);
-    Answer { ratio, interval: (low, high), confidence: 1.0 - level, finding, p_value }
+    TestResult { ratio, interval: (low, high), confidence: 1.0 - level, finding, p_value }
 }
 
 /// Returns whether each of these p-values is declared with all of them as one family, in Holm's steps, so that
@@ -432,7 +432,7 @@ mod tests {
         Question { trials: Trials::ByRound(rounds.to_vec()), leading: true, scale: Scale::Ratio }
     }
 
-    fn only(question: Question) -> Answer {
+    fn only(question: Question) -> TestResult {
         judge(&[question], Correction::Steps)[0].expect("there are enough trials")
     }
 

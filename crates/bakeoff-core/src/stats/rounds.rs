@@ -10,7 +10,7 @@
 //!
 //! Not here: the test (`judge`), whose doing it was (`check`), words (`sentence`).
 
-use super::judge::{self, Answer, Finding, Scale, Trials};
+use super::judge::{self, Finding, Scale, TestResult, Trials};
 use super::middle;
 
 /// Yield of a system's trial of a round.
@@ -68,7 +68,7 @@ impl Rounds {
 
     /// Returns why the difference that the valid rounds show must not be claimed; `None` where it may, and where
     /// none is shown.
-    pub fn withheld(&self, answer: &Answer, scale: Scale, better: Better) -> Option<Withheld> {
+    pub fn withheld(&self, answer: &TestResult, scale: Scale, better: Better) -> Option<Withheld> {
         let first_is_better = match (answer.finding, better) {
             (Finding::NoneShown { .. }, _) => return None,
             (Finding::Higher, Better::More) | (Finding::Lower, Better::Less) => true,

@@ -2,7 +2,7 @@
 //!
 //! Not here: whether they differ (`judge`), which figures there are (`report`).
 
-use super::judge::{Answer, Finding};
+use super::judge::{Finding, TestResult};
 use super::rounds::Withheld;
 use super::{and, interval_text, middle, min_detectable_text, ratio_text};
 use crate::units::{figure_text, trials_text};
@@ -30,7 +30,7 @@ pub struct Contender {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparing {
     /// The first by the second.
-    pub answer: Answer,
+    pub answer: TestResult,
     /// Rounds that it was made from.
     pub rounds: usize,
     /// Both medians over these rounds.

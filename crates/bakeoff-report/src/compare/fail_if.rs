@@ -37,7 +37,7 @@ pub struct FailIf {
 
 /// The outcome of a condition. The texts name where, and what was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FailIfOutcome {
     /// It is proven, here.
     Proven(Vec<String>),
     /// It is proven nowhere, and here nobody can tell.
@@ -213,7 +213,7 @@ impl FailIf {
     }
 
     /// Asks all that it speaks of.
-    pub(super) fn ask(&self, compared: &Compared) -> Outcome {
+    pub(super) fn ask(&self, compared: &Compared) -> FailIfOutcome {
         let (mut proven, mut unclear) = (Vec::new(), Vec::new());
         let mut any = false;
         for (place, change) in compared.changes() {
@@ -252,9 +252,9 @@ impl FailIf {
             unclear.push("nothing that it speaks of was compared".to_owned());
         }
         match (proven.is_empty(), unclear.is_empty()) {
-            (false, _) => Outcome::Proven(proven),
-            (true, false) => Outcome::CannotTell(unclear),
-            (true, true) => Outcome::HoldsNot,
+            (false, _) => FailIfOutcome::Proven(proven),
+            (true, false) => FailIfOutcome::CannotTell(unclear),
+            (true, true) => FailIfOutcome::HoldsNot,
         }
     }
 

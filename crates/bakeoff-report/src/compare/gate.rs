@@ -15,7 +15,7 @@ use bakeoff_core::stats::judge::{self, Correction, Question, Scale, Trials};
 use bakeoff_core::study::BUILDS;
 use bakeoff_core::units::{share_text, trials_text};
 
-use super::{Change, Compared, FailIf, Outcome, Section, Subject, scale, unlike};
+use super::{Change, Compared, FailIf, FailIfOutcome, Section, Subject, scale, unlike};
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{clients, subjects};
 use crate::model::contender::Contender;
@@ -113,12 +113,12 @@ impl Compared {
     /// Returns whether the new build may be merged; `None` where this is no gate.
     pub fn passed(&self) -> Option<Passed> {
         self.gate.as_ref()?;
-        let any = |is: fn(&Outcome) -> bool| self.outcomes.iter().any(|(_, one)| is(one));
-        Some(if any(|one| matches!(one, Outcome::Proven(_))) {
+        let any = |is: fn(&FailIfOutcome) -> bool| self.outcomes.iter().any(|(_, one)| is(one));
+        Some(if any(|one| matches!(one, FailIfOutcome::Proven(_))) {
             Passed::No
         } else if self.own_failures {
             Passed::NotValid
-        } else if any(|one| matches!(one, Outcome::CannotTell(_))) {
+        } else if any(|one| matches!(one, FailIfOutcome::CannotTell(_))) {
             Passed::CannotTell
         } else {
             Passed::Yes
@@ -136,8 +136,8 @@ impl Compared {
     pub(super) fn verdict(&self) -> Option<String> {
         let Gate { system, detect, .. } = self.gate.as_ref()?;
         let detect = share_text(*detect);
-        let proven = |(condition, outcome): &(String, Outcome)| {
-            matches!(outcome, Outcome::Proven(_)).then(|| condition.clone())
+        let proven = |(condition, outcome): &(String, FailIfOutcome)| {
+            matches!(outcome, FailIfOutcome::Proven(_)).then(|| condition.clone())
         };
         let proven: Vec<String> = self.outcomes.iter().filter_map(proven).collect();
         Some(match self.passed()? {

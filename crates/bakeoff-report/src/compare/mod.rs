@@ -18,7 +18,7 @@ mod runs;
 
 use bakeoff_core::record::{Gate, Record};
 use bakeoff_core::stats::gate::Shortfall;
-use bakeoff_core::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
+use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
 use bakeoff_core::stats::{Figure, Summary, TRIALS_MIN};
 use bakeoff_core::units::{plural, share_text};
 use serde_json::Value;
@@ -28,7 +28,7 @@ use crate::model::contender::Contender;
 use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
 
-pub use fail_if::{FailIf, Outcome};
+pub use fail_if::{FailIf, FailIfOutcome};
 pub use gate::Passed;
 pub use render::{json, markdown, terminal};
 pub use runs::is_of_the_same_study;
@@ -48,7 +48,7 @@ pub struct Compared {
     unproven: Option<String>,
     sections: Vec<Section>,
     /// Conditions on the changes with their outcomes, in the order asked.
-    outcomes: Vec<(String, Outcome)>,
+    outcomes: Vec<(String, FailIfOutcome)>,
     /// Where both are builds of a system in one run: what was asked of it.
     gate: Option<Gate>,
     /// Whether trials of a gate are not valid for another reason than the machine.
@@ -78,7 +78,7 @@ struct Change {
     /// The new run's median by the base's, or the difference, where both have one.
     ratio: Option<f64>,
     /// The new run's by the base's; `None` where it cannot be judged.
-    answer: Option<Answer>,
+    answer: Option<TestResult>,
     /// Why not.
     why_not: Option<String>,
     /// So many trials would tell what these do not; of a gate.
@@ -119,7 +119,7 @@ impl Compared {
     }
 
     /// Returns the outcome of each condition, in the order in which they were given.
-    pub fn outcomes(&self) -> &[(String, Outcome)] {
+    pub fn outcomes(&self) -> &[(String, FailIfOutcome)] {
         &self.outcomes
     }
 

@@ -5,7 +5,7 @@ use bakeoff_core::stats::gate::FALSE_STOPS;
 use serde_json::{Value, json as value};
 
 use super::fail_if::signed;
-use super::{Change, Compared, Outcome, Section, scale};
+use super::{Change, Compared, FailIfOutcome, Section, scale};
 use crate::document::table::Tone;
 use crate::document::table::{Cell, Column, Table};
 use crate::document::tables;
@@ -43,7 +43,8 @@ pub fn terminal(compared: &Compared, style: &Style) -> String {
         page.gap();
     }
     for (condition, outcome) in &compared.outcomes {
-        let colour = if matches!(outcome, Outcome::Proven(_)) { Tone::Alarm } else { Tone::Strong };
+        let colour =
+            if matches!(outcome, FailIfOutcome::Proven(_)) { Tone::Alarm } else { Tone::Strong };
         let (found, where_) = words(outcome);
         page.line(colour, &format!("{condition}: {found}"));
         for line in where_ {
@@ -103,11 +104,11 @@ pub fn markdown(compared: &Compared) -> String {
 
 /// For programs.
 pub fn json(compared: &Compared) -> Value {
-    let outcome = |(condition, outcome): &(String, Outcome)| {
+    let outcome = |(condition, outcome): &(String, FailIfOutcome)| {
         let (name, where_) = match outcome {
-            Outcome::Proven(where_) => ("proven", where_.as_slice()),
-            Outcome::CannotTell(where_) => ("cannot-tell", where_.as_slice()),
-            Outcome::HoldsNot => ("holds-not", [].as_slice()),
+            FailIfOutcome::Proven(where_) => ("proven", where_.as_slice()),
+            FailIfOutcome::CannotTell(where_) => ("cannot-tell", where_.as_slice()),
+            FailIfOutcome::HoldsNot => ("holds-not", [].as_slice()),
         };
         value!({"condition": condition, "outcome": name, "where": where_})
     };
@@ -154,11 +155,11 @@ fn change(of: &Change) -> Value {
     })
 }
 
-fn words(outcome: &Outcome) -> (&'static str, &[String]) {
+fn words(outcome: &FailIfOutcome) -> (&'static str, &[String]) {
     match outcome {
-        Outcome::Proven(where_) => ("proven", where_),
-        Outcome::CannotTell(where_) => ("cannot tell", where_),
-        Outcome::HoldsNot => ("does not hold", &[]),
+        FailIfOutcome::Proven(where_) => ("proven", where_),
+        FailIfOutcome::CannotTell(where_) => ("cannot tell", where_),
+        FailIfOutcome::HoldsNot => ("does not hold", &[]),
     }
 }
 

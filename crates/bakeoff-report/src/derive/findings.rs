@@ -4,7 +4,7 @@
 //! `nodes`, `churn`, `log_findings`, `position`, `fairness`).
 
 use bakeoff_core::check::Cause as Doing;
-use bakeoff_core::record::{Outcome, Record};
+use bakeoff_core::record::{Record, TrialOutcome};
 use bakeoff_core::search::Found;
 use bakeoff_core::units::{rate_text, share_text, trials_text};
 
@@ -72,7 +72,7 @@ pub(crate) fn incomplete(record: &Record) -> Option<Finding> {
     }
     let (run, all) = (record.trials.len(), trials_text(record.header.order.len()));
     let were = if run == 1 { "was" } else { "were" };
-    let interrupted = record.trials.iter().any(|trial| trial.outcome == Outcome::Interrupted);
+    let interrupted = record.trials.iter().any(|trial| trial.outcome == TrialOutcome::Interrupted);
     let how = match (interrupted, &record.end) {
         (true, _) => ", the last of them interrupted",
         (false, Some(_)) => ", then the run was ended",

@@ -11,7 +11,7 @@
 //! Not here: the statistics (`stats::judge`), tables of it (`tables`).
 
 use bakeoff_core::check::Cause;
-use bakeoff_core::stats::judge::{self, Answer, Correction, Finding, Question, Scale, Trials};
+use bakeoff_core::stats::judge::{self, Correction, Finding, Question, Scale, TestResult, Trials};
 use bakeoff_core::stats::rounds::{Better, Rounds, Withheld, Yield, medians};
 use bakeoff_core::stats::{
     Comparing, Figure, interval_text, least_text, min_detectable_text, ratio_text,
@@ -84,7 +84,7 @@ pub(crate) struct Judgement {
     /// How many comparisons the intervals are corrected for.
     pub(crate) family: usize,
     /// The first's figure by the second's; `None` when it was not judged.
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<TestResult>,
     /// The 95 % bootstrap interval of this ratio of medians alone, uncorrected.
     pub(crate) bootstrap: Option<(f64, f64)>,
     /// The medians with trials that failed through the system's own doing taken as the worst there is:
@@ -295,7 +295,7 @@ impl Judgement {
     pub(crate) fn words(&self) -> String {
         let what = self.what();
         let trials = format!("{} trials each", self.rounds);
-        let claim = |high: &str, low: &str, answer: Answer| {
+        let claim = |high: &str, low: &str, answer: TestResult| {
             let (ratio, interval) = (ratio_text(answer.ratio), interval_text(answer.interval));
             format!(
                 "{high}'s {what} was {ratio} times {low}'s (95 % interval {interval}, {trials})"

@@ -39,14 +39,14 @@ pub struct Bound {
     /// Operations per second, the median of the valid trials.
     pub throughput: f64,
     /// Held against the disk; `None` where that says nothing or is not known.
-    pub disk: Option<Share>,
+    pub disk: Option<ShareOfLimit>,
     /// Held against loopback.
-    pub loopback: Option<Share>,
+    pub loopback: Option<ShareOfLimit>,
 }
 
-/// Share of a limit that was reached.
+/// ShareOfLimit of a limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Share {
+pub struct ShareOfLimit {
     /// The limit, per second; of the disk, by the median sync, the median of the rounds.
     pub per_second: f64,
     /// The least and the most of the rounds, where it was measured in several.
@@ -147,7 +147,7 @@ impl Limits {
     }
 
     /// Concludes, as far as it follows, from a system's exceeding the disk's limit.
-    fn beyond(name: &str, share: Share) -> String {
+    fn beyond(name: &str, share: ShareOfLimit) -> String {
         let not_all = "these writes were not all on disk when acknowledged";
         if share.quicker_than_any_sync {
             format!(
@@ -207,7 +207,7 @@ impl Limits {
         let quicker = self.quickest_sync().is_some_and(|quickest| seconds_each < quickest);
         let share = |limit: Option<f64>, quicker_than_any_sync| {
             let per_second = limit?;
-            Some(Share {
+            Some(ShareOfLimit {
                 per_second,
                 per_second_range: None,
                 per_second_mean: None,
@@ -221,7 +221,7 @@ impl Limits {
             clients,
             under_way,
             throughput,
-            disk: disk.map(|disk| Share {
+            disk: disk.map(|disk| ShareOfLimit {
                 per_second_range: self.disk_range(under_way),
                 per_second_mean: self.disk_mean(under_way),
                 ..disk
@@ -281,7 +281,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
     let mut lines = Vec::new();
 
     // Where not all have the same limit each has its own behind its share.
-    let reached = |all: &[(&Bound, Share)]| {
+    let reached = |all: &[(&Bound, ShareOfLimit)]| {
         let each = all.iter().enumerate().map(|(place, (bound, share))| {
             let verb = match place {
                 0 if sweep => " reaches at best",
@@ -306,7 +306,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
         and(&each.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())
     };
     let on_disk = || best.iter().filter_map(|bound| Some((bound, bound.disk?)));
-    let disk: Vec<(&Bound, Share)> = on_disk().collect();
+    let disk: Vec<(&Bound, ShareOfLimit)> = on_disk().collect();
     if let Some((first, share)) = disk.first() {
         let appends = ByteCount(limits.append_bytes);
         let what = if several {
@@ -351,7 +351,7 @@ pub(crate) fn lines(of: &Contest, limits: Option<&Limits>) -> Vec<String> {
         }
     }
     lines.extend(limits.not_held(of));
-    let loopback: Vec<(&Bound, Share)> =
+    let loopback: Vec<(&Bound, ShareOfLimit)> =
         best.iter().filter_map(|bound| Some((bound, bound.loopback?))).collect();
     if let Some((first, share)) = loopback.first() {
         let nothing = "and a server that does nothing";

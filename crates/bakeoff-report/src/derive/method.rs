@@ -70,7 +70,7 @@ impl Met {
 
 /// The outcome of one demand in one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct Assessment {
     /// Which demand.
     pub demand: &'static Demand,
     /// Whether it was met.
@@ -168,7 +168,7 @@ pub const DEMANDS: [Demand; 12] = [
 ];
 
 /// Returns what became of each demand, in the order of [`DEMANDS`].
-pub fn answers(record: &Record, sheet: &Sheet) -> Vec<Answer> {
+pub fn answers(record: &Record, sheet: &Sheet) -> Vec<Assessment> {
     let run = Run { record, sheet };
     let found = [
         run.omission(),
@@ -185,12 +185,12 @@ pub fn answers(record: &Record, sheet: &Sheet) -> Vec<Answer> {
         run.safe(),
     ];
     let answer =
-        |(demand, (met, why)): (&'static Demand, (Met, String))| Answer { demand, met, why };
+        |(demand, (met, why)): (&'static Demand, (Met, String))| Assessment { demand, met, why };
     DEMANDS.iter().zip(found).map(answer).collect()
 }
 
 /// Returns one line on all of them: `of 12 demands on a measurement this run met 8, and 3 in part`.
-pub(crate) fn summary(answers: &[Answer]) -> String {
+pub(crate) fn summary(answers: &[Assessment]) -> String {
     let count = |met: Met| answers.iter().filter(|answer| answer.met == met).count();
     let part = match count(Met::InPart) {
         0 => String::new(),

@@ -25,7 +25,7 @@ pub struct Report {
     pub(crate) summary: Option<String>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) fairness: fairness::Sheet,
-    pub(crate) method: Vec<method::Answer>,
+    pub(crate) method: Vec<method::Assessment>,
 }
 
 impl Report {
@@ -82,7 +82,7 @@ impl Report {
 
     /// Returns which of the field's demands on a measurement the run met, in the order of
     /// [`method::DEMANDS`].
-    pub fn method(&self) -> &[method::Answer] {
+    pub fn method(&self) -> &[method::Assessment] {
         &self.method
     }
 

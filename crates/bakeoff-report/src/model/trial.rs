@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use bakeoff_core::check::{Audit, Cause};
 use bakeoff_core::log_findings::NodeLog;
 use bakeoff_core::measurement::{ErrorKind, ErrorText, Errors, Example, Measurement};
-use bakeoff_core::record::{Check, Outcome, StageRecord, TrialRecord};
+use bakeoff_core::record::{Check, StageRecord, TrialOutcome, TrialRecord};
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::staleness::Staleness;
 use bakeoff_core::stats::Figure;
@@ -124,7 +124,7 @@ impl TrialFigures {
                 // What measured nothing for no reason that is known did not work.
                 cause: record.cause().or((!invalid_because.is_empty()).then_some(Cause::System)),
                 invalid_because,
-                interrupted: record.outcome == Outcome::Interrupted,
+                interrupted: record.outcome == TrialOutcome::Interrupted,
                 keys_exhausted: whole.as_ref().is_some_and(|whole| whole.keys_exhausted),
             },
             measured: Measured::new(record, whole.as_ref()),

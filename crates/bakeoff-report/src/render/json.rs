@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::derive::comparison::Comparison;
 use crate::derive::judgement::{JudgedAs, Judgement};
-use crate::derive::method::Answer;
+use crate::derive::method::Assessment;
 use crate::derive::position::Position;
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
 use crate::document::report::Report;
@@ -55,7 +55,7 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-fn demand(of: &Answer) -> Value {
+fn demand(of: &Assessment) -> Value {
     json!({"by": of.demand.by, "asks": of.demand.asks, "met": of.met.name(), "why": of.why})
 }
 

@@ -11,8 +11,8 @@ use bakeoff_core::measurement::{
 use bakeoff_core::plan;
 use bakeoff_core::record::{
     Acknowledged, BaselineAppends, BaselineRoundTrips, Check, Environment, FORMAT, Freshness,
-    Guarantees, MachineBaseline, Outcome, Record, RunEnd, RunHeader, Setting, StageRecord,
-    SystemRecord, TrialRecord, Usage,
+    Guarantees, MachineBaseline, Record, RunEnd, RunHeader, Setting, StageRecord, SystemRecord,
+    TrialOutcome, TrialRecord, Usage,
 };
 use bakeoff_core::study::{
     Arrivals, Clusters, KeyOrder, Keys, Load, Operation, Payload, ReadConsistency, Routing, Stop,
@@ -208,7 +208,7 @@ pub(crate) trait Trials: AsRecord {
             usage: usage(system),
             audits: vec![audit("after the load"), audit(KILLED)],
             checks: vec![Check { name: CheckName::Limits, verdict: Verdict::Passed }],
-            outcome: Outcome::Completed,
+            outcome: TrialOutcome::Completed,
             observed: None,
             log_findings: Vec::new(),
             generator_cpus: Vec::new(),

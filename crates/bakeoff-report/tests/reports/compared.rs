@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bakeoff_core::record::Record;
 use bakeoff_core::study::{Operation, Payload, Stop};
-use bakeoff_report::compare::{self, Compared, FailIf, Outcome};
+use bakeoff_report::compare::{self, Compared, FailIf, FailIfOutcome};
 use bakeoff_report::{self as report, Report};
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ fn every_judgement_tells_what_it_was_made_by() {
 #[test]
 fn a_round_without_a_valid_trial_of_both_is_no_round() {
     let mut record = repeated();
-    record.trials[0].outcome = bakeoff_core::record::Outcome::Failed("it broke".to_owned());
+    record.trials[0].outcome = bakeoff_core::record::TrialOutcome::Failed("it broke".to_owned());
     let rate = judged(&record, "throughput_mean_per_second");
     assert_eq!((&rate["verdict"], &rate["rounds"]), (&"too-few".into(), &2.into()));
     assert_eq!(rate["interval"], Value::Null);
@@ -80,11 +80,16 @@ fn later(mut record: Record) -> Record {
     record
 }
 
-fn asked(base: &Record, new: &Record, known: &[Record], condition: &str) -> Outcome {
+fn asked(base: &Record, new: &Record, known: &[Record], condition: &str) -> FailIfOutcome {
     asked_all(base, new, known, &[condition]).remove(0)
 }
 
-fn asked_all(base: &Record, new: &Record, known: &[Record], conditions: &[&str]) -> Vec<Outcome> {
+fn asked_all(
+    base: &Record,
+    new: &Record,
+    known: &[Record],
+    conditions: &[&str],
+) -> Vec<FailIfOutcome> {
     let read = |text: &&str| text.parse().unwrap_or_else(|error| panic!("{error}"));
     let conditions: Vec<FailIf> = conditions.iter().map(read).collect();
     let compared = Compared::new(base, new, known, &conditions);
@@ -104,16 +109,16 @@ fn a_condition_is_proven_only_beyond_its_interval() {
     let all = [&proven[..], &unclear, &holds_not].concat();
     for (condition, outcome) in all.iter().zip(asked_all(&base, &new, &known, &all)) {
         let expected = match outcome {
-            Outcome::Proven(_) => proven.contains(condition),
-            Outcome::CannotTell(_) => unclear.contains(condition),
-            Outcome::HoldsNot => holds_not.contains(condition),
+            FailIfOutcome::Proven(_) => proven.contains(condition),
+            FailIfOutcome::CannotTell(_) => unclear.contains(condition),
+            FailIfOutcome::HoldsNot => holds_not.contains(condition),
         };
         assert!(expected, "{condition}: {outcome:?}");
     }
     let mut short = new.clone();
     short.trials.truncate(4);
     let unclear = asked(&base, &short, &known, "etcd: throughput < -5%");
-    let Outcome::CannotTell(why) = unclear else { panic!("{unclear:?}") };
+    let FailIfOutcome::CannotTell(why) = unclear else { panic!("{unclear:?}") };
     assert_eq!(why, ["create/steady etcd: too few valid trials: 3 and 2"]);
 }
 
@@ -122,7 +127,7 @@ fn nothing_is_proven_between_two_runs_alone() {
     let (base, new) = (repeated(), later(changed(0.5)));
     let why =
         |known: &[Record], new: &Record| match asked(&base, new, known, "etcd: throughput < -5%") {
-            Outcome::CannotTell(why) => why.join("; "),
+            FailIfOutcome::CannotTell(why) => why.join("; "),
             told => panic!("{told:?}"),
         };
     let alone = why(&[], &new);
@@ -158,14 +163,14 @@ fn nothing_is_proven_between_two_runs_alone() {
 fn how_far_runs_lie_apart_widens_the_interval() {
     let (base, new) = (repeated(), later(changed(0.9)));
     let near = asked(&base, &new, &history(8), "etcd: throughput < 0%");
-    assert!(matches!(near, Outcome::Proven(_)), "{near:?}");
+    assert!(matches!(near, FailIfOutcome::Proven(_)), "{near:?}");
     let mut far = history(8);
     for (nth, record) in far.iter_mut().enumerate() {
         let off = changed(1.0 + 0.05 * (nth as f64 - 3.5));
         record.trials = off.trials;
     }
     let far = asked(&base, &new, &far, "etcd: throughput < 0%");
-    assert!(matches!(far, Outcome::CannotTell(_)), "{far:?}");
+    assert!(matches!(far, FailIfOutcome::CannotTell(_)), "{far:?}");
     let known = compare::json(&Compared::new(&base, &new, &history(8), &[]));
     assert_eq!(known["runs_known"], 9);
 }
@@ -173,7 +178,7 @@ fn how_far_runs_lie_apart_widens_the_interval() {
 #[test]
 fn a_run_is_what_it_is() {
     let base = repeated();
-    assert_eq!(asked(&base, &base, &[], "throughput < -60%"), Outcome::HoldsNot);
+    assert_eq!(asked(&base, &base, &[], "throughput < -60%"), FailIfOutcome::HoldsNot);
 }
 
 #[test]
@@ -289,7 +294,7 @@ fn a_gate_stops_a_loss_and_lets_pass_what_ruled_one_out() {
 #[test]
 fn a_gate_tells_a_build_that_fails_from_a_machine_that_is_disturbed() {
     use bakeoff_core::check::{CheckName, Verdict};
-    use bakeoff_core::record::{Check, Outcome as Ended};
+    use bakeoff_core::record::{Check, TrialOutcome as Ended};
     use compare::Passed;
     let mut broken = gate(1.0, 10, &[]);
     broken.trials[3].outcome = Ended::Failed("it ended".to_owned());
@@ -333,6 +338,6 @@ fn runs_of_a_sweep_are_compared_stage_by_stage() {
     assert_eq!(verdict("response_p99_ms", Value::Null), None, "no latency of all stages");
     assert_eq!(verdict("throughput_mean_per_second", Value::Null).as_deref(), Some("none-shown"));
     let outcome = asked(base, &new, &known, "p99 > +10%");
-    let Outcome::Proven(places) = outcome else { panic!("{outcome:?}") };
+    let FailIfOutcome::Proven(places) = outcome else { panic!("{outcome:?}") };
     assert!(places[0].starts_with("create/sweep etcd with 64 clients: +"), "{places:?}");
 }

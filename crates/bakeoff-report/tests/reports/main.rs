@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bakeoff_core::check::{CheckName, Verdict};
 use bakeoff_core::measurement::{ErrorKind, Measurement};
-use bakeoff_core::record::{Check, Outcome, Record};
+use bakeoff_core::record::{Check, Record, TrialOutcome};
 use bakeoff_core::staleness::{Age, Seen, StaleBy, Staleness};
 use bakeoff_core::study::{
     Arrivals, HttpRequest, Metric, Operation, Payload, Publication, Published, ReadConsistency,
@@ -132,7 +132,7 @@ fn troubled() -> Record {
         // Never starts.
         let trial = record.run("consul", Vec::new());
         trial.audits.clear();
-        trial.outcome = Outcome::Failed("consul-2 was not ready after 30s".to_owned());
+        trial.outcome = TrialOutcome::Failed("consul-2 was not ready after 30s".to_owned());
     }
     record
 }
@@ -193,7 +193,7 @@ fn incomplete() -> Record {
     let mut whole = repeated();
     whole.trials.truncate(2);
     let second = &mut whole.trials[1];
-    second.outcome = Outcome::Interrupted;
+    second.outcome = TrialOutcome::Interrupted;
     second.audits.clear();
     if let Some(end) = &mut whole.end {
         end.complete = false;

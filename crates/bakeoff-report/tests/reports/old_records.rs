@@ -1,15 +1,15 @@
 //! Records of the past, and records that something happened to.
 
 use bakeoff_core::log_findings::NodeLog;
-use bakeoff_core::record::{self, BaselineAppends, Line, Record};
+use bakeoff_core::record::{self, BaselineAppends, Record, RecordLine};
 use bakeoff_report::{self as report, Report};
 
 use super::{NARROW, check, full, incomplete};
 
 fn text_of(record: &Record) -> String {
-    let mut lines = vec![Line::Run(record.header.clone())];
-    lines.extend(record.trials.iter().cloned().map(Line::Trial));
-    lines.extend(record.end.clone().map(Line::End));
+    let mut lines = vec![RecordLine::Run(record.header.clone())];
+    lines.extend(record.trials.iter().cloned().map(RecordLine::Trial));
+    lines.extend(record.end.clone().map(RecordLine::End));
     lines.iter().map(record::write_line).collect()
 }
 

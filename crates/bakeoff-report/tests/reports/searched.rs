@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::record::{Line, Record, write_line};
+use bakeoff_core::record::{Record, RecordLine, write_line};
 use bakeoff_core::search::{Found, Tried};
 use bakeoff_core::study::{Arrivals, Find, Load, Operation, Stop};
 use bakeoff_report::{self as report, Report};
@@ -171,10 +171,10 @@ fn a_rate_that_another_load_of_the_run_contradicts_is_said_and_not_ranked() {
 #[test]
 fn a_search_survives_its_record() {
     let record = searched([&rates([400.0, 410.0, 405.0]), &[Found::NoLimit(900.0); 3]]);
-    let line = write_line(&Line::Trial(record.trials[0].clone()));
+    let line = write_line(&RecordLine::Trial(record.trials[0].clone()));
     assert!(
         line.contains(r#""found":{"found":"#) && line.contains(r#""tried":{"rate":"#),
         "{line}"
     );
-    assert_eq!(Line::parse(&line).unwrap(), Line::Trial(record.trials[0].clone()));
+    assert_eq!(RecordLine::parse(&line).unwrap(), RecordLine::Trial(record.trials[0].clone()));
 }

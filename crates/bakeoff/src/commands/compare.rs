@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bakeoff_report::compare::{self, Compared, Outcome};
+use bakeoff_report::compare::{self, Compared, FailIfOutcome};
 
 use crate::cli::{CompareArgs, CompareFormat};
 use crate::commands::history;
@@ -54,10 +54,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         CompareFormat::Markdown => compare::markdown(&compared),
         CompareFormat::Terminal => compare::terminal(&compared, &messages::style()),
     });
-    let any = |is: fn(&Outcome) -> bool| compared.outcomes().iter().any(|(_, one)| is(one));
-    Ok(if any(|one| matches!(one, Outcome::Proven(_))) {
+    let any = |is: fn(&FailIfOutcome) -> bool| compared.outcomes().iter().any(|(_, one)| is(one));
+    Ok(if any(|one| matches!(one, FailIfOutcome::Proven(_))) {
         ExitCode::from(PROVEN)
-    } else if any(|one| matches!(one, Outcome::CannotTell(_))) {
+    } else if any(|one| matches!(one, FailIfOutcome::CannotTell(_))) {
         ExitCode::from(CANNOT_TELL)
     } else {
         ExitCode::SUCCESS

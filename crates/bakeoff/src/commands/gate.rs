@@ -17,7 +17,7 @@ use std::time::Duration;
 use bakeoff_clock as clock;
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::plan;
-use bakeoff_core::record::{self, Line, RunExtended};
+use bakeoff_core::record::{self, RecordLine, RunExtended};
 use bakeoff_core::stats::gate::{self as rounds, Shortfall};
 use bakeoff_core::study::{Build, Study};
 use bakeoff_report::compare::{self, Compared, Passed};
@@ -68,7 +68,7 @@ pub(crate) fn run(
     };
     while complete && let Some(more) = more_trials(&folder.path)? {
         runner.reporter.report(&more.event(began.elapsed()));
-        folder.push(&Line::Extended(more.line))?;
+        folder.push(&RecordLine::Extended(more.line))?;
         let path = folder.path.clone();
         drop(folder); // its record is locked while it is open
         (folder, complete) = runner.go_on(&path)?;

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::record::{Line, Record, RunHeader};
+use bakeoff_core::record::{Record, RecordLine, RunHeader};
 use bakeoff_core::units::{harmless, trials_text};
 use bakeoff_report::compare::is_of_the_same_study;
 use serde::{Deserialize, Serialize};
@@ -93,8 +93,10 @@ pub(crate) fn of_the_same_study(
         }
         let mut line = String::new();
         BufReader::new(file).read_line(&mut line).ok()?;
-        match Line::parse(&line).ok()? {
-            Line::Run(header) if is_of_the_same_study(of, &header) => Some((header.started, path)),
+        match RecordLine::parse(&line).ok()? {
+            RecordLine::Run(header) if is_of_the_same_study(of, &header) => {
+                Some((header.started, path))
+            }
             _ => None,
         }
     };

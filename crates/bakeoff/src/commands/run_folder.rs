@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use bakeoff_core::record::{self, Complaint, Line, Record};
+use bakeoff_core::record::{self, Complaint, Record, RecordLine};
 use rustix::fs::FlockOperation;
 
 use crate::event::{Event, Reporter};
@@ -73,7 +73,7 @@ impl RunFolder {
     }
 
     /// Appends a line and waits until it is on disk.
-    pub(crate) fn push(&mut self, line: &Line) -> Result<(), Failure> {
+    pub(crate) fn push(&mut self, line: &RecordLine) -> Result<(), Failure> {
         let text = record::write_line(line);
         let written = self.record.write_all(text.as_bytes()).and_then(|()| self.record.sync_data());
         self.begun |= written.is_ok();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_core::ranked::Percentile;
-use bakeoff_core::record::{Outcome, TrialRecord};
+use bakeoff_core::record::{TrialOutcome, TrialRecord};
 use bakeoff_core::search::Found;
 use bakeoff_core::stats::gate as rounds;
 use bakeoff_core::study::Study;
@@ -116,9 +116,9 @@ pub(super) fn loading(clients: u32, live: Option<&Live>) -> String {
 pub(super) fn trial_finished(record: &TrialRecord) -> String {
     let invalid = record.invalid_because();
     match (&record.outcome, invalid.first()) {
-        (Outcome::Interrupted, _) => "interrupted".to_owned(),
+        (TrialOutcome::Interrupted, _) => "interrupted".to_owned(),
         (_, Some(why)) => format!("not valid: {}", short(why)),
-        (Outcome::Completed | Outcome::Failed(_), None) => figures(record),
+        (TrialOutcome::Completed | TrialOutcome::Failed(_), None) => figures(record),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bakeoff_clock as clock;
 use bakeoff_core::study::Operation;
-use bakeoff_engine::asking::{self, Line};
+use bakeoff_engine::asking::{self, BlockingConnection};
 use bakeoff_engine::work::{Session, Tag};
 use bakeoff_engine::works::keyed::{Answer, KvSession, Request};
 use bakeoff_wire::ProtocolError;
@@ -249,14 +249,18 @@ pub(crate) fn try_mapping(
 fn on_a_line(
     node: &Access,
     patience: Duration,
-    ask: impl FnOnce(&mut Line, &dyn Fn() -> io::Result<()>) -> io::Result<asking::Answer>,
-) -> Result<asking::Answer, SystemError> {
+    ask: impl FnOnce(
+        &mut BlockingConnection,
+        &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<asking::HttpReply>,
+) -> Result<asking::HttpReply, SystemError> {
     let deadline = clock::now() + patience;
     let go_on = || match clock::now() < deadline {
         true => Ok(()),
         false => Err(io::Error::other("no answer in time")),
     };
-    let reply = Line::connect(&node.target, patience).and_then(|mut line| ask(&mut line, &go_on));
+    let reply = BlockingConnection::connect(&node.target, patience)
+        .and_then(|mut line| ask(&mut line, &go_on));
     reply.map_err(|error| {
         let seen = match error.kind() {
             io::ErrorKind::UnexpectedEof => {

@@ -86,7 +86,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bakeoff_core::measurement::Measurement;
 use bakeoff_core::record::{Acknowledged, Encryption, Setting};
-use bakeoff_core::schedule::Share;
+use bakeoff_core::schedule::LoadShare;
 use bakeoff_core::study::{self, Kind, Operation, OptionForm, Workload};
 use bakeoff_core::units::{self, ByteCount};
 use bakeoff_engine::together::Together;
@@ -398,7 +398,7 @@ pub(crate) struct KvLoad<'a> {
     pub(crate) nodes: &'a [Access],
     pub(crate) keyed: &'a Arc<Keyed>,
     /// Where each worker's operations come from.
-    pub(crate) source: &'a mut dyn FnMut(Share) -> Source,
+    pub(crate) source: &'a mut dyn FnMut(LoadShare) -> Source,
     pub(crate) reading: Reading,
     pub(crate) drive: &'a Drive,
     /// The loads that it begins together with, if any.

@@ -23,7 +23,7 @@ use std::time::Duration;
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::check::{self, Audit, CheckName, Verdict};
 use bakeoff_core::plan::Trial;
-use bakeoff_core::record::{Check, Freshness, Outcome, TrialRecord};
+use bakeoff_core::record::{Check, Freshness, TrialOutcome, TrialRecord};
 use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
 use bakeoff_engine::EngineError;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
@@ -110,7 +110,7 @@ pub(crate) fn begun(trial: &Trial, started: String) -> TrialRecord {
         usage: Vec::new(),
         audits: Vec::new(),
         checks: Vec::new(),
-        outcome: Outcome::Completed,
+        outcome: TrialOutcome::Completed,
         observed: None,
         log_findings: Vec::new(),
         generator_cpus: Vec::new(),
@@ -240,10 +240,10 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         record.log_findings = marks.complaints();
         match ended {
             Ok(()) => {}
-            Err(Ended::Interrupted) => record.outcome = Outcome::Interrupted,
+            Err(Ended::Interrupted) => record.outcome = TrialOutcome::Interrupted,
             Err(Ended::Failed(failed)) => {
                 reporter.report(&Event::TrialFailed { text: &failed.text });
-                record.outcome = Outcome::Failed(failed.headline);
+                record.outcome = TrialOutcome::Failed(failed.headline);
             }
         }
         if !context.kept.contains_key(&trial.system) {

@@ -13,7 +13,7 @@ use bakeoff_core::check::{self, CheckName, Verdict};
 use bakeoff_core::observed::Observed;
 use bakeoff_core::record::{Check, TrialRecord};
 use bakeoff_core::study::{self, Load, Study};
-use bakeoff_engine::moments::Moments;
+use bakeoff_engine::moments::MomentSender;
 use bakeoff_host::observe::Sampler;
 use bakeoff_host::{machine, usage};
 
@@ -43,12 +43,12 @@ impl Sampling {
     }
 
     /// Returns whom the engine tells when measuring begins and ends.
-    pub(crate) fn moments(&self) -> Moments {
-        Moments::new(self.sampler.moments())
+    pub(crate) fn moments(&self) -> MomentSender {
+        MomentSender::new(self.sampler.moments())
     }
 
     /// Returns when measuring began, in seconds since the trial did; `None` where it never began.
-    pub(crate) fn measured_from(&self, moments: &Moments) -> Option<f64> {
+    pub(crate) fn measured_from(&self, moments: &MomentSender) -> Option<f64> {
         Some(moments.begin()?.saturating_duration_since(self.began).as_secs_f64())
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bakeoff_engine::work::Moments;
+use bakeoff_engine::work::OperationTiming;
 
 /// Of one test.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +59,7 @@ impl Counts {
     }
 
     #[inline]
-    pub(super) fn answered(&mut self, test: usize, moments: &Moments) {
+    pub(super) fn answered(&mut self, test: usize, moments: &OperationTiming) {
         let Some(start) = self.start else { return };
         let counts = &mut self.own[test].counts;
         let sent = moments.sent.saturating_duration_since(start);

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bakeoff_core::histogram::Latencies;
 use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures};
-use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::study::Stop;
 use bakeoff_engine::LoadError;
 use bakeoff_engine::work::Failure as Unexpected;
@@ -198,7 +198,7 @@ pub(super) fn drive(
         },
         arrivals: settings
             .rps
-            .map(|rate| (Pace::Constant { rate: f64::from(rate) }, Spacing::Constant)),
+            .map(|rate| (RateProfile::Constant { rate: f64::from(rate) }, Spacing::Constant)),
         spin: Duration::ZERO,
         warmup: Duration::ZERO,
         stop: Stop::After(settings.duration),

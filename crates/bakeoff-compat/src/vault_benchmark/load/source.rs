@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use bakeoff_engine::work::{Failure, Moments, NotIssued};
+use bakeoff_engine::work::{Failure, NotIssued, OperationTiming};
 use bakeoff_engine::works::http::{Batch, HeaderList, Source, Stream};
 
 use super::counts::{Counts, TestCounts};
@@ -126,7 +126,7 @@ impl Source for TestSource {
     }
 
     #[inline]
-    fn answered(&mut self, test: usize, moments: &Moments) {
+    fn answered(&mut self, test: usize, moments: &OperationTiming) {
         self.counts.answered(test, moments);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::work::Moments;
+use crate::work::OperationTiming;
 
 /// How often the rate of a thread is sampled: as often as wrk does.
 const RATE_EVERY: Duration = Duration::from_millis(100);
@@ -125,13 +125,13 @@ impl Tally {
 
     /// The next of the responses that are complete was timed.
     #[inline]
-    pub(super) fn answered(&mut self, moments: &Moments) {
+    pub(super) fn answered(&mut self, moments: &OperationTiming) {
         if self.timing {
             self.time(moments);
         }
     }
 
-    fn time(&mut self, moments: &Moments) {
+    fn time(&mut self, moments: &OperationTiming) {
         let Some(&(status, body_bytes)) = self.fresh.get(self.timed) else { return };
         self.timed += 1;
         if !self.measuring {

@@ -13,7 +13,9 @@ use super::answers::{Answers, Tally};
 use super::one::{OneConnection, Receiving};
 use super::source::Source;
 use super::streams::Streams;
-use crate::work::{Done, Issued, Moments, NotIssued, Pendings, Session, Success, Tag, Work};
+use crate::work::{
+    Done, Issued, NotIssued, OperationTiming, Pendings, Session, Success, Tag, Work,
+};
 use crate::{Connections, Drive};
 
 /// One connection of a client, to a node.
@@ -229,7 +231,7 @@ impl<S: Source> Work for HttpWork<S> {
     }
 
     #[inline]
-    fn answered(&mut self, _: u32, moments: &Moments) {
+    fn answered(&mut self, _: u32, moments: &OperationTiming) {
         if S::TIMED
             && let Some(&operation) = self.fresh.get(self.timed)
         {

@@ -23,11 +23,11 @@ pub(super) struct Requests {
     pub(super) follow_redirects: bool,
     /// Whether a proxy is asked, which wants whole URLs.
     pub(super) by_proxy: bool,
-    pub(super) pace: Option<Pace>,
+    pub(super) pace: Option<ThinkTime>,
 }
 
 /// What a client of a closed load waits for before its next request.
-pub type Pace = Arc<dyn Fn(u32, Instant) -> Duration + Send + Sync>;
+pub type ThinkTime = Arc<dyn Fn(u32, Instant) -> Duration + Send + Sync>;
 
 /// Where a worker stands in the orders.
 pub(super) struct Order {

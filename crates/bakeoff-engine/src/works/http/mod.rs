@@ -20,13 +20,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bakeoff_core::measurement::Measurement;
-use bakeoff_core::schedule::Share;
+use bakeoff_core::schedule::LoadShare;
 
 pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
 pub use driven::{HttpSession, HttpWork};
 pub use expect::{Expect, ExpectBody, Statuses};
-pub use fixed::Pace;
+pub use fixed::ThinkTime;
 pub use request::{Request, is_allowed_in_http2, parse_header, parse_method};
 pub use servers::{TlsOptions, locate, tls_target};
 pub use source::{Batch, HeaderList, Judged, Source, Stream};
@@ -59,14 +59,14 @@ pub struct Plan {
     /// How many single results each thread keeps.
     pub capture: u64,
     /// Holds clients of a closed load back.
-    pub pace: Option<Pace>,
+    pub pace: Option<ThinkTime>,
     /// Where to connect to instead of the URLs' own servers: a proxy that takes whole URLs.
     pub proxy: Option<Url>,
 }
 
 /// What a load yielded.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct HttpOutcome {
     /// What was measured.
     pub measurement: Measurement,
     /// What was answered besides times.
@@ -139,13 +139,13 @@ impl Ready {
         drive: &Drive,
         interrupted: &AtomicBool,
         progress: &mut dyn FnMut(&Live),
-    ) -> Result<Outcome, LoadError> {
-        let source = |share: Share| Fixed::new(self.requests.clone(), share.index);
+    ) -> Result<HttpOutcome, LoadError> {
+        let source = |share: LoadShare| Fixed::new(self.requests.clone(), share.index);
         let Plan { protocol, capture, .. } = self.plan;
         let answers = Arc::new(Mutex::new(Answers::default()));
         let work = |share| HttpWork::new(source(share), protocol, drive, capture, answers.clone());
         let (measurement, _) = crate::drive(&self.targets, drive, work, interrupted, progress)?;
-        Ok(Outcome { measurement, answers: taken(&answers) })
+        Ok(HttpOutcome { measurement, answers: taken(&answers) })
     }
 }
 
@@ -154,14 +154,14 @@ impl Ready {
 pub fn drive_sources<S: Source>(
     (protocol, targets): (Protocol, &[Target]),
     drive: &Drive,
-    mut sources: impl FnMut(Share) -> S,
+    mut sources: impl FnMut(LoadShare) -> S,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(&Live),
-) -> Result<Outcome, LoadError> {
+) -> Result<HttpOutcome, LoadError> {
     let answers = Arc::new(Mutex::new(Answers::default()));
     let work = |share| HttpWork::new(sources(share), protocol, drive, 0, answers.clone());
     let (measurement, _) = crate::drive(targets, drive, work, interrupted, progress)?;
-    Ok(Outcome { measurement, answers: taken(&answers) })
+    Ok(HttpOutcome { measurement, answers: taken(&answers) })
 }
 
 fn taken(answers: &Mutex<Answers>) -> Answers {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_wire::http1::Response;
 
-use crate::work::{Failure, Moments, NotIssued};
+use crate::work::{Failure, NotIssued, OperationTiming};
 
 /// Requests that were appended: whole HTTP/1.1 messages.
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +126,7 @@ pub trait Source: Send {
     }
 
     /// A request of `operation` was answered, at these moments.
-    fn answered(&mut self, operation: usize, moments: &Moments) {
+    fn answered(&mut self, operation: usize, moments: &OperationTiming) {
         let _ = (operation, moments);
     }
 

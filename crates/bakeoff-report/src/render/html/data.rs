@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use bakeoff_core::record::{Line, Record, TrialRecord, write_line};
+use bakeoff_core::record::{Record, RecordLine, TrialRecord, write_line};
 use serde_json::{Value, json};
 
 use crate::document::report::Report;
@@ -137,12 +137,12 @@ fn packed(record: &Record) -> usize {
 
 /// The record as its file has it.
 fn whole(record: &Record) -> String {
-    let mut text = write_line(&Line::Run(record.header.clone()));
+    let mut text = write_line(&RecordLine::Run(record.header.clone()));
     for trial in &record.trials {
-        text.push_str(&write_line(&Line::Trial(trial.clone())));
+        text.push_str(&write_line(&RecordLine::Trial(trial.clone())));
     }
-    text.extend(record.resumed.iter().map(|one| write_line(&Line::Resumed(one.clone()))));
-    text.extend(record.end.iter().map(|one| write_line(&Line::End(one.clone()))));
+    text.extend(record.resumed.iter().map(|one| write_line(&RecordLine::Resumed(one.clone()))));
+    text.extend(record.end.iter().map(|one| write_line(&RecordLine::End(one.clone()))));
     text
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bakeoff_core::condition::Condition;
-use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::least_rate;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::count_text;
@@ -42,9 +42,9 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Returns how to drive the load, one step of it; `number` tells steps' seeds apart.
-    pub(super) fn drive(&self, pace: Option<Pace>, number: u64) -> Drive {
+    pub(super) fn drive(&self, pace: Option<RateProfile>, number: u64) -> Drive {
         // A ramp's stretches are put together from their seconds.
-        let is_ramp = matches!(pace, Some(Pace::Ramp { .. }));
+        let is_ramp = matches!(pace, Some(RateProfile::Ramp { .. }));
         Drive {
             seconds: if is_ramp { Seconds::Kept } else { Seconds::Told },
             arrivals: pace.map(|pace| (pace, self.settings.spacing)),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use bakeoff_core::condition::{Condition, Figures};
-use bakeoff_core::schedule::{Pace, Spacing};
+use bakeoff_core::schedule::{RateProfile, Spacing};
 use bakeoff_core::search::{CONFIRM_TIMES, Found, Next, Search, Tried, least_rate, longest};
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::{duration_text, rate_text};
@@ -84,7 +84,7 @@ fn search(
             Next::Confirm(rate) => (rate, true),
         };
         let times = if confirming { CONFIRM_TIMES } else { 1 };
-        let pace = Some(Pace::Constant { rate });
+        let pace = Some(RateProfile::Constant { rate });
         let stretch = Stretch::begin();
         let part =
             match loader.part(pace, Some(rate), &format!("trying {}", rate_text(rate)), times) {

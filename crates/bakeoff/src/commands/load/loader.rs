@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bakeoff_core::condition::Figures;
 use bakeoff_core::ranked::Percentile;
-use bakeoff_core::schedule::Pace;
+use bakeoff_core::schedule::RateProfile;
 use bakeoff_core::study::Stop;
 use bakeoff_core::units::rate_text;
-use bakeoff_engine::works::http::{Outcome, Ready};
+use bakeoff_engine::works::http::{HttpOutcome, Ready};
 use bakeoff_engine::{Live, Seconds};
 
 use super::ask::Asked;
@@ -45,7 +45,7 @@ impl Loader<'_> {
             Course::Steps(rates) => {
                 for (number, &rate) in rates.iter().enumerate() {
                     let label = format!("[{}/{}] {}", number + 1, rates.len(), rate_text(rate));
-                    match self.trial(Some(Pace::Constant { rate }), Some(rate), &label) {
+                    match self.trial(Some(RateProfile::Constant { rate }), Some(rate), &label) {
                         Ok(part) => {
                             self.messages.step(&format!("{label}: {}", text::in_short(&part)));
                             steps.push(part);
@@ -68,11 +68,11 @@ impl Loader<'_> {
                     Stop::Operations(_) => unreachable!("a ramp has a time"),
                 };
                 let (from, to) = (ramp.from, ramp.to);
-                let pace = Pace::Ramp { from, to, over };
+                let pace = RateProfile::Ramp { from, to, over };
                 self.trial(Some(pace), Some(f64::midpoint(from, to)), &what)?
             }
             Course::Rate(rate) => {
-                self.trial(Some(Pace::Constant { rate: *rate }), Some(*rate), &what)?
+                self.trial(Some(RateProfile::Constant { rate: *rate }), Some(*rate), &what)?
             }
             Course::Closed | Course::FindMax { .. } => self.trial(None, None, &what)?,
         };
@@ -86,7 +86,7 @@ impl Loader<'_> {
     /// One load at one pace, which is a trial where it is recorded.
     fn trial(
         &mut self,
-        pace: Option<Pace>,
+        pace: Option<RateProfile>,
         rate: Option<f64>,
         label: &str,
     ) -> Result<Part, Failure> {
@@ -123,7 +123,7 @@ impl Loader<'_> {
     /// One load at one pace, for some times what was asked.
     pub(super) fn part(
         &mut self,
-        pace: Option<Pace>,
+        pace: Option<RateProfile>,
         rate: Option<f64>,
         label: &str,
         times: u32,
@@ -146,7 +146,7 @@ impl Loader<'_> {
             seconds.push(live.clone());
         });
         self.messages.load_ended();
-        let Outcome { measurement, answers } = outcome?;
+        let HttpOutcome { measurement, answers } = outcome?;
         let began = match (&self.recorded, &recording) {
             (Some(recorded), Some((moments, from))) => recorded.began(moments, *from),
             _ => Began::default(),

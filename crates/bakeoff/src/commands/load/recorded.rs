@@ -13,7 +13,7 @@ use std::time::Duration;
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{
-    FORMAT, Line, Outcome, RunEnd, RunHeader, StageRecord, SystemRecord, TrialRecord,
+    FORMAT, RecordLine, RunEnd, RunHeader, StageRecord, SystemRecord, TrialOutcome, TrialRecord,
 };
 use bakeoff_core::schedule::Spacing;
 use bakeoff_core::search::{Found, Tried};
@@ -22,7 +22,7 @@ use bakeoff_core::study::{
     ReadConsistency, Routing, Servers, Study, System, Targets, Workload,
 };
 use bakeoff_core::units::rate_text;
-use bakeoff_engine::moments::Moments;
+use bakeoff_engine::moments::MomentSender;
 use bakeoff_engine::works::http::Url;
 
 use super::ask::Asked;
@@ -119,13 +119,13 @@ impl Recorded {
     }
 
     /// Returns whom the engine tells when a part of the trial is measured, and when that part begins.
-    pub(super) fn part_begins(&self) -> Option<(Moments, f64)> {
+    pub(super) fn part_begins(&self) -> Option<(MomentSender, f64)> {
         let sampling = &self.under_way.as_ref()?.sampling;
         Some((sampling.moments(), sampling.seconds()))
     }
 
     /// Returns when a part of the trial began.
-    pub(super) fn began(&self, moments: &Moments, connecting: f64) -> Began {
+    pub(super) fn began(&self, moments: &MomentSender, connecting: f64) -> Began {
         let trial = self.under_way.as_ref();
         Began {
             connecting,
@@ -148,7 +148,7 @@ impl Recorded {
         let record = TrialRecord {
             targets: header.systems[0].source.iter().cloned().collect(),
             stages: stages.collect(),
-            outcome: if interrupted { Outcome::Interrupted } else { Outcome::Completed },
+            outcome: if interrupted { TrialOutcome::Interrupted } else { TrialOutcome::Completed },
             found,
             ..trial::begun(&header.order[self.ended], under_way.started)
         };
@@ -160,9 +160,9 @@ impl Recorded {
         record.observed = Some(sampled.observed);
         let reasons = record.invalid_because();
         if self.ended == 0 {
-            self.folder.push(&Line::Run(self.header.clone()))?;
+            self.folder.push(&RecordLine::Run(self.header.clone()))?;
         }
-        self.folder.push(&Line::Trial(record))?;
+        self.folder.push(&RecordLine::Trial(record))?;
         self.ended += 1;
         Ok(reasons)
     }
@@ -174,7 +174,7 @@ impl Recorded {
             return Ok(None);
         }
         let complete = self.ended == self.header.order.len() && !interrupted;
-        self.folder.push(&Line::End(RunEnd { ended: utc_now(), complete }))?;
+        self.folder.push(&RecordLine::End(RunEnd { ended: utc_now(), complete }))?;
         let rendering = Rendering::new(run_folder::read(&self.folder.path)?.0);
         let page = rendering.write_all(&self.folder.path)?;
         Ok(Some((page, self.folder.path.clone())))

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bakeoff_core::condition::{Condition, Figures, Finding};
+use bakeoff_core::condition::{Condition, ConditionResult, Figures};
 use bakeoff_core::measurement::{ErrorKind, Example, Measurement};
 use bakeoff_core::search;
 use bakeoff_core::units::rate_text;
@@ -102,7 +102,7 @@ impl Part {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Gate {
     pub(super) condition: Condition,
-    pub(super) finding: Finding,
+    pub(super) finding: ConditionResult,
 }
 
 impl Gate {
@@ -112,13 +112,15 @@ impl Gate {
 
     /// A figure that does not exist passes nothing.
     pub(super) fn failed(&self) -> bool {
-        !matches!(self.finding, Finding::HoldsNot(_))
+        !matches!(self.finding, ConditionResult::HoldsNot(_))
     }
 
     /// The figure as it was, or why there is none.
     pub(super) fn seen(&self) -> &str {
         match &self.finding {
-            Finding::Holds(seen) | Finding::HoldsNot(seen) | Finding::Unknown(seen) => seen,
+            ConditionResult::Holds(seen)
+            | ConditionResult::HoldsNot(seen)
+            | ConditionResult::Unknown(seen) => seen,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bakeoff_clock as clock;
 use bakeoff_core::plan::{Trial, plan};
 use bakeoff_core::record::{
-    Environment, FORMAT, Gate, Line, RunEnd, RunHeader, RunResumed, TrialRecord,
+    Environment, FORMAT, Gate, RecordLine, RunEnd, RunHeader, RunResumed, TrialRecord,
 };
 use bakeoff_core::study::Study;
 use bakeoff_host::ports::Allocator;
@@ -68,7 +68,7 @@ impl Runner<'_> {
             self.options.shared_machine || environment::is_machine_shared();
         self.measure_baseline(&mut prepared, &folder)?;
         let (contenders, trials) = (&prepared.contenders, order.len());
-        folder.push(&Line::Run(RunHeader {
+        folder.push(&RecordLine::Run(RunHeader {
             format: FORMAT,
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
             started: bakeoff_clock::wall::utc_now(),
@@ -99,7 +99,7 @@ impl Runner<'_> {
         let here = self.prepare(study, &folder, &missing, header.environment.generator_threads)?;
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;
         let prepared = Prepared { environment: header.environment.clone(), ..here };
-        folder.push(&Line::Resumed(RunResumed {
+        folder.push(&RecordLine::Resumed(RunResumed {
             resumed: bakeoff_clock::wall::utc_now(),
             bakeoff: env!("CARGO_PKG_VERSION").to_owned(),
         }))?;
@@ -197,11 +197,12 @@ impl Runner<'_> {
             progress.ended(&record, began.elapsed());
             let left = progress.left(&trials[place + 1..]);
             self.reporter.report(&Event::TrialFinished { record: &record, left });
-            folder.push(&Line::Trial(record))?; // on disk now: a later crash loses nothing
+            folder.push(&RecordLine::Trial(record))?; // on disk now: a later crash loses nothing
         }
         context.end();
         let complete = !interrupted();
-        folder.push(&Line::End(RunEnd { ended: bakeoff_clock::wall::utc_now(), complete }))?;
+        folder
+            .push(&RecordLine::End(RunEnd { ended: bakeoff_clock::wall::utc_now(), complete }))?;
         Ok(complete)
     }
 }
