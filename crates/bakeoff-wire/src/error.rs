@@ -19,6 +19,11 @@ impl ProtocolError {
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into() }
     }
+
+    /// Returns the error with the name of the protocol before it.
+    pub(crate) fn within(self, protocol: &str) -> Self {
+        Self::new(format!("{protocol}: {}", self.what))
+    }
 }
 
 impl fmt::Display for ProtocolError {
@@ -28,6 +33,18 @@ impl fmt::Display for ProtocolError {
 }
 
 impl std::error::Error for ProtocolError {}
+
+impl From<String> for ProtocolError {
+    fn from(what: String) -> Self {
+        Self { what }
+    }
+}
+
+impl From<&str> for ProtocolError {
+    fn from(what: &str) -> Self {
+        Self::new(what)
+    }
+}
 
 /// The connection cannot take another request now: ask again after more has been received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

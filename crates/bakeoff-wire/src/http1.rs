@@ -298,7 +298,7 @@ impl Connection {
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Response<'_>),
     ) -> Result<(), ProtocolError> {
-        self.receive_all(input, out, on).map_err(|what| self.fail(what))
+        self.receive_all(input, out, on).map_err(|error| self.fail(error))
     }
 
     /// To be called when the peer has closed the connection (at the end of its side of it):
@@ -313,9 +313,9 @@ impl Connection {
                 return Ok(());
             }
             Phase::UntilClose => {
-                return self.deliver(on).map_err(|what| self.fail(what));
+                return self.deliver(on).map_err(|error| self.fail(error));
             }
-            Phase::Failed => "closed after an error".into(),
+            Phase::Failed => "closed after an error".to_owned(),
             Phase::Head if self.head.is_empty() => "closed before a response".into(),
             Phase::Head => format!("closed after {} bytes of a head", self.head.len()),
             Phase::Length(missing) => format!("closed with {missing} bytes of the body missing"),
@@ -324,12 +324,12 @@ impl Connection {
             }
             Phase::Chunked(_) => "closed before the last chunk".into(),
         };
-        Err(self.fail(what))
+        Err(self.fail(ProtocolError::new(what)))
     }
 
-    fn fail(&mut self, what: String) -> ProtocolError {
+    fn fail(&mut self, error: ProtocolError) -> ProtocolError {
         self.phase = Phase::Failed;
-        ProtocolError::new(format!("http1: {what}"))
+        error.within("http1")
     }
 
     fn receive_all(
@@ -337,9 +337,9 @@ impl Connection {
         input: &[u8],
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Response<'_>),
-    ) -> Result<(), String> {
+    ) -> Result<(), ProtocolError> {
         if self.phase == Phase::Failed {
-            return Err("received after an error".into());
+            return Err(ProtocolError::new("received after an error"));
         }
         let mut rest = input;
         while !rest.is_empty() {
@@ -367,9 +367,17 @@ impl Connection {
                     self.body.extend_from_slice(rest);
                     rest = &[];
                 }
-                Phase::Idle => return Err(format!("{} bytes that nobody asked for", rest.len())),
+                Phase::Idle => {
+                    return Err(ProtocolError::new(format!(
+                        "{} bytes that nobody asked for",
+                        rest.len()
+                    )));
+                }
                 Phase::Over | Phase::Failed => {
-                    return Err(format!("{} bytes after the last response", rest.len()));
+                    return Err(ProtocolError::new(format!(
+                        "{} bytes after the last response",
+                        rest.len()
+                    )));
                 }
             }
         }
@@ -383,7 +391,7 @@ impl Connection {
         input: &'i [u8],
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Response<'_>),
-    ) -> Result<&'i [u8], String> {
+    ) -> Result<&'i [u8], ProtocolError> {
         if self.head.is_empty() {
             let is_known = !self.known_text.is_empty() && input.starts_with(&self.known_text);
             let parsed = if is_known {
@@ -426,11 +434,14 @@ impl Connection {
         self.head.extend_from_slice(taken);
         let beginning = self.head.get(..7).unwrap_or(&self.head);
         if !b"HTTP/1.".starts_with(beginning) {
-            return Err("what came is not HTTP/1".into());
+            return Err(ProtocolError::new("what came is not HTTP/1"));
         }
         let end = end_of_head(&self.head, before);
         if end.unwrap_or(self.head.len()) > self.limits.max_head {
-            return Err(format!("a head of more than {} bytes", self.limits.max_head));
+            return Err(ProtocolError::new(format!(
+                "a head of more than {} bytes",
+                self.limits.max_head
+            )));
         }
         let Some(end) = end else { return Ok(&[]) };
         self.head.truncate(end);
@@ -446,25 +457,32 @@ impl Connection {
         Ok(rest)
     }
 
-    fn check_body(&self, length: usize) -> Result<(), String> {
+    fn check_body(&self, length: usize) -> Result<(), ProtocolError> {
         if length > self.limits.max_body {
-            return Err(format!("a body of more than {} bytes", self.limits.max_body));
+            return Err(ProtocolError::new(format!(
+                "a body of more than {} bytes",
+                self.limits.max_body
+            )));
         }
         Ok(())
     }
 
     /// A response before the final one (RFC 9110 section 15.2): 100 lets a held body go.
-    fn interim(&mut self, head: &Head, out: &mut Vec<u8>) -> Result<(), String> {
+    fn interim(&mut self, head: &Head, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
         match head.status {
             100 => self.send_held_body(out),
-            101 => return Err("a switch of protocols that nobody asked for".into()),
+            101 => return Err(ProtocolError::new("a switch of protocols that nobody asked for")),
             _ => {}
         }
         Ok(())
     }
 
     /// The head is in `self.head`; the body begins.
-    fn begin_body(&mut self, head: &Head, on: &mut impl FnMut(Response<'_>)) -> Result<(), String> {
+    fn begin_body(
+        &mut self,
+        head: &Head,
+        on: &mut impl FnMut(Response<'_>),
+    ) -> Result<(), ProtocolError> {
         self.body.clear();
         match head.framing {
             Framing::Length(length) => {
@@ -494,7 +512,7 @@ impl Connection {
     }
 
     /// Hands out a response that was gathered.
-    fn deliver(&mut self, on: &mut impl FnMut(Response<'_>)) -> Result<(), String> {
+    fn deliver(&mut self, on: &mut impl FnMut(Response<'_>)) -> Result<(), ProtocolError> {
         let buffer = std::mem::take(&mut self.head);
         let (_, head) = parse(&buffer, self.is_head)?;
         let head = head?;
@@ -515,7 +533,7 @@ impl Connection {
         &mut self,
         mut chunk: Chunk,
         mut rest: &'i [u8],
-    ) -> Result<(Option<Chunk>, &'i [u8]), String> {
+    ) -> Result<(Option<Chunk>, &'i [u8]), ProtocolError> {
         let max_head = self.limits.max_head;
         while let Some((&byte, after)) = rest.split_first() {
             if let Chunk::Data { left } = chunk {
@@ -533,28 +551,34 @@ impl Connection {
                 (Chunk::Size { digits, size }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                     let digit = char::from(byte).to_digit(16).unwrap_or(0) as usize;
                     if digits >= 12 {
-                        return Err("a chunk size of more than 12 digits".into());
+                        return Err(ProtocolError::new("a chunk size of more than 12 digits"));
                     }
                     // Twelve digits have 48 bits.
                     let size = (size << 4) | digit;
                     Chunk::Size { digits: digits + 1, size }
                 }
-                (Chunk::Size { digits: 0, .. }, _) => return Err("a chunk without a size".into()),
+                (Chunk::Size { digits: 0, .. }, _) => {
+                    return Err(ProtocolError::new("a chunk without a size"));
+                }
                 (Chunk::Size { size, .. } | Chunk::Extension { size, .. }, b'\r') => {
                     Chunk::SizeEnd { size }
                 }
                 (Chunk::Size { size, .. }, b';' | b' ' | b'\t') => {
                     Chunk::Extension { size, length: 1 }
                 }
-                (Chunk::Size { .. }, _) => return Err("a chunk size that is no number".into()),
+                (Chunk::Size { .. }, _) => {
+                    return Err(ProtocolError::new("a chunk size that is no number"));
+                }
                 (Chunk::Extension { .. }, b'\n') => {
-                    return Err("a line feed in a chunk extension".into());
+                    return Err(ProtocolError::new("a line feed in a chunk extension"));
                 }
                 (Chunk::Extension { size, length }, _) if length < max_head => {
                     Chunk::Extension { size, length: length + 1 }
                 }
                 (Chunk::Extension { .. }, _) => {
-                    return Err(format!("a chunk extension of more than {max_head} bytes"));
+                    return Err(ProtocolError::new(format!(
+                        "a chunk extension of more than {max_head} bytes"
+                    )));
                 }
                 (Chunk::SizeEnd { size: 0 }, b'\n') => Chunk::TrailerStart { length: 0 },
                 (Chunk::SizeEnd { size }, b'\n') => {
@@ -564,7 +588,7 @@ impl Connection {
                 (Chunk::DataCr, b'\r') => Chunk::DataLf,
                 (Chunk::DataLf, b'\n') => CHUNK_START,
                 (Chunk::DataCr | Chunk::DataLf, _) => {
-                    return Err("a chunk longer than its size".into());
+                    return Err(ProtocolError::new("a chunk longer than its size"));
                 }
                 (Chunk::TrailerStart { .. }, b'\r') => Chunk::End,
                 (Chunk::Trailer { length }, b'\n') => Chunk::TrailerStart { length: length + 1 },
@@ -574,11 +598,13 @@ impl Connection {
                     Chunk::Trailer { length: length + 1 }
                 }
                 (Chunk::TrailerStart { .. } | Chunk::Trailer { .. }, _) => {
-                    return Err(format!("trailers of more than {max_head} bytes"));
+                    return Err(ProtocolError::new(format!(
+                        "trailers of more than {max_head} bytes"
+                    )));
                 }
                 (Chunk::End, b'\n') => return Ok((None, rest)),
                 (Chunk::SizeEnd { .. } | Chunk::End, _) => {
-                    return Err("a carriage return without a line feed".into());
+                    return Err(ProtocolError::new("a carriage return without a line feed"));
                 }
                 (Chunk::Data { .. }, _) => chunk,
             };
@@ -588,16 +614,16 @@ impl Connection {
 }
 
 /// The head's length, and the head or why it makes no sense.
-type Parsed = (usize, Result<Head, String>);
+type Parsed = (usize, Result<Head, ProtocolError>);
 
 /// Reads a whole head at the beginning of `input`.
 ///
 /// # Errors
 /// When it is not whole or not a head.
-fn parse(input: &[u8], is_head: bool) -> Result<Parsed, String> {
+fn parse(input: &[u8], is_head: bool) -> Result<Parsed, ProtocolError> {
     // The parser itself would skip blank lines in front.
     if !input.starts_with(b"HTTP/1.") {
-        return Err("what came is not HTTP/1".into());
+        return Err(ProtocolError::new("what came is not HTTP/1"));
     }
     let mut response = httparse::Response::new(&mut []);
     let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
@@ -605,7 +631,7 @@ fn parse(input: &[u8], is_head: bool) -> Result<Parsed, String> {
         .parse_response_with_uninit_headers(&mut response, input, &mut fields)
         .map_err(|error| format!("a malformed head: {error}"))?;
     let httparse::Status::Complete(length) = length else {
-        return Err("a malformed head: it ends too early".into());
+        return Err(ProtocolError::new("a malformed head: it ends too early"));
     };
     let status = response.code.unwrap_or(0);
     let head = read_head(status, response.version == Some(1), is_head, response.headers);
@@ -618,9 +644,9 @@ fn read_head(
     is_1_1: bool,
     is_head: bool,
     fields: &[httparse::Header<'_>],
-) -> Result<Head, String> {
+) -> Result<Head, ProtocolError> {
     if status < 100 {
-        return Err(format!("a status of {status}"));
+        return Err(ProtocolError::new(format!("a status of {status}")));
     }
     let mut length = None;
     let mut chunked = None;
@@ -630,13 +656,13 @@ fn read_head(
         match field.name.len() {
             14 if field.name.eq_ignore_ascii_case("content-length") => {
                 if length.is_some() {
-                    return Err("two fields content-length".into());
+                    return Err(ProtocolError::new("two fields content-length"));
                 }
                 length = Some(content_length(field.value)?);
             }
             17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
                 if chunked.is_some() || !field.value.eq_ignore_ascii_case(b"chunked") {
-                    return Err("a transfer-encoding other than chunked".into());
+                    return Err(ProtocolError::new("a transfer-encoding other than chunked"));
                 }
                 chunked = Some(());
             }
@@ -655,7 +681,9 @@ fn read_head(
     }
     let framing = match (length, chunked) {
         _ if is_head || matches!(status, 100..200 | 204 | 304) => Framing::Length(0),
-        (Some(_), Some(())) => return Err("both content-length and transfer-encoding".into()),
+        (Some(_), Some(())) => {
+            return Err(ProtocolError::new("both content-length and transfer-encoding"));
+        }
         (None, Some(())) => Framing::Chunked,
         (Some(length), None) => Framing::Length(length),
         (None, None) => {
@@ -666,14 +694,14 @@ fn read_head(
     Ok(Head { status, framing, keep_alive })
 }
 
-fn content_length(value: &[u8]) -> Result<usize, String> {
+fn content_length(value: &[u8]) -> Result<usize, ProtocolError> {
     let mut length = 0usize;
     if value.is_empty() || value.len() > 15 {
-        return Err("a content-length that is no number".into());
+        return Err(ProtocolError::new("a content-length that is no number"));
     }
     for &byte in value {
         if !byte.is_ascii_digit() {
-            return Err("a content-length that is no number".into());
+            return Err(ProtocolError::new("a content-length that is no number"));
         }
         // Fifteen digits have less than 64 bits.
         length = length * 10 + usize::from(byte - b'0');

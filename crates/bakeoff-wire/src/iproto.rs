@@ -430,13 +430,13 @@ impl Session {
         on: &mut impl FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.state {
-            State::Failed => Err("received after an error".into()),
+            State::Failed => Err(ProtocolError::new("received after an error")),
             _ => self.receive_packets(input, out, on),
         };
         if result.is_err() {
             self.state = State::Failed;
         }
-        result.map_err(|what: String| ProtocolError::new(format!("tarantool: {what}")))
+        result.map_err(|error| error.within("tarantool"))
     }
 
     fn receive_packets(
@@ -444,7 +444,7 @@ impl Session {
         mut input: &[u8],
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Event<'_>),
-    ) -> Result<(), String> {
+    ) -> Result<(), ProtocolError> {
         // What has begun is put together first; what is whole is read where it lies.
         while !self.partial.is_empty() && !input.is_empty() {
             let mut partial = std::mem::take(&mut self.partial);
@@ -473,13 +473,13 @@ impl Session {
     }
 
     /// Returns how long the first packet is, its length among it; `None` when it cannot be told yet.
-    fn wanted(&self, input: &[u8]) -> Result<Option<usize>, String> {
+    fn wanted(&self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {
         if self.state == State::Waiting {
             return Ok(Some(GREETING_SIZE));
         }
         let Some(first) = input.first() else { return Ok(None) };
         if !matches!(first, 0x00..=0x7f | 0xcc..=0xcf) {
-            return Err("a packet that does not begin with its length".into());
+            return Err(ProtocolError::new("a packet that does not begin with its length"));
         }
         // What is no whole number yet becomes one.
         let Ok((Value::Unsigned(length), rest)) = msgpack::read(input) else { return Ok(None) };
@@ -494,14 +494,16 @@ impl Session {
         packet: &[u8],
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Event<'_>),
-    ) -> Result<(), String> {
+    ) -> Result<(), ProtocolError> {
         if self.state == State::Waiting {
             return self.greeted(packet, out, on);
         }
         let malformed = |why: msgpack::Malformed| why.to_string();
         let (_, packet) = msgpack::read(packet).map_err(malformed)?; // its length
         let (header, body) = msgpack::read(packet).map_err(malformed)?;
-        let Value::Map(header) = header else { return Err("a packet without a header".into()) };
+        let Value::Map(header) = header else {
+            return Err(ProtocolError::new("a packet without a header"));
+        };
         let kind = number(&header, KEY_TYPE).ok_or("a header without a type")?;
         let sync = SyncId(number(&header, KEY_SYNC).ok_or("a header without a number")?);
         let body = match body {
@@ -509,22 +511,30 @@ impl Session {
             body => match msgpack::read(body).map_err(malformed)? {
                 (Value::Map(body), []) => body,
                 (Value::Map(_), rest) => {
-                    return Err(format!("a packet that is {} bytes too long", rest.len()));
+                    return Err(ProtocolError::new(format!(
+                        "a packet that is {} bytes too long",
+                        rest.len()
+                    )));
                 }
-                _ => return Err("a body that is no map".into()),
+                _ => return Err(ProtocolError::new("a body that is no map")),
             },
         };
         let place = self.places.get(sync.place()).copied().unwrap_or(Place::Free);
         let is_awaited = match place {
             Place::InFlight(serial) if serial == sync.serial() => true,
             Place::GivenUp(serial) if serial == sync.serial() => false,
-            _ => return Err(format!("an answer to {}, which was not asked", sync.number())),
+            _ => {
+                return Err(ProtocolError::new(format!(
+                    "an answer to {}, which was not asked",
+                    sync.number()
+                )));
+            }
         };
         let result = match kind {
             CHUNK => return Ok(()),
             OK => Ok(data(&body)?),
             ERROR.. => Err(server_error(kind - ERROR, &body)),
-            _ => return Err(format!("a packet of type {kind}")),
+            _ => return Err(ProtocolError::new(format!("a packet of type {kind}"))),
         };
         self.free(sync);
         if self.state == State::Proving {
@@ -548,13 +558,13 @@ impl Session {
         greeting: &[u8],
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Event<'_>),
-    ) -> Result<(), String> {
+    ) -> Result<(), ProtocolError> {
         let (first, second) = greeting.split_at(GREETING_SIZE / 2);
         let line = |bytes| std::str::from_utf8(bytes).map(str::trim_end).ok();
         let mut words = line(first).unwrap_or_default().split(' ');
         let (name, version, protocol) = (words.next(), words.next(), words.next());
         let (Some("Tarantool"), Some(version), Some("(Binary)")) = (name, version, protocol) else {
-            return Err("no greeting of its binary protocol".into());
+            return Err(ProtocolError::new("no greeting of its binary protocol"));
         };
         version.clone_into(&mut self.version);
         let Some(user) = self.user.clone() else {
@@ -643,11 +653,11 @@ fn number(map: &Map<'_>, key: u64) -> Option<u64> {
 }
 
 /// The answer in a body; a ping's has none.
-fn data<'a>(body: &Map<'a>) -> Result<Array<'a>, String> {
+fn data<'a>(body: &Map<'a>) -> Result<Array<'a>, ProtocolError> {
     match entry(body, KEY_DATA) {
         None => Ok(Array::default()),
         Some(Value::Array(data)) => Ok(data),
-        Some(_) => Err("an answer that is no list".into()),
+        Some(_) => Err(ProtocolError::new("an answer that is no list")),
     }
 }
 

@@ -190,11 +190,11 @@ impl Session {
         on: &mut impl FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.failed {
-            true => Err("received after an error".to_owned()),
+            true => Err(ProtocolError::new("received after an error")),
             false => self.events(input, out, on),
         };
         self.failed = result.is_err();
-        result.map_err(|what| ProtocolError::new(format!("nats: {what}")))
+        result.map_err(|error| error.within("nats"))
     }
 
     fn events(
@@ -202,7 +202,7 @@ impl Session {
         input: &[u8],
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Event<'_>),
-    ) -> Result<(), String> {
+    ) -> Result<(), ProtocolError> {
         if self.partial.is_empty() {
             let taken = self.whole_events(input, out, on)?;
             self.partial.extend_from_slice(input.get(taken..).unwrap_or_default());
@@ -228,19 +228,22 @@ impl Session {
         bytes: &[u8],
         out: &mut Vec<u8>,
         on: &mut impl FnMut(Event<'_>),
-    ) -> Result<usize, String> {
+    ) -> Result<usize, ProtocolError> {
         let mut taken = 0;
         self.wanted = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             let Some((replied, length)) = first_line(rest)? else { break };
             let (word, arguments) = split_word(replied);
             if !self.greeted && !is(word, "INFO") {
-                return Err(format!("`{}` where `INFO` was due", word.escape_ascii()));
+                return Err(ProtocolError::new(format!(
+                    "`{}` where `INFO` was due",
+                    word.escape_ascii()
+                )));
             }
             if is(word, "MSG") || is(word, "HMSG") {
                 let head = Head::read(arguments, is(word, "HMSG"))?;
                 if head.total > self.limits.max_message {
-                    return Err(format!("a message of {} bytes", head.total));
+                    return Err(ProtocolError::new(format!("a message of {} bytes", head.total)));
                 }
                 let body = rest.get(length..).unwrap_or_default();
                 let Some(ending) = body.get(head.total..head.total + 2) else {
@@ -248,7 +251,7 @@ impl Session {
                     break;
                 };
                 if ending != b"\r\n" {
-                    return Err("a message without its end".to_owned());
+                    return Err(ProtocolError::new("a message without its end"));
                 }
                 on(Event::Message(head.message(body)));
                 taken += length + head.total + 2;
@@ -263,7 +266,12 @@ impl Session {
                 () if is(word, "PONG") => on(Event::Pong),
                 () if is(word, "+OK") => {}
                 () if is(word, "-ERR") => on(Event::Error(unquoted(arguments))),
-                () => return Err(format!("`{}`, which is no word of it", word.escape_ascii())),
+                () => {
+                    return Err(ProtocolError::new(format!(
+                        "`{}`, which is no word of it",
+                        word.escape_ascii()
+                    )));
+                }
             }
             taken += length;
         }
@@ -282,8 +290,9 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn read(arguments: &'a [u8], with_headers: bool) -> Result<Self, String> {
-        let wrong = || format!("a message headed `{}`", arguments.escape_ascii());
+    fn read(arguments: &'a [u8], with_headers: bool) -> Result<Self, ProtocolError> {
+        let wrong =
+            || ProtocolError::new(format!("a message headed `{}`", arguments.escape_ascii()));
         let mut words = [&[][..]; 5];
         let mut count = 0;
         for word in arguments.split(|byte| byte.is_ascii_whitespace()) {
@@ -327,14 +336,16 @@ impl<'a> Head<'a> {
 }
 
 /// Takes a line apart: what it says, and its length with its end. `None` while it is not whole.
-fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
+fn first_line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, ProtocolError> {
     let head = bytes.get(..LINE_MAX.min(bytes.len())).unwrap_or_default();
     match head.iter().position(|&byte| byte == b'\n') {
         Some(at) => match head.get(..at).and_then(|line| line.strip_suffix(b"\r")) {
             Some(line) => Ok(Some((line, at + 1))),
-            None => Err("a line that ends in a line feed alone".to_owned()),
+            None => Err(ProtocolError::new("a line that ends in a line feed alone")),
         },
-        None if bytes.len() >= LINE_MAX => Err(format!("a line of more than {LINE_MAX} bytes")),
+        None if bytes.len() >= LINE_MAX => {
+            Err(ProtocolError::new(format!("a line of more than {LINE_MAX} bytes")))
+        }
         None => Ok(None),
     }
 }

@@ -135,15 +135,19 @@ impl Session {
         on: &mut impl FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.failed {
-            true => Err("received after an error".to_owned()),
+            true => Err(ProtocolError::new("received after an error")),
             false => self.replies(input, on),
         };
         self.failed = result.is_err();
-        result.map_err(|what| ProtocolError::new(format!("resp: {what}")))
+        result.map_err(|error| error.within("resp"))
     }
     // guide: end
 
-    fn replies(&mut self, input: &[u8], on: &mut impl FnMut(Reply<'_>)) -> Result<(), String> {
+    fn replies(
+        &mut self,
+        input: &[u8],
+        on: &mut impl FnMut(Reply<'_>),
+    ) -> Result<(), ProtocolError> {
         if self.partial.is_empty() {
             let taken = self.whole_replies(input, on)?;
             self.partial.extend_from_slice(input.get(taken..).unwrap_or_default());
@@ -165,7 +169,7 @@ impl Session {
         &mut self,
         bytes: &[u8],
         on: &mut impl FnMut(Reply<'_>),
-    ) -> Result<usize, String> {
+    ) -> Result<usize, ProtocolError> {
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             let Some(length) = self.scan.end(rest, self.limits.max_reply)? else { break };
@@ -190,7 +194,7 @@ struct Scan {
 
 impl Scan {
     /// Returns where the reply at the beginning of `bytes` ends, once it is whole.
-    fn end(&mut self, bytes: &[u8], max: usize) -> Result<Option<usize>, String> {
+    fn end(&mut self, bytes: &[u8], max: usize) -> Result<Option<usize>, ProtocolError> {
         loop {
             let rest = bytes.get(self.at..).unwrap_or_default();
             let Some((kind, line, length)) = line(rest)? else { return Ok(None) };
@@ -201,12 +205,12 @@ impl Scan {
                 b'$' => {
                     if let Some(size) = size(line)? {
                         if size > max {
-                            return Err(format!("a string of {size} bytes"));
+                            return Err(ProtocolError::new(format!("a string of {size} bytes")));
                         }
                         let bulk = rest.get(length..).unwrap_or_default();
                         let Some(ending) = bulk.get(size..size + 2) else { return Ok(None) };
                         if ending != b"\r\n" {
-                            return Err("a string without its end".to_owned());
+                            return Err(ProtocolError::new("a string without its end"));
                         }
                         end += size + 2;
                     }
@@ -215,17 +219,24 @@ impl Scan {
                     if let Some(count) = size(line)?.filter(|&count| count > 0) {
                         // Each has four bytes at the least.
                         if count > max / 4 || self.open.len() == DEPTH_MAX {
-                            return Err(format!("an array of {count}, {} deep", self.open.len()));
+                            return Err(ProtocolError::new(format!(
+                                "an array of {count}, {} deep",
+                                self.open.len()
+                            )));
                         }
                         self.open.push(count);
                         self.at = end;
                         continue;
                     }
                 }
-                other => return Err(format!("a reply that begins with {other:#04x}")),
+                other => {
+                    return Err(ProtocolError::new(format!(
+                        "a reply that begins with {other:#04x}"
+                    )));
+                }
             }
             if end > max {
-                return Err(format!("a reply of more than {max} bytes"));
+                return Err(ProtocolError::new(format!("a reply of more than {max} bytes")));
             }
             self.at = end;
             while let Some(left) = self.open.last_mut() {
@@ -247,29 +258,31 @@ impl Scan {
 type Line<'a> = (u8, &'a [u8], usize);
 
 /// Takes a line apart: `None` while it is not whole.
-fn line(bytes: &[u8]) -> Result<Option<Line<'_>>, String> {
+fn line(bytes: &[u8]) -> Result<Option<Line<'_>>, ProtocolError> {
     let Some((&kind, rest)) = bytes.split_first() else { return Ok(None) };
     let head = rest.get(..LINE_MAX.min(rest.len())).unwrap_or_default();
     match head.iter().position(|&byte| byte == b'\n') {
         Some(at) => match head.get(..at).and_then(|line| line.strip_suffix(b"\r")) {
             Some(line) => Ok(Some((kind, line, at + 2))),
-            None => Err("a line that ends in a line feed alone".to_owned()),
+            None => Err(ProtocolError::new("a line that ends in a line feed alone")),
         },
-        None if rest.len() >= LINE_MAX => Err(format!("a line of more than {LINE_MAX} bytes")),
+        None if rest.len() >= LINE_MAX => {
+            Err(ProtocolError::new(format!("a line of more than {LINE_MAX} bytes")))
+        }
         None => Ok(None),
     }
 }
 
-fn number(text: &[u8]) -> Result<i64, String> {
+fn number(text: &[u8]) -> Result<i64, ProtocolError> {
     let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| format!("`{}` where a number was due", text.escape_ascii()))
+    parsed.ok_or_else(|| format!("`{}` where a number was due", text.escape_ascii()).into())
 }
 
 /// The length of a string or an array; `None` for -1, which stands for nothing.
-fn size(text: &[u8]) -> Result<Option<usize>, String> {
+fn size(text: &[u8]) -> Result<Option<usize>, ProtocolError> {
     match number(text)? {
         -1 => Ok(None),
-        size => usize::try_from(size).map(Some).map_err(|_| format!("a length of {size}")),
+        size => usize::try_from(size).map(Some).map_err(|_| format!("a length of {size}").into()),
     }
 }
 

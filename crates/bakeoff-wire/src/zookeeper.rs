@@ -498,20 +498,20 @@ impl Session {
         on: &mut impl FnMut(Event<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.state {
-            State::Failed => Err("received after an error".into()),
+            State::Failed => Err(ProtocolError::new("received after an error")),
             _ => self.receive_frames(input, on),
         };
         if result.is_err() {
             self.state = State::Failed;
         }
-        result.map_err(|what| ProtocolError::new(format!("zookeeper: {what}")))
+        result.map_err(|error| error.within("zookeeper"))
     }
 
     fn receive_frames(
         &mut self,
         mut input: &[u8],
         on: &mut impl FnMut(Event<'_>),
-    ) -> Result<(), String> {
+    ) -> Result<(), ProtocolError> {
         if !self.partial.is_empty() {
             let mut partial = std::mem::take(&mut self.partial);
             if fill(&mut partial, 4, &mut input) {
@@ -542,15 +542,15 @@ impl Session {
         Ok(())
     }
 
-    fn frame_length(&self, header: &[u8]) -> Result<usize, String> {
+    fn frame_length(&self, header: &[u8]) -> Result<usize, ProtocolError> {
         let length = header.first_chunk().map_or(0, |bytes| i32::from_be_bytes(*bytes));
         usize::try_from(length)
             .ok()
             .filter(|length| *length <= self.limits.max_frame)
-            .ok_or_else(|| format!("a reply of {length} bytes"))
+            .ok_or_else(|| format!("a reply of {length} bytes").into())
     }
 
-    fn frame(&mut self, frame: &[u8], on: &mut impl FnMut(Event<'_>)) -> Result<(), String> {
+    fn frame(&mut self, frame: &[u8], on: &mut impl FnMut(Event<'_>)) -> Result<(), ProtocolError> {
         let mut reader = Reader(frame);
         if self.state == State::Connecting {
             let event = self.connected(&mut reader)?;
@@ -571,10 +571,13 @@ impl Session {
         }
         let xid = self.oldest;
         let Some(&operation) = self.in_flight.front() else {
-            return Err(format!("a reply to {number}, but nothing was asked"));
+            return Err(ProtocolError::new(format!("a reply to {number}, but nothing was asked")));
         };
         if number != xid.0 {
-            return Err(format!("a reply to {number} where one to {} was due", xid.0));
+            return Err(ProtocolError::new(format!(
+                "a reply to {number} where one to {} was due",
+                xid.0
+            )));
         }
         let result = if error == 0 {
             let reply = reader.reply(operation)?;
@@ -592,14 +595,14 @@ impl Session {
         Ok(())
     }
 
-    fn connected(&mut self, reader: &mut Reader<'_>) -> Result<Event<'static>, String> {
+    fn connected(&mut self, reader: &mut Reader<'_>) -> Result<Event<'static>, ProtocolError> {
         let _version = reader.int()?;
         let timeout_ms = reader.int()?;
         let session_id = reader.long()?;
         let password = reader.buffer()?;
         // Servers before 3.4 do not say whether they are read-only.
         if !reader.0.is_empty() && reader.bool()? {
-            return Err("a read-only server, which was not asked for".into());
+            return Err(ProtocolError::new("a read-only server, which was not asked for"));
         }
         reader.end()?;
         let timeout_ms = u32::try_from(timeout_ms).unwrap_or(0);
@@ -658,26 +661,26 @@ fn put_buffer(out: &mut Vec<u8>, value: &[u8]) {
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtocolError> {
         let (taken, rest) = self.0.split_first_chunk().ok_or("a truncated reply")?;
         self.0 = rest;
         Ok(*taken)
     }
 
-    fn int(&mut self) -> Result<i32, String> {
+    fn int(&mut self) -> Result<i32, ProtocolError> {
         self.array().map(i32::from_be_bytes)
     }
 
-    fn long(&mut self) -> Result<i64, String> {
+    fn long(&mut self) -> Result<i64, ProtocolError> {
         self.array().map(i64::from_be_bytes)
     }
 
-    fn bool(&mut self) -> Result<bool, String> {
+    fn bool(&mut self) -> Result<bool, ProtocolError> {
         self.array().map(|[byte]| byte != 0)
     }
 
     /// A length of -1 stands for null, which is read as empty.
-    fn buffer(&mut self) -> Result<&'a [u8], String> {
+    fn buffer(&mut self) -> Result<&'a [u8], ProtocolError> {
         let length = match self.int()? {
             -1 => 0,
             length => usize::try_from(length).map_err(|_| "a negative length")?,
@@ -687,11 +690,11 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    fn string(&mut self) -> Result<&'a str, String> {
+    fn string(&mut self) -> Result<&'a str, ProtocolError> {
         std::str::from_utf8(self.buffer()?).map_err(|_| "text that is not UTF-8".into())
     }
 
-    fn stat(&mut self) -> Result<Stat, String> {
+    fn stat(&mut self) -> Result<Stat, ProtocolError> {
         Ok(Stat {
             czxid: self.long()?,
             mzxid: self.long()?,
@@ -708,7 +711,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks all names now, so that going through them cannot fail.
-    fn children(&mut self) -> Result<Children<'a>, String> {
+    fn children(&mut self) -> Result<Children<'a>, ProtocolError> {
         let left = usize::try_from(self.int()?.max(0)).unwrap_or(0);
         let children = Children { rest: self.clone(), left };
         for _ in 0..left {
@@ -717,7 +720,7 @@ impl<'a> Reader<'a> {
         Ok(children)
     }
 
-    fn reply(&mut self, operation: i32) -> Result<Reply<'a>, String> {
+    fn reply(&mut self, operation: i32) -> Result<Reply<'a>, ProtocolError> {
         Ok(match operation {
             CREATE => Reply::Created(self.string()?),
             DELETE => Reply::Deleted,
@@ -732,10 +735,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn end(&self) -> Result<(), String> {
+    fn end(&self) -> Result<(), ProtocolError> {
         match self.0.len() {
             0 => Ok(()),
-            left => Err(format!("a reply that is {left} bytes too long")),
+            left => Err(ProtocolError::new(format!("a reply that is {left} bytes too long"))),
         }
     }
 }

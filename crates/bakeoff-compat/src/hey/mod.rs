@@ -113,7 +113,8 @@ fn request(options: &Options) -> Result<Request, LoadError> {
     }
     // A redirect that was not followed is an answer; one that should have been and was not, none.
     let successes = if options.follow_redirects { "200-299,304" } else { "200-399" };
-    let statuses = Statuses::parse(successes).map_err(|what| LoadError::Input(what, None))?;
+    let statuses =
+        Statuses::parse(successes).map_err(|error| LoadError::Input(error.to_string(), None))?;
     Ok(Request {
         method: options.method.clone(),
         headers,

@@ -115,7 +115,7 @@ impl Server {
         let lost = |what: String| {
             Trouble::new(Kind::NoLeader, format!("`{}` sent us on, but {what}", self.address))
         };
-        let url = Url::parse(location).map_err(&lost)?;
+        let url = Url::parse(location).map_err(|error| lost(error.to_string()))?;
         let address = format!("{}://{}", url.scheme(), url.authority);
         Self::find(&address, &self.tls).map_err(|failure| lost(failure.to_string()))
     }

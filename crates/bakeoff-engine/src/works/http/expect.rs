@@ -1,6 +1,6 @@
 //! What a response must be to count as a success.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use bakeoff_core::measurement::ErrorKind;
 use sha2::{Digest as _, Sha256};
@@ -29,6 +29,39 @@ pub enum ExpectBody {
     Sha256([u8; 32]),
 }
 
+/// Error in what a user expects of a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExpectError {
+    /// This part is neither a status nor a range of them.
+    Status(String),
+    /// This range ends before it begins.
+    Backwards(String),
+    /// The text that a body must contain is empty.
+    EmptyText,
+    /// A SHA-256 has this many digits instead of 64.
+    DigestLength(usize),
+    /// A SHA-256 has something else than hexadecimal digits.
+    DigestDigits,
+}
+
+impl fmt::Display for ExpectError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(part) => {
+                write!(to, "`{part}` is no status: 200, 2xx or 200-299, from 200 to 999")
+            }
+            Self::Backwards(part) => write!(to, "`{part}` ends before it begins"),
+            Self::EmptyText => to.write_str("an empty text is in every body"),
+            Self::DigestLength(digits) => {
+                write!(to, "a SHA-256 has 64 hexadecimal digits, not {digits}")
+            }
+            Self::DigestDigits => to.write_str("a SHA-256 has hexadecimal digits only"),
+        }
+    }
+}
+
+impl std::error::Error for ExpectError {}
+
 impl Default for Statuses {
     /// 200 to 399: what wrk and its kin take for a success.
     fn default() -> Self {
@@ -38,13 +71,14 @@ impl Default for Statuses {
 
 impl Statuses {
     /// Reads `200`, `2xx`, `200-299,404`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ExpectError> {
         let ranges = text.split(',').map(|part| {
             let part = part.trim();
             let status = |text: &str| {
-                text.parse().ok().filter(|status| (200..1000).contains(status)).ok_or_else(|| {
-                    format!("`{part}` is no status: 200, 2xx or 200-299, from 200 to 999")
-                })
+                text.parse()
+                    .ok()
+                    .filter(|status| (200..1000).contains(status))
+                    .ok_or_else(|| ExpectError::Status(part.to_owned()))
             };
             if let Some(hundreds) = part.strip_suffix("xx") {
                 let first = status(&format!("{hundreds}00"))?;
@@ -53,7 +87,7 @@ impl Statuses {
             let (from, to) = part.split_once('-').unwrap_or((part, part));
             let (from, to) = (status(from.trim())?, status(to.trim())?);
             if from > to {
-                return Err(format!("`{part}` ends before it begins"));
+                return Err(ExpectError::Backwards(part.to_owned()));
             }
             Ok((from, to))
         });
@@ -69,23 +103,23 @@ impl Statuses {
 
 impl ExpectBody {
     /// Reads `sha256:HEX`, or takes the text for a part of the body.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ExpectError> {
         let Some(hex) = text.strip_prefix("sha256:") else {
             if text.is_empty() {
-                return Err("an empty text is in every body".into());
+                return Err(ExpectError::EmptyText);
             }
             return Ok(Self::Contains(text.as_bytes().to_vec()));
         };
         let mut digest = [0; 32];
         let digits = hex.as_bytes();
         if digits.len() != 64 {
-            return Err(format!("a SHA-256 has 64 hexadecimal digits, not {}", digits.len()));
+            return Err(ExpectError::DigestLength(digits.len()));
         }
         for (byte, pair) in digest.iter_mut().zip(digits.chunks_exact(2)) {
             let pair = str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'));
             *byte = pair
                 .and_then(|pair| u8::from_str_radix(pair, 16).ok())
-                .ok_or("a SHA-256 has hexadecimal digits only")?;
+                .ok_or(ExpectError::DigestDigits)?;
         }
         Ok(Self::Sha256(digest))
     }

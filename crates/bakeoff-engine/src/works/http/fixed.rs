@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bakeoff_wire::http1::Response;
 
 use super::request::Request;
-use super::source::{Batch, HeaderList, Judged, Source, Stream};
+use super::source::{Batch, HeaderList, Judged, RedirectError, Source, Stream};
 use super::url::Url;
 use crate::work::{Failure, NotIssued};
 
@@ -160,9 +160,9 @@ impl Source for Fixed {
         operation: usize,
         response: &Response<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, RedirectError> {
         let location = response.headers.get("location").unwrap_or_default();
-        let location = str::from_utf8(location).map_err(|_| "a location that is not UTF-8")?;
+        let location = str::from_utf8(location).map_err(|_| RedirectError::NotUtf8)?;
         let mut request = self.requests.all[operation].clone();
         request.url.target = redirect(&request.url, location)?;
         // RFC 9110 section 15.4: 307 and 308 keep method and body; the others become GET, as all
@@ -188,25 +188,24 @@ impl Source for Fixed {
 
 /// The target that a Location names, on the same server. Relative references are taken from the
 /// request's path (RFC 3986 section 5.2, without removing dots, which servers do).
-fn redirect(from: &Url, location: &str) -> Result<String, String> {
+fn redirect(from: &Url, location: &str) -> Result<String, RedirectError> {
     let location = location.split_once('#').map_or(location, |(before, _)| before);
     if location.contains("://") {
-        let to =
-            Url::parse(location).map_err(|what| format!("a location that is no URL: {what}"))?;
+        let to = Url::parse(location).map_err(RedirectError::NoUrl)?;
         if (to.tls, &to.host, to.port) != (from.tls, &from.host, from.port) {
-            return Err(format!(
-                "a redirect to another server, `{}://{}`",
+            return Err(RedirectError::Elsewhere(Some(format!(
+                "{}://{}",
                 to.scheme(),
                 to.authority
-            ));
+            ))));
         }
         return Ok(to.target);
     }
     if location.starts_with("//") {
-        return Err("a redirect to another server".into());
+        return Err(RedirectError::Elsewhere(None));
     }
     if location.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err("a location that cannot be sent".into());
+        return Err(RedirectError::Unsendable);
     }
     let path = from.target.split_once('?').map_or(&*from.target, |(path, _)| path);
     Ok(match location.chars().next() {
@@ -241,7 +240,11 @@ mod tests {
         let check = |location: &str, expected: Result<&str, &str>| {
             let from = Url::parse("http://a:1/b/c?d").unwrap();
             let target = redirect(&from, location);
-            assert_eq!(target, expected.map(str::to_owned).map_err(str::to_owned), "{location}");
+            assert_eq!(
+                target.as_deref().map_err(ToString::to_string),
+                expected.map_err(str::to_owned),
+                "{location}"
+            );
         };
         check("/x?y#z", Ok("/x?y"));
         check("x", Ok("/b/x"));

@@ -25,12 +25,14 @@ use bakeoff_core::schedule::LoadShare;
 pub use answers::Answers;
 pub use bakeoff_wire::http1::Response;
 pub use driven::{HttpSession, HttpWork};
-pub use expect::{Expect, ExpectBody, Statuses};
+pub use expect::{Expect, ExpectBody, ExpectError, Statuses};
 pub use fixed::ThinkTime;
-pub use request::{Request, is_allowed_in_http2, parse_header, parse_method};
+pub use request::{
+    HeaderError, MethodError, Request, is_allowed_in_http2, parse_header, parse_method,
+};
 pub use servers::{TlsOptions, locate, tls_target};
-pub use source::{Batch, HeaderList, Judged, Source, Stream};
-pub use url::Url;
+pub use source::{Batch, HeaderList, Judged, RedirectError, Source, Stream};
+pub use url::{Url, UrlError};
 
 use crate::transport::Target;
 use crate::{Drive, Live, LoadError};

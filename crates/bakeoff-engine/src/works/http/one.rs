@@ -6,7 +6,7 @@ use bakeoff_core::measurement::ErrorKind;
 use bakeoff_wire::http1::{Connection, Limits, Response};
 
 use super::answers::Tally;
-use super::source::{Judged, Source};
+use super::source::{Judged, RedirectError, Source};
 use crate::work::{Done, Failure, Issued, NotIssued, Pendings, Success, Tag};
 
 /// Redirects that are followed for one request: what Go's client and browsers settle on.
@@ -137,9 +137,9 @@ impl<S: Source, P: Pendings<()>> Delivery<'_, S, P> {
     #[cold]
     fn follow(&mut self, response: &Response<'_>) -> Result<(), Failure> {
         let next = if *self.hops == HOPS_MAX {
-            Err(format!("more than {HOPS_MAX} redirects"))
+            Err(RedirectError::TooMany(HOPS_MAX))
         } else if *self.ending {
-            Err("a redirect on a connection that ends".into())
+            Err(RedirectError::ConnectionEnds)
         } else {
             self.to.follow.clear();
             self.to.source.follow(self.operation, response, self.to.follow)

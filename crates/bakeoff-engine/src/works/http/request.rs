@@ -1,5 +1,6 @@
 //! A request that is asked for again and again, and its bytes.
 
+use std::fmt;
 use std::io::Write as _;
 
 use super::expect::Expect;
@@ -107,29 +108,71 @@ pub fn is_allowed_in_http2(name: &str) -> bool {
     !FORBIDDEN.iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
-/// Reads `Name: value`, as it may stand in a message. An error says what is wrong without showing
-/// the value.
-pub fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("a header is `Name: value`; there is no `:`")?;
+/// Error in a header that a user gave. None of the texts shows its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderError {
+    /// There is no `:`.
+    NoColon,
+    /// This is no name of a header.
+    Name(String),
+    /// The value of the header of this name holds a control character.
+    Value(String),
+}
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoColon => to.write_str("a header is `Name: value`; there is no `:`"),
+            Self::Name(name) => write!(to, "`{}` is no name of a header", name.escape_debug()),
+            Self::Value(name) => write!(to, "the value of `{name}` holds a control character"),
+        }
+    }
+}
+
+impl std::error::Error for HeaderError {}
+
+/// Error in a request's method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MethodError {
+    /// CONNECT makes a tunnel.
+    Connect,
+    /// This is no method.
+    NoMethod(String),
+}
+
+impl fmt::Display for MethodError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect => to.write_str("CONNECT makes a tunnel, which is no request to measure"),
+            Self::NoMethod(text) => write!(to, "`{}` is no method", text.escape_debug()),
+        }
+    }
+}
+
+impl std::error::Error for MethodError {}
+
+/// Reads `Name: value`, as it may stand in a message.
+pub fn parse_header(text: &str) -> Result<(String, String), HeaderError> {
+    let (name, value) = text.split_once(':').ok_or(HeaderError::NoColon)?;
     let (name, value) = (name.trim(), value.trim());
     // RFC 9110 section 5.6.2: a token.
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(is_token) {
-        return Err(format!("`{}` is no name of a header", name.escape_debug()));
+        return Err(HeaderError::Name(name.to_owned()));
     }
     if value.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(format!("the value of `{name}` holds a control character"));
+        return Err(HeaderError::Value(name.to_owned()));
     }
     Ok((name.into(), value.into()))
 }
 
 /// Checks a method: a token, as RFC 9110 section 9.1 wants it.
-pub fn parse_method(text: &str) -> Result<String, String> {
+pub fn parse_method(text: &str) -> Result<String, MethodError> {
     let fine = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     match text {
-        "CONNECT" => Err("CONNECT makes a tunnel, which is no request to measure".into()),
+        "CONNECT" => Err(MethodError::Connect),
         _ if fine => Ok(text.into()),
-        _ => Err(format!("`{}` is no method", text.escape_debug())),
+        _ => Err(MethodError::NoMethod(text.to_owned())),
     }
 }
 
@@ -193,6 +236,6 @@ mod tests {
         for wrong in ["", "A", ": b", "A B: c", "A: b\r\nC: d", "Ä: b"] {
             assert!(parse_header(wrong).is_err(), "{wrong}");
         }
-        assert!(!parse_header("A B: secret").unwrap_err().contains("secret"));
+        assert!(!parse_header("A B: secret").unwrap_err().to_string().contains("secret"));
     }
 }

@@ -3,11 +3,56 @@
 //! Fixed requests, a study's, those that a script makes and those of vault-benchmark's templates share all
 //! the rest: connections, redirects, counting (`driven`).
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use bakeoff_wire::http1::Response;
 
+use super::url::UrlError;
 use crate::work::{Failure, NotIssued, OperationTiming};
+
+/// Reason why a redirect is not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RedirectError {
+    /// This source follows none.
+    NotFollowed,
+    /// There were more than so many, one after the other.
+    TooMany(u8),
+    /// The server closes the connection, and the request that follows would need it.
+    ConnectionEnds,
+    /// Its Location is not UTF-8.
+    NotUtf8,
+    /// Its Location is no URL.
+    NoUrl(UrlError),
+    /// It leads to another server: scheme and authority, where the Location has both.
+    Elsewhere(Option<String>),
+    /// Its Location holds what a request cannot.
+    Unsendable,
+}
+
+impl fmt::Display for RedirectError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFollowed => to.write_str("redirects are not followed"),
+            Self::TooMany(most) => write!(to, "more than {most} redirects"),
+            Self::ConnectionEnds => to.write_str("a redirect on a connection that ends"),
+            Self::NotUtf8 => to.write_str("a location that is not UTF-8"),
+            Self::NoUrl(error) => write!(to, "a location that is no URL: {error}"),
+            Self::Elsewhere(Some(server)) => write!(to, "a redirect to another server, `{server}`"),
+            Self::Elsewhere(None) => to.write_str("a redirect to another server"),
+            Self::Unsendable => to.write_str("a location that cannot be sent"),
+        }
+    }
+}
+
+impl std::error::Error for RedirectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoUrl(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 /// Requests that were appended: whole HTTP/1.1 messages.
 #[derive(Debug, Clone, Copy)]
@@ -103,9 +148,9 @@ pub trait Source: Send {
         operation: usize,
         response: &Response<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, RedirectError> {
         let _ = (operation, response, out);
-        Err("redirects are not followed".into())
+        Err(RedirectError::NotFollowed)
     }
 
     /// Returns which operation `ticket` would have been at `node`; `None`: there is nothing more to do.

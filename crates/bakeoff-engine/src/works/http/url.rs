@@ -4,6 +4,8 @@
 //! the target goes out as it was written, so that servers can be asked odd things on purpose; what
 //! could not be sent at all is refused.
 
+use std::fmt;
+
 /// A URL, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
@@ -21,18 +23,60 @@ pub struct Url {
     pub user: Option<(String, String)>,
 }
 
+/// Error in a URL. None of the texts shows user or password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UrlError {
+    /// White space or a control character, which has to be percent-encoded.
+    Unencoded(char),
+    /// A scheme other than `http` and `https`.
+    Scheme(String),
+    /// An IPv6 address without its closing bracket.
+    Bracket,
+    /// No host.
+    NoHost,
+    /// This text after the host does not begin a port.
+    AfterHost(String),
+    /// These digits are no port.
+    Port(String),
+    /// A `%` in user or password without two hexadecimal digits.
+    Percent,
+    /// User or password are not UTF-8.
+    NotUtf8,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unencoded(odd) => write!(to, "there is {odd:?} in it; percent-encode it"),
+            Self::Scheme(scheme) => {
+                write!(to, "`{scheme}` is not a scheme that can be loaded: http, https")
+            }
+            Self::Bracket => to.write_str("a `[` without its `]`"),
+            Self::NoHost => to.write_str("it has no host"),
+            Self::AfterHost(text) => write!(to, "`{text}` after the host is no port"),
+            Self::Port(digits) => write!(to, "`{digits}` is no port: 1 to 65535"),
+            Self::Percent => {
+                to.write_str("a `%` in its user or password without two digits after it")
+            }
+            Self::NotUtf8 => to.write_str("its user or password is not UTF-8"),
+        }
+    }
+}
+
+impl std::error::Error for UrlError {}
+
 impl Url {
     /// Takes a URL apart. Without a scheme it is taken for `http`. An error is a sentence that
     /// says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
         if let Some(odd) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
-            return Err(format!("there is {odd:?} in it; percent-encode it"));
+            return Err(UrlError::Unencoded(odd));
         }
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "http" => false,
             "https" => true,
-            _ => return Err(format!("`{scheme}` is not a scheme that can be loaded: http, https")),
+            _ => return Err(UrlError::Scheme(scheme.to_owned())),
         };
         let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -46,13 +90,13 @@ impl Url {
         };
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => {
-                let (host, port) = rest.split_once(']').ok_or("a `[` without its `]`")?;
+                let (host, port) = rest.split_once(']').ok_or(UrlError::Bracket)?;
                 (host, port)
             }
             None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
         };
         if host.is_empty() {
-            return Err("it has no host".into());
+            return Err(UrlError::NoHost);
         }
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => {
@@ -62,12 +106,12 @@ impl Url {
                     80
                 }
             }
-            None => return Err(format!("`{port}` after the host is no port")),
+            None => return Err(UrlError::AfterHost(port.to_owned())),
             Some(digits) => digits
                 .parse()
                 .ok()
                 .filter(|port| *port > 0)
-                .ok_or_else(|| format!("`{digits}` is no port: 1 to 65535"))?,
+                .ok_or_else(|| UrlError::Port(digits.to_owned()))?,
         };
         let target = if target.starts_with('/') { target.into() } else { format!("/{target}") };
         Ok(Self { tls, host: host.into(), port, authority: authority.into(), target, user })
@@ -85,7 +129,7 @@ impl Url {
 }
 
 /// Undoes percent-encoding.
-fn decode(text: &str) -> Result<String, String> {
+fn decode(text: &str) -> Result<String, UrlError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -96,10 +140,10 @@ fn decode(text: &str) -> Result<String, String> {
         }
         let hex = after.get(..2).and_then(|hex| str::from_utf8(hex).ok());
         let decoded = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(decoded.ok_or("a `%` in its user or password without two digits after it")?);
+        bytes.push(decoded.ok_or(UrlError::Percent)?);
         rest = &after[2..];
     }
-    String::from_utf8(bytes).map_err(|_| "its user or password is not UTF-8".into())
+    String::from_utf8(bytes).map_err(|_| UrlError::NotUtf8)
 }
 
 #[cfg(test)]
@@ -110,8 +154,8 @@ mod tests {
 
     fn check(text: &str, expected: Result<(&str, u16, &str, &str), &str>) {
         let url = Url::parse(text);
-        let url = url.as_ref().map(|u| (&*u.host, u.port, &*u.authority, &*u.target));
-        assert_eq!(url, expected.map_err(str::to_owned).as_ref().copied(), "{text}");
+        let parts = url.as_ref().map(|u| (&*u.host, u.port, &*u.authority, &*u.target));
+        assert_eq!(parts.map_err(ToString::to_string), expected.map_err(str::to_owned), "{text}");
     }
 
     #[test]

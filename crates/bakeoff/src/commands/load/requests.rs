@@ -89,7 +89,7 @@ pub(super) fn from_file(args: &LoadArgs, path: &Path) -> Result<Vec<Request>, Fa
         let url = match url {
             Ok(url) => url,
             Err(what) => {
-                diagnostics.push(targets::Diagnostic { line: target.line, what });
+                diagnostics.push(targets::Diagnostic { line: target.line, what: what.to_string() });
                 continue;
             }
         };

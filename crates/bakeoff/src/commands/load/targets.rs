@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use bakeoff_engine::works::http::{parse_header, parse_method};
+use bakeoff_engine::works::http::{HeaderError, MethodError, parse_header, parse_method};
 
 /// One request of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,8 +111,8 @@ enum LineError {
         weighted: bool,
     },
     Weight(String),
-    Header(String),
-    Method(String),
+    Header(HeaderError),
+    Method(MethodError),
     NoUrl {
         method: String,
     },
@@ -139,7 +139,8 @@ impl fmt::Display for LineError {
             Self::Weight(weight) => {
                 write!(to, "the weight `{}` is not from 1 to 1,000", short(weight))
             }
-            Self::Header(why) | Self::Method(why) => to.write_str(why),
+            Self::Header(error) => error.fmt(to),
+            Self::Method(error) => error.fmt(to),
             Self::NoUrl { method } => write!(to, "no URL stands behind `{method}`"),
             Self::AfterUrl => {
                 write!(to, "something stands behind the URL: write a space in it as `%20`")
@@ -166,7 +167,7 @@ fn part(line: &str) -> Result<Part, LineError> {
     // `X Y: 1` was meant to be a header too, and is told what is wrong with its name.
     let second = line.split_whitespace().nth(1).unwrap_or_default();
     if first.contains(':') || second.ends_with(':') {
-        let header = parse_header(line).map_err(|why| LineError::Header(why.to_string()))?;
+        let header = parse_header(line).map_err(LineError::Header)?;
         return Ok(Part::Header(header.0, header.1));
     }
     let (weight, method) = match first.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -180,7 +181,7 @@ fn part(line: &str) -> Result<Part, LineError> {
     if method.is_empty() {
         return Err(LineError::NoMethod { weighted: true });
     }
-    let method = parse_method(method).map_err(|why| LineError::Method(why.to_string()))?;
+    let method = parse_method(method).map_err(LineError::Method)?;
     match (words.next(), words.next()) {
         (Some(url), None) => Ok(Part::Request { weight, method, url: url.to_owned() }),
         (None, _) => Err(LineError::NoUrl { method }),
