@@ -25,7 +25,7 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-use place::{Controller, Hierarchy, Version};
+use place::{Controller, Hierarchy, PlaceError, Version};
 
 /// The files of cgroup hierarchies. A seam for tests: few machines have both versions.
 pub(super) trait Tree: Send + Sync {
@@ -72,8 +72,8 @@ impl Tree for Mounted {
 /// Applies limits by cgroups, where this machine lets us.
 pub(crate) struct Cgroups {
     tree: Arc<dyn Tree>,
-    cpu: OnceLock<Result<Hierarchy, String>>,
-    memory: OnceLock<Result<Hierarchy, String>>,
+    cpu: OnceLock<Result<Hierarchy, PlaceError>>,
+    memory: OnceLock<Result<Hierarchy, PlaceError>>,
     /// `/proc/self/cgroup` and `/proc/self/mountinfo`.
     own: String,
     mounts: String,
@@ -122,14 +122,14 @@ impl Cgroups {
             clear_stale(&*self.tree, found.below());
             Ok(found)
         });
-        found.as_ref().map_err(|why| Refused::No(why.clone()))
+        found.as_ref().map_err(|why| Refused::No(why.to_string()))
     }
 
     /// Makes the node's group in one hierarchy, ready to be entered.
     fn group(&self, controller: Controller, node: &str) -> Result<(Version, PathBuf), Refused> {
         let hierarchy = self.hierarchy(controller)?;
         let dir = hierarchy.make_group(&*self.tree, controller, &run_group(), node);
-        Ok((hierarchy.version(), dir.map_err(Refused::No)?))
+        Ok((hierarchy.version(), dir.map_err(|error| Refused::No(error.to_string()))?))
     }
 
     fn limit_cpu(&self, node: &str, cores: f64) -> Result<(Version, PathBuf), Refused> {

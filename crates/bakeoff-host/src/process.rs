@@ -323,7 +323,8 @@ impl Process {
         for file in enter {
             command.arg("--enter").arg(file);
         }
-        let unprivileged = unprivileged::prefix(spec.never_root).map_err(&launch_error)?;
+        let unprivileged =
+            unprivileged::prefix(spec.never_root).map_err(|e| launch_error(e.to_string()))?;
         command.arg("--").args(unprivileged).arg(program).args(args);
         command.current_dir(&spec.dir).process_group(0).env_clear();
         for name in ["PATH", "HOME"] {

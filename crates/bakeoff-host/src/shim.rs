@@ -9,11 +9,13 @@
 //! why not is written to it.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::fmt;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
 
@@ -22,25 +24,60 @@ pub(super) const COMMAND: &str = "__exec";
 /// What a shell answers for a program that it cannot execute.
 const CANNOT_EXECUTE: u8 = 126;
 
+/// Reason why the program was not executed.
+enum ShimError {
+    LacksValue(OsString),
+    UnknownOption(OsString),
+    NoProgram,
+    NotCpus(String),
+    NotPinned(String, Errno),
+    NotEntered(PathBuf, io::Error),
+    NoDeathSignal(Errno),
+    ParentGone,
+    NotExecuted(io::Error),
+}
+
+impl fmt::Display for ShimError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LacksValue(flag) => write!(to, "{flag:?} lacks a value"),
+            Self::UnknownOption(flag) => write!(to, "unknown option {flag:?}"),
+            Self::NoProgram => to.write_str("no program was given"),
+            Self::NotCpus(cpus) => write!(to, "`{cpus}` is no list of CPUs"),
+            Self::NotPinned(cpus, error) => {
+                write!(to, "it cannot be pinned to CPUs {cpus}: {error}")
+            }
+            Self::NotEntered(procs, error) => {
+                write!(to, "it cannot enter its limits by `{}`: {error}", procs.display())
+            }
+            Self::NoDeathSignal(error) => {
+                write!(to, "the parent-death signal cannot be set: {error}")
+            }
+            Self::ParentGone => to.write_str("bakeoff is gone"),
+            Self::NotExecuted(error) => write!(to, "it cannot be executed: {error}"),
+        }
+    }
+}
+
 pub(super) fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     // Closed by a successful `exec`, which is how the other end learns of it.
     let report = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3);
     let problem = prepare_and_exec(args);
     if let Ok(report) = report {
-        let _ = std::fs::File::from(report).write_all(problem.as_bytes());
+        let _ = std::fs::File::from(report).write_all(problem.to_string().as_bytes());
     }
     ExitCode::from(CANNOT_EXECUTE)
 }
 
 /// Returns only to say what went wrong.
-fn prepare_and_exec(mut args: impl Iterator<Item = OsString>) -> String {
+fn prepare_and_exec(mut args: impl Iterator<Item = OsString>) -> ShimError {
     let mut parent = None;
     loop {
-        let Some(flag) = args.next() else { return "no program was given".into() };
+        let Some(flag) = args.next() else { return ShimError::NoProgram };
         if flag == "--" {
             break;
         }
-        let Some(value) = args.next() else { return format!("{flag:?} lacks a value") };
+        let Some(value) = args.next() else { return ShimError::LacksValue(flag) };
         let done = match flag.to_str() {
             Some("--parent") => {
                 parent = value.to_str().and_then(|v| v.parse().ok()).and_then(Pid::from_raw);
@@ -48,38 +85,38 @@ fn prepare_and_exec(mut args: impl Iterator<Item = OsString>) -> String {
             }
             Some("--cpus") => pin(&value.to_string_lossy()),
             Some("--enter") => enter(&PathBuf::from(value)),
-            _ => Err(format!("unknown option {flag:?}")),
+            _ => Err(ShimError::UnknownOption(flag)),
         };
         if let Err(problem) = done {
             return problem;
         }
     }
     if let Err(e) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
-        return format!("the parent-death signal cannot be set: {e}");
+        return ShimError::NoDeathSignal(e);
     }
     // Had the parent died before that call, no signal would ever come.
     if rustix::process::getppid() != parent {
-        return "bakeoff is gone".into();
+        return ShimError::ParentGone;
     }
-    let Some(program) = args.next() else { return "no program was given".into() };
+    let Some(program) = args.next() else { return ShimError::NoProgram };
     let error = Command::new(program).args(args).stdin(Stdio::null()).exec();
-    format!("it cannot be executed: {error}")
+    ShimError::NotExecuted(error)
 }
 
-fn pin(cpus: &str) -> Result<(), String> {
+fn pin(cpus: &str) -> Result<(), ShimError> {
     let mut set = CpuSet::new();
     for cpu in cpus.split(',') {
         let cpu = cpu.parse().ok().filter(|&cpu| cpu < CpuSet::MAX_CPU);
-        set.set(cpu.ok_or_else(|| format!("`{cpus}` is no list of CPUs"))?);
+        set.set(cpu.ok_or_else(|| ShimError::NotCpus(cpus.to_owned()))?);
     }
     rustix::thread::sched_setaffinity(None, &set)
-        .map_err(|e| format!("it cannot be pinned to CPUs {cpus}: {e}"))
+        .map_err(|error| ShimError::NotPinned(cpus.to_owned(), error))
 }
 
-fn enter(procs: &std::path::Path) -> Result<(), String> {
+fn enter(procs: &std::path::Path) -> Result<(), ShimError> {
     std::fs::OpenOptions::new()
         .write(true)
         .open(procs)
         .and_then(|mut file| file.write_all(std::process::id().to_string().as_bytes()))
-        .map_err(|e| format!("it cannot enter its limits by `{}`: {e}", procs.display()))
+        .map_err(|error| ShimError::NotEntered(procs.to_owned(), error))
 }

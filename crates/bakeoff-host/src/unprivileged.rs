@@ -10,6 +10,8 @@
 //!
 //! Not here: limits (`cgroup`), starting (`process`).
 
+use std::error::Error;
+use std::fmt;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -17,18 +19,35 @@ use std::sync::OnceLock;
 const BECOME_NOBODY: &[&str] =
     &["unshare", "--user", "--map-user=65534", "--map-group=65534", "--"];
 
+/// Reason why a program that refuses root cannot be run as somebody else: the words of `unshare`.
+#[derive(Debug)]
+pub(super) struct CannotDropRoot(String);
+
+impl fmt::Display for CannotDropRoot {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            to,
+            "it refuses to run as root, and cannot be run as anybody else here: {}\n\
+             hint: run bakeoff as an ordinary user, or allow user namespaces",
+            self.0
+        )
+    }
+}
+
+impl Error for CannotDropRoot {}
+
 /// Returns the words before a program and its arguments: none for one that may be root, or where we
 /// are not. The error says why it cannot be done, and what may help.
-pub(super) fn prefix(never_root: bool) -> Result<&'static [&'static str], String> {
+pub(super) fn prefix(never_root: bool) -> Result<&'static [&'static str], &'static CannotDropRoot> {
     if !never_root || !rustix::process::geteuid().is_root() {
         return Ok(&[]);
     }
-    static WORKS: OnceLock<Result<(), String>> = OnceLock::new();
-    WORKS.get_or_init(try_it).clone().map(|()| BECOME_NOBODY)
+    static WORKS: OnceLock<Result<(), CannotDropRoot>> = OnceLock::new();
+    WORKS.get_or_init(try_it).as_ref().map(|()| BECOME_NOBODY)
 }
 
 /// `unshare` becomes the program or ends; only its own words say which, so it is tried on `true`.
-fn try_it() -> Result<(), String> {
+fn try_it() -> Result<(), CannotDropRoot> {
     let mut command = Command::new(BECOME_NOBODY[0]);
     command.args(&BECOME_NOBODY[1..]).arg("true").env("LANG", "C").stdin(Stdio::null());
     let message = match command.output() {
@@ -36,8 +55,5 @@ fn try_it() -> Result<(), String> {
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => format!("unshare: {error}"),
     };
-    Err(format!(
-        "it refuses to run as root, and cannot be run as anybody else here: {message}\n\
-         hint: run bakeoff as an ordinary user, or allow user namespaces"
-    ))
+    Err(CannotDropRoot(message))
 }

@@ -2,6 +2,8 @@
 //!
 //! Not here: limits (`cgroup`).
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,82 @@ pub(super) enum Version {
     Two,
 }
 
+/// Reason why no group can be made for a node.
+#[derive(Debug)]
+pub(super) enum PlaceError {
+    /// The controller has a v1 hierarchy, which is mounted nowhere.
+    NotMounted(Controller),
+    /// No hierarchy has the controller.
+    NoHierarchy(Controller),
+    /// This group holds processes, so it can have no groups with controllers below it.
+    HoldsProcesses(PathBuf),
+    /// This group lacks the controller.
+    NoController(PathBuf, Controller),
+    /// The controller could not be written to this file.
+    NotEnabled(PathBuf, Controller, io::Error),
+    /// This group could not be made.
+    NotMade(PathBuf, io::Error),
+    /// Neither our own group nor the one above it can be divided.
+    Nowhere(Vec<PlaceError>),
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMounted(controller) => write!(
+                to,
+                "the cgroup (v1) hierarchy of the `{}` controller is mounted nowhere",
+                controller.name()
+            ),
+            Self::NoHierarchy(controller) => {
+                write!(
+                    to,
+                    "no cgroup hierarchy with the `{}` controller is mounted",
+                    controller.name()
+                )
+            }
+            Self::HoldsProcesses(group) => write!(
+                to,
+                "the cgroup `{}` holds processes itself, and so cannot be divided",
+                group.display()
+            ),
+            Self::NoController(group, controller) => {
+                write!(
+                    to,
+                    "the cgroup `{}` has no `{}` controller",
+                    group.display(),
+                    controller.name()
+                )
+            }
+            Self::NotEnabled(control, controller, error) => write!(
+                to,
+                "`+{}` cannot be written to `{}`: {error}",
+                controller.name(),
+                control.display()
+            ),
+            Self::NotMade(group, error) => {
+                write!(to, "the cgroup `{}` cannot be made: {error}", group.display())
+            }
+            Self::Nowhere(reasons) => {
+                for (number, reason) in reasons.iter().enumerate() {
+                    let comma = if number == 0 { "" } else { "; " };
+                    write!(to, "{comma}{reason}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Error for PlaceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NotEnabled(_, _, error) | Self::NotMade(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// A hierarchy that has a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
@@ -48,24 +126,21 @@ impl Hierarchy {
         &self.below
     }
 
-    /// Makes the group of a node; what is wrong is in words.
+    /// Makes the group of a node.
     pub(super) fn make_group(
         &self,
         tree: &dyn Tree,
         controller: Controller,
         run: &str,
         node: &str,
-    ) -> Result<PathBuf, String> {
+    ) -> Result<PathBuf, PlaceError> {
         let of_run = self.below.join(run);
         let group = of_run.join(node);
-        let fail = |what: &Path, error: io::Error| {
-            format!("the cgroup `{}` cannot be made: {error}", what.display())
-        };
-        tree.make(&of_run).map_err(|error| fail(&of_run, error))?;
+        tree.make(&of_run).map_err(|error| PlaceError::NotMade(of_run.clone(), error))?;
         if self.version == Version::Two {
             enable(tree, &of_run, controller)?;
         }
-        tree.make(&group).map_err(|error| fail(&group, error))?;
+        tree.make(&group).map_err(|error| PlaceError::NotMade(group.clone(), error))?;
         Ok(group)
     }
 }
@@ -77,22 +152,20 @@ pub(super) fn find(
     controller: Controller,
     own: &str,
     mounts: &str,
-) -> Result<Hierarchy, String> {
+) -> Result<Hierarchy, PlaceError> {
     let name = controller.name();
     // A controller is in one hierarchy at a time: that of a v1 mount, or else the v2 one.
     if let Some(path) = own_group(own, |list| list.split(',').any(|one| one == name)) {
         let mount = mounted(mounts, |kind, options| {
             kind == "cgroup" && options.split(',').any(|one| one == name)
         });
-        let mount = mount.ok_or_else(|| {
-            format!("the cgroup (v1) hierarchy of the `{name}` controller is mounted nowhere")
-        })?;
+        let mount = mount.ok_or(PlaceError::NotMounted(controller))?;
         return Ok(Hierarchy { version: Version::One, below: mount.dir_of(path) });
     }
     let path = own_group(own, str::is_empty);
     let mount = mounted(mounts, |kind, _| kind == "cgroup2");
     let (Some(path), Some(mount)) = (path, mount) else {
-        return Err(format!("no cgroup hierarchy with the `{name}` controller is mounted"));
+        return Err(PlaceError::NoHierarchy(controller));
     };
     let own = mount.dir_of(path);
     let beside = own.parent().filter(|_| own != mount.place);
@@ -103,25 +176,22 @@ pub(super) fn find(
             Err(why) => reasons.push(why),
         }
     }
-    Err(reasons.join("; "))
+    Err(PlaceError::Nowhere(reasons))
 }
 
 /// Returns whether groups below this one could have processes and controllers.
-fn may_divide(tree: &dyn Tree, group: &Path) -> Result<(), String> {
+fn may_divide(tree: &dyn Tree, group: &Path) -> Result<(), PlaceError> {
     // The root alone has no type, and may have both.
     let is_root = tree.read(&group.join("cgroup.type")).is_err();
     let members = tree.read(&group.join("cgroup.procs")).unwrap_or_default();
     if !is_root && !members.trim().is_empty() {
-        return Err(format!(
-            "the cgroup `{}` holds processes itself, and so cannot be divided",
-            group.display()
-        ));
+        return Err(PlaceError::HoldsProcesses(group.to_owned()));
     }
     Ok(())
 }
 
 /// Gives the groups below this one a controller.
-fn enable(tree: &dyn Tree, group: &Path, controller: Controller) -> Result<(), String> {
+fn enable(tree: &dyn Tree, group: &Path, controller: Controller) -> Result<(), PlaceError> {
     let name = controller.name();
     let has = |file: &str| {
         let text = tree.read(&group.join(file)).unwrap_or_default();
@@ -131,11 +201,11 @@ fn enable(tree: &dyn Tree, group: &Path, controller: Controller) -> Result<(), S
         return Ok(());
     }
     if !has("cgroup.controllers") {
-        return Err(format!("the cgroup `{}` has no `{name}` controller", group.display()));
+        return Err(PlaceError::NoController(group.to_owned(), controller));
     }
     let control = group.join("cgroup.subtree_control");
     tree.write(&control, &format!("+{name}"))
-        .map_err(|error| format!("`+{name}` cannot be written to `{}`: {error}", control.display()))
+        .map_err(|error| PlaceError::NotEnabled(control.clone(), controller, error))
 }
 
 /// Our group in the hierarchy whose controllers are `wanted`; `cgroups(7)`.
