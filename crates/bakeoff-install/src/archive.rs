@@ -5,6 +5,8 @@
 //! Only the files wanted are taken out, under names of our own choosing, and an archive with a path
 //! that leads out of it is refused whole.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -42,7 +44,7 @@ pub(super) fn fetch(
     limits: Limits,
 ) -> Result<Fetched, SourceError> {
     let version =
-        VersionRequest::choose(job.wanted, release.versions).map_err(SourceError::PassedOver)?;
+        VersionRequest::choose(job.wanted, release.versions).map_err(SourceError::passed_over)?;
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -203,6 +205,62 @@ impl Write for Both<'_> {
     }
 }
 
+/// Reason why an archive was not unpacked.
+#[derive(Debug)]
+pub(super) enum ArchiveError {
+    /// This archive cannot be opened.
+    NotOpened(PathBuf, io::Error),
+    /// It is no whole `.tar.gz`.
+    Tar(io::Error),
+    /// It is no whole `.zip`.
+    Zip(zip::result::ZipError),
+    /// It has more than [`MEMBERS_MAX`] files.
+    TooManyFiles,
+    /// The name of this file leads out of the folder that it is unpacked into.
+    LeadsOut(PathBuf),
+    /// The file wanted is a link, a folder or a device.
+    NotPlain(PathBuf),
+    /// This file cannot be written.
+    NotUnpacked(PathBuf, io::Error),
+    /// A file of it is larger than [`MEMBER_BYTES_MAX`].
+    TooLarge,
+}
+
+impl fmt::Display for ArchiveError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOpened(path, error) => {
+                write!(to, "`{}` cannot be read: {error}", path.display())
+            }
+            Self::Tar(error) => write!(to, "it cannot be read: {error}"),
+            Self::Zip(error) => write!(to, "it cannot be read: {error}"),
+            Self::TooManyFiles => write!(to, "it holds more than {MEMBERS_MAX} files"),
+            Self::LeadsOut(path) => {
+                write!(to, "it holds `{}`, which leads out of it", path.display())
+            }
+            Self::NotPlain(path) => write!(to, "`{}` in it is no plain file", path.display()),
+            Self::NotUnpacked(path, error) => {
+                write!(to, "`{}` cannot be unpacked: {error}", path.display())
+            }
+            Self::TooLarge => {
+                write!(to, "a file in it is larger than the {MEMBER_BYTES_MAX} bytes allowed")
+            }
+        }
+    }
+}
+
+impl Error for ArchiveError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NotOpened(_, error) | Self::Tar(error) | Self::NotUnpacked(_, error) => {
+                Some(error)
+            }
+            Self::Zip(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
 /// What is to be taken out, with the version filled in.
 enum Wanted {
     File { path: String, name: String },
@@ -226,11 +284,11 @@ impl Wanted {
     }
 
     /// The name that we give this member, if it is wanted; an error if it leads out of the archive.
-    fn name_for(&self, member: &Path) -> Result<Option<String>, String> {
+    fn name_for(&self, member: &Path) -> Result<Option<String>, ArchiveError> {
         let outward =
             |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
         if member.components().any(outward) {
-            return Err(format!("it holds `{}`, which leads out of it", member.display()));
+            return Err(ArchiveError::LeadsOut(member.to_owned()));
         }
         // `./etcd` and `etcd` are the same.
         let inside: PathBuf =
@@ -250,19 +308,19 @@ impl Wanted {
     }
 }
 
-fn from_tar_gz(archive: File, wanted: &Wanted, into: &Path) -> Result<Vec<String>, String> {
+fn from_tar_gz(archive: File, wanted: &Wanted, into: &Path) -> Result<Vec<String>, ArchiveError> {
     let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(BufReader::new(archive)));
     let mut names = Vec::new();
-    let damaged = |e: io::Error| format!("it cannot be read: {e}");
+    let damaged = ArchiveError::Tar;
     for (count, member) in tar.entries().map_err(damaged)?.enumerate() {
         let mut member = member.map_err(damaged)?;
         if count >= MEMBERS_MAX {
-            return Err(format!("it holds more than {MEMBERS_MAX} files"));
+            return Err(ArchiveError::TooManyFiles);
         }
         let path = member.path().map_err(damaged)?.into_owned();
         if let Some(name) = wanted.name_for(&path)? {
             if !member.header().entry_type().is_file() {
-                return Err(format!("`{}` in it is no plain file", path.display()));
+                return Err(ArchiveError::NotPlain(path));
             }
             let made = member.header().mtime().ok().map(Duration::from_secs);
             let file = write_member(&mut member, &into.join(&name))?;
@@ -285,8 +343,8 @@ pub(super) fn file_of_zip(
     path: &str,
     name: &str,
     into: &Path,
-) -> Result<bool, String> {
-    let failed = |e: io::Error| format!("`{}` cannot be read: {e}", archive.display());
+) -> Result<bool, ArchiveError> {
+    let failed = |e| ArchiveError::NotOpened(archive.to_owned(), e);
     let wanted = Wanted::File { path: path.to_owned(), name: name.to_owned() };
     let names = from_zip(File::open(archive).map_err(failed)?, &wanted, into)?;
     Ok(!names.is_empty())
@@ -296,11 +354,11 @@ fn from_zip(
     archive: impl Read + Seek,
     wanted: &Wanted,
     into: &Path,
-) -> Result<Vec<String>, String> {
-    let damaged = |e: zip::result::ZipError| format!("it cannot be read: {e}");
+) -> Result<Vec<String>, ArchiveError> {
+    let damaged = ArchiveError::Zip;
     let mut zip = zip::ZipArchive::new(archive).map_err(damaged)?;
     if zip.len() > MEMBERS_MAX {
-        return Err(format!("it holds more than {MEMBERS_MAX} files"));
+        return Err(ArchiveError::TooManyFiles);
     }
     let mut names = Vec::new();
     for index in 0..zip.len() {
@@ -308,7 +366,7 @@ fn from_zip(
         let path = PathBuf::from(member.name().map_err(damaged)?.as_ref());
         if let Some(name) = wanted.name_for(&path)? {
             if !member.is_file() {
-                return Err(format!("`{}` in it is no plain file", path.display()));
+                return Err(ArchiveError::NotPlain(path));
             }
             write_member(&mut member, &into.join(&name))?;
             names.push(name);
@@ -317,13 +375,13 @@ fn from_zip(
     Ok(names)
 }
 
-fn write_member(member: &mut dyn Read, path: &Path) -> Result<File, String> {
-    let failed = |e: io::Error| format!("`{}` cannot be unpacked: {e}", path.display());
+fn write_member(member: &mut dyn Read, path: &Path) -> Result<File, ArchiveError> {
+    let failed = |e| ArchiveError::NotUnpacked(path.to_owned(), e);
     // A name that comes twice is an archive made to confuse.
     let mut file = File::create_new(path).map_err(failed)?;
     let written = io::copy(&mut member.take(MEMBER_BYTES_MAX + 1), &mut file).map_err(failed)?;
     if written > MEMBER_BYTES_MAX {
-        return Err(format!("a file in it is larger than the {MEMBER_BYTES_MAX} bytes allowed"));
+        return Err(ArchiveError::TooLarge);
     }
     file.set_permissions(fs::Permissions::from_mode(0o755)).map_err(failed)?;
     file.sync_all().map_err(failed)?;

@@ -94,7 +94,7 @@ fn source_options(
         let lacking =
             source.known_versions().and_then(|known| VersionRequest::choose(wanted, known).err());
         let (possible, note) = match (lacking, source) {
-            (Some(lacking), _) => (false, lacking),
+            (Some(lacking), _) => (false, lacking.to_string()),
             (None, Source::Debian { .. }) => match debian::unable(host) {
                 Some(reason) => (false, reason),
                 None => (true, "apt-get and dpkg are here".to_owned()),
@@ -106,7 +106,7 @@ fn source_options(
                 | Source::GoPrograms { takes, .. },
             ) => match go_module::go_version(host) {
                 Ok(go) => (true, format!("{go} is here; building takes about {takes}")),
-                Err(reason) => (false, reason),
+                Err(missing) => (false, missing.to_string()),
             },
             (None, Source::Maven { .. }) => match maven::unable(host) {
                 Some(reason) => (false, reason),

@@ -5,6 +5,8 @@
 //! renamed into place, so that a folder with a manifest is whole. `CACHE/etcd/.lock` keeps two
 //! bakeoffs from fetching the same thing at once. `CACHE/logs/` keeps what the tools wrote.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -227,30 +229,70 @@ impl Entry {
         folders_of(&self.dir, &libraries)
     }
 
-    /// Returns whether the files are still what was fetched; else what is wrong.
-    pub(super) fn check(&self, look: Look) -> Result<(), String> {
+    /// Checks that the files are still what was fetched.
+    pub(super) fn check(&self, look: Look) -> Result<(), Damage> {
         for held in self.manifest.held() {
             let path = self.dir.join(&held.path);
-            let size = fs::metadata(&path).map_err(|e| format!("`{}`: {e}", path.display()))?.len();
+            let size = fs::metadata(&path).map_err(|e| Damage::Unreadable(path.clone(), e))?.len();
             if size != held.size_bytes {
-                return Err(format!(
-                    "`{}` has {size} bytes, not {}",
-                    path.display(),
-                    held.size_bytes
-                ));
+                return Err(Damage::Size { path, found: size, fetched: held.size_bytes });
             }
             if look == Look::Hash {
-                let found = sha256_of(&path).map_err(|e| format!("`{}`: {e}", path.display()))?;
+                let found = sha256_of(&path).map_err(|e| Damage::Unreadable(path.clone(), e))?;
                 if found != held.sha256 {
-                    return Err(format!(
-                        "`{}` has SHA-256 {found}, not {}",
-                        path.display(),
-                        held.sha256
-                    ));
+                    return Err(Damage::Hash { path, found, fetched: held.sha256.clone() });
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// Difference between a file of the cache and the one that was fetched.
+#[derive(Debug)]
+pub enum Damage {
+    /// This file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// It has another size, in bytes.
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// The size that it has.
+        found: u64,
+        /// The size that was fetched.
+        fetched: u64,
+    },
+    /// It has another SHA-256.
+    Hash {
+        /// The file.
+        path: PathBuf,
+        /// The hash that it has.
+        found: String,
+        /// The hash of what was fetched.
+        fetched: String,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(path, error) => write!(to, "`{}`: {error}", path.display()),
+            Self::Size { path, found, fetched } => {
+                write!(to, "`{}` has {found} bytes, not {fetched}", path.display())
+            }
+            Self::Hash { path, found, fetched } => {
+                write!(to, "`{}` has SHA-256 {found}, not {fetched}", path.display())
+            }
+        }
+    }
+}
+
+impl Error for Damage {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable(_, error) => Some(error),
+            Self::Size { .. } | Self::Hash { .. } => None,
+        }
     }
 }
 

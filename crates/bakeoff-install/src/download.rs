@@ -7,7 +7,9 @@
 //!
 //! Not here: whether the bytes are the right ones (`archive`).
 
-use std::io::{Read, Write};
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Read, Write};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -51,7 +53,7 @@ pub(super) fn download(
 ) -> Result<u64, SourceError> {
     let failed = |why: &str| SourceError::failed(format!("GET {url}: {why}"));
     // Few pieces in flight: a transfer that nobody takes any more stops by itself.
-    let (send, pieces) = sync_channel::<Result<Vec<u8>, String>>(4);
+    let (send, pieces) = sync_channel::<Result<Vec<u8>, TransferError>>(4);
     let address = url.to_owned();
     let transfer = move || {
         let outcome = transfer(&address, direct, limits, &mut |piece| send.send(Ok(piece)).is_ok());
@@ -80,7 +82,7 @@ pub(super) fn download(
                 sink.write_all(&piece)
                     .map_err(|e| failed(&format!("cannot write it down: {e}")))?;
             }
-            Ok(Err(reason)) => return Err(failed(&reason)),
+            Ok(Err(error)) => return Err(failed(&error.to_string())),
             Err(RecvTimeoutError::Disconnected) => return Err(failed("the transfer died")),
             Err(RecvTimeoutError::Timeout) => {
                 waited += POLL;
@@ -98,13 +100,54 @@ pub(super) fn download(
     }
 }
 
+/// Reason why a transfer came to nothing.
+#[derive(Debug)]
+enum TransferError {
+    /// There was no connection, no answer, or one that is no success.
+    Refused(ureq::Error),
+    /// The answer announces more bytes than are allowed.
+    TooLarge { announced: u64, allowed: u64 },
+    /// The connection broke after so many bytes.
+    BrokeOff { received: u64, error: io::Error },
+    /// The answer ended before all bytes that it had announced.
+    Short { received: u64, announced: u64 },
+}
+
+impl fmt::Display for TransferError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(ureq::Error::StatusCode(status)) => write!(to, "returned {status}"),
+            Self::Refused(error) => error.fmt(to),
+            Self::TooLarge { announced, allowed } => {
+                write!(to, "it announces {announced} bytes, and {allowed} are allowed")
+            }
+            Self::BrokeOff { received, error } => {
+                write!(to, "broke off after {received} bytes: {error}")
+            }
+            Self::Short { received, announced } => {
+                write!(to, "ended after {received} of {announced} bytes")
+            }
+        }
+    }
+}
+
+impl Error for TransferError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Refused(error) => Some(error),
+            Self::BrokeOff { error, .. } => Some(error),
+            Self::TooLarge { .. } | Self::Short { .. } => None,
+        }
+    }
+}
+
 /// Runs the transfer; `take` says whether it wants more.
 fn transfer(
     url: &str,
     direct: bool,
     limits: Limits,
     take: &mut dyn FnMut(Vec<u8>) -> bool,
-) -> Result<(), String> {
+) -> Result<(), TransferError> {
     let mut config = ureq::Agent::config_builder()
         .timeout_resolve(Some(limits.connect))
         .timeout_connect(Some(limits.connect))
@@ -119,20 +162,17 @@ fn transfer(
         config = config.proxy(None);
     }
     let agent: ureq::Agent = config.build().into();
-    let response = agent.get(url).call().map_err(|e| match e {
-        ureq::Error::StatusCode(status) => format!("returned {status}"),
-        other => other.to_string(),
-    })?;
+    let response = agent.get(url).call().map_err(TransferError::Refused)?;
     let announced = response.body().content_length();
     if let Some(size) = announced.filter(|size| *size > limits.size_bytes) {
-        return Err(format!("it announces {size} bytes, and {} are allowed", limits.size_bytes));
+        return Err(TransferError::TooLarge { announced: size, allowed: limits.size_bytes });
     }
     let mut body = response.into_body().into_reader();
     let mut received = 0_u64;
     loop {
         let mut piece = vec![0; 1 << 16];
         let n =
-            body.read(&mut piece).map_err(|e| format!("broke off after {received} bytes: {e}"))?;
+            body.read(&mut piece).map_err(|error| TransferError::BrokeOff { received, error })?;
         if n == 0 {
             break;
         }
@@ -143,7 +183,7 @@ fn transfer(
         }
     }
     match announced {
-        Some(size) if size != received => Err(format!("ended after {received} of {size} bytes")),
+        Some(size) if size != received => Err(TransferError::Short { received, announced: size }),
         _ => Ok(()),
     }
 }

@@ -1,8 +1,11 @@
 //! What can go wrong while a program is looked for or fetched, said so that it can be mended.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use super::refusal::Refusal;
 
 /// Why a program could not be had.
 #[derive(Debug)]
@@ -14,7 +17,7 @@ pub enum InstallError {
         /// The path that was given.
         path: PathBuf,
         /// What is wrong with it.
-        reason: String,
+        reason: Refusal,
     },
     /// The program that a study's command begins with will not do.
     Command {
@@ -23,7 +26,7 @@ pub enum InstallError {
         /// The command's first word.
         word: String,
         /// What is wrong with it.
-        reason: String,
+        reason: Refusal,
     },
     /// The system needs a Java runtime and there is none that will do.
     Java {
@@ -32,7 +35,7 @@ pub enum InstallError {
         /// The oldest major version that will do.
         needed: u32,
         /// Where it was looked for, and what was there.
-        seen: String,
+        seen: RuntimeMissing,
     },
     /// The system needs Node.js and there is none that will do.
     Node {
@@ -41,7 +44,7 @@ pub enum InstallError {
         /// The oldest major version that will do.
         needed: u32,
         /// What was seen.
-        seen: String,
+        seen: RuntimeMissing,
     },
     /// No source could deliver.
     NoSource {
@@ -69,6 +72,18 @@ pub enum InstallError {
     Interrupted,
 }
 
+/// What was seen where a Java, a Node.js or a Go was looked for, and none would do.
+#[derive(Debug)]
+pub struct RuntimeMissing(pub(super) Vec<String>);
+
+impl fmt::Display for RuntimeMissing {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(&self.0.join("; "))
+    }
+}
+
+impl Error for RuntimeMissing {}
+
 /// Why one source did not deliver.
 #[derive(Debug)]
 pub enum SourceError {
@@ -92,9 +107,14 @@ pub struct Failure {
 }
 
 impl SourceError {
+    /// Passes a source over, for this reason.
+    pub(super) fn passed_over(reason: impl fmt::Display) -> Self {
+        SourceError::PassedOver(reason.to_string())
+    }
+
     /// A failure without a tool's output.
-    pub(super) fn failed(what: impl Into<String>) -> Self {
-        SourceError::Failed(Failure { what: what.into(), ..Failure::default() })
+    pub(super) fn failed(what: impl fmt::Display) -> Self {
+        SourceError::Failed(Failure { what: what.to_string(), ..Failure::default() })
     }
 
     /// A failure of a file operation.

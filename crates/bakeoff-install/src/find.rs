@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::cache::{Cache, Entry, Look, own_part_sha256, program_hash, sha256_of};
+use super::cache::{Cache, Damage, Entry, Look, own_part_sha256, program_hash, sha256_of};
 use super::error::InstallError;
 use super::java::{self, Java};
 use super::npm::Node;
 use super::recipe::{Recipe, Shape, Source};
+use super::refusal::Refusal;
 use super::version::{VersionRequest, date_in, version_in};
 use super::{Host, Installed, Program, go_module, jars_in, library_path, npm, tool};
 
@@ -27,8 +28,8 @@ pub(super) struct PrintedVersion {
     pub(super) date: Option<String>,
 }
 
-/// What a search came to.
-#[derive(Debug, PartialEq, Eq)]
+/// Result of a search.
+#[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a search makes one of them")]
 pub(super) enum Finding {
     /// The program is there.
@@ -38,12 +39,12 @@ pub(super) enum Finding {
 }
 
 /// A program that was there and would not do.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Refused {
     /// Where it was.
     pub(super) place: Place,
     /// Why, ready to stand after its place: `names no version when asked for it`.
-    pub(super) reason: String,
+    pub(super) reason: Refusal,
 }
 
 /// Where a program was found.
@@ -143,27 +144,27 @@ impl<'a> Search<'a> {
         let (found, broken) = self.in_cache(look);
         refused.extend(broken.into_iter().map(|(entry, reason)| Refused {
             place: Place::InCache(entry.manifest.version),
-            reason: format!("is not what was fetched: {reason}"),
+            reason: Refusal::Damaged(reason),
         }));
         Ok(found.map_or(Finding::Refused(refused), Finding::Found))
     }
 
-    fn own(&self, path: &Path) -> Result<Installed, String> {
-        let path = std::path::absolute(path).map_err(|e| format!("cannot be found: {e}"))?;
+    fn own(&self, path: &Path) -> Result<Installed, Refusal> {
+        let path = std::path::absolute(path).map_err(Refusal::NotFound)?;
         let files = match self.recipe.shape {
-            _ if !path.exists() => return Err("does not exist".to_owned()),
+            _ if !path.exists() => return Err(Refusal::Missing),
             Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. }
                 if tool::is_executable(&path) =>
             {
                 vec![path.clone()]
             }
             Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. } => {
-                return Err("is not an executable file".to_owned());
+                return Err(Refusal::NotExecutable);
             }
             Shape::Java { .. } => own_jars(&path)?,
             // A link on PATH leads to the script in its package.
             Shape::Node { .. } => {
-                vec![path.canonicalize().map_err(|e| format!("cannot be found: {e}"))?]
+                vec![path.canonicalize().map_err(Refusal::NotFound)?]
             }
         };
         self.proven(&files, format!("program given: {}", path.display()))
@@ -183,12 +184,10 @@ impl<'a> Search<'a> {
     }
 
     /// Takes a program of `PATH`, or says why it will not do.
-    fn on_path(&self, path: &Path) -> Result<Installed, String> {
+    fn on_path(&self, path: &Path) -> Result<Installed, Refusal> {
         let path = match self.recipe.shape {
             // A link on PATH leads to the script in its package.
-            Shape::Node { .. } => {
-                path.canonicalize().map_err(|e| format!("cannot be found: {e}"))?
-            }
+            Shape::Node { .. } => path.canonicalize().map_err(Refusal::NotFound)?,
             _ => path.to_owned(),
         };
         let source = format!("found on PATH: {}", path.display());
@@ -196,13 +195,10 @@ impl<'a> Search<'a> {
     }
 
     /// Takes these files once they have said that they are the version asked for.
-    fn proven(&self, files: &[PathBuf], source: String) -> Result<Installed, String> {
+    fn proven(&self, files: &[PathBuf], source: String) -> Result<Installed, Refusal> {
         let output = self.printed_version(files, &[])?;
         if let Some(wanted) = self.wanted.filter(|wanted| !wanted.matches(&output.version)) {
-            return Err(format!(
-                "says that it is version `{}`, and `{wanted}` was asked for",
-                output.version
-            ));
+            return Err(Refusal::WrongVersion(output.version, wanted.clone()));
         }
         self.of_files(files, output, source)
     }
@@ -212,7 +208,7 @@ impl<'a> Search<'a> {
     /// Without a version asked for it is, of what is there, what the first of the sources would have delivered:
     /// fetching another version some time does not change what such a study runs. With one it is
     /// the newest that matches.
-    pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, String)>) {
+    pub(super) fn in_cache(&self, look: Look) -> (Option<Installed>, Vec<(Entry, Damage)>) {
         let rank = |entry: &Entry| {
             let at = |source: &Source| source.slug() == entry.manifest.source_kind;
             self.recipe.sources.iter().position(at).unwrap_or(usize::MAX)
@@ -277,11 +273,10 @@ impl<'a> Search<'a> {
         files: &[PathBuf],
         output: PrintedVersion,
         source: String,
-    ) -> Result<Installed, String> {
+    ) -> Result<Installed, Refusal> {
         let mut hashes = Vec::new();
         for file in files {
-            let sha256 = sha256_of(file)
-                .map_err(|e| format!("cannot be read: `{}`: {e}", file.display()))?;
+            let sha256 = sha256_of(file).map_err(|e| Refusal::Unreadable(Some(file.clone()), e))?;
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             hashes.push((name, sha256));
         }
@@ -320,12 +315,12 @@ impl<'a> Search<'a> {
         &self,
         files: &[PathBuf],
         libraries: &[PathBuf],
-    ) -> Result<PrintedVersion, String> {
+    ) -> Result<PrintedVersion, Refusal> {
         if let (Shape::Accompanied { lacks, .. }, Some(program)) =
             (self.recipe.shape, files.first())
             && let Some(lacking) = lacks(program)
         {
-            return Err(lacking);
+            return Err(Refusal::Lacks(lacking));
         }
         let mut command = match (self.recipe.shape, &self.java) {
             (Shape::Binary { version_args, .. } | Shape::Accompanied { version_args, .. }, _) => {
@@ -334,8 +329,7 @@ impl<'a> Search<'a> {
                 command
             }
             (Shape::Java { version_class, .. }, Some(java)) => {
-                let class_path = std::env::join_paths(files)
-                    .map_err(|e| format!("cannot be a class path: {e}"))?;
+                let class_path = std::env::join_paths(files).map_err(Refusal::ClassPath)?;
                 let mut command = Command::new(&java.program);
                 command.arg("-cp").arg(class_path).arg(version_class);
                 command
@@ -351,14 +345,13 @@ impl<'a> Search<'a> {
                 let script = files.first().map_or(Path::new(""), PathBuf::as_path);
                 return Ok(PrintedVersion { version: npm::version_of(script)?, date: None });
             }
-            (Shape::Java { .. }, None) => return Err("needs a Java runtime".to_owned()),
+            (Shape::Java { .. }, None) => return Err(Refusal::NeedsJava),
         };
         command.envs(library_path(libraries));
-        let output = tool::ask(&mut command, VERSION_LIMIT)
-            .map_err(|e| format!("does not say its version: {e}"))?;
+        let output = tool::ask(&mut command, VERSION_LIMIT).map_err(Refusal::Silent)?;
         match version_in(&output) {
             Some(version) => Ok(PrintedVersion { version, date: date_in(&output) }),
-            None => Err("names no version when asked for it".to_owned()),
+            None => Err(Refusal::NoVersion(None)),
         }
     }
 }
@@ -370,26 +363,22 @@ pub fn named(
     word: &str,
     wanted: Option<&VersionRequest>,
 ) -> Result<Installed, InstallError> {
-    let refuse = |reason: String| InstallError::Command {
-        system: system.to_owned(),
-        word: word.to_owned(),
-        reason,
-    };
+    let refuse =
+        |reason| InstallError::Command { system: system.to_owned(), word: word.to_owned(), reason };
     let host = Host::from_environment();
     let (path, source) = if word.contains('/') {
-        let path = std::path::absolute(word)
-            .map_err(|error| refuse(format!("cannot be found: {error}")))?;
+        let path = std::path::absolute(word).map_err(|error| refuse(Refusal::NotFound(error)))?;
         if !path.exists() {
-            return Err(refuse("does not exist".to_owned()));
+            return Err(refuse(Refusal::Missing));
         }
         if !tool::is_executable(&path) {
-            return Err(refuse("is not an executable file".to_owned()));
+            return Err(refuse(Refusal::NotExecutable));
         }
         let source = format!("command given: {}", path.display());
         (path, source)
     } else {
         let path = tool::on_path(word, host.path.as_deref());
-        let path = path.ok_or_else(|| refuse("is not on `PATH`".to_owned()))?;
+        let path = path.ok_or_else(|| refuse(Refusal::NotOnPath))?;
         let source = format!("found on PATH: {}", path.display());
         (path, source)
     };
@@ -397,18 +386,16 @@ pub fn named(
         None => PrintedVersion { version: String::new(), date: None },
         Some(wanted) => {
             let output = tool::ask(Command::new(&path).arg("--version"), VERSION_LIMIT);
-            let output = output.map_err(|e| refuse(format!("does not say its version: {e}")))?;
-            let version = version_in(&output)
-                .ok_or_else(|| refuse("names no version when asked with `--version`".to_owned()))?;
+            let output = output.map_err(|error| refuse(Refusal::Silent(error)))?;
+            let version =
+                version_in(&output).ok_or_else(|| refuse(Refusal::NoVersion(Some("--version"))))?;
             if !wanted.matches(&version) {
-                let what =
-                    format!("says that it is version `{version}`, and `{wanted}` was asked for");
-                return Err(refuse(what));
+                return Err(refuse(Refusal::WrongVersion(version, wanted.clone())));
             }
             PrintedVersion { version, date: date_in(&output) }
         }
     };
-    let sha256 = sha256_of(&path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let sha256 = sha256_of(&path).map_err(|error| refuse(Refusal::Unreadable(None, error)))?;
     Ok(Installed {
         system: system.to_owned(),
         version: output.version,
@@ -429,7 +416,7 @@ fn file_date(path: &Path) -> Option<String> {
 }
 
 /// The jars that a user means: one jar, a folder of jars, or an unpacked release with `lib/`.
-fn own_jars(path: &Path) -> Result<Vec<PathBuf>, String> {
+fn own_jars(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
     }
@@ -439,7 +426,7 @@ fn own_jars(path: &Path) -> Result<Vec<PathBuf>, String> {
             _ => {}
         }
     }
-    Err("holds no jars, nor does a `lib` in it".to_owned())
+    Err(Refusal::NoJars)
 }
 
 /// Orders versions by their numbers.

@@ -10,19 +10,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::error::SourceError;
+use super::error::{RuntimeMissing, SourceError};
+use super::refusal::Refusal;
 use super::version::{VersionRequest, date_in, version_in};
 use super::{Fetched, Host, Job, tool};
 
 /// The Go that is here, or why there is none.
-pub(super) fn go_version(host: &Host) -> Result<String, String> {
+pub(super) fn go_version(host: &Host) -> Result<String, RuntimeMissing> {
+    let missing = |seen: String| RuntimeMissing(vec![seen]);
     let Some(go) = tool::on_path("go", host.path.as_deref()) else {
-        return Err("this machine has no `go`".to_owned());
+        return Err(missing("this machine has no `go`".to_owned()));
     };
-    let output = tool::ask(Command::new(go).arg("version"), Duration::from_secs(20))?;
+    let output = tool::ask(Command::new(go).arg("version"), Duration::from_secs(20))
+        .map_err(|error| missing(error.to_string()))?;
     // `go version go1.26.8 linux/amd64`
     let word = output.split_whitespace().find_map(|word| word.strip_prefix("go1"));
-    word.map(|rest| format!("go1{rest}")).ok_or_else(|| "`go version` named no version".to_owned())
+    word.map(|rest| format!("go1{rest}"))
+        .ok_or_else(|| missing("`go version` named no version".to_owned()))
 }
 
 /// What is built.
@@ -45,8 +49,8 @@ pub(super) fn fetch(
     versions: &[&str],
     takes: &str,
 ) -> Result<Fetched, SourceError> {
-    let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::PassedOver)?;
-    let go = go_version(job.host).map_err(SourceError::PassedOver)?;
+    let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::passed_over)?;
+    let go = go_version(job.host).map_err(SourceError::passed_over)?;
     let wrapper = Wrapper { host: job.host, dir: job.scratch.join("wrapper") };
     fs::create_dir_all(&wrapper.dir).map_err(|e| SourceError::io("make", &wrapper.dir, &e))?;
     let published = build.published(&version, versions)?;
@@ -301,8 +305,8 @@ fn edits(output: &str, module: &str, got: &str) -> Result<Vec<String>, SourceErr
 
 /// The version of `module` in the build information inside a program, which is text (package
 /// `runtime/debug`: lines of `mod` or `dep`, module, version and checksum, with tabs between them).
-pub(super) fn version_within(program: &Path, module: &str) -> Result<String, String> {
-    let bytes = fs::read(program).map_err(|e| format!("cannot be read: {e}"))?;
+pub(super) fn version_within(program: &Path, module: &str) -> Result<String, Refusal> {
+    let bytes = fs::read(program).map_err(|e| Refusal::Unreadable(None, e))?;
     // The rest of a program is no text, and is passed over line by line like it.
     let begins = ["mod", "dep"].map(|kind| format!("{kind}\t{module}\tv"));
     for line in bytes.split(|byte| *byte == b'\n') {
@@ -313,7 +317,7 @@ pub(super) fn version_within(program: &Path, module: &str) -> Result<String, Str
             return Ok(version);
         }
     }
-    Err(format!("holds no build information with a version of {module}"))
+    Err(Refusal::NoBuildInformation(module.to_owned()))
 }
 
 /// The version and checksum of `module` in what `go version -m` prints of a program.
@@ -369,7 +373,7 @@ mod tests {
             [start, &b"mod\tx.invalid/gcs\t(devel)\ndep\tx.invalid/gcs\tv1.2.0\t"[..]].concat();
         assert_eq!(found(&library).unwrap(), "1.2.0");
         for text in [&b"mod\tx.invalid/gcs\t(devel)\t"[..], b"mod\tx.invalid/gcs\tv\xff\t", b""] {
-            assert!(found(text).unwrap_err().contains("no build information"));
+            assert!(found(text).unwrap_err().to_string().contains("no build information"));
         }
     }
 

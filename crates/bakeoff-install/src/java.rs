@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Host;
+use super::error::RuntimeMissing;
 use super::tool;
 use super::version::version_in;
 
@@ -20,7 +21,7 @@ pub(super) struct Java {
 }
 
 /// The first runtime of `JAVA_HOME` and `PATH` that is at least `needed`; else what was seen.
-pub(super) fn find(host: &Host, needed: u32) -> Result<Java, String> {
+pub(super) fn find(host: &Host, needed: u32) -> Result<Java, RuntimeMissing> {
     let mut seen = Vec::new();
     let home = host.java_home.as_ref().map(|home| home.join("bin/java"));
     match &home {
@@ -39,7 +40,7 @@ pub(super) fn find(host: &Host, needed: u32) -> Result<Java, String> {
             match tool::ask(Command::new(&program).arg("-version"), Duration::from_secs(20)) {
                 Ok(output) => output,
                 Err(reason) => {
-                    seen.push(reason);
+                    seen.push(reason.to_string());
                     continue;
                 }
             };
@@ -51,7 +52,7 @@ pub(super) fn find(host: &Host, needed: u32) -> Result<Java, String> {
             (_, None) => seen.push(format!("`{} -version` named no version", program.display())),
         }
     }
-    Err(seen.join("; "))
+    Err(RuntimeMissing(seen))
 }
 
 /// The major version in what `java -version` prints; up to Java 8 it was the second number.
@@ -93,7 +94,7 @@ mod tests {
             java_home: Some(empty.path().into()),
             mirror: None,
         };
-        let seen = find(&host, 11).unwrap_err();
+        let seen = find(&host, 11).unwrap_err().to_string();
         assert!(seen.contains("JAVA_HOME has no") && seen.contains("no `java` on PATH"), "{seen}");
     }
 }

@@ -26,6 +26,7 @@ mod npm;
 pub mod place;
 mod pypi;
 mod recipe;
+mod refusal;
 #[cfg(test)]
 mod testing;
 mod tool;
@@ -43,10 +44,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use availability::{Availability, describe};
-pub use cache::Cache;
-pub use error::{InstallError, SourceError};
+pub use cache::{Cache, Damage};
+pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::named;
 pub use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};
+pub use refusal::{PackageError, Refusal};
+pub use tool::AskError;
 pub use version::VersionRequest;
 
 use cache::{Locked, Manifest};

@@ -28,7 +28,7 @@ pub(super) fn fetch(
     artifacts: &[&str],
     versions: &[&str],
 ) -> Result<Fetched, SourceError> {
-    let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::PassedOver)?;
+    let version = VersionRequest::choose(job.wanted, versions).map_err(SourceError::passed_over)?;
     if let Some(reason) = unable(job.host) {
         return Err(SourceError::PassedOver(reason));
     }

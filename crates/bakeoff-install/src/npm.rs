@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::error::SourceError;
+use super::error::{RuntimeMissing, SourceError};
+use super::refusal::{PackageError, Refusal};
 use super::version::version_in;
 use super::{Fetched, Host, Job, tool};
 
@@ -22,14 +23,17 @@ pub(super) struct Node {
 }
 
 /// The Node.js of `PATH` if it is at least `needed`; else what was seen.
-pub(super) fn node(host: &Host, needed: u32) -> Result<Node, String> {
-    let program = tool::on_path("node", host.path.as_deref()).ok_or("no `node` on PATH")?;
-    let output = tool::ask(Command::new(&program).arg("--version"), Duration::from_secs(20))?;
+pub(super) fn node(host: &Host, needed: u32) -> Result<Node, RuntimeMissing> {
+    let missing = |seen: String| RuntimeMissing(vec![seen]);
+    let program = tool::on_path("node", host.path.as_deref())
+        .ok_or_else(|| missing("no `node` on PATH".to_owned()))?;
+    let output = tool::ask(Command::new(&program).arg("--version"), Duration::from_secs(20))
+        .map_err(|error| missing(error.to_string()))?;
     let version = version_in(&output)
-        .ok_or_else(|| format!("`{} --version` named no version", program.display()))?;
+        .ok_or_else(|| missing(format!("`{} --version` named no version", program.display())))?;
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     if major.is_none_or(|major| major < needed) {
-        return Err(format!("`{}` is Node.js {version}", program.display()));
+        return Err(missing(format!("`{}` is Node.js {version}", program.display())));
     }
     Ok(Node { program, version })
 }
@@ -116,12 +120,12 @@ fn plain_files(tree: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> std::io:
 }
 
 /// The version in the `package.json` beside a script.
-pub(super) fn version_of(script: &Path) -> Result<String, String> {
+pub(super) fn version_of(script: &Path) -> Result<String, Refusal> {
     let path = script.with_file_name("package.json");
-    let told = |why: String| format!("does not say its version: `{}`: {why}", path.display());
-    let text = fs::read_to_string(&path).map_err(|e| told(e.to_string()))?;
+    let refused = |error| Refusal::Package(path.clone(), error);
+    let text = fs::read_to_string(&path).map_err(|e| refused(PackageError::Unreadable(e)))?;
     let package: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| told(e.to_string()))?;
+        serde_json::from_str(&text).map_err(|e| refused(PackageError::NotJson(e)))?;
     let version = package.get("version").and_then(serde_json::Value::as_str);
-    version.and_then(version_in).ok_or_else(|| told("names no version".to_owned()))
+    version.and_then(version_in).ok_or_else(|| refused(PackageError::NoVersion))
 }

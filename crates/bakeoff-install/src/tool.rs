@@ -7,6 +7,8 @@
 //!
 //! Not here: servers under test (`process`).
 
+use std::error::Error;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
@@ -185,24 +187,75 @@ impl Drop for Group {
     }
 }
 
+/// Reason why a program did not answer.
+#[derive(Debug)]
+pub enum AskError {
+    /// There is no temporary file to write its answer to.
+    NoFile(io::Error),
+    /// This program cannot be started.
+    NotStarted(String, io::Error),
+    /// This program did not end within so long.
+    Silent(String, Duration),
+    /// The end of this program cannot be waited for.
+    NotWaitedFor(String, io::Error),
+    /// It failed.
+    Failed {
+        /// The command line.
+        line: String,
+        /// How it ended: `exit status 1`.
+        ended: String,
+        /// The last line that it wrote; empty where it wrote none.
+        last: String,
+    },
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFile(error) => write!(to, "no temporary file: {error}"),
+            Self::NotStarted(program, error) => {
+                write!(to, "`{program}` cannot be started: {error}")
+            }
+            Self::Silent(program, limit) => {
+                write!(to, "`{program}` did not answer within {}", short(*limit))
+            }
+            Self::NotWaitedFor(program, error) => {
+                write!(to, "cannot wait for `{program}`: {error}")
+            }
+            Self::Failed { line, ended, last } => write!(to, "`{line}` ended with {ended}: {last}"),
+        }
+    }
+}
+
+impl Error for AskError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NoFile(error) | Self::NotStarted(_, error) | Self::NotWaitedFor(_, error) => {
+                Some(error)
+            }
+            Self::Silent(..) | Self::Failed { .. } => None,
+        }
+    }
+}
+
 /// Runs a program that should say something short; returns all that it wrote, both streams.
-pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, String> {
+pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, AskError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let mut out = tempfile::tempfile().map_err(|e| format!("no temporary file: {e}"))?;
-    let stdout = out.try_clone().map_err(|e| e.to_string())?;
-    let stderr = out.try_clone().map_err(|e| e.to_string())?;
+    let mut out = tempfile::tempfile().map_err(AskError::NoFile)?;
+    let stdout = out.try_clone().map_err(AskError::NoFile)?;
+    let stderr = out.try_clone().map_err(AskError::NoFile)?;
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
     let spawned = spawn_when_free(command);
-    let mut child = Group(spawned.map_err(|e| format!("`{program}` cannot be started: {e}"))?);
+    let mut child = Group(spawned.map_err(|e| AskError::NotStarted(program.clone(), e))?);
     let mut waited = Duration::ZERO;
     let status = loop {
         match child.0.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if waited >= limit => {
-                return Err(format!("`{program}` did not answer within {}", short(limit)));
+                return Err(AskError::Silent(program, limit));
             }
             Ok(None) => {}
-            Err(e) => return Err(format!("cannot wait for `{program}`: {e}")),
+            Err(e) => return Err(AskError::NotWaitedFor(program, e)),
         }
         // Programs answer in tens of milliseconds; five waits a listing of systems would show.
         let pause = Duration::from_millis(5);
@@ -214,7 +267,7 @@ pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, Stri
         return Ok(text);
     }
     let last = tail(&text).pop().unwrap_or_default();
-    Err(format!("`{}` ended with {}: {last}", line_of(command), told(status)))
+    Err(AskError::Failed { line: line_of(command), ended: told(status), last })
 }
 
 /// Starts a program that may just have been written: for as long as another thread's child, between
@@ -361,6 +414,7 @@ mod tests {
         assert!(
             ask(&mut shell("sleep 60"), Duration::from_millis(100))
                 .unwrap_err()
+                .to_string()
                 .contains("did not answer")
         );
     }
@@ -370,6 +424,7 @@ mod tests {
         assert!(
             ask(&mut Command::new("/no/such/tool"), POLL)
                 .unwrap_err()
+                .to_string()
                 .contains("cannot be started")
         );
         let rubbish = ask(&mut shell("printf '\\377\\376\\000'"), Duration::from_secs(5)).unwrap();

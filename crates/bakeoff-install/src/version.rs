@@ -3,6 +3,7 @@
 //! `3.6` asks for the newest 3.6.x that is known; `3.6.16` asks for just that. A program is
 //! believed only when it has said its version itself.
 
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,12 +70,12 @@ impl VersionRequest {
 
     /// The version to get from a source that knows `versions` (the newest first) and may have
     /// others: the newest that matches, or the request itself where it is exact.
-    pub(super) fn choose(wanted: Option<&Self>, versions: &[&str]) -> Result<String, String> {
+    pub(super) fn choose(
+        wanted: Option<&Self>,
+        versions: &[&str],
+    ) -> Result<String, NoSuchVersion> {
         let Some(wanted) = wanted else {
-            return versions
-                .first()
-                .map(|v| (*v).to_owned())
-                .ok_or_else(|| "it knows no version".to_owned());
+            return versions.first().map(|v| (*v).to_owned()).ok_or(NoSuchVersion::KnowsNone);
         };
         if let Some(version) = versions.iter().find(|v| wanted.matches(v)) {
             return Ok((*version).to_owned());
@@ -82,12 +83,36 @@ impl VersionRequest {
         if wanted.is_exact() {
             return Ok(wanted.0.clone());
         }
-        Err(format!(
-            "no `{wanted}.x` is known to it (known: {}); an exact version can be asked for",
-            versions.join(", ")
-        ))
+        Err(NoSuchVersion::Unknown { wanted: wanted.clone(), known: versions.join(", ") })
     }
 }
+
+/// Reason why a source has no version to get.
+#[derive(Debug)]
+pub(super) enum NoSuchVersion {
+    /// It knows none at all.
+    KnowsNone,
+    /// It knows none that matches.
+    Unknown {
+        wanted: VersionRequest,
+        /// The versions that it knows, with commas between them.
+        known: String,
+    },
+}
+
+impl fmt::Display for NoSuchVersion {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KnowsNone => to.write_str("it knows no version"),
+            Self::Unknown { wanted, known } => write!(
+                to,
+                "no `{wanted}.x` is known to it (known: {known}); an exact version can be asked for"
+            ),
+        }
+    }
+}
+
+impl Error for NoSuchVersion {}
 
 /// The first version in what a program printed: `etcd Version: 3.4.23` says `3.4.23`.
 pub(super) fn version_in(text: &str) -> Option<String> {
@@ -193,7 +218,7 @@ mod tests {
         assert_eq!(choose("3.6").unwrap(), "3.6.16");
         assert_eq!(choose("3").unwrap(), "3.7.3");
         assert_eq!(choose("3.6.5").unwrap(), "3.6.5");
-        assert!(choose("3.4").unwrap_err().contains("3.5.33"));
+        assert!(choose("3.4").unwrap_err().to_string().contains("3.5.33"));
         assert_eq!(VersionRequest::choose(None, &known).unwrap(), "3.7.3");
         assert!(VersionRequest::choose(None, &[]).is_err());
     }

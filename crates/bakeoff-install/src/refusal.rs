@@ -1,0 +1,126 @@
+//! Reasons why a program that is there will not do.
+//!
+//! Each text stands after the place of the program: "`etcd` on PATH names no version when asked for it".
+//!
+//! Not here: why a source did not deliver (`error`).
+
+use std::env::JoinPathsError;
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::cache::Damage;
+use super::tool::AskError;
+use super::version::VersionRequest;
+
+/// Reason why a program will not do.
+#[derive(Debug)]
+pub enum Refusal {
+    /// Its path leads nowhere.
+    NotFound(io::Error),
+    /// There is nothing at its path.
+    Missing,
+    /// `PATH` has no program of this name.
+    NotOnPath,
+    /// It is no file that can be executed.
+    NotExecutable,
+    /// The folder given has no jars.
+    NoJars,
+    /// A file of it cannot be read: the one of this path, or its only one.
+    Unreadable(Option<PathBuf>, io::Error),
+    /// It lacks something that it needs; in words of its recipe.
+    Lacks(String),
+    /// Its jars make no class path.
+    ClassPath(JoinPathsError),
+    /// It is started by Java, and there is none.
+    NeedsJava,
+    /// It was asked for its version and did not answer.
+    Silent(AskError),
+    /// Its `package.json` does not say its version.
+    Package(PathBuf, PackageError),
+    /// It answered, and there is no version in that; with the flag that it was asked by, where the user has to know.
+    NoVersion(Option<&'static str>),
+    /// It was built from Go sources, and does not name this module.
+    NoBuildInformation(String),
+    /// It is another version than the one asked for.
+    WrongVersion(String, VersionRequest),
+    /// The cache's files are not those that were fetched.
+    Damaged(Damage),
+}
+
+/// Reason why a `package.json` does not say a version.
+#[derive(Debug)]
+pub enum PackageError {
+    /// It cannot be read.
+    Unreadable(io::Error),
+    /// It is no JSON.
+    NotJson(serde_json::Error),
+    /// It has no version.
+    NoVersion,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(error) => write!(to, "cannot be found: {error}"),
+            Self::Missing => to.write_str("does not exist"),
+            Self::NotOnPath => to.write_str("is not on `PATH`"),
+            Self::NotExecutable => to.write_str("is not an executable file"),
+            Self::NoJars => to.write_str("holds no jars, nor does a `lib` in it"),
+            Self::Unreadable(None, error) => write!(to, "cannot be read: {error}"),
+            Self::Unreadable(Some(path), error) => {
+                write!(to, "cannot be read: `{}`: {error}", path.display())
+            }
+            Self::Lacks(what) => to.write_str(what),
+            Self::ClassPath(error) => write!(to, "cannot be a class path: {error}"),
+            Self::NeedsJava => to.write_str("needs a Java runtime"),
+            Self::Silent(error) => write!(to, "does not say its version: {error}"),
+            Self::Package(path, error) => {
+                write!(to, "does not say its version: `{}`: {error}", path.display())
+            }
+            Self::NoVersion(None) => to.write_str("names no version when asked for it"),
+            Self::NoVersion(Some(flag)) => write!(to, "names no version when asked with `{flag}`"),
+            Self::NoBuildInformation(module) => {
+                write!(to, "holds no build information with a version of {module}")
+            }
+            Self::WrongVersion(version, wanted) => {
+                write!(to, "says that it is version `{version}`, and `{wanted}` was asked for")
+            }
+            Self::Damaged(damage) => write!(to, "is not what was fetched: {damage}"),
+        }
+    }
+}
+
+impl Error for Refusal {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NotFound(error) | Self::Unreadable(_, error) => Some(error),
+            Self::ClassPath(error) => Some(error),
+            Self::Silent(error) => Some(error),
+            Self::Package(_, error) => Some(error),
+            Self::Damaged(damage) => Some(damage),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for PackageError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => error.fmt(to),
+            Self::NotJson(error) => error.fmt(to),
+            Self::NoVersion => to.write_str("names no version"),
+        }
+    }
+}
+
+impl Error for PackageError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(error),
+            Self::NotJson(error) => Some(error),
+            Self::NoVersion => None,
+        }
+    }
+}
