@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::canary::search_alone;
+use crate::support::canary::search;
 use crate::support::{Bench, Ran, Run, array, figure, text};
 
 /// A study of these systems, whose one load looks for a rate.
@@ -30,7 +30,7 @@ const LOAD: &str =
 
 #[test]
 fn search_compares_systems_by_their_highest_kept_rate() {
-    let _alone = search_alone();
+    let _alone = search();
     let systems = canary("quick", "50ms") + &canary("slow", "100ms");
     let judged =
         |run: &Run| run.trials().iter().any(|trial| crate::support::reasons(trial).is_empty());
@@ -109,7 +109,7 @@ fn search_compares_systems_by_their_highest_kept_rate() {
 
 #[test]
 fn search_does_not_rank_a_system_without_a_kept_rate() {
-    let _alone = search_alone();
+    let _alone = search();
     let load =
         "rate: 40/s, clients: 20, warmup: 0s, stop: {after: 1s}, find: {objective: p50 < 150ms}";
     let run = Bench::new(&study(&canary("slow", "200ms"), load, 1)).run().ended_well();
@@ -138,7 +138,7 @@ fn search_does_not_rank_a_system_without_a_kept_rate() {
 
 #[test]
 fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
-    let _alone = search_alone();
+    let _alone = search();
     let bench = Bench::new(&study(&canary("one", "50ms"), LOAD, 1));
     let mut neighbour =
         Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("there is `sh`");
@@ -162,7 +162,7 @@ fn a_try_beside_a_busy_neighbour_is_not_held_against_the_system() {
 
 #[test]
 fn interrupted_search_keeps_its_tries() {
-    let _alone = search_alone();
+    let _alone = search();
     let bench = Bench::new(&study(&canary("quick", "50ms"), LOAD, 2));
     let mut command = bench.command();
     let log = bench.path().join("stderr");

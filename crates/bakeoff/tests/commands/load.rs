@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::canary::{Canary, alone, search_alone};
+use crate::support::canary::{Canary, alone, search};
 use crate::support::certificates::Certificates;
 use crate::support::{Ran, array, bakeoff, folders, record, text};
 
@@ -224,7 +224,7 @@ fn steps_and_ramps_have_their_rows() {
 /// Ten clients and 50 ms an answer make 200 requests a second and no more.
 #[test]
 fn search_finds_the_highest_rate_within_an_objective() {
-    let _alone = search_alone();
+    let _alone = search();
     let canary = Canary::with_value("--delay 50ms");
     let url = canary.url("/kv/key");
     let search = ["--find-max", "--slo", "p90 < 100ms", "--rate", "110", "-c", "10"];
@@ -389,7 +389,7 @@ fn load_leaves_a_run_for_report_compare_and_history() {
 
 #[test]
 fn steps_are_trials_and_a_search_is_one_that_found_a_rate() {
-    let _alone = search_alone();
+    let _alone = search();
     let canary = Canary::with_value("--delay 50ms");
     let url = canary.url("/kv/key");
     let out = tempfile::tempdir().unwrap();

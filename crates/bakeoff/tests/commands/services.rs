@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -268,11 +269,15 @@ fn an_endpoint_over_tls_is_verified_and_loaded() {
 #[test]
 fn unreachable_endpoint_is_named() {
     let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for scheme in ["http", "https"] {
-        let tls = if scheme == "https" { ", tls: {insecure: true}" } else { "" };
-        let study = study(&format!("kind: http, endpoints: [\"{scheme}://{down}\"]{tls}"));
-        refused(&study, 4, &[&down.to_string(), "Connection refused", "within 10s"]);
-    }
+    // Each waits for the endpoint for ten seconds.
+    thread::scope(|scope| {
+        for (scheme, tls) in [("http", ""), ("https", ", tls: {insecure: true}")] {
+            let study = study(&format!("kind: http, endpoints: [\"{scheme}://{down}\"]{tls}"));
+            scope.spawn(move || {
+                refused(&study, 4, &[&down.to_string(), "Connection refused", "within 10s"]);
+            });
+        }
+    });
 }
 
 #[test]

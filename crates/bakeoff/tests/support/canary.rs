@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -75,11 +75,15 @@ impl Drop for Canary {
     }
 }
 
-/// Locks the searches for a highest rate, one at a time: they load the machine little and take long, and
+/// Locks one of two places for searches for a highest rate: they load the machine little and take long, and
 /// need not wait for those that load it.
-pub(crate) fn search_alone() -> MutexGuard<'static, ()> {
-    static SEARCHING: Mutex<()> = Mutex::new(());
-    SEARCHING.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn search() -> MutexGuard<'static, ()> {
+    static PLACES: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+    match PLACES[0].try_lock() {
+        Ok(place) => place,
+        Err(TryLockError::Poisoned(place)) => place.into_inner(),
+        Err(TryLockError::WouldBlock) => PLACES[1].lock().unwrap_or_else(PoisonError::into_inner),
+    }
 }
 
 /// Locks the machine for one load at a time.
