@@ -18,14 +18,6 @@ const LINES_MAX: usize = 600;
 /// How the reason begins that a longer file gives below its first line.
 const LONG: &str = "//! Long because ";
 
-/// Files that are longer and give no reason yet, and how long they may be.
-const STILL_LONG: &[(&str, usize)] = &[
-    ("crates/bakeoff-core/src/study/fields.rs", 662),
-    ("crates/bakeoff-host/src/observe.rs", 628),
-    ("crates/bakeoff-wire/src/http1.rs", 700),
-    ("crates/bakeoff-wire/src/iproto.rs", 661),
-];
-
 /// Lists words that a part of the tree must not contain, and why. A part is a folder, or a file.
 struct Absence {
     part: &'static str,
@@ -184,8 +176,7 @@ fn length(path: &str, text: &str) -> Option<String> {
     }
     let lines = program(text).lines().count();
     let header = || text.lines().take_while(|line| line.starts_with("//!"));
-    let still = STILL_LONG.iter().find(|(long, _)| *long == path).map_or(0, |(_, most)| *most);
-    let excused = lines <= still || header().any(|line| line.starts_with(LONG));
+    let excused = header().any(|line| line.starts_with(LONG));
     (lines > LINES_MAX && !excused).then(|| {
         format!(
             "{path} has {lines} lines without its tests: split it, or say in its first lines why \

@@ -6,6 +6,7 @@
 //!
 //! Not here: which flags there are and what they mean (`options`).
 
+use std::fmt;
 use std::time::Duration;
 
 /// Kinds of a flag's value.
@@ -26,13 +27,37 @@ pub(super) struct CommandLine {
     pub(super) rest: Vec<String>,
 }
 
+/// A command line that cannot be taken, in words for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UsageError(String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+impl From<String> for UsageError {
+    fn from(what: String) -> Self {
+        Self(what)
+    }
+}
+
+impl From<&str> for UsageError {
+    fn from(what: &str) -> Self {
+        Self(what.to_owned())
+    }
+}
+
 /// Why a command line cannot be read.
 #[derive(Debug, PartialEq)]
 pub(super) enum Unreadable {
     /// The user asks for help: `-h` or `-help` and nothing that they could mean instead.
     Help,
     /// The arguments are wrong.
-    Wrong(String),
+    Wrong(UsageError),
 }
 
 /// Takes a command line apart. `takes` knows the flags.
@@ -63,14 +88,14 @@ pub(super) fn read(
                 let Some(value) = args.get(at) else {
                     return Err(match name {
                         "h" => Unreadable::Help,
-                        _ => Unreadable::Wrong(format!("flag `-{name}` needs a value")),
+                        _ => Unreadable::Wrong(format!("flag `-{name}` needs a value").into()),
                     });
                 };
                 at += 1;
                 value.clone()
             }
             (None, _) if name == "help" => return Err(Unreadable::Help),
-            (None, _) => return Err(Unreadable::Wrong(format!("unknown flag `-{name}`"))),
+            (None, _) => return Err(Unreadable::Wrong(format!("unknown flag `-{name}`").into())),
         };
         flags.push((name.to_owned(), value));
     }

@@ -63,7 +63,7 @@ impl Machine {
     }
 }
 
-/// What came of merges.
+/// Results of merges.
 #[derive(Debug, Clone, Copy)]
 struct Gated {
     /// The share that is stopped.

@@ -1,6 +1,6 @@
 //! Asks a server one thing after another outside of a load: blocking, over HTTP/1.1.
 //!
-//! What is set up before a load, looked at beside it and cleaned up after it goes through here, over TLS as the
+//! Set-up before a load, probes beside it and clean-up after it go through here, over TLS as the
 //! load's clients speak it (the same [`Target`]) and with methods of a server's own, such as LIST. A general
 //! client would take neither.
 //!
@@ -19,7 +19,7 @@ use crate::transport::{Target, TlsTarget};
 /// How often whoever asks is asked whether to go on.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a server answered.
+/// A server's answer.
 #[derive(Debug)]
 pub struct HttpReply {
     /// The final status.

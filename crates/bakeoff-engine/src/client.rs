@@ -41,7 +41,7 @@ pub(super) struct Client<W: Work> {
     pub(super) lane: usize,
     pub(super) connection: Connection<W::Session>,
     pub(super) slots: Vec<Slot>,
-    /// What the work remembers of each busy slot.
+    /// The work's state of each busy slot.
     pub(super) pendings: Vec<Option<W::Pending>>,
     /// Whether it stands in the queue of clients that wait for something to become due.
     pub(super) idle: bool,
@@ -123,7 +123,7 @@ impl<W: Work> Client<W> {
     }
 
     /// The peer has accepted: say what a new connection says first.
-    pub(super) fn greet(&mut self) {
+    pub(super) fn begin_handshake(&mut self) {
         let retry_at = self.last_sent;
         let down = Connection::Down { retry_at };
         if let Connection::Connecting { mut link, mut session, deadline } =

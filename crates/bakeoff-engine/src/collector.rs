@@ -20,7 +20,7 @@ use bakeoff_core::staleness::Staleness;
 use super::transport::Agreed;
 use super::{Seconds, Window};
 
-/// What one worker measured in one second.
+/// One worker's measurements of one second.
 pub(super) struct Slice {
     pub(super) worker: usize,
     pub(super) second: u32,
@@ -117,7 +117,7 @@ impl Slice {
     }
 }
 
-/// What a worker tells.
+/// A worker's messages.
 pub(super) enum Message {
     /// All clients are connected.
     Connected,

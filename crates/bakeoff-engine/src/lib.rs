@@ -59,7 +59,7 @@ pub enum Connections {
     OneEach,
 }
 
-/// What becomes of a second's distributions once it is past.
+/// The fate of a second's distributions once it is past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seconds {
     /// They are in the measurement, packed: some kilobytes for each.
@@ -88,7 +88,7 @@ pub struct Drive {
     pub stop: Stop,
     /// After how long an operation has failed.
     pub timeout: Duration,
-    /// What becomes of the distributions of each second.
+    /// The fate of each second's distributions.
     pub seconds: Seconds,
     /// Worker threads; no more than there are clients are used.
     pub threads: u32,
@@ -128,7 +128,7 @@ pub enum EngineError {
     Unreachable {
         /// The node.
         address: SocketAddr,
-        /// What was seen.
+        /// The observation.
         what: String,
     },
     /// The user asked for the end before the load began.

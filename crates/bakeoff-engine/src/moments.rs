@@ -1,6 +1,6 @@
 //! Tells when the measured window begins and ends, so that whoever samples can look at these moments.
 //!
-//! What a load used is to be divided by what it did. Both must be of the same time, and the engine
+//! Usage is divided by the operations done. Both must be of the same time, and the engine
 //! alone knows when connecting and warming up are over.
 //!
 //! Not here: who looks (`host::observe`).

@@ -1,4 +1,4 @@
-//! What this process may use: sockets for its clients, CPUs for its threads.
+//! This process's limits: sockets for its clients, CPUs for its threads.
 //!
 //! Not here: the machine as a record describes it (the binary).
 
@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::LoadError;
 
-/// What a generator has open besides connections, generously: polls, timers, logs, pipes and the like.
+/// Open files of a generator besides connections, generously: polls, timers, logs, pipes and the like.
 pub const OTHER_FILES: u64 = 200;
 
 /// Returns how many CPUs this process may run on.

@@ -93,7 +93,7 @@ fn open_load(threads: u32, spacing: Spacing) -> Drive {
     }
 }
 
-/// What a load of three servers measures, while `happens` to the third.
+/// Measures a load on three servers, while `happens` affects the third.
 fn drive(load: &Drive, happens: impl FnOnce(&Server) + Send) -> Measurement {
     let servers = [Server::start(), Server::start(), Server::start()];
     let requests = servers

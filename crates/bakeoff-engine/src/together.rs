@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::{START_DELAY, clock};
 
-/// What they wait for.
+/// The wait that they share.
 pub struct Together {
     state: Mutex<State>,
     changed: Condvar,

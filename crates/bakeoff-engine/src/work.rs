@@ -1,4 +1,4 @@
-//! What the loop is generic over: the work that a worker does and the sessions it does it on.
+//! The loop's two traits: the work that a worker does and the sessions it does it on.
 //!
 //! The loop knows due times, sockets and histograms; it does not know what an operation is. Work
 //! does, and judges the answers, so that a key-value load, a plain HTTP load and an audit share
@@ -54,7 +54,7 @@ pub trait Session {
 pub struct Issued<P> {
     /// Which of [`Work::operations`].
     pub operation: usize,
-    /// What the work must remember until the answer.
+    /// State that the work keeps until the answer.
     pub pending: P,
 }
 
@@ -83,7 +83,7 @@ pub struct OperationTiming {
 pub struct Done {
     /// The operation that was answered.
     pub tag: Tag,
-    /// What the answer was.
+    /// The answer.
     pub result: Result<Success, Failure>,
 }
 
@@ -98,7 +98,7 @@ pub struct Success {
 pub struct Failure {
     /// The kind of failure.
     pub kind: ErrorKind,
-    /// What was seen, in words.
+    /// The observation, in words.
     pub what: String,
     /// How old what was read is, where it was not allowed to be.
     pub seen: Seen,
@@ -111,17 +111,17 @@ impl Failure {
     }
 }
 
-/// What each client is remembered to have under way, by tag.
+/// Operations in flight of each client, by tag.
 pub trait Pendings<P> {
-    /// What was sent with this tag; `None` when nothing is under way there.
+    /// Returns the operation sent with this tag; `None` when nothing is in flight there.
     fn take(&mut self, tag: Tag) -> Option<P>;
 }
 
-/// What one worker thread does: makes operations and judges their answers.
+/// A worker thread's work: makes operations and judges their answers.
 pub trait Work: Send {
     /// One client connection.
     type Session: Session + Send;
-    /// What is remembered of an operation under way.
+    /// State of an operation in flight.
     type Pending: Send;
 
     /// The names of its operations; tables have one row each.

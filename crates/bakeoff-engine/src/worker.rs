@@ -46,7 +46,7 @@ const INTERRUPT_GRACE: Duration = Duration::from_secs(1);
 const READ_BUFFER_SIZE: usize = 64 << 10;
 const TIMER: Token = Token(usize::MAX);
 
-/// What all workers of a load share.
+/// State that all workers of a load share.
 pub(super) struct Shared<'a> {
     /// Counts operations, to tell keys apart.
     pub(super) tickets: AtomicU64,

@@ -240,7 +240,7 @@ impl Family {
 
     /// Samples its usage so far and its resources now. `thoroughly`: what costs a system call for
     /// each thread is read too, and is not among the columns otherwise.
-    pub(super) fn look(&mut self, thoroughly: bool) -> Vec<(Column, f64)> {
+    pub(super) fn sample(&mut self, thoroughly: bool) -> Vec<(Column, f64)> {
         let mut of_threads = OfThread::default();
         let (mut rss_pages, mut threads, mut open_files, mut living) = (0, 0, None, 0);
         self.see();

@@ -1,4 +1,4 @@
-//! What can go wrong with servers, in the house form: what failed, what was seen, where the
+//! Errors of servers, in the house form: what failed, what was seen, where the
 //! evidence is, what to try.
 //!
 //! Displayed, an error is its first line, indented lines of evidence, and `hint: …` last where
@@ -39,7 +39,7 @@ pub enum HostError {
         /// In words.
         problem: String,
     },
-    /// What must run before it did not succeed.
+    /// A preparatory command did not succeed.
     Before {
         /// The node's name.
         node: String,
@@ -58,7 +58,7 @@ pub enum HostError {
         after: Duration,
         /// Its end.
         exit: Exit,
-        /// What its limits have to do with it, in words; `None` when nothing.
+        /// The part of its limits in it, in words; `None` when none.
         limits: Option<String>,
         /// Where its log is, and its last lines.
         log: Box<LogTail>,
@@ -69,30 +69,30 @@ pub enum HostError {
         nodes: Vec<String>,
         /// How long bakeoff waited.
         within: Duration,
-        /// What the last probe saw.
+        /// The last probe's observation.
         seen: String,
-        /// What limits of nodes have to do with it, in words.
+        /// The part of nodes' limits in it, in words.
         limits: Vec<String>,
         /// The nodes' logs.
         logs: Vec<LogTail>,
     },
     /// Nodes run and cannot serve, however long one waits.
     CannotServe {
-        /// What the last probe saw.
+        /// The last probe's observation.
         seen: String,
-        /// What to try, without `hint: `.
+        /// The hint, without `hint: `.
         hint: String,
     },
     /// The user wants to stop.
     Interrupted {
-        /// What was being done.
+        /// The operation.
         during: String,
     },
     /// A port that was asked for is taken.
     PortInUse {
         /// Which.
         port: u16,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// No free port was found at all.
@@ -106,7 +106,7 @@ pub enum HostError {
         what: &'static str,
         /// Which.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }

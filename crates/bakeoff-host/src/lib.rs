@@ -159,7 +159,7 @@ pub enum FileMode {
     Readable,
 }
 
-/// What became of the limits of a node.
+/// The fate of a node's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitsApplied {
     /// The study asks for none.
@@ -176,7 +176,7 @@ pub enum LimitsApplied {
     },
     /// They were set, and something else was read back; nothing was left in place.
     Differs {
-        /// What was set and what was read.
+        /// The limits set and the limits read back.
         why: String,
     },
 }
@@ -189,13 +189,13 @@ pub trait Confine: Send + Sync {
     fn release(&self, spec: &NodeSpec);
 }
 
-/// What [`Confine`] prepared for one node.
+/// Limits that [`Confine`] prepared for one node.
 #[derive(Debug, Clone)]
 pub struct Confinement {
     /// Files that the process writes its own id into before it becomes the server
     /// (`cgroup.procs`), so that not even its first instruction runs outside.
     pub enter: Vec<PathBuf>,
-    /// What to report.
+    /// The report on them.
     pub limits: LimitsApplied,
     /// Where its own figures are, when it has a group of its own.
     pub group: Option<cgroup::Group>,

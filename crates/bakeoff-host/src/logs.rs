@@ -12,7 +12,7 @@ use bakeoff_core::log_findings::{LevelWord, NodeLog, Tally};
 
 use super::Process;
 
-/// What the kernel's ENOSPC is called by the C library and by Java.
+/// ENOSPC as the C library and Java print it.
 const FULL: &str = "no space left on device";
 /// The most that is read of each log, from its end.
 const READ_MAX: u64 = 64 << 20;
@@ -90,7 +90,7 @@ impl Marks {
         }
     }
 
-    /// What each node complained of in between; of a load that did not end, until now.
+    /// Returns each node's complaints in between; of a load that did not end, until now.
     pub fn complaints(&self) -> Vec<NodeLog> {
         let mut found = Vec::new();
         for of_node in self.0.chunk_by(|a, b| a.node == b.node) {

@@ -36,7 +36,7 @@ impl Machine {
         self.running.name()
     }
 
-    pub(super) fn look(&self) -> Vec<(Column, f64)> {
+    pub(super) fn sample(&self) -> Vec<(Column, f64)> {
         let mut row = Vec::new();
         if let Ok(text) = std::fs::read_to_string("/proc/stat") {
             row.extend(cpus(&text, procfs::ticks_per_second()));
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn this_machine_has_cpus_and_space() {
         let dir = tempfile::tempdir().unwrap();
-        let row = Machine::new(dir.path()).look();
+        let row = Machine::new(dir.path()).sample();
         for column in [Column::Busy, Column::RunQueue, Column::DiskFree] {
             assert!(row.iter().any(|&(one, value)| one == column && value > 0.0), "{column:?}");
         }

@@ -10,6 +10,8 @@
 //!
 //! Not here: what is read (`census`, `sockets`, `machine`), what a load's summary says (`usage`).
 
+mod series;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -20,6 +22,7 @@ use bakeoff_clock as clock;
 use bakeoff_clock::Moment;
 use bakeoff_core::observed::{Column, Observed, Opened, Phase, Series, Strangers, Turnover};
 
+use self::series::{disk_space, push, set, settle};
 use super::Process;
 use super::census::{Census, Family, Kinship};
 use super::cgroup::Group;
@@ -32,7 +35,7 @@ pub const GENERATOR: &str = "generator";
 /// The name of the machine's series.
 const MACHINE: &str = "machine";
 
-/// What is to be sampled.
+/// The processes and devices to sample.
 pub struct Watched {
     name: String,
     family: Family,
@@ -94,7 +97,7 @@ fn ourselves() -> Arc<AtomicI32> {
 
 /// Samples until it is stopped, in a thread of its own and where a phase begins.
 pub struct Sampler {
-    looker: Arc<Mutex<Looker>>,
+    observer: Arc<Mutex<Observer>>,
     /// Where it is told of moments that it must look at.
     tell: mpsc::Sender<Moment>,
     stopped: Arc<AtomicBool>,
@@ -115,8 +118,6 @@ const PROPORTIONAL: Duration = Duration::from_millis(4_900);
 const WALK: Duration = Duration::from_millis(2_900);
 /// Share of a core that expensive samples may use, as its reciprocal.
 const SHARE: u32 = 400;
-/// The most files of a data directory that are counted.
-const FILES_MAX: usize = 20_000;
 
 impl Sampler {
     /// Samples bakeoff and the machine now and then every `interval`, which is at least
@@ -124,17 +125,17 @@ impl Sampler {
     /// directory on the disk that holds the servers' data.
     pub fn start(data: &Path, interval: Duration, began: Instant) -> Self {
         let interval = interval.max(INTERVAL_MIN);
-        let mut looker = Looker::new(data, interval, began);
-        looker.watch(Watched::ourselves());
-        looker.look(Occasion::Grid);
-        let looker = Arc::new(Mutex::new(looker));
+        let mut observer = Observer::new(data, interval, began);
+        observer.watch(Watched::ourselves());
+        observer.sample(Occasion::Grid);
+        let observer = Arc::new(Mutex::new(observer));
         let (tell, told) = mpsc::channel();
         let stopped = Arc::new(AtomicBool::new(false));
-        let (shared, is_stopped) = (Arc::clone(&looker), Arc::clone(&stopped));
-        let work = move || look_until(&is_stopped, &shared, &told, interval);
+        let (shared, is_stopped) = (Arc::clone(&observer), Arc::clone(&stopped));
+        let work = move || sample_until(&is_stopped, &shared, &told, interval);
         let thread = std::thread::Builder::new().name("sampler".into());
         let thread = thread.spawn(work).expect("a thread can be started");
-        Self { looker, tell, stopped, thread, began, interval, phases: Vec::new() }
+        Self { observer, tell, stopped, thread, began, interval, phases: Vec::new() }
     }
 
     /// Returns where to tell when measuring begins and ends, of each stage of a load.
@@ -144,9 +145,9 @@ impl Sampler {
 
     /// From now on these are sampled too.
     pub fn watch(&self, nodes: impl IntoIterator<Item = Watched>) {
-        let mut looker = lock(&self.looker);
-        nodes.into_iter().for_each(|node| looker.watch(node));
-        looker.look(Occasion::Asked);
+        let mut observer = lock(&self.observer);
+        nodes.into_iter().for_each(|node| observer.watch(node));
+        observer.sample(Occasion::Asked);
     }
 
     /// A phase of the trial begins, and the one before it ends.
@@ -158,10 +159,10 @@ impl Sampler {
     /// Returns what has been sampled by now. Measuring has ended: where the sampler's own thread has yet
     /// to look at that moment, this does.
     pub fn so_far(&self) -> Observed {
-        let mut looker = lock(&self.looker);
-        looker.look(Occasion::Moment);
-        looker.after_measuring();
-        looker.observed(self.interval, self.phases.clone())
+        let mut observer = lock(&self.observer);
+        observer.sample(Occasion::Moment);
+        observer.after_measuring();
+        observer.observed(self.interval, self.phases.clone())
     }
 
     /// Takes a last look and yields all.
@@ -171,11 +172,11 @@ impl Sampler {
         // Any word wakes it.
         self.tell.send(Moment::End(self.began)).ok();
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        lock(&self.looker).observed(self.interval, self.phases)
+        lock(&self.observer).observed(self.interval, self.phases)
     }
 
     fn end_phase(&mut self) -> f64 {
-        lock(&self.looker).look(Occasion::Asked);
+        lock(&self.observer).sample(Occasion::Asked);
         // Read after the look, which therefore lies before the phase.
         let now = self.began.elapsed().as_secs_f64();
         if let Some(last) = self.phases.last_mut() {
@@ -186,9 +187,9 @@ impl Sampler {
 }
 
 /// Looks each `interval`, and at the moments that it is told of.
-fn look_until(
+fn sample_until(
     stopped: &AtomicBool,
-    looker: &Mutex<Looker>,
+    observer: &Mutex<Observer>,
     told: &mpsc::Receiver<Moment>,
     interval: Duration,
 ) {
@@ -204,7 +205,7 @@ fn look_until(
             Ok(moment) => {
                 // It is told ahead, so that this takes nothing from what is measured.
                 if matches!(moment, Moment::Begin(_)) {
-                    lock(looker).before_measuring();
+                    lock(observer).before_measuring();
                 }
                 moments.push(moment);
             }
@@ -215,13 +216,13 @@ fn look_until(
         let (come, later): (Vec<_>, Vec<_>) = moments.iter().partition(|one| time(one) <= now);
         moments = later;
         if !come.is_empty() {
-            lock(looker).look(Occasion::Moment);
+            lock(observer).sample(Occasion::Moment);
         }
         if come.iter().any(|one| matches!(one, Moment::End(_))) {
-            lock(looker).after_measuring();
+            lock(observer).after_measuring();
         }
         if due <= now {
-            lock(looker).look(Occasion::Grid);
+            lock(observer).sample(Occasion::Grid);
             // On a grid, so that looks do not drift; late ones are not made up for.
             let behind = clock::now().saturating_duration_since(due).as_nanos();
             due += interval * (behind / interval.as_nanos() + 1) as u32;
@@ -229,8 +230,8 @@ fn look_until(
     }
 }
 
-fn lock(looker: &Mutex<Looker>) -> MutexGuard<'_, Looker> {
-    looker.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(observer: &Mutex<Observer>) -> MutexGuard<'_, Observer> {
+    observer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why there is a look.
@@ -244,7 +245,7 @@ enum Occasion {
     Moment,
 }
 
-struct Looker {
+struct Observer {
     began: Instant,
     interval: Duration,
     nodes: Vec<Node>,
@@ -256,7 +257,7 @@ struct Looker {
     walk: Pace,
     machine: Machine,
     machine_series: Series,
-    /// What bakeoff has started besides the nodes.
+    /// Processes that bakeoff has started besides the nodes.
     helpers: Family,
     /// All processes before what is measured now.
     before: Option<Before>,
@@ -267,7 +268,7 @@ struct Looker {
     cost: Duration,
 }
 
-/// What was known before measuring began.
+/// The state before measuring began.
 struct Before {
     at: f64,
     processes: Scan,
@@ -305,7 +306,7 @@ impl Pace {
     }
 }
 
-impl Looker {
+impl Observer {
     fn new(data: &Path, interval: Duration, began: Instant) -> Self {
         Self {
             began,
@@ -333,7 +334,7 @@ impl Looker {
         self.nodes.push(Node { watched, series });
     }
 
-    fn look(&mut self, occasion: Occasion) {
+    fn sample(&mut self, occasion: Occasion) {
         let cpu_before = clock::thread_cpu();
         let now = clock::now();
         // Rates over a small part of an interval would show the kernel's ticks: of two looks close
@@ -350,13 +351,13 @@ impl Looker {
         self.last = Some((now, occasion));
         let at = self.at(now);
         let asked = occasion == Occasion::Asked;
-        self.look_at_processes(at, now, asked);
+        self.sample_processes(at, now, asked);
         if occasion != Occasion::Moment {
             self.look_at_memory(now, asked);
-            self.look_at_sockets(now, asked);
+            self.sample_sockets(now, asked);
             self.look_at_directories(now, asked);
         }
-        let mut row = self.machine.look();
+        let mut row = self.machine.sample();
         row.push((Column::Helpers, self.helpers.cpu()));
         push(&mut self.machine_series, at, row);
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
@@ -367,7 +368,7 @@ impl Looker {
         (now.saturating_duration_since(self.began).as_secs_f64() * 1e4).floor() / 1e4
     }
 
-    fn look_at_processes(&mut self, at: f64, now: Instant, asked: bool) {
+    fn sample_processes(&mut self, at: f64, now: Instant, asked: bool) {
         let cpu_before = clock::thread_cpu();
         let leaders = self.leaders();
         let thoroughly = asked || self.thorough.is_due(now);
@@ -376,7 +377,7 @@ impl Looker {
         }
         for node in &mut self.nodes {
             let Watched { family, group, throttled, .. } = &mut node.watched;
-            let mut row = family.look(thoroughly);
+            let mut row = family.sample(thoroughly);
             if let Some(group) = group {
                 let columns =
                     [Column::CpuThrottled, Column::CpuPeriods, Column::CpuPeriodsThrottled];
@@ -408,7 +409,7 @@ impl Looker {
     fn before_measuring(&mut self) {
         let cpu_before = clock::thread_cpu();
         self.take_census(self.leaders());
-        self.look_at_sockets(clock::now(), true);
+        self.sample_sockets(clock::now(), true);
         let at = self.at(clock::now());
         self.before = Some(Before {
             at,
@@ -428,7 +429,7 @@ impl Looker {
         let census = &self.census;
         let at = self.at(clock::now());
         self.strangers.push(before.processes.since(at, |pid| census.is_ours(pid)));
-        self.look_at_sockets(clock::now(), true);
+        self.sample_sockets(clock::now(), true);
         self.turnover.push(self.turnover(&before, at));
         self.cost += clock::thread_cpu().saturating_sub(cpu_before);
     }
@@ -451,7 +452,7 @@ impl Looker {
         self.sockets.as_ref().map(|sockets| sockets.opened().clone()).unwrap_or_default()
     }
 
-    /// What has begun since then, as far as it was seen.
+    /// Processes that have begun since then, as far as they were seen.
     fn turnover(&self, before: &Before, at: f64) -> Turnover {
         let name = |place: usize| self.nodes.get(place).map(|node| node.series.name.clone());
         let joined = self.nodes.iter().zip(&before.joined).filter_map(|(node, before)| {
@@ -475,7 +476,7 @@ impl Looker {
         }
     }
 
-    fn look_at_sockets(&mut self, now: Instant, asked: bool) {
+    fn sample_sockets(&mut self, now: Instant, asked: bool) {
         if !asked && !self.sockets_pace.is_due(now) {
             return;
         }
@@ -485,7 +486,7 @@ impl Looker {
             ports: node.watched.ports.clone(),
             pids: node.watched.family.pids(),
         };
-        match sockets.look(&self.nodes.iter().map(owner).collect::<Vec<_>>()) {
+        match sockets.sample(&self.nodes.iter().map(owner).collect::<Vec<_>>()) {
             Some(moved) => {
                 for (node, (sent, received)) in self.nodes.iter_mut().zip(moved) {
                     set(&mut node.series, Column::SocketSent, sent as f64);
@@ -555,78 +556,6 @@ impl Looker {
     }
 }
 
-/// Adds a look. What it does not see is no number until all looks are [settled](settle).
-fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {
-    series.at.push(at);
-    for column in series.columns.values_mut() {
-        column.push(f64::NAN);
-    }
-    row.into_iter().for_each(|(column, value)| set(series, column, value));
-}
-
-/// Sets what the last look found. A column that is new was the same before, as far as is known.
-fn set(series: &mut Series, column: Column, value: f64) {
-    let values = series.columns.entry(column).or_default();
-    if values.len() == series.at.len()
-        && let Some(last) = values.last_mut()
-    {
-        *last = value;
-    } else {
-        values.resize(series.at.len(), value);
-    }
-}
-
-/// Fills in what single looks did not see: a counter grew evenly from the look before to the look
-/// after, a gauge stood still.
-fn settle(mut series: Series) -> Series {
-    let at = &series.at;
-    for (column, values) in &mut series.columns {
-        let mut last: Option<usize> = None;
-        for place in 0..values.len() {
-            if values[place].is_nan() {
-                continue;
-            }
-            let before = last.unwrap_or(place);
-            let (from, grown) = (values[before], values[place] - values[before]);
-            for between in (before + 1)..place {
-                let share = (at[between] - at[before]) / (at[place] - at[before]).max(1e-9);
-                let share = if column.is_counter() { share } else { 0.0 };
-                values[between] = ((from + grown * share) * 1e4).round() / 1e4;
-            }
-            last = Some(place);
-        }
-        if let Some(last) = last {
-            let value = values[last];
-            values[last..].fill(value);
-        }
-    }
-    series
-}
-
-/// Bytes of disk space that the files below a directory take; `None` when they are too many.
-fn disk_space(dir: &Path) -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
-
-    let mut bytes = 0;
-    let mut files = 0;
-    let mut left = vec![dir.to_owned()];
-    while let Some(dir) = left.pop() {
-        // A server may remove what it has while we look.
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            files += 1;
-            if files > FILES_MAX {
-                return None;
-            }
-            let Ok(metadata) = entry.metadata() else { continue };
-            bytes += metadata.blocks() * 512;
-            if metadata.is_dir() {
-                left.push(entry.path());
-            }
-        }
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use bakeoff_core::study;
@@ -636,8 +565,8 @@ mod tests {
     use super::*;
 
     fn newest(sampler: &Sampler, node: &str, column: Column) -> f64 {
-        let looker = lock(&sampler.looker);
-        let found = looker.nodes.iter().find(|one| one.series.name == node).unwrap();
+        let observer = lock(&sampler.observer);
+        let found = observer.nodes.iter().find(|one| one.series.name == node).unwrap();
         let values = found.series.columns.get(&column);
         values.and_then(|all| all.iter().rfind(|one| !one.is_nan()).copied()).unwrap_or(-1.0)
     }
@@ -744,20 +673,20 @@ mod tests {
     #[test]
     fn a_look_on_the_grid_gives_way_to_one_that_was_asked_for() {
         let dir = TempDir::new().unwrap();
-        let mut looker = Looker::new(dir.path(), Duration::from_secs(3600), clock::now());
-        looker.watch(Watched::ourselves());
-        looker.look(Occasion::Grid);
-        looker.look(Occasion::Grid);
-        assert_eq!(looker.machine_series.at.len(), 1, "too soon");
+        let mut observer = Observer::new(dir.path(), Duration::from_secs(3600), clock::now());
+        observer.watch(Watched::ourselves());
+        observer.sample(Occasion::Grid);
+        observer.sample(Occasion::Grid);
+        assert_eq!(observer.machine_series.at.len(), 1, "too soon");
         std::thread::sleep(Duration::from_millis(2));
-        let first = looker.machine_series.at[0];
-        looker.look(Occasion::Asked);
-        assert_eq!(looker.machine_series.at.len(), 1, "it took the first one's place");
-        assert!(looker.machine_series.at[0] > first);
+        let first = observer.machine_series.at[0];
+        observer.sample(Occasion::Asked);
+        assert_eq!(observer.machine_series.at.len(), 1, "it took the first one's place");
+        assert!(observer.machine_series.at[0] > first);
         std::thread::sleep(Duration::from_millis(2));
-        looker.look(Occasion::Asked);
-        assert_eq!(looker.machine_series.at.len(), 2, "what was asked for stays");
-        let rows = looker.nodes[0].series.columns.values().map(Vec::len);
+        observer.sample(Occasion::Asked);
+        assert_eq!(observer.machine_series.at.len(), 2, "what was asked for stays");
+        let rows = observer.nodes[0].series.columns.values().map(Vec::len);
         assert!(rows.clone().count() > 5 && rows.clone().all(|rows| rows == 2));
     }
 
@@ -769,7 +698,7 @@ mod tests {
         let (begin, end) = (Duration::from_millis(60), Duration::from_millis(90));
         sampler.tell.send(Moment::Begin(began + begin)).unwrap();
         sampler.tell.send(Moment::End(began + end)).unwrap();
-        wait_for("two looks", || lock(&sampler.looker).machine_series.at.len() >= 2);
+        wait_for("two looks", || lock(&sampler.observer).machine_series.at.len() >= 2);
         let looks = sampler.stop().machine.at;
         // Times of looks are rounded down.
         let meant = |moment: Duration| looks.iter().any(|at| *at >= moment.as_secs_f64() - 1e-4);

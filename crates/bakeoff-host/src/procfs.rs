@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// What processes have used.
+/// CPU time, I/O and memory that processes have used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Used {
     /// Clock ticks.
@@ -37,7 +37,7 @@ impl Used {
         self.with(other, |a, b| a.saturating_add(b))
     }
 
-    /// What it is more than the other.
+    /// Returns the difference to an earlier sample.
     pub(super) fn less(&self, other: &Self) -> Self {
         self.with(other, u64::saturating_sub)
     }
@@ -48,7 +48,7 @@ impl Used {
     }
 }
 
-/// What `/proc/PID/stat` says; `proc_pid_stat(5)`.
+/// The fields of `/proc/PID/stat` that are used here; `proc_pid_stat(5)`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) pid: i32,
@@ -156,7 +156,7 @@ pub(super) fn proportional(pid: i32) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// What one thread has met so far; the kernel keeps no sums for a process.
+/// Scheduler counts of one thread so far; the kernel keeps no sums for a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OfThread {
     pub(super) switches_voluntary: u64,
@@ -174,7 +174,7 @@ impl OfThread {
     }
 }
 
-/// What each thread of a process has met, by the thread's id.
+/// Scheduler counts of each thread of a process, by the thread's id.
 pub(super) fn threads(pid: i32) -> HashMap<i32, OfThread> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return HashMap::new();

@@ -1,6 +1,6 @@
 //! Waits until servers answer.
 //!
-//! What "ready" means is the system's to say (a leader, not a port that is open), so it passes a
+//! The system defines "ready" (a leader, not a port that is open), so it passes a
 //! probe; how long to wait, how often to ask and what to say when it fails is the same for all.
 
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! `bakeoff __exec`: becomes a server, after arranging that the server dies with bakeoff.
 //!
-//! What must be set in the new process itself is set here, in an ordinary program, since doing it
+//! Settings of the new process itself are made here, in an ordinary program, since doing it
 //! between `fork` and `exec` would take `unsafe` code: the parent-death signal, CPU affinity,
 //! entering a cgroup. The kernel keeps all three over `exec`, though it drops the parent-death
 //! signal when the program changes user (`setpriv`, set-user-ID); the warden covers those.
@@ -21,7 +21,7 @@ use rustix::thread::CpuSet;
 
 pub(super) const COMMAND: &str = "__exec";
 
-/// What a shell answers for a program that it cannot execute.
+/// A shell's exit code for a program that it cannot execute.
 const CANNOT_EXECUTE: u8 = 126;
 
 /// Reason why the program was not executed.

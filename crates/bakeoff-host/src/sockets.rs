@@ -5,7 +5,7 @@
 //! that was given its local port; any other to the process that holds its inode open, which is
 //! looked up once for each socket. So a thousand connections that stay cost one dump a look.
 //!
-//! What a connection moved between the last look that saw it and its end is lost, and so is all of
+//! Bytes that a connection moved between its last sample and its end are lost, and so are all of
 //! one that began and ended between two looks: counts are too low, never too high. Both ends of a
 //! connection on this machine are sockets, so that what one node sends another receives.
 //!
@@ -42,7 +42,7 @@ pub(super) struct Sockets {
     buffer: Vec<u8>,
     /// By the cookie that the kernel gives each socket and never gives again.
     known: HashMap<u64, Known>,
-    /// What sockets had moved that are gone, by owner.
+    /// Bytes of closed sockets, by owner.
     gone: Vec<Moved>,
     opened: Counts,
 }
@@ -89,8 +89,8 @@ impl Sockets {
         sockets.dump(INET).map(|_| sockets)
     }
 
-    /// What each owner has moved since the first look; `None` when the kernel stopped telling.
-    pub(super) fn look(&mut self, owners: &[Owner]) -> Option<Vec<Moved>> {
+    /// Returns the bytes that each owner has moved since the first sample; `None` when the kernel stopped telling.
+    pub(super) fn sample(&mut self, owners: &[Owner]) -> Option<Vec<Moved>> {
         let mut found = self.dump(INET)?;
         // A kernel without IPv6 has no such sockets.
         found.extend(self.dump(INET6).unwrap_or_default());
@@ -328,14 +328,14 @@ mod tests {
         let mut moved = Vec::new();
         // A receiver may take its time to acknowledge.
         wait_for("all bytes", || {
-            moved = sockets.look(&owners).unwrap();
+            moved = sockets.sample(&owners).unwrap();
             moved[0] == (300, 5_000)
         });
         assert!(moved[1].0 >= 5_000 && moved[1].1 >= 300, "{moved:?}");
         let opened = sockets.opened().to_owners.clone();
         assert_eq!(opened, BTreeMap::from([((Some(1), 0), 1)]), "one, however often it is seen");
         drop((client, server));
-        let after = sockets.look(&owners).unwrap();
+        let after = sockets.sample(&owners).unwrap();
         assert!(after[0] >= (300, 5_000), "{after:?}");
         assert!(after[0].1 <= 5_001 && after[1].0 >= 5_000, "{after:?}");
     }
@@ -349,7 +349,7 @@ mod tests {
         client.write_all(&[7; 40]).unwrap();
         server.read_exact(&mut [0; 40]).unwrap();
         let owners = [Owner { ports: vec![port], pids: Vec::new() }];
-        assert_eq!(Sockets::open().unwrap().look(&owners).unwrap()[0].1, 40);
+        assert_eq!(Sockets::open().unwrap().sample(&owners).unwrap()[0].1, 40);
     }
 
     #[test]

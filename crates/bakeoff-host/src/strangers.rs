@@ -35,7 +35,7 @@ impl Scan {
         Self { at, processes: stats.map(one).collect() }
     }
 
-    /// What all but `ours` have used since then.
+    /// Returns the CPU time that all but `ours` have used since then.
     pub(super) fn since(&self, at: f64, ours: impl Fn(i32) -> bool) -> Strangers {
         let now: Vec<(String, Stat)> =
             procfs::pids().into_iter().filter_map(procfs::named).collect();
@@ -71,7 +71,7 @@ impl Scan {
     }
 }
 
-/// What it and those that it waited for have used.
+/// Returns the CPU time of it and of those that it waited for.
 fn ticks(stat: &Stat) -> u64 {
     stat.own.ticks() + stat.waited.ticks()
 }

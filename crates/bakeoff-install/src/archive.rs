@@ -261,7 +261,7 @@ impl Error for ArchiveError {
     }
 }
 
-/// What is to be taken out, with the version filled in.
+/// Member paths to extract, with the version filled in.
 enum Wanted {
     File { path: String, name: String },
     Jars { dir: String },

@@ -20,7 +20,7 @@ pub enum Availability {
     Missing {
         /// Why, in one line.
         reason: String,
-        /// What each source would need, in the order in which they would be tried.
+        /// Each source's requirements, in the order in which they would be tried.
         sources: Vec<SourceOption>,
         /// The one command that mends it: `bakeoff install consul@1.20.1`.
         remedy: String,
@@ -34,7 +34,7 @@ pub struct SourceOption {
     pub title: String,
     /// Whether this machine has what it needs; the network is not tried.
     pub possible: bool,
-    /// What that is, or what is lacking: `go1.26.8`, `this machine has no `go``.
+    /// Its version, or the reason that it is lacking: `go1.26.8`, `this machine has no `go``.
     pub note: String,
 }
 
@@ -133,7 +133,7 @@ fn source_options(
     recipe.sources.iter().map(look).collect()
 }
 
-/// What to advise when no source could deliver.
+/// Returns advice for the case that no source could deliver.
 pub(super) fn hints(host: &Host, recipe: &Recipe) -> Vec<String> {
     let mut hints = Vec::new();
     for source in recipe.sources {

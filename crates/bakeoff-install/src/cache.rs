@@ -32,7 +32,7 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// What a cached program is, and the proof of it.
+/// A cached program's name, version and hashes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub(super) format: u32,

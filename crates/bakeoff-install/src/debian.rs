@@ -25,7 +25,7 @@ pub(super) fn unable(host: &Host) -> Option<String> {
     (!absent.is_empty()).then(|| format!("this machine has no `{}`", absent.join("` and no `")))
 }
 
-/// What is wanted of the machine's package sources.
+/// A request to the machine's package sources.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packages<'a> {
     pub(super) packages: &'a [&'a str],
@@ -109,7 +109,7 @@ struct Chosen<'a> {
     series: &'a str,
 }
 
-/// What the package sources lack.
+/// The packages that the package sources lack.
 enum NotOffered {
     Package(String),
     Version(String),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::error::SourceError;
 use super::tool::{Watcher, short};
 
-/// What a transfer may take.
+/// Limits on the time and size of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) connect: Duration,

@@ -1,4 +1,4 @@
-//! What can go wrong while a program is looked for or fetched, said so that it can be mended.
+//! Errors of looking for a program and of fetching it, each with a remedy.
 
 use std::error::Error;
 use std::fmt;
@@ -16,8 +16,8 @@ pub enum InstallError {
         system: String,
         /// The path that was given.
         path: PathBuf,
-        /// What is wrong with it.
-        reason: Refusal,
+        /// The fault.
+        reason: Box<Refusal>,
     },
     /// The program that a study's command begins with will not do.
     Command {
@@ -25,8 +25,8 @@ pub enum InstallError {
         system: String,
         /// The command's first word.
         word: String,
-        /// What is wrong with it.
-        reason: Refusal,
+        /// The fault.
+        reason: Box<Refusal>,
     },
     /// The system needs a Java runtime and there is none that will do.
     Java {
@@ -43,7 +43,7 @@ pub enum InstallError {
         system: String,
         /// The oldest major version that will do.
         needed: u32,
-        /// What was seen.
+        /// The observation.
         seen: RuntimeMissing,
     },
     /// No source could deliver.
@@ -54,16 +54,16 @@ pub enum InstallError {
         wanted: Option<String>,
         /// Every source that was tried: its name and why it did not deliver.
         tried: Vec<(String, SourceError)>,
-        /// What to do about it.
+        /// The remedy.
         hints: Vec<String>,
     },
     /// The cache cannot be used.
     Cache {
         /// The file or folder.
         path: PathBuf,
-        /// What was being done with it.
+        /// The operation on it.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// There is no place for a cache: neither `BAKEOFF_CACHE`, `XDG_CACHE_HOME` nor `HOME` is set.
@@ -72,7 +72,7 @@ pub enum InstallError {
     Interrupted,
 }
 
-/// What was seen where a Java, a Node.js or a Go was looked for, and none would do.
+/// Each Java, Node.js or Go that was found and did not qualify, with the reason.
 #[derive(Debug)]
 pub struct RuntimeMissing(pub(super) Vec<String>);
 
@@ -188,7 +188,20 @@ impl fmt::Display for InstallError {
     }
 }
 
-impl std::error::Error for InstallError {}
+impl Error for InstallError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            InstallError::OwnProgram { reason, .. } | InstallError::Command { reason, .. } => {
+                Some(&**reason)
+            }
+            InstallError::Java { seen, .. } | InstallError::Node { seen, .. } => Some(seen),
+            InstallError::Cache { error, .. } => Some(error),
+            InstallError::NoSource { .. } | InstallError::NoCache | InstallError::Interrupted => {
+                None
+            }
+        }
+    }
+}
 
 /// The command that brings Node.js and npm to a Debian machine.
 pub(super) const NODE_REMEDY: &str = "apt-get install nodejs npm";

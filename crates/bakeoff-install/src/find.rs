@@ -21,7 +21,7 @@ use super::{Host, Installed, Program, go_module, jars_in, library_path, npm, too
 /// How long a program may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a program said of itself.
+/// A version that a program printed, and the line that it stood in.
 #[derive(Debug)]
 pub(super) struct PrintedVersion {
     pub(super) version: String,
@@ -130,7 +130,7 @@ impl<'a> Search<'a> {
             let refuse = |reason| InstallError::OwnProgram {
                 system: self.recipe.system.to_owned(),
                 path: path.to_owned(),
-                reason,
+                reason: Box::new(reason),
             };
             return self.own(path).map(Finding::Found).map_err(refuse);
         }
@@ -363,8 +363,11 @@ pub fn named(
     word: &str,
     wanted: Option<&VersionRequest>,
 ) -> Result<Installed, InstallError> {
-    let refuse =
-        |reason| InstallError::Command { system: system.to_owned(), word: word.to_owned(), reason };
+    let refuse = |reason| InstallError::Command {
+        system: system.to_owned(),
+        word: word.to_owned(),
+        reason: Box::new(reason),
+    };
     let host = Host::from_environment();
     let (path, source) = if word.contains('/') {
         let path = std::path::absolute(word).map_err(|error| refuse(Refusal::NotFound(error)))?;

@@ -29,7 +29,7 @@ pub(super) fn go_version(host: &Host) -> Result<String, RuntimeMissing> {
         .ok_or_else(|| missing("`go version` named no version".to_owned()))
 }
 
-/// What is built.
+/// A module to build.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Build<'a> {
     /// A main package of the module.
@@ -64,12 +64,12 @@ pub(super) fn fetch(
     wrapper.describe(job, &wanted, files, &go)
 }
 
-/// What is built, of which version.
+/// A module to build, and its version.
 struct Wanted<'a> {
     module: &'a str,
     build: Build<'a>,
     version: &'a str,
-    /// What the proxy calls that version.
+    /// The proxy's name of that version.
     published: &'a str,
 }
 
@@ -258,14 +258,14 @@ impl Wrapper<'_> {
     }
 }
 
-/// What `go mod download -json` says, as far as it is needed.
+/// The fields of `go mod download -json` that are used here.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Downloaded {
     dir: PathBuf,
 }
 
-/// What `go mod edit -json` says, as far as it is needed.
+/// The fields of `go mod edit -json` that are used here.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct GoMod {
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_module_replaces_by_folders_is_dropped_and_other_replacements_stay() {
+    fn replacements_by_folders_are_dropped_and_others_stay() {
         let output = r#"{"Module": {"Path": "example.invalid/v"}, "Go": "1.25.1", "Replace": [
             {"Old": {"Path": "example.invalid/v/api"}, "New": {"Path": "./api"}},
             {"Old": {"Path": "a.invalid/b", "Version": "v1.0.0"}, "New": {"Path": "../b"}},

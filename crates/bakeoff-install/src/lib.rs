@@ -68,7 +68,7 @@ pub struct Installed {
     pub version: String,
     /// Where it came from: `Debian package etcd-server 3.4.23-4+b4`.
     pub source: String,
-    /// What to execute.
+    /// Path and arguments to execute.
     pub program: Program,
     /// The folders of the shared libraries that it is started with; none where it needs only the machine's.
     pub library_path: Vec<PathBuf>,
@@ -79,7 +79,7 @@ pub struct Installed {
     pub date: Option<String>,
 }
 
-/// What to execute.
+/// Path and arguments to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// An executable file.
@@ -121,7 +121,7 @@ impl Installed {
         }
     }
 
-    /// What has to be in its environment, and in that of every program beside it.
+    /// Environment variables for it and for every program beside it.
     pub fn env(&self) -> Vec<(String, String)> {
         library_path(&self.library_path).into_iter().collect()
     }
@@ -145,7 +145,7 @@ fn library_path(folders: &[PathBuf]) -> Option<(String, String)> {
     (!joined.is_empty()).then(|| ("LD_LIBRARY_PATH".to_owned(), joined.join(":")))
 }
 
-/// What is asked of the machine: gathered once, so that tests can make up another.
+/// Facts of the machine, gathered once, so that tests can make up another.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// `PATH`.
@@ -181,7 +181,7 @@ struct Job<'a, 'w> {
     host: &'a Host,
     /// For whatever is not kept.
     scratch: &'a Path,
-    /// What is kept goes here.
+    /// Folder for everything that is kept.
     tree: &'a Path,
     log: &'a Path,
     watcher: &'a mut Watcher<'w>,

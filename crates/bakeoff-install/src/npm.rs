@@ -45,7 +45,7 @@ pub(super) fn unable(host: &Host) -> Option<String> {
         .then(|| "this machine has no `npm`".to_owned())
 }
 
-/// What is wanted of npm.
+/// A package to fetch from npm.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Locked<'a> {
     pub(super) package: &'a str,

@@ -26,7 +26,7 @@ pub(super) fn unable(host: &Host) -> Option<String> {
     asked.err().map(|_| format!("the `{PYTHON}` of this machine has no pip"))
 }
 
-/// What is wanted of a package.
+/// A package to fetch, and its constraints.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pinned<'a> {
     pub(super) package: &'a str,

@@ -13,29 +13,29 @@
 pub struct Recipe {
     /// The system's name as in studies and on the command line: `etcd`.
     pub system: &'static str,
-    /// What the program looks like once it is here.
+    /// The form that the installed program has.
     pub shape: Shape,
     /// Where it can come from, in the order in which the sources are tried.
     pub sources: &'static [Source],
 }
 
-/// What a program looks like once it is here.
+/// The form of an installed program.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
     /// One executable file.
     Binary {
         /// Its file name, looked for on `PATH`: `etcd`.
         executable: &'static str,
-        /// What makes it say its version: `--version`.
+        /// Argument that prints its version: `--version`.
         version_args: &'static [&'static str],
     },
     /// One executable file that is of use only with others around it: modules, libraries of scripts.
     Accompanied {
         /// Its file name, looked for on `PATH`: `nginx`.
         executable: &'static str,
-        /// What makes it say its version: `-v`.
+        /// Argument that prints its version: `-v`.
         version_args: &'static [&'static str],
-        /// What of them is missing around an executable, ready to stand after its name: `has no …`.
+        /// Describes which files an executable lacks, as text after its name: `has no …`.
         lacks: fn(&std::path::Path) -> Option<String>,
     },
     /// One executable file, written in Go, that says no version of its own: the version is that of the
@@ -77,7 +77,7 @@ pub enum Source {
         /// The executable and such others as are started beside it, or the jars in class-path order, as
         /// paths inside the unpacked tree.
         files: &'static [&'static str],
-        /// What `{series}` stands for in both: the first is taken of which the package sources have what
+        /// Values of `{series}` in both: the first is taken of which the package sources have what
         /// is wanted. Empty where no name holds a series.
         series: &'static [&'static str],
         /// Where the shared libraries are that the executable needs.
@@ -91,7 +91,7 @@ pub enum Source {
         package: &'static str,
         /// The versions known to build, the newest first, without the leading `v`.
         versions: &'static [&'static str],
-        /// What it costs to build, for the user's patience: `2 minutes`.
+        /// Build time to tell the user: `2 minutes`.
         takes: &'static str,
     },
     /// A Go module used as a library of a main package of ours, for programs whose own main package
@@ -105,7 +105,7 @@ pub enum Source {
         tags: &'static str,
         /// The versions known to build, the newest first, without the leading `v`.
         versions: &'static [&'static str],
-        /// What it costs to build, for the user's patience: `2 minutes`.
+        /// Build time to tell the user: `2 minutes`.
         takes: &'static str,
     },
     /// Main packages of a Go module that builds only with the replacements of its own `go.mod`, and that
@@ -117,11 +117,11 @@ pub enum Source {
         packages: &'static [&'static str],
         /// The versions known to build, the newest first, without the leading `v`.
         versions: &'static [&'static str],
-        /// What the proxy calls each of them, in the same order: `0.0.0-20250506181944-c2e9871f340c`.
+        /// The proxy's version of each, in the same order: `0.0.0-20250506181944-c2e9871f340c`.
         commits: &'static [&'static str],
         /// The variable that the project's own builds write the version into.
         stamp: &'static str,
-        /// What it costs to build, for the user's patience: `2 minutes`.
+        /// Build time to tell the user: `2 minutes`.
         takes: &'static str,
     },
     /// Maven artifacts and what they depend on.
@@ -164,7 +164,7 @@ pub enum Source {
         checksums: &'static str,
         /// The kind of checksum that this is.
         algorithm: Algorithm,
-        /// What to take out of the archive.
+        /// Members to extract.
         member: Member,
         /// The versions known to be there, the newest first; any exact version can be asked for.
         versions: &'static [&'static str],
@@ -190,7 +190,7 @@ pub enum Algorithm {
     Sha512,
 }
 
-/// What to take out of a release archive.
+/// Members to extract from a release archive.
 #[derive(Debug, Clone, Copy)]
 pub enum Member {
     /// One file: the executable.
@@ -214,7 +214,7 @@ impl Source {
         }
     }
 
-    /// What of bakeoff's own goes into the program: with another text it is another program.
+    /// Sources of our own that go into the program: with another text it is another program.
     pub(super) fn own_part(&self) -> Option<&'static str> {
         match self {
             Source::GoLibrary { main, .. } => Some(main),
@@ -228,7 +228,7 @@ impl Source {
         }
     }
 
-    /// What a reader is told that this source is.
+    /// Returns the source's name for a reader.
     pub fn title(&self) -> String {
         match self {
             Source::Debian { packages, .. } => {

@@ -1,4 +1,4 @@
-//! What the tests here share: a web server that misbehaves on request, and a made-up machine.
+//! Test fixtures: a web server that misbehaves on request, and a made-up machine.
 
 pub(super) mod recipes;
 
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256, Sha512};
 use super::Host;
 use super::cache::hex;
 
-/// What the server does when asked for a path.
+/// The test server's behaviour for a path.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     /// Serves the bytes.

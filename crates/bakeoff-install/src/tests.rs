@@ -275,7 +275,7 @@ fn who_waits_for_another_bakeoff_says_so_and_can_be_interrupted() {
 }
 
 #[test]
-fn what_a_killed_bakeoff_left_is_cleared_away() {
+fn leftovers_of_a_killed_bakeoff_are_removed() {
     let site = site();
     let world = World::new(Some(&site.url));
     let left = world.cache.root().join("etcd/.work-left");

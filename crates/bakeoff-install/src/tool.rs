@@ -55,7 +55,7 @@ impl Watcher<'_> {
 
 /// One call of a tool.
 pub(super) struct Call<'a> {
-    /// What the user is told that is being done: `building etcd 3.6.16`.
+    /// Progress text for the user: `building etcd 3.6.16`.
     pub(super) doing: &'a str,
     /// Where everything that the tool writes is appended.
     pub(super) log: &'a Path,

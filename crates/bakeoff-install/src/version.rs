@@ -138,7 +138,7 @@ pub(super) fn version_in(text: &str) -> Option<String> {
     None
 }
 
-/// What git calls the commit of a release, `2.6.0-0-g47aa4e01e`, is that release; other commits are
+/// A release's commit as `git describe` names it, `2.6.0-0-g47aa4e01e`, is that release; other commits are
 /// none.
 fn released(expected_version: &str) -> &str {
     let is_hash = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused() {
+    fn text_without_a_version_is_refused() {
         for text in ["", "v", "latest", "../3", "3..6", "3.6 ", "3.6/..", "3.6.", "-3", "3.6;rm"] {
             let parsed = text.parse::<VersionRequest>();
             assert_eq!(parsed.is_ok(), text == "3.6 ", "{text:?}");

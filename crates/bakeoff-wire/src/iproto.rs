@@ -10,12 +10,15 @@
 //! Not here: streams, transactions, prepared statements and SQL, replication, `update` and
 //! `upsert`, TLS, and what a space or a function is for.
 
-use std::fmt;
+mod error;
+mod packet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 
+pub use self::error::{ErrorCode, ServerError};
+use self::packet::{framed, put_list, put_number, put_text};
 use crate::msgpack::{self, Array, Map, Value};
 use crate::{Busy, ProtocolError};
 
@@ -192,71 +195,6 @@ pub enum Event<'a> {
         /// Its answer: a list of tuples, or of a function's results.
         result: Result<Array<'a>, ServerError>,
     },
-}
-
-/// Why a request failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerError {
-    /// The kind of failure.
-    pub code: ErrorCode,
-    /// In the server's words.
-    pub message: String,
-}
-
-impl fmt::Display for ServerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.code)
-    }
-}
-
-/// A kind of failure (`errcode.h`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ErrorCode(pub u32);
-
-impl ErrorCode {
-    /// No memory is left for tuples.
-    pub const MEMORY_ISSUE: Self = Self(2);
-    /// There is a tuple with this key.
-    pub const TUPLE_FOUND: Self = Self(3);
-    /// It may only be read from.
-    pub const READONLY: Self = Self(7);
-    /// The Lua of a function failed.
-    pub const PROC_LUA: Self = Self(32);
-    /// There is no such function.
-    pub const NO_SUCH_PROC: Self = Self(33);
-    /// There is no such space.
-    pub const NO_SUCH_SPACE: Self = Self(36);
-    /// The user may not do this.
-    pub const ACCESS_DENIED: Self = Self(42);
-    /// There is no such user.
-    pub const NO_SUCH_USER: Self = Self(45);
-    /// The password is wrong.
-    pub const PASSWORD_MISMATCH: Self = Self(47);
-
-    /// The code's name in Tarantool's documentation, if it is known here.
-    pub fn name(self) -> Option<&'static str> {
-        Some(match self {
-            Self::MEMORY_ISSUE => "ER_MEMORY_ISSUE",
-            Self::TUPLE_FOUND => "ER_TUPLE_FOUND",
-            Self::READONLY => "ER_READONLY",
-            Self::PROC_LUA => "ER_PROC_LUA",
-            Self::NO_SUCH_PROC => "ER_NO_SUCH_PROC",
-            Self::NO_SUCH_SPACE => "ER_NO_SUCH_SPACE",
-            Self::ACCESS_DENIED => "ER_ACCESS_DENIED",
-            Self::NO_SUCH_USER => "ER_NO_SUCH_USER",
-            Self::PASSWORD_MISMATCH => "ER_PASSWORD_MISMATCH",
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => write!(f, "{name}, {}", self.0),
-            None => write!(f, "tarantool error {}", self.0),
-        }
-    }
 }
 
 /// The user of a session.
@@ -609,38 +547,6 @@ fn proof(password: &str, salt: &[u8; SALT_SIZE]) -> [u8; SALT_SIZE] {
     let mut proof: [u8; SALT_SIZE] = once.into();
     proof.iter_mut().zip(salted.finalize()).for_each(|(byte, other)| *byte ^= other);
     proof
-}
-
-/// Writes a packet: its length in five bytes, its header, and the body that `write` writes.
-fn framed(kind: u64, sync: SyncId, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let begin = out.len();
-    out.extend_from_slice(&[0xce, 0, 0, 0, 0]);
-    msgpack::put_map(2, out);
-    for (key, value) in [(KEY_TYPE, kind), (KEY_SYNC, sync.number())] {
-        msgpack::put_unsigned(key, out);
-        msgpack::put_unsigned(value, out);
-    }
-    write(out);
-    let length = (out.len() - begin - 5) as u32;
-    if let Some(place) = out.get_mut(begin + 1..begin + 5) {
-        place.copy_from_slice(&length.to_be_bytes());
-    }
-}
-
-fn put_number(key: u64, number: u32, out: &mut Vec<u8>) {
-    msgpack::put_unsigned(key, out);
-    msgpack::put_unsigned(number.into(), out);
-}
-
-fn put_text(key: u64, text: &str, out: &mut Vec<u8>) {
-    msgpack::put_unsigned(key, out);
-    msgpack::put_text(text.as_bytes(), out);
-}
-
-fn put_list(key: u64, values: &[Value<'_>], out: &mut Vec<u8>) {
-    msgpack::put_unsigned(key, out);
-    msgpack::put_array(values.len() as u32, out);
-    values.iter().for_each(|value| msgpack::put(value, out));
 }
 
 /// Returns the value under a key of the protocol.

@@ -32,7 +32,7 @@ impl Default for Limits {
 /// Something that a server said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// What the server is, as JSON. It says so first, and again when something of it changes.
+    /// The server's description, as JSON: sent first, and again when something of it changes.
     Info(&'a [u8]),
     /// A message to a subject that was subscribed to.
     Message(Message<'a>),
@@ -53,7 +53,7 @@ pub struct Message<'a> {
     pub reply: &'a [u8],
     /// Its headers.
     pub headers: Headers<'a>,
-    /// What it says.
+    /// Its text.
     pub payload: &'a [u8],
 }
 

@@ -30,7 +30,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server answered.
+/// A server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// A status: `OK`.

@@ -1,6 +1,6 @@
 //! The only place that prints.
 //!
-//! What was asked for goes to standard output and nothing else does; progress, complaints and
+//! Results go to standard output and nothing else does; progress, complaints and
 //! errors go to standard error. On a terminal progress is one line that changes; elsewhere it is
 //! plain lines without escape codes, one when something begins or ends. Output that nobody reads
 //! any more (`| head`) is no error.

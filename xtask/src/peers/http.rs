@@ -1,6 +1,6 @@
 //! `cargo xtask peers http`: other HTTP load tools against bakeoff, request for request.
 //!
-//! What is compared is the cost of the generator: CPU time, user and system, of the whole process
+//! Compares the cost of the generator: CPU time, user and system, of the whole process
 //! from start to end, for one request whose response has six bytes; and requests per second and
 //! peak memory. One NGINX has one CPU and each tool in its turn another. Each round runs all tools
 //! of a case once, and each round begins with another tool. Ratios are taken within a round, since

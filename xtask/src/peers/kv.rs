@@ -1,6 +1,6 @@
 //! `cargo xtask peers kv`: etcd's own benchmark tool against bakeoff, put for put.
 //!
-//! What is compared is the cost of the generator: CPU time, user and system, of the whole process
+//! Compares the cost of the generator: CPU time, user and system, of the whole process
 //! from start to end, for one put of a 256-byte key and a 1 KiB value over 64 clients. Requests
 //! per second are shown too, and say more of etcd and its disk than of either tool.
 //!

@@ -1,6 +1,6 @@
 //! `cargo xtask peers vault`: vault-benchmark or benchmark-openbao against `bakeoff vault-benchmark`.
 //!
-//! What is compared is the cost of the generator: CPU time, user and system, of the whole process
+//! Compares the cost of the generator: CPU time, user and system, of the whole process
 //! from start to end, for one request; and then, by the server's audit log, what each test type
 //! asks the server for (`traffic`). The original is a program of the user's: no package registry
 //! has it. What comes out is printed and written nowhere.

@@ -29,18 +29,13 @@ const SHARED_TYPES: &[(&str, usize, &str)] = &[
     ("Value", 2, "of MessagePack and of Protocol Buffers; named with their module"),
 ];
 
-/// Doc comments that may still begin with "What".
-const WHAT_MAX: usize = 144;
-/// Tests that may still be called `what_…` or `that_…`.
-const TESTS_MAX: usize = 4;
-
 /// Words of the dialect that was, and how often each may still be part of an identifier.
 const WORDS: &[(&str, usize)] = &[
     ("climb", 0),
     ("gist", 0),
-    ("greet", 9),
-    ("hump", 4),
-    ("humps", 5),
+    ("greet", 0),
+    ("hump", 0),
+    ("humps", 0),
     ("ingredient", 0),
     ("ladder", 0),
     ("mistake", 0),
@@ -49,7 +44,7 @@ const WORDS: &[(&str, usize)] = &[
     ("punctual", 0),
     ("rung", 0),
     ("rungs", 0),
-    ("slip", 2),
+    ("slip", 2), // in quotes within quotes: the name of before in a condition
     ("unready", 0),
 ];
 
@@ -83,9 +78,9 @@ pub(super) fn complaints(files: &[(String, String)]) -> Vec<String> {
     let sources: Vec<_> = files.iter().filter(|(path, _)| path.ends_with(".rs")).collect();
     let mut found = shared_types(&sources, SHARED_TYPES);
     let whats = sources.iter().flat_map(|(path, text)| what(path, text)).collect();
-    found.extend(ceiling("a doc comment begins with a verb, not with \"What\"", WHAT_MAX, whats));
+    found.extend(ceiling("a doc comment begins with a verb, not with \"What\"", 0, whats));
     let odd = sources.iter().flat_map(|(path, text)| odd_tests(path, text)).collect();
-    found.extend(ceiling("a test is named by behaviour, not `what_…` or `that_…`", TESTS_MAX, odd));
+    found.extend(ceiling("a test is named by behaviour, not `what_…` or `that_…`", 0, odd));
     found.extend(sources.iter().flat_map(|(path, text)| functions_of(path, text)));
     for (word, most) in WORDS {
         let spoken = sources.iter().flat_map(|(path, text)| speaks(path, text, word)).collect();

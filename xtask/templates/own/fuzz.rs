@@ -1,4 +1,4 @@
-//! What a server of Newcomer says to the requests of the transcript, whole and in pieces.
+//! Feeds the decoder a Newcomer server's answers to the requests of the transcript, whole and in pieces.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]

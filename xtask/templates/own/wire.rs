@@ -76,14 +76,18 @@ impl Session {
         on: &mut impl FnMut(Reply<'_>),
     ) -> Result<(), ProtocolError> {
         let result = match self.failed {
-            true => Err("received after an error".to_owned()),
+            true => Err(ProtocolError::from("received after an error")),
             false => self.replies(input, on),
         };
         self.failed = result.is_err();
-        result.map_err(|what| ProtocolError::new(format!("newcomer: {what}")))
+        result.map_err(|error| ProtocolError::new(format!("newcomer: {}", error.what)))
     }
 
-    fn replies(&mut self, input: &[u8], on: &mut impl FnMut(Reply<'_>)) -> Result<(), String> {
+    fn replies(
+        &mut self,
+        input: &[u8],
+        on: &mut impl FnMut(Reply<'_>),
+    ) -> Result<(), ProtocolError> {
         let mut bytes = std::mem::take(&mut self.partial);
         bytes.extend_from_slice(input);
         let mut taken = 0;
@@ -101,11 +105,11 @@ impl Session {
 }
 
 /// Reads the reply that begins here; returns its length too, or `None` while it is not whole.
-fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, String> {
+fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, ProtocolError> {
     // FILL IN: how a reply is written. Every length has a limit.
     let head = bytes.get(..LINE_MAX.min(bytes.len())).unwrap_or_default();
     let Some(end) = head.windows(2).position(|two| two == b"\r\n") else {
-        return if bytes.len() < LINE_MAX { Ok(None) } else { Err("too long a line".to_owned()) };
+        return if bytes.len() < LINE_MAX { Ok(None) } else { Err("too long a line".into()) };
     };
     let (line, length) = (head.get(..end).unwrap_or_default(), end + 2);
     let split = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
@@ -124,7 +128,7 @@ fn read(bytes: &[u8]) -> Result<Option<(Reply<'_>, usize)>, String> {
             let value = value.strip_suffix(b"\r\n").ok_or("a value without its end")?;
             return Ok(Some((Reply::Value(value), length + size + 2)));
         }
-        other => return Err(format!("`{}`, which is no reply", other.escape_ascii())),
+        other => return Err(format!("`{}`, which is no reply", other.escape_ascii()).into()),
     };
     Ok(Some((reply, length)))
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::flags::{self, CommandLine, Takes, Unreadable};
+use crate::flags::{self, CommandLine, Takes, Unreadable, UsageError};
 
 /// Is hey's own name, by which servers and their logs may know it.
 const USER_AGENT: &str = "hey/0.0.1";
@@ -175,7 +175,7 @@ impl Given {
         }
     }
 
-    fn take(&mut self, name: &str, text: String) -> Result<(), String> {
+    fn take(&mut self, name: &str, text: String) -> Result<(), UsageError> {
         let unread = |wanted: &str| format!("flag `-{name}`: `{text}` is not {wanted}");
         let integer = || flags::integer(&text).ok_or_else(|| unread("a whole number"));
         let switch = || flags::switch(&text).ok_or_else(|| unread("`true` or `false`"));
@@ -205,7 +205,7 @@ impl Given {
             "D" => self.body_file = text,
             "x" => self.proxy = text,
             "host" => self.host = text,
-            _ => return Err(format!("unknown flag `-{name}`")),
+            _ => return Err(format!("unknown flag `-{name}`").into()),
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ pub(super) fn parse(args: &[String]) -> Result<Options, Unreadable> {
     checked(given, rest).map_err(Unreadable::Wrong)
 }
 
-fn checked(given: Given, rest: Vec<String>) -> Result<Options, String> {
+fn checked(given: Given, rest: Vec<String>) -> Result<Options, UsageError> {
     let mut notes = Vec::new();
     let mut rest = rest.into_iter();
     let url = rest.next().ok_or("no URL was given")?;
@@ -248,16 +248,16 @@ fn checked(given: Given, rest: Vec<String>) -> Result<Options, String> {
     let threads = match u32::try_from(given.cpus.max(0)) {
         Ok(0) => None,
         Ok(threads) => Some(threads),
-        Err(_) => return Err(format!("-cpus `{}` is too many", given.cpus)),
+        Err(_) => return Err(format!("-cpus `{}` is too many", given.cpus).into()),
     };
     let output = match &*given.output {
         "" => Output::Summary,
         "csv" => Output::Csv,
-        other => return Err(format!("-o `{other}` is not known; there is `csv`")),
+        other => return Err(format!("-o `{other}` is not known; there is `csv`").into()),
     };
     let method = given.method.to_ascii_uppercase();
     if method.is_empty() || !method.bytes().all(is_token) {
-        return Err(format!("-m `{method}` is no HTTP method"));
+        return Err(format!("-m `{method}` is no HTTP method").into());
     }
     if given.host.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err("-host holds spaces or control characters".into());
@@ -286,7 +286,7 @@ fn checked(given: Given, rest: Vec<String>) -> Result<Options, String> {
     })
 }
 
-fn amount(given: &Given) -> Result<(u32, Until), String> {
+fn amount(given: &Given) -> Result<(u32, Until), UsageError> {
     let counted = given.time.is_zero();
     if counted && (given.requests <= 0 || given.workers <= 0) {
         return Err("-n and -c cannot be smaller than 1".into());
@@ -312,7 +312,7 @@ fn headers(
     given: &Given,
     method: &str,
     notes: &mut Vec<String>,
-) -> Result<Vec<(String, String)>, String> {
+) -> Result<Vec<(String, String)>, UsageError> {
     let mut named = BTreeMap::from([("Content-Type".to_owned(), given.content_type.clone())]);
     for (index, text) in given.headers.iter().enumerate() {
         let (name, value) = header(text).ok_or_else(|| {
@@ -343,7 +343,7 @@ fn headers(
     }
     let is_value = |value: &str| !value.bytes().any(|b| (b < b' ' && b != b'\t') || b == 0x7f);
     match headers.iter().find(|(_, value)| !is_value(value)) {
-        Some((name, _)) => Err(format!("the value of `{name}` holds control characters")),
+        Some((name, _)) => Err(format!("the value of `{name}` holds control characters").into()),
         None => Ok(headers),
     }
 }
@@ -371,7 +371,7 @@ pub(super) fn basic(credentials: &str) -> Option<String> {
 }
 
 /// A proxy's address: `host:port`, as hey's help has it, or a URL, which is all that hey can read.
-fn proxy(text: &str) -> Result<Option<Proxy>, String> {
+fn proxy(text: &str) -> Result<Option<Proxy>, UsageError> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -381,7 +381,7 @@ fn proxy(text: &str) -> Result<Option<Proxy>, String> {
         Some((scheme, _)) => {
             return Err(format!(
                 "-x: a proxy spoken to over `{scheme}` is not supported; give an HTTP proxy as `host:port`"
-            ));
+            ).into());
         }
     };
     let (authorization, address) = match rest.rsplit_once('@') {
@@ -418,7 +418,7 @@ mod tests {
     #[track_caller]
     fn refused(words: &[&str]) -> String {
         match parse(&args(words)) {
-            Err(Unreadable::Wrong(what)) => what,
+            Err(Unreadable::Wrong(what)) => what.to_string(),
             Err(Unreadable::Help) => panic!("{words:?}: taken for a call for help"),
             Ok(_) => panic!("{words:?}: was taken"),
         }

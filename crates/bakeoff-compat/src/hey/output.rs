@@ -1,4 +1,4 @@
-//! What hey prints, from figures alone: the summary, and a line for each answer.
+//! Prints hey's output, from figures alone: the summary, and a line for each answer.
 //!
 //! Line for line in hey's layout, so that what people parse keeps parsing. What is added stands on
 //! lines of its own and only when it applies: a rate of failures beside the rate of successes. A

@@ -1,4 +1,4 @@
-//! What was made on the server, and how it is taken away again.
+//! Objects made on the server, and their removal.
 //!
 //! Each thing is noted before it is made, so that nothing is left behind when set-up fails or is
 //! interrupted at any moment. Taking away what is not there is no failure.

@@ -1,4 +1,4 @@
-//! What Ctrl-C does at which moment.
+//! The effect of Ctrl-C at each moment.
 //!
 //! The first one ends the set-up or the load and lets the clean-up go on; the second ends the
 //! clean-up, which then says what it leaves behind. The program's own rule, that a second signal

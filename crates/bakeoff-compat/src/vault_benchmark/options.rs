@@ -269,7 +269,7 @@ fn flags(
             }
         },
         Err(Unreadable::Help) => Ok(None),
-        Err(Unreadable::Wrong(what)) => Err(LoadError::input(what, hint)),
+        Err(Unreadable::Wrong(what)) => Err(LoadError::input(what.to_string(), hint)),
     }
 }
 

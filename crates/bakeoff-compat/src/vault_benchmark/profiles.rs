@@ -3,6 +3,7 @@
 //! `vault debug` or `bao debug` runs beside the load and writes a folder into the current one, as
 //! with the original. It is asked to end when the load has, so that it writes its index.
 
+use std::fmt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +20,32 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// The programs that know `debug`.
 const PROGRAMS: [&str; 2] = ["vault", "bao"];
 
+/// The reason that there will be no profiles.
+#[derive(Debug)]
+pub(super) enum NoProfiles {
+    /// Neither program is on the `PATH`.
+    NoProgram,
+    /// It could not be started.
+    CannotRun {
+        /// Its name.
+        program: &'static str,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+impl fmt::Display for NoProfiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no profiles: ")?;
+        match self {
+            Self::NoProgram => {
+                f.write_str("`-pprof_interval` needs the program `vault` or `bao` on the PATH")
+            }
+            Self::CannotRun { program, source } => write!(f, "cannot run `{program}`: {source}"),
+        }
+    }
+}
+
 /// A program that collects profiles.
 pub(super) struct Profiles {
     child: Child,
@@ -26,14 +53,14 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    /// Starts it; an error says why there will be no profiles. The token goes into its environment,
+    /// Starts it. The token goes into its environment,
     /// where no list of processes shows it.
     pub(super) fn begin(
         address: &str,
         options: &Options,
         tls: &TlsSettings,
         interval: Duration,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, NoProfiles> {
         let duration = format!("-duration={}s", 2 * options.duration.as_secs().max(1));
         let interval = format!("-interval={}s", interval.as_secs().max(1));
         for program in PROGRAMS {
@@ -51,10 +78,10 @@ impl Profiles {
             match started {
                 Ok(child) => return Ok(Self { child, program }),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(format!("no profiles: cannot run `{program}`: {error}")),
+                Err(source) => return Err(NoProfiles::CannotRun { program, source }),
             }
         }
-        Err("no profiles: `-pprof_interval` needs the program `vault` or `bao` on the PATH".into())
+        Err(NoProfiles::NoProgram)
     }
 
     /// Asks it to end and waits until it has; says how that went.

@@ -272,7 +272,7 @@ impl Run<'_> {
             .pprof_interval
             .map(|interval| Profiles::begin(&servers[0].address, options, tls, interval));
         let profiles = profiles.transpose().unwrap_or_else(|what| {
-            self.log(LogLevel::Warn, &what);
+            self.log(LogLevel::Warn, &what.to_string());
             None
         });
         let length = latency_text(options.duration);

@@ -1,4 +1,4 @@
-//! What can go wrong between us and a server, each with a name and what to try.
+//! Errors between us and a server, each with a name and a remedy.
 //!
 //! Answers' texts are shown, because the server's own words are the best evidence; tokens are not in
 //! them. Statuses of `sys/health`: 200 active, 429 standby, 472 disaster recovery secondary, 473

@@ -5,7 +5,7 @@
 //! `request` is asked once, which tells how many requests it returns at once; then the load; then
 //! the report, then `done` in the main state.
 //!
-//! What is printed differs from wrk's where wrk distorts: see `notes`, and `docs/wrk.md`.
+//! The output differs from wrk's where wrk distorts: see `notes`, and `docs/wrk.md`.
 //!
 //! Not here: the load itself (`http`, `engine`).
 
@@ -70,7 +70,7 @@ pub fn run(
         }
         Err(problem) => {
             messages.output(options::USAGE);
-            return Err(LoadError::Input(problem, None));
+            return Err(LoadError::Input(problem.to_string(), None));
         }
     };
     if options.version {

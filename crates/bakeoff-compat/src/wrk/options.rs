@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::units;
+use crate::flags::UsageError;
 
 /// Threads beyond which a command line is a slip of the hand.
 const THREADS_MAX: u64 = 1024;
@@ -151,7 +152,7 @@ struct GivenFlag {
 }
 
 /// Reads a command line, without the program's name.
-pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, String> {
+pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, UsageError> {
     let (message, words) = split(args)?;
     let mut run = Options {
         threads: 2,
@@ -176,7 +177,7 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, S
     };
     let (mut threads, mut connections) = (2, 10);
     for GivenFlag { letter, name, value } in message {
-        let at = |problem: String| format!("`{name}`: {problem}");
+        let at = |problem: UsageError| UsageError::from(format!("`{name}`: {problem}"));
         match letter {
             't' => threads = units::read_count(&value).map_err(at)?,
             'c' => connections = units::read_count(&value).map_err(at)?,
@@ -197,7 +198,7 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, S
     };
     run.url = Url::parse(url).ok_or_else(|| format!("invalid URL: {url}"))?;
     if threads == 0 || threads > THREADS_MAX {
-        return Err(format!("`-t`: {threads} threads; from 1 to {THREADS_MAX} are possible"));
+        return Err(format!("`-t`: {threads} threads; from 1 to {THREADS_MAX} are possible").into());
     }
     if connections < threads {
         return Err("number of connections must be >= threads".into());
@@ -213,14 +214,14 @@ pub(super) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, S
     Ok(Asked::Run(Box::new(run)))
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+fn time(text: &str) -> Result<Duration, UsageError> {
     match units::read_seconds(text)? {
         0 => Err("must be longer than no time".into()),
         seconds => Ok(Duration::from_secs(seconds)),
     }
 }
 
-fn rate(text: &str) -> Result<u64, String> {
+fn rate(text: &str) -> Result<u64, UsageError> {
     match units::read_count(text)? {
         0 => Err("must be more than no requests per second".into()),
         rate => Ok(rate),
@@ -228,7 +229,7 @@ fn rate(text: &str) -> Result<u64, String> {
 }
 
 impl Options {
-    fn take_header(&mut self, text: &str) -> Result<(), String> {
+    fn take_header(&mut self, text: &str) -> Result<(), UsageError> {
         // The text itself may be a password and is not repeated.
         let (name, value) = text.split_once(':').ok_or("has no colon: `Name: value`")?;
         if text.contains(['\r', '\n']) {
@@ -246,11 +247,11 @@ impl Options {
 /// Tells options from words, as `getopt_long` does.
 fn split(
     args: impl IntoIterator<Item = OsString>,
-) -> Result<(Vec<GivenFlag>, Vec<String>), String> {
+) -> Result<(Vec<GivenFlag>, Vec<String>), UsageError> {
     let (mut message, mut words) = (Vec::new(), Vec::new());
-    let mut args = args
-        .into_iter()
-        .map(|arg| arg.into_string().map_err(|arg| format!("the argument {arg:?} is not UTF-8")));
+    let mut args = args.into_iter().map(|arg| {
+        arg.into_string().map_err(|arg| format!("the argument {arg:?} is not UTF-8").into())
+    });
     while let Some(arg) = args.next() {
         let arg = arg?;
         if arg == "--" {
@@ -266,7 +267,7 @@ fn split(
                 (true, Some(value)) => value,
                 (true, None) => next_value(&name, args.next())?,
                 (false, None) => String::new(),
-                (false, Some(_)) => return Err(format!("`{name}` takes no value")),
+                (false, Some(_)) => return Err(format!("`{name}` takes no value").into()),
             };
             message.push(GivenFlag { letter, name, value });
         } else if arg.len() > 1 && arg.starts_with('-') {
@@ -293,12 +294,12 @@ fn split(
     Ok((message, words))
 }
 
-fn next_value(name: &str, next: Option<Result<String, String>>) -> Result<String, String> {
-    next.unwrap_or_else(|| Err(format!("`{name}` lacks a value")))
+fn next_value(name: &str, next: Option<Result<String, UsageError>>) -> Result<String, UsageError> {
+    next.unwrap_or_else(|| Err(format!("`{name}` lacks a value").into()))
 }
 
 /// The option with this long name, or the one whose name begins so.
-fn long_option(given: &str) -> Result<(char, bool), String> {
+fn long_option(given: &str) -> Result<(char, bool), UsageError> {
     if let Some(&(letter, _, valued)) = OPTIONS.iter().find(|(_, name, _)| *name == given) {
         return Ok((letter, valued));
     }
@@ -306,9 +307,9 @@ fn long_option(given: &str) -> Result<(char, bool), String> {
     match (meant.next(), meant.next()) {
         (Some(&(letter, _, valued)), None) => Ok((letter, valued)),
         (Some((_, one, _)), Some((_, other, _))) => {
-            Err(format!("`--{given}` may mean `--{one}` or `--{other}`"))
+            Err(format!("`--{given}` may mean `--{one}` or `--{other}`").into())
         }
-        (None, _) => Err(format!("unknown option `--{given}`")),
+        (None, _) => Err(format!("unknown option `--{given}`").into()),
     }
 }
 
@@ -316,7 +317,7 @@ fn long_option(given: &str) -> Result<(char, bool), String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Asked, String> {
+    fn read(text: &str) -> Result<Asked, UsageError> {
         parse(text.split_whitespace().map(OsString::from))
     }
 
@@ -330,7 +331,7 @@ mod tests {
 
     #[track_caller]
     fn fails(text: &str, message: &str) {
-        let error = read(text).expect_err(text);
+        let error = read(text).expect_err(text).to_string();
         assert!(error.contains(message), "{text}: {error}");
     }
 
@@ -398,7 +399,8 @@ mod tests {
         let pairs = [("A", "b: c"), ("X", "y"), ("Empty", "")];
         assert_eq!(options.headers, pairs.map(|(a, b)| (a.to_owned(), b.to_owned())));
         assert_eq!(options.headers_wrk_drops, ["X"]);
-        let error = parse(["-H", "secret", "http://h/"].map(OsString::from)).unwrap_err();
+        let error =
+            parse(["-H", "secret", "http://h/"].map(OsString::from)).unwrap_err().to_string();
         assert!(error.contains("no colon") && !error.contains("secret"), "{error}");
     }
 

@@ -1,4 +1,4 @@
-//! What wrk prints, line for line, and what wrk2 prints in addition.
+//! Prints wrk's output, line for line, and wrk2's additions.
 //!
 //! People parse this, so lines, columns and units are theirs. The figures are ours: what differs is
 //! said on standard error by `notes`, never between these lines.

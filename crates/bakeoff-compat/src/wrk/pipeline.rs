@@ -13,7 +13,7 @@ const HEADERS_MAX: usize = 256;
 /// Where something stopped being HTTP.
 #[derive(Debug, PartialEq)]
 pub(super) struct Broken {
-    what: String,
+    what: Malformed,
     line: usize,
     column: usize,
 }
@@ -24,13 +24,39 @@ impl fmt::Display for Broken {
     }
 }
 
+/// The fault of a request that a script returned.
+#[derive(Debug, PartialEq)]
+enum Malformed {
+    Head(httparse::Error),
+    Incomplete,
+    ContentLength(String),
+    ShortBody { seen: usize, announced: usize },
+    IncompleteChunks,
+    ChunkSize,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Head(error) => write!(to, "{error}"),
+            Self::Incomplete => to.write_str("incomplete request"),
+            Self::ContentLength(text) => write!(to, "a Content-Length of `{text}`"),
+            Self::ShortBody { seen, announced } => {
+                write!(to, "incomplete request: a body of {seen} bytes, {announced} announced")
+            }
+            Self::IncompleteChunks => to.write_str("incomplete chunked body"),
+            Self::ChunkSize => to.write_str("a chunk without a size"),
+        }
+    }
+}
+
 /// Counts the whole requests in `bytes`; at least one, and nothing else may be there.
 pub(super) fn count(bytes: &[u8]) -> Result<u32, Broken> {
     let (mut at, mut requests) = (0, 0);
     loop {
         at += message(&bytes[at..]).map_err(|what| {
             let (before, column) = position(&bytes[..at]);
-            Broken { what: what.to_string(), line: before, column }
+            Broken { what, line: before, column }
         })?;
         requests += 1;
         if at == bytes.len() {
@@ -47,13 +73,12 @@ fn position(bytes: &[u8]) -> (usize, usize) {
 }
 
 /// The length of the first request.
-fn message(bytes: &[u8]) -> Result<usize, String> {
-    const INCOMPLETE: &str = "incomplete request";
+fn message(bytes: &[u8]) -> Result<usize, Malformed> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    let head = match request.parse(bytes).map_err(|error| error.to_string())? {
+    let head = match request.parse(bytes).map_err(Malformed::Head)? {
         httparse::Status::Complete(head) => head,
-        httparse::Status::Partial => return Err(INCOMPLETE.into()),
+        httparse::Status::Partial => return Err(Malformed::Incomplete),
     };
     let value = |name: &str| {
         let header = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
@@ -63,29 +88,29 @@ fn message(bytes: &[u8]) -> Result<usize, String> {
         return chunks(&bytes[head..]).map(|length| head + length);
     }
     let length = match value("content-length") {
-        Some(text) => text.trim().parse().map_err(|_| format!("a Content-Length of `{text}`"))?,
+        Some(text) => text.trim().parse().map_err(|_| Malformed::ContentLength(text))?,
         None => 0_usize,
     };
-    head.checked_add(length).filter(|&end| end <= bytes.len()).ok_or_else(|| {
-        format!("{INCOMPLETE}: a body of {} bytes, {length} announced", bytes.len() - head)
-    })
+    head.checked_add(length)
+        .filter(|&end| end <= bytes.len())
+        .ok_or(Malformed::ShortBody { seen: bytes.len() - head, announced: length })
 }
 
 /// The length of a chunked body without trailers.
-fn chunks(bytes: &[u8]) -> Result<usize, String> {
+fn chunks(bytes: &[u8]) -> Result<usize, Malformed> {
     let mut at = 0;
     loop {
         match httparse::parse_chunk_size(&bytes[at..]) {
             Ok(httparse::Status::Complete((start, size))) => {
                 let end =
                     usize::try_from(size).ok().and_then(|size| at.checked_add(start + size + 2));
-                at = end.filter(|&end| end <= bytes.len()).ok_or("incomplete chunked body")?;
+                at = end.filter(|&end| end <= bytes.len()).ok_or(Malformed::IncompleteChunks)?;
                 if size == 0 {
                     return Ok(at);
                 }
             }
-            Ok(httparse::Status::Partial) => return Err("incomplete chunked body".into()),
-            Err(_) => return Err("a chunk without a size".into()),
+            Ok(httparse::Status::Partial) => return Err(Malformed::IncompleteChunks),
+            Err(_) => return Err(Malformed::ChunkSize),
         }
     }
 }

@@ -361,7 +361,7 @@ fn prelude(lua: &Lua, options: &Options) -> mlua::Result<Table> {
                     let addresses = found.into_iter().map(Address);
                     (Some(lua.create_sequence_from(addresses)?), None)
                 }
-                Err(problem) => (None, Some(problem)),
+                Err(unresolved) => (None, Some(unresolved.to_string())),
             })
         })?,
     )?;
@@ -417,23 +417,50 @@ fn function_info(lua: &Lua, what: &Value) -> mlua::Result<Option<Table>> {
     Ok(Some(table))
 }
 
+/// A host and a service without addresses.
+#[derive(Debug)]
+struct Unresolved {
+    host: String,
+    service: String,
+    why: LookupError,
+}
+
+#[derive(Debug)]
+enum LookupError {
+    NoService,
+    NoAddresses,
+    Resolver(std::io::Error),
+}
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unable to resolve {}:{} ", self.host, self.service)?;
+        match &self.why {
+            LookupError::NoService => f.write_str("no such service"),
+            LookupError::NoAddresses => f.write_str("no addresses"),
+            LookupError::Resolver(error) => write!(f, "{error}"),
+        }
+    }
+}
+
 /// The addresses of a host and a service: a port, `http`, `https`, or a name from `/etc/services`.
-fn lookup(host: &str, service: &str) -> Result<Vec<SocketAddr>, String> {
-    let problem = |why: &str| format!("unable to resolve {host}:{service} {why}");
+fn lookup(host: &str, service: &str) -> Result<Vec<SocketAddr>, Unresolved> {
+    let unresolved = |why| Unresolved { host: host.to_owned(), service: service.to_owned(), why };
     let port = match (service.parse(), service) {
         (Ok(port), _) => port,
         (Err(_), "http") => 80,
         (Err(_), "https") => 443,
-        (Err(_), name) => named_port(name).ok_or_else(|| problem("no such service"))?,
+        (Err(_), name) => named_port(name).ok_or_else(|| unresolved(LookupError::NoService))?,
     };
-    let addresses = (host, port).to_socket_addrs().map_err(|error| problem(&error.to_string()))?;
+    let addresses =
+        (host, port).to_socket_addrs().map_err(|error| unresolved(LookupError::Resolver(error)))?;
     let mut found: Vec<SocketAddr> = Vec::new();
     for address in addresses {
         if !found.contains(&address) {
             found.push(address);
         }
     }
-    if found.is_empty() { Err(problem("no addresses")) } else { Ok(found) }
+    if found.is_empty() { Err(unresolved(LookupError::NoAddresses)) } else { Ok(found) }
 }
 
 fn named_port(name: &str) -> Option<u16> {

@@ -1,6 +1,6 @@
 //! A distribution of whole numbers as wrk's statistics see it: microseconds, or requests per second.
 //!
-//! What scripts ask of `latency` and `requests` in `done`, and what the tables show, comes from here.
+//! Provides the figures of `latency` and `requests` in `done`, and those of the tables.
 //! The rules (a sample's standard deviation, which rank a percentile is) are wrk's, with one mended:
 //! wrk's 100th percentile is 0, ours is the largest value.
 //!

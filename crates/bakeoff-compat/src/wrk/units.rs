@@ -5,6 +5,8 @@
 //!
 //! Not here: bakeoff's own way of writing numbers (`bakeoff_core::units`).
 
+use crate::flags::UsageError;
+
 /// Units of one kind: the base, what each further one is of the one before, and their names.
 struct Units {
     scale: u32,
@@ -72,18 +74,20 @@ pub(super) fn column(text: &str, width: usize) -> String {
 }
 
 /// `12`, `12k`, `1M`: a count.
-pub(super) fn read_count(text: &str) -> Result<u64, String> {
+pub(super) fn read_count(text: &str) -> Result<u64, UsageError> {
     read(text, &METRIC).ok_or_else(|| {
         format!("`{text}` is no count: whole numbers, with a unit or without: `400`, `10k`, `1M`")
+            .into()
     })
 }
 
 /// `30`, `30s`, `2m`, `1h`: whole seconds.
-pub(super) fn read_seconds(text: &str) -> Result<u64, String> {
+pub(super) fn read_seconds(text: &str) -> Result<u64, UsageError> {
     read(text, &SECONDS).ok_or_else(|| {
         format!(
             "`{text}` is no time: whole numbers of seconds, minutes or hours: `30s`, `2m`, `1h`"
         )
+        .into()
     })
 }
 
@@ -153,6 +157,6 @@ mod tests {
             assert!(read_seconds(text).is_err(), "{text}");
             assert!(read_count(text).is_err(), "{text}");
         }
-        assert!(read_seconds("500ms").unwrap_err().contains("`500ms` is no time"));
+        assert!(read_seconds("500ms").unwrap_err().to_string().contains("`500ms` is no time"));
     }
 }

@@ -1,6 +1,6 @@
 //! When the generator itself stood still.
 //!
-//! What is due or answered meanwhile waits for the generator and not for a server, so that a measurement
+//! Operations due or answered meanwhile wait for the generator and not for a server, so that a measurement
 //! tells of it.
 //!
 //! Not here: how stalls are seen (the engine), from when on they make a trial invalid (`check`).

@@ -23,7 +23,7 @@ pub type At = Range<usize>;
 pub struct PlacedNode {
     /// Where it stands.
     pub at: At,
-    /// What it holds.
+    /// Its contents.
     pub value: PlacedValue,
     /// Bytes of text and nodes, for the bounds that `tree` keeps.
     pub(super) weight: usize,
@@ -103,7 +103,7 @@ pub struct PlacedEntry {
     pub key: String,
     /// Where the name stands.
     pub key_at: At,
-    /// What it means.
+    /// Its meaning.
     pub node: PlacedNode,
 }
 

@@ -59,7 +59,7 @@ impl<'a> Fields<'a> {
         Fields { table, what: table.name.to_owned(), at: 0..0, entries: &[], meant: Vec::new() }
     }
 
-    /// What stands in the field, if it is there.
+    /// Returns the field's value, if it is there.
     pub(super) fn node(&self, name: &str) -> Option<&'a Node> {
         debug_assert!(self.table.fields.iter().any(|field| field.name == name), "no field {name}");
         self.entries.iter().find(|entry| entry.key == name).map(|entry| &entry.node)

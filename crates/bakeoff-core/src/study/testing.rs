@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Kind, KindOption, Operation, OptionForm, ReadConsistency, Role, Tier};
 
-/// What the registry declares.
+/// Kinds as the registry declares them.
 const DECLARED: &str = include_str!("testing/kinds.json");
 
 /// Returns all kinds, changed where tests need what no real kind has, and one that is made up.
@@ -88,7 +88,7 @@ fn gate() -> Kind {
     }
 }
 
-/// What is read here lives as long as the tests do.
+/// The kinds read here live as long as the tests do.
 fn kept(text: &Value) -> &'static str {
     text.as_str().expect("a text").to_owned().leak()
 }

@@ -103,7 +103,7 @@ enum Items {
     Map { entries: Vec<Entry>, lines: HashMap<String, usize>, key: Option<(String, At)> },
 }
 
-/// What stops reading at once; `at` where it is not the event at hand.
+/// An error that stops reading at once; `at` where it is not the event at hand.
 struct Fatal {
     at: Option<At>,
     what: String,

@@ -21,7 +21,7 @@ pub struct Workload {
     pub mix: BTreeMap<Operation, u32>,
     /// Which keys.
     pub keys: Keys,
-    /// What operations send beside a key.
+    /// The payload of operations, beside a key.
     pub payload: Payload,
     /// Parameters of the operations beyond keys and values, which the kinds of system know: the type of a key to
     /// sign with.
@@ -36,7 +36,7 @@ pub struct Workload {
     pub systems: Vec<String>,
 }
 
-/// What the operations of a workload send beside a key: values, or a request of the study's own.
+/// The payload of a workload's operations, beside a key: values, or a request of the study's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// Values.

@@ -101,7 +101,7 @@ pub fn with_sessions_of_its_own(config: &ClientConfig) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// What all clients have in common.
+/// Settings that all clients have in common.
 fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, LoadError> {
     ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

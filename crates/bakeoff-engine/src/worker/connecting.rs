@@ -22,7 +22,7 @@ impl<W: Work> Worker<'_, W> {
         if let Connection::Connecting { link, .. } = &client.connection {
             match link.is_connected() {
                 Ok(false) => return false,
-                Ok(true) => client.greet(),
+                Ok(true) => client.begin_handshake(),
                 Err(error) => {
                     self.lose(index, ErrorKind::Reset, error.to_string());
                     return false;

@@ -35,7 +35,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// What was due for as long as the timeout while no client of its node had a connection has failed.
+    /// Fails operations that were due for as long as the timeout while no client of their node had a connection.
     pub(super) fn refuse_due(&mut self, now: Instant) {
         let timeout = self.part.timeout;
         for place in 0..self.pacing.lanes.len() {
@@ -64,7 +64,7 @@ impl<W: Work> Worker<'_, W> {
         }
     }
 
-    /// What was due and never sent did not vanish: it waited until now. A load far beyond what a
+    /// Counts operations that were due and never sent: each waited until now. A load far beyond what a
     /// system can do leaves more of it than can be gone through one by one; then equal parts of the
     /// time that was left stand for the operations that were due in them.
     pub(super) fn count_dropped(&mut self, end: Instant, now: Instant) {

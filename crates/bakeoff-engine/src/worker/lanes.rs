@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_core::schedule::OpenSchedule;
 
-/// What one worker sends to one node in an open load.
+/// Operations that one worker sends to one node in an open load.
 pub(crate) struct Lane {
     /// The node; one of its places where it has several.
     pub(super) node: usize,

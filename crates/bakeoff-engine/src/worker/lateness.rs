@@ -19,7 +19,7 @@ const LATE_MIN: Duration = Duration::from_millis(1);
 /// `epoll_wait` counts in milliseconds, and rounds up.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-/// What a worker knows of its own lateness.
+/// A worker's schedule lag.
 pub(super) struct Attention {
     /// When the loop last came to its end, and went to sleep.
     since: Instant,

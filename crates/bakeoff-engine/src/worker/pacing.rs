@@ -23,11 +23,11 @@ pub(super) struct Pacing<'a> {
     budget: Option<u64>,
     spin: Duration,
     timer: Timer,
-    /// What is due at each node; empty for a closed load.
+    /// Due operations of each node; empty for a closed load.
     pub(super) lanes: Vec<Lane>,
     /// Clients of a closed load that rest, and until when.
     pub(super) resting: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// What the timer was last set for.
+    /// The time that the timer was last set to.
     timer_set_for: Option<Instant>,
     pub(super) attention: Attention,
     /// Whether no further operation begins, whatever the time.

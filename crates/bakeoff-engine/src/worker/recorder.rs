@@ -1,4 +1,4 @@
-//! What a worker records: operations that succeeded and failed, by the second they ended in.
+//! A worker's records: operations that succeeded and failed, by the second they ended in.
 //!
 //! A worker has a slice of its own and hands it over each second, so nothing is locked. Whatever takes
 //! the time is given the reading of the clock that the loop has.

@@ -35,13 +35,13 @@ const UNKNOWN_OF_A_KEY: std::ops::RangeInclusive<u64> = 64..=65_536;
 /// One operation, for a system's session to put into bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
     /// The key's number; a directory's for a `list`.
     pub number: u64,
     /// The key; for a `list` the directory, which ends in `/`.
     pub key: &'a [u8],
-    /// What to `put`, `insert`, `encrypt` or `sign`; empty otherwise.
+    /// The value to `put`, `insert`, `encrypt` or `sign`; empty otherwise.
     pub value: &'a [u8],
     /// How fresh a `get` or `list` must be.
     pub reads: ReadConsistency,
@@ -49,7 +49,7 @@ pub struct Request<'a> {
     pub creates: bool,
 }
 
-/// What a system answered.
+/// A system's answer.
 pub enum Answer<'a> {
     /// A `put` or `delete` was acknowledged; any other operation than a read was done, with all
     /// that its answer must hold.
@@ -96,13 +96,13 @@ pub enum StalenessTracking {
     NotMeasured,
 }
 
-/// What was written, as far as it is remembered: all keys, or every n-th.
+/// The remembered writes: of all keys, or of every n-th.
 pub struct Ledger {
     stride: u64,
     offset: u64,
     histories: Vec<Mutex<KeyHistory>>,
     staleness: StalenessTracking,
-    /// What its times count from.
+    /// The origin of its times.
     since: Instant,
 }
 
@@ -160,13 +160,13 @@ impl Ledger {
     }
 }
 
-/// What all workers of a trial share: the names, the values, the history.
+/// State that all workers of a trial share: names, values, history.
 pub struct Keyed {
     /// The keys.
     pub space: KeySpace,
     /// The values that prove themselves.
     pub values: Values,
-    /// What each key may hold.
+    /// The values that each key may hold.
     pub ledger: Ledger,
 }
 
@@ -198,7 +198,7 @@ pub enum Source {
     Audit(Arc<[u64]>, Arc<Mutex<Findings>>),
 }
 
-/// What an audit found.
+/// The result of an audit.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Keys that were read.
@@ -274,12 +274,12 @@ pub struct KvWork<S, C> {
     _session: std::marker::PhantomData<fn() -> S>,
 }
 
-/// What must be remembered of an operation until its answer.
+/// State of an operation until its answer.
 pub struct Pending {
     operation: Operation,
     /// The key's number; a directory's for a `list`.
     key: u64,
-    /// What a read is judged by.
+    /// The value that a read is judged by.
     began: ReadBegan,
     /// A write's number in its key's history; 0 where that is not kept.
     sequence: u32,

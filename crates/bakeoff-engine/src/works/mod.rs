@@ -1,4 +1,4 @@
-//! What the engine can be given to do: operations on keys, and requests over HTTP.
+//! The engine's two works: operations on keys, and requests over HTTP.
 
 pub mod http;
 pub mod keyed;

@@ -18,7 +18,7 @@ use super::Apt;
 /// Chains of dependencies are short; a longer one than this is none.
 const ROUNDS_MAX: usize = 32;
 
-/// What apt says of a package, as far as it is needed.
+/// The fields of apt's description of a package that are used here.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Package {
     section: String,
@@ -201,7 +201,7 @@ Depends: libtool-only
     }
 
     #[test]
-    fn what_apt_says_may_be_rubbish() {
+    fn rubbish_from_apt_is_refused() {
         assert!(packages_in("").is_empty());
         assert!(packages_in("N: no packages found\n\n: \nDepends: x").is_empty());
         assert_eq!(alternatives(" | | a:any (>= 1)|"), ["a"]);

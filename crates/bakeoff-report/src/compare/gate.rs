@@ -7,7 +7,10 @@
 //!
 //! Not here: the level and the number of rounds (`stats::gate`), the study (`study::gate`).
 
+use std::fmt;
+
 use bakeoff_core::check::Cause;
+use bakeoff_core::condition::Misread;
 use bakeoff_core::record::{Gate, Record, SystemRecord, TrialRecord};
 use bakeoff_core::stats::Figure;
 use bakeoff_core::stats::gate::{self, LEVEL, Shortfall};
@@ -41,17 +44,44 @@ pub enum Passed {
     CannotTell,
 }
 
+/// A gate that cannot be judged.
+#[derive(Debug)]
+pub enum GateError {
+    /// The run is not one of `bakeoff gate`.
+    NoGate,
+    /// One of its conditions cannot be read.
+    Condition(Misread),
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGate => {
+                f.write_str("this is no run of `bakeoff gate`, which has two builds of one system")
+            }
+            Self::Condition(misread) => misread.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for GateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::NoGate => None,
+            Self::Condition(misread) => Some(misread),
+        }
+    }
+}
+
 impl Compared {
     /// Judges the run of a gate.
     ///
     /// # Errors
     /// When the run is none, or its conditions cannot be read.
-    pub fn gate(record: &Record) -> Result<Self, String> {
-        let asked = record.header.gate.as_ref();
-        let asked =
-            asked.ok_or("this is no run of `bakeoff gate`, which has two builds of one system")?;
+    pub fn gate(record: &Record) -> Result<Self, GateError> {
+        let asked = record.header.gate.as_ref().ok_or(GateError::NoGate)?;
         let comparisons = Comparison::all(record);
-        let read = |text: &String| text.parse::<FailIf>().map_err(|misread| misread.to_string());
+        let read = |text: &String| text.parse::<FailIf>().map_err(GateError::Condition);
         let conditions: Vec<FailIf> = match asked.fail_if.is_empty() {
             false => asked.fail_if.iter().map(read).collect::<Result<_, _>>()?,
             true => comparisons
@@ -105,7 +135,7 @@ impl Compared {
         compared.outcomes =
             conditions.iter().map(|one| (one.to_string(), one.ask(&compared))).collect();
         for condition in &conditions {
-            condition.check_names(&compared).map_err(|misread| misread.to_string())?;
+            condition.check_names(&compared).map_err(GateError::Condition)?;
         }
         Ok(compared)
     }

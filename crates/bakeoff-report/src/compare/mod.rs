@@ -29,7 +29,7 @@ use crate::model::contest::Contest;
 use crate::model::quantity::Quantity;
 
 pub use fail_if::{FailIf, FailIfOutcome};
-pub use gate::Passed;
+pub use gate::{GateError, Passed};
 pub use render::{json, markdown, terminal};
 pub use runs::is_of_the_same_study;
 

@@ -1,4 +1,4 @@
-//! What must be known before any figure is read, each with its cause.
+//! Findings that a reader must know before any figure, each with its cause.
 //!
 //! Not here: how warnings are grouped and shown (`document`), what each cause looks for (`anomalies`,
 //! `nodes`, `churn`, `log_findings`, `position`, `fairness`).

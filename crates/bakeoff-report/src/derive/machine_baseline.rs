@@ -7,7 +7,7 @@
 //! only workloads that do nothing but write, since then as many writes are under way as there are
 //! clients.
 //!
-//! What acknowledges a write before it is on disk is not held against the disk at all. The disk is
+//! A system that acknowledges a write before it is on disk is not compared with the disk. The disk is
 //! measured before each round, since virtual disks change from minute to minute; the limit is a range.
 //!
 //! Not here: measuring it (the binary), the sheet (`fairness`).

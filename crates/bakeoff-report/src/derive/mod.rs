@@ -1,4 +1,4 @@
-//! What follows from what was measured: judgements, findings, the fairness sheet, the method.
+//! Conclusions from measurements: judgements, findings, the fairness sheet, the method.
 //!
 //! Not here: what was measured (`model`), tables and words of a document (`document`).
 

@@ -1,4 +1,4 @@
-//! What a report shows, before it has a form: one document of blocks.
+//! A report's content, before it has a form: one document of blocks.
 //!
 //! The first screen answers at a glance: a sentence, a matrix, warnings by cause. What explains it is
 //! folded away, and every form decides what folding means: HTML and Markdown fold, a terminal leaves

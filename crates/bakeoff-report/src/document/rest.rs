@@ -1,4 +1,4 @@
-//! What a report folds away: each workload and load with all its tables, the method, the systems.
+//! The folded sections of a report: each workload and load with all its tables, the method, the systems.
 //!
 //! Not here: the first screen (`document`), tables (`tables`), words (`words`).
 

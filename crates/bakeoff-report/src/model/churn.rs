@@ -1,4 +1,4 @@
-//! What a system's parts do to each other: connections that are opened anew, processes that begin.
+//! Churn between a system's parts: connections that are opened anew, processes that begin.
 //!
 //! A storage that is connected to anew for each request spends its time on handshakes and forks, and no
 //! latency says why. How many there were is known exactly, of the whole machine; whose they were is known

@@ -1,4 +1,4 @@
-//! What the charts of one trial show: its latencies as a curve, and what went on in it when.
+//! Data of one trial's charts: its latencies as a curve, and its timeline.
 //!
 //! Computed once from the record and short enough for a page: a line has at most [`POINTS_MAX`]
 //! points. Where seconds are joined, histograms are merged and never percentiles averaged; rates

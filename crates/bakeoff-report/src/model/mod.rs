@@ -1,4 +1,4 @@
-//! What was measured, from a record: trials, their figures, one workload under one load.
+//! Measurements read from a record: trials, their figures, one workload under one load.
 //!
 //! Not here: judgements and findings (`derive`), how anything looks (`document`, `render`).
 

@@ -1,6 +1,6 @@
 //! A report as Markdown, for a pull request or a wiki: the first screen, and all else folded.
 //!
-//! What others wrote is escaped, so that a record cannot make headings, links or HTML.
+//! Text from records is escaped, so that it cannot make headings, links or HTML.
 
 use std::fmt::Write as _;
 

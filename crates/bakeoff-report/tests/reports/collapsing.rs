@@ -1,4 +1,4 @@
-//! What a report makes of trials that are not valid: whose doing they are decides.
+//! Tests of reports on trials that are not valid: their cause decides.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a report says of differences besides the product, and of the machine's own limits.
+//! Tests of how a report states differences besides the product, and the machine's own limits.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a trial shows besides its figures is said above the tables: stalls, slow nodes, bimodal latencies, failures
+//! Tests of findings above the tables: stalls, slow nodes, bimodal latencies, failures
 //! that all lasted alike, throttled nodes, what the servers said.
 
 use std::time::Duration;
@@ -112,7 +112,7 @@ fn timing_out() -> Measurement {
 }
 
 #[test]
-fn two_humps_and_failures_as_long_as_a_timeout_are_said() {
+fn two_peaks_and_failures_as_long_as_a_timeout_are_said() {
     let found = findings([timing_out(), timing_out(), plain()]);
     let modes = "etcd's operations, failed ones among them, are bimodal under reads/steady in 2 of \
                  3 trials: 50.0 % took 17.5 ms to 25.6 ms, 50.0 % took 500 ms to 505 ms, none \

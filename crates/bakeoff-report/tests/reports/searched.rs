@@ -1,4 +1,4 @@
-//! What is shown of loads that look for the highest rate that keeps an objective.
+//! Tests of reports on loads that look for the highest rate that keeps an objective.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a gRPC server says to the calls of the transcripts, whole and in pieces.
+//! Feeds the decoder a gRPC server's answers to the calls of the transcripts, whole and in pieces.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]

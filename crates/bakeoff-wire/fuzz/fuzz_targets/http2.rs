@@ -1,4 +1,4 @@
-//! What an HTTP/2 server says to four requests, two of them with bodies larger than its windows,
+//! Feeds the decoder an HTTP/2 server's answers to four requests, two of them with bodies larger than its windows,
 //! whole and in pieces: the events and all that is answered must be the same.
 #![no_main]
 

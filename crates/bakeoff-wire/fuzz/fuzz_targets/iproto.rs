@@ -1,5 +1,5 @@
-//! What a Tarantool server says to the requests of the transcripts, whole and in pieces, and what
-//! any bytes are in MessagePack. The requests are sent when the greeting and one more packet are there.
+//! Feeds the decoder a Tarantool server's answers to the requests of the transcripts, whole and in pieces, and any
+//! bytes to the reader of MessagePack. The requests are sent when the greeting and one more packet are there.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]

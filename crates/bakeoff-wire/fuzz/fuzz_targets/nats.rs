@@ -1,4 +1,4 @@
-//! What a NATS server says to a client, whole and in pieces.
+//! Feeds the decoder a NATS server's answers to a client, whole and in pieces.
 #![no_main]
 
 mod cuts;

@@ -1,4 +1,4 @@
-//! What a PostgreSQL server says to the questions of the transcripts, whole and in pieces. The
+//! Feeds the decoder a PostgreSQL server's answers to the questions of the transcripts, whole and in pieces. The
 //! nonce is the transcripts', so that what the server proves in them holds.
 #![no_main]
 
@@ -10,7 +10,7 @@ mod cuts;
 use bakeoff_wire::postgres::Event;
 use libfuzzer_sys::fuzz_target;
 
-/// What was said, what was sent, and whether the protocol was kept.
+/// Answers, requests, and whether the protocol was kept.
 fn outcome<'a, P: Iterator<Item = &'a [u8]>>(
     input: &'a [u8],
     cut: impl Fn(&'a [u8]) -> P,

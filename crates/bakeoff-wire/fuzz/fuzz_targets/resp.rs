@@ -1,4 +1,4 @@
-//! What a Redis server says to the commands of the transcript, whole and in pieces.
+//! Feeds the decoder a Redis server's answers to the commands of the transcript, whole and in pieces.
 #![no_main]
 
 #[path = "../../tests/transcripts/asked.rs"]

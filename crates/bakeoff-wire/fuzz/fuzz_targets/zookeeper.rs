@@ -1,4 +1,4 @@
-//! What a ZooKeeper server says to the requests of the transcripts, whole and in pieces. The
+//! Feeds the decoder a ZooKeeper server's answers to the requests of the transcripts, whole and in pieces. The
 //! requests are sent when the first 41 bytes, as a rule the reply to the connection, are there.
 #![no_main]
 

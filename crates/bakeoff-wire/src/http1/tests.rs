@@ -1,5 +1,6 @@
 //! Tests of [`super`]: rules one by one; what real servers sent is replayed in `tests/`.
 
+use super::head::MAX_FIELDS;
 use super::*;
 use proptest::prelude::*;
 

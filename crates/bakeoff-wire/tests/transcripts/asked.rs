@@ -1,4 +1,4 @@
-//! What was asked of real servers when the transcripts were taken, in order.
+//! Requests to real servers when the transcripts were taken, in order.
 //!
 //! Not here: what they answered (`../../transcripts`) and what is made of it (`main.rs`).
 
@@ -136,7 +136,7 @@ pub(crate) const POSTGRES: &[&str] = &[
     "SELECT 1 WHERE false",
 ];
 
-/// What was said up to each place where a server waits for a question (`ReadyForQuery`), and what
+/// The bytes up to each place where a server waits for a question (`ReadyForQuery`), and what
 /// is left.
 pub(crate) fn postgres_turns(mut reply: &[u8]) -> Vec<&[u8]> {
     let mut turns = Vec::new();
@@ -162,7 +162,7 @@ pub(crate) fn iproto() -> iproto::Session {
     iproto::Session::new("bench", "pencil")
 }
 
-/// What Tarantool says before anything can be asked: its greeting and the answer to the proof.
+/// Tarantool's bytes before anything can be asked: its greeting and the answer to the proof.
 pub(crate) fn iproto_begins(reply: &[u8]) -> usize {
     let length = reply.get(iproto::GREETING_SIZE + 1..).and_then(|rest| rest.first_chunk());
     let answer = length.map_or(usize::MAX, |length| u32::from_be_bytes(*length) as usize);

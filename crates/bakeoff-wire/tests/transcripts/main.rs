@@ -1,4 +1,4 @@
-//! What real servers answered is understood, and understood alike however it is cut up.
+//! Tests that transcripts of real servers are read alike however they are cut up.
 //!
 //! A transcript holds all bytes that a server sent on one connection; `asked.rs` holds what it was
 //! asked. Expectations were read off the servers' own tools and documentation.

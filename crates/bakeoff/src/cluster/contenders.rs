@@ -93,7 +93,7 @@ fn running<'a>(
     let version = cluster.view.version.clone();
     let record = SystemRecord {
         already_running: true,
-        tls_version: exchange::greet(cluster.first()).ok().flatten(),
+        tls_version: exchange::handshake(cluster.first()).ok().flatten(),
         source: Some(endpoints),
         // Somebody else configured it.
         guarantees: Guarantees { acknowledged_in: None, ..system.guarantees(asked) },

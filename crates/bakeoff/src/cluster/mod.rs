@@ -194,7 +194,7 @@ fn resolve(
 /// Asks the system, once its nodes are known to speak TLS as they are spoken to.
 fn probe(system: &dyn System, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
     for node in nodes.iter().filter(|node| node.target.tls.is_some()) {
-        exchange::greet(node)?;
+        exchange::handshake(node)?;
     }
     system.probe(nodes)
 }

@@ -105,7 +105,8 @@ fn more_trials(run: &Path) -> Result<Option<MoreTrials>, Failure> {
     else {
         return Ok(None);
     };
-    let compared = Compared::gate(&record).map_err(Failure::bad_input)?;
+    let compared =
+        Compared::gate(&record).map_err(|error| Failure::bad_input(error.to_string()))?;
     let Some(shortfall) = compared.shortfall() else { return Ok(None) };
     let before = header.study.trials;
     let Some(trials) = rounds::extended(before, shortfall.rounds, most) else { return Ok(None) };
@@ -264,7 +265,7 @@ fn conclude(folder: &Path, args: &GateArgs) -> Result<ExitCode, Failure> {
     let rendering = Rendering::new(run_folder::read(&folder)?.0);
     let page = rendering.write_all(&folder)?;
     let record = rendering.record();
-    let compared = Compared::gate(record).map_err(Failure::bad_input)?;
+    let compared = Compared::gate(record).map_err(|error| Failure::bad_input(error.to_string()))?;
     let format = if args.json { CompareFormat::Json } else { args.format };
     messages::output(&match format {
         CompareFormat::Json => {

@@ -1,4 +1,4 @@
-//! What kinds say of each other holds together, and what ships can be read with them.
+//! Tests that declarations of kinds agree with each other, and that the shipped studies can be read with them.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a kind of system declares of itself, as data.
+//! A system kind's declaration, as data.
 //!
 //! Whoever wants to know something of a kind asks here and never for its name: studies are checked
 //! against it, tables and the command line are written from it, and what only some kinds can do is a

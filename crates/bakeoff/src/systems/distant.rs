@@ -1,4 +1,4 @@
-//! What the emulators of distant services have in common: what they guarantee, and a latency before
+//! Shared parts of the emulators of distant services: their guarantees, and a latency before
 //! them, as an option.
 //!
 //! Not here: what adds it (`crate::canary::delay`).

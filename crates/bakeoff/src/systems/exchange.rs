@@ -86,14 +86,14 @@ fn converse(
 }
 
 /// Why a node could not be greeted.
-pub(crate) enum Ungreeted {
+pub(crate) enum HandshakeError {
     /// It took no connection, or broke it off.
     NotThere(SystemError),
     /// One side will not speak TLS with the other, which no waiting changes.
     Refused(SystemError),
 }
 
-impl Ungreeted {
+impl HandshakeError {
     /// Returns what was seen.
     pub(crate) fn seen(self) -> SystemError {
         match self {
@@ -102,11 +102,11 @@ impl Ungreeted {
     }
 }
 
-impl From<Ungreeted> for NotReady {
-    fn from(why: Ungreeted) -> Self {
+impl From<HandshakeError> for NotReady {
+    fn from(why: HandshakeError) -> Self {
         match why {
-            Ungreeted::NotThere(seen) => seen.into(),
-            Ungreeted::Refused(seen) => Self::Never {
+            HandshakeError::NotThere(seen) => seen.into(),
+            HandshakeError::Refused(seen) => Self::Never {
                 seen: seen.to_string(),
                 hint: "its certificate has to be signed by the `ca` of the study's `tls`, for the \
                        name that the endpoint has"
@@ -118,7 +118,7 @@ impl From<Ungreeted> for NotReady {
 
 /// Connects to a node and agrees with it on TLS, where it is spoken to so. Returns the version, as
 /// `TLS 1.3`; `None` without TLS. An error is ready to stand after the node's name.
-pub(crate) fn greet(node: &Access) -> Result<Option<String>, Ungreeted> {
+pub(crate) fn handshake(node: &Access) -> Result<Option<String>, HandshakeError> {
     // `TLSv1_3`: rustls has these names, and no others that it would agree to.
     let session = shake_hands(node)?;
     let version = session.and_then(|session| session.protocol_version()?.as_str());
@@ -126,23 +126,23 @@ pub(crate) fn greet(node: &Access) -> Result<Option<String>, Ungreeted> {
     Ok(version.map(|version| format!("TLS {}", version.replace('_', "."))))
 }
 
-/// Connects to a node as [`greet`] does. Returns the protocol that TLS agreed on (RFC 7301), if one was.
-pub(crate) fn agreed_protocol(node: &Access) -> Result<Option<Vec<u8>>, Ungreeted> {
+/// Connects to a node as [`handshake`] does. Returns the protocol that TLS agreed on (RFC 7301), if one was.
+pub(crate) fn agreed_protocol(node: &Access) -> Result<Option<Vec<u8>>, HandshakeError> {
     let session = shake_hands(node)?;
     Ok(session.and_then(|session| session.alpn_protocol().map(<[u8]>::to_vec)))
 }
 
 /// Connects to a node; returns the TLS session that both agreed on, where it is spoken to so.
-fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, Ungreeted> {
+fn shake_hands(node: &Access) -> Result<Option<rustls::ClientConnection>, HandshakeError> {
     let at = |error: io::Error| SystemError::unreachable(node, error);
-    let not_there = |error| Ungreeted::NotThere(at(say_timeout(error)));
+    let not_there = |error| HandshakeError::NotThere(at(say_timeout(error)));
     let mut socket =
         TcpStream::connect_timeout(&node.target.address, PATIENCE).map_err(not_there)?;
     let Some(tls) = &node.target.tls else { return Ok(None) };
     // rustls says so of what is no TLS, of a certificate that it cannot trust, and of an alert.
     let session = asking::shake_hands(&mut socket, tls, PATIENCE);
     session.map(Some).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => Ungreeted::Refused(at(error)),
+        io::ErrorKind::InvalidData => HandshakeError::Refused(at(error)),
         _ => not_there(error),
     })
 }

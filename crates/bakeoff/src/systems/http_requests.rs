@@ -21,7 +21,7 @@ use bakeoff_engine::works::http::{
 use bakeoff_engine::works::keyed;
 use bakeoff_engine::{Connections, EngineError, drive_together};
 
-use super::exchange::{self, Ungreeted};
+use super::exchange::{self, HandshakeError};
 use super::{Access, KvLoad, SystemError};
 use crate::environment;
 
@@ -118,7 +118,8 @@ pub(super) fn prepare(
 ) -> Result<(), SystemError> {
     let requests = Requests::new(workload, own_field)?;
     if requests.protocol() == Protocol::Two && first.target.tls.is_some() {
-        let agreed = exchange::agreed_protocol(&offering_h2(first)).map_err(Ungreeted::seen)?;
+        let agreed =
+            exchange::agreed_protocol(&offering_h2(first)).map_err(HandshakeError::seen)?;
         if agreed.as_deref() != Some(H2) {
             return Err(format!(
                 "`{}` at {} does not offer HTTP/2 over TLS, and the workload's `request` asks for it",

@@ -1,4 +1,4 @@
-//! What the members of a service mesh know of each other: one gateway, one sidecar, their control plane.
+//! Addresses and names of a service mesh's members: one gateway, one sidecar, their control plane.
 //!
 //! A control plane is described before its proxies. It decides what they listen on and how they make
 //! themselves known to it, and keeps that for them in its memory. The proxies read it from their neighbour.

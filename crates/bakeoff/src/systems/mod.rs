@@ -1,4 +1,4 @@
-//! What is known about each system, one folder each, and the registry that makes them exist.
+//! The supported systems, one folder each, and their registry.
 //!
 //! A folder declares what its system is, guarantees and needs ([`declaration::Declaration`]), and says how it is
 //! configured, asked for its leader and spoken to. It starts nothing and measures nothing: a host runs what [`System::describe`] yields,

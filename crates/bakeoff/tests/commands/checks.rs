@@ -1,4 +1,4 @@
-//! What a canary's faults do to figures, to the last operation where they can be counted.
+//! Tests the effect of a canary's faults on figures, to the last operation where they can be counted.
 //!
 //! Each test tells the canary to do one thing wrong, runs a study against it as a user would, and
 //! looks for the fault by its name in what comes out. Bounds are wide: they tell a check that works

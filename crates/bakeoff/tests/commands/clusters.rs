@@ -1,4 +1,4 @@
-//! What trials begin on: servers of their own, or those that were kept.
+//! Tests of the servers that a trial begins on: its own, or those that were kept.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the engine measures adds up: counts to the last operation, histograms to the last value.
+//! Tests that the engine's measurements add up: counts to the last operation, histograms to the last value.
 //!
 //! Nothing here depends on how quick the machine is. Seen from outside, through the record, against
 //! the canary.

@@ -1,4 +1,4 @@
-//! What a run prints while it goes on: plain lines where nobody watches, one changing line on a terminal.
+//! Tests of progress: plain lines without a terminal, one changing line on a terminal.
 //!
 //! Figures differ from run to run and are left out of what is compared.
 

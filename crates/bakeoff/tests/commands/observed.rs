@@ -1,4 +1,4 @@
-//! What a trial's record says of its nodes and of the machine, and the checks that follow from it.
+//! Tests of a trial's samples of nodes and machine, and of the checks that follow from them.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
-//! What is printed and what is sent, held against files in `outputs/`: scripts parse the one, servers
+//! Compares output and requests with the files in `outputs/`: scripts parse the one, servers
 //! tell clients apart by the other.
 //!
-//! What differs from run to run is masked: numbers become `#`, the server's address `ADDRESS`. With
+//! Differences between runs are masked: numbers become `#`, the server's address `ADDRESS`. With
 //! `BLESS=1` the files are written anew.
 //!
 //! Not here: figures (`load`, `hey`, `wrk`), the same layouts with fixed figures (unit tests of each).

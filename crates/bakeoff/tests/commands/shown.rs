@@ -1,4 +1,4 @@
-//! What a run leads its reader to: two modes, failures that waited, what servers wrote into their logs,
+//! Tests of a run's findings: two modes, failures that waited, complaints in servers' logs,
 //! handshakes, CPUs of the generator's own, throttling.
 
 use crate::support::certificates::Certificates;

@@ -1,6 +1,6 @@
 //! The scripts of `examples/wrk` load a real Vault, in `bakeoff wrk` and unchanged in wrk.
 //!
-//! What a script says of its load is held against what Vault has afterwards. Vault is had by
+//! Compares a script's account of its load with Vault's contents afterwards. Vault is had by
 //! `bakeoff install` and runs in its memory, one for all tests; wrk is had as Debian packages it.
 //!
 //! Not here: what scripts can do in general (`wrk`), Vault as a contender (`systems`).

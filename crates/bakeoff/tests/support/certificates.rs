@@ -65,7 +65,7 @@ impl Certificates {
             for socket in listener.incoming().flatten() {
                 let config = config.clone();
                 std::thread::spawn(move || {
-                    greet(StreamOwned::new(ServerConnection::new(config).unwrap(), socket));
+                    accept(StreamOwned::new(ServerConnection::new(config).unwrap(), socket));
                 });
             }
         });
@@ -74,7 +74,7 @@ impl Certificates {
 }
 
 /// Answers requests without bodies until the client goes.
-fn greet(mut stream: StreamOwned<ServerConnection, TcpStream>) {
+fn accept(mut stream: StreamOwned<ServerConnection, TcpStream>) {
     let mut received = Vec::new();
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = stream.read(&mut buffer) {

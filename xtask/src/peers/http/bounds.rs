@@ -1,4 +1,4 @@
-//! What must hold of bakeoff beside the other tools.
+//! Bounds on bakeoff's cost beside the other tools.
 //!
 //! A bound whose figures are missing is not kept.
 

@@ -1,4 +1,4 @@
-//! What each test type asks the server for, as the server's audit log has it: the original's
+//! Compares each test type's requests, as the server's audit log has them: the original's
 //! requests against ours.
 //!
 //! Both run a short load of the same file. Compared are kinds of requests: operation, path,

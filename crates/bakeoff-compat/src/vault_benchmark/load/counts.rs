@@ -1,4 +1,4 @@
-//! What is counted of answers beside times: statuses, bytes, moments.
+//! Counts of answers beside times: statuses, bytes, moments.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

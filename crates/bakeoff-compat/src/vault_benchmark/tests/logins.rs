@@ -1,6 +1,6 @@
 //! Logins that the server checks itself: `approle_auth`, `userpass_auth`, `jwt_auth`, `cert_auth`.
 //!
-//! What is needed for them is made up here: a password, a key that signs tokens, a certificate. It
+//! Their credentials are made up here: a password, a key that signs tokens, a certificate. It
 //! is known to nobody else and is gone when the run ends.
 //!
 //! Not here: logins that somebody else checks (`directories`).

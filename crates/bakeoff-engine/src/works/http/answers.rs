@@ -1,4 +1,4 @@
-//! What an HTTP load saw besides times: statuses, bytes, single results where they are wanted.
+//! Answers of an HTTP load besides times: statuses, bytes, single results where they are wanted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use crate::work::OperationTiming;
 /// How often the rate of a thread is sampled: as often as wrk does.
 const RATE_EVERY: Duration = Duration::from_millis(100);
 
-/// What an HTTP load saw besides times. Warm-up is left out.
+/// Answers of an HTTP load besides times. Warm-up is left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answers {
     /// How often each status came, of successes and failures alike; redirects that were followed
@@ -56,7 +56,7 @@ pub(super) struct Tally {
     body_bytes: u64,
     rates: Vec<f64>,
     results: Vec<SingleResult>,
-    /// What has just been received and not been timed yet.
+    /// Responses received and not timed yet.
     fresh: Vec<(u16, usize)>,
     timed: usize,
     since_sample: u64,

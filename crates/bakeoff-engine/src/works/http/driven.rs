@@ -92,7 +92,7 @@ impl<S: Source> HttpWork<S> {
         }
     }
 
-    /// What connections hand their responses to.
+    /// The receiver of the connections' responses.
     #[inline]
     fn receiving(&mut self) -> Receiving<'_, S> {
         Receiving {

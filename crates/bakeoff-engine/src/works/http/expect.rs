@@ -1,4 +1,4 @@
-//! What a response must be to count as a success.
+//! Conditions for a response to count as a success.
 
 use std::fmt::{self, Write as _};
 
@@ -7,12 +7,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::work::Failure;
 
-/// What a response must be to count as a success.
+/// Conditions for a response to count as a success.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Expect {
     /// The statuses that are a success.
     pub statuses: Statuses,
-    /// What the body of a success has; anything where nothing is asked.
+    /// Condition on the body of a success; `None` allows any.
     pub body: Option<ExpectBody>,
 }
 
@@ -20,7 +20,7 @@ pub struct Expect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statuses(Vec<(u16, u16)>);
 
-/// What a body must be.
+/// A condition on a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectBody {
     /// It holds these bytes somewhere.

@@ -26,7 +26,7 @@ pub(super) struct Requests {
     pub(super) pace: Option<ThinkTime>,
 }
 
-/// What a client of a closed load waits for before its next request.
+/// A closed load's pause before a client's next request.
 pub type ThinkTime = Arc<dyn Fn(u32, Instant) -> Duration + Send + Sync>;
 
 /// Where a worker stands in the orders.

@@ -66,12 +66,12 @@ pub struct Plan {
     pub proxy: Option<Url>,
 }
 
-/// What a load yielded.
+/// The results of a load.
 #[derive(Debug)]
 pub struct HttpOutcome {
-    /// What was measured.
+    /// The measurement.
     pub measurement: Measurement,
-    /// What was answered besides times.
+    /// The answers besides times.
     pub answers: Answers,
 }
 

@@ -86,7 +86,7 @@ impl OneConnection {
     }
 }
 
-/// What all connections of a worker hand their responses to.
+/// The receiver of the responses of all connections of a worker.
 pub(super) struct Receiving<'a, S> {
     pub(super) source: &'a mut S,
     pub(super) keep_alive: bool,

@@ -21,11 +21,11 @@ pub struct Request {
     pub body: Vec<u8>,
     /// How often it is asked for, compared with the others.
     pub weight: u32,
-    /// What its response must be.
+    /// Conditions on its response.
     pub expect: Expect,
 }
 
-/// What is said for the user unless the user says it.
+/// Default headers, sent unless the user gives them.
 const USER_AGENT: &str = concat!("bakeoff/", env!("CARGO_PKG_VERSION"));
 
 impl Request {

@@ -68,7 +68,7 @@ pub struct Batch {
 /// Header fields of an HTTP/2 request, pseudo-headers first, names in lower case.
 pub type HeaderList = Vec<(String, String)>;
 
-/// What one HTTP/2 request has beyond the header list of its operation.
+/// Parts of an HTTP/2 request beyond its operation's header list.
 #[derive(Debug, Clone, Copy)]
 pub struct Stream<'a> {
     /// Which of the load's operations.
@@ -81,7 +81,7 @@ pub struct Stream<'a> {
     pub body: &'a [u8],
 }
 
-/// What a response was found to be.
+/// The verdict on a response.
 pub enum Judged {
     /// It is what was expected.
     Success,

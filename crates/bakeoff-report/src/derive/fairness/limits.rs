@@ -1,4 +1,4 @@
-//! What contenders are held to, and where the load comes from, side by side.
+//! Compares the contenders' limits, and the load's origin.
 //!
 //! Not here: what the rows of a sheet weigh together (`fairness`), whether a limit held a node back
 //! (`nodes`).

@@ -1,4 +1,4 @@
-//! What systems are made of besides their own nodes, side by side.
+//! Compares the parts of systems besides their own nodes.
 //!
 //! Not here: what the rows of a sheet weigh together (`fairness`).
 

@@ -1,4 +1,4 @@
-//! What one trial's measurement shows and no row of a table names: a stall, a slow node, bimodal
+//! Anomalies of one trial's measurement that no row of a table names: a stall, a slow node, bimodal
 //! latencies, failures that all lasted alike.
 //!
 //! None of them makes a trial invalid: all are the system's own doing.

@@ -120,13 +120,13 @@ pub(crate) fn modes(latencies: &Latencies) -> Option<Modes> {
                 continue;
             }
             let sides = [0..answers.before(last + 1), answers.before(first)..all];
-            let is_hump = |side: &std::ops::Range<u64>| {
+            let is_peak = |side: &std::ops::Range<u64>| {
                 answers
                     .missing(side, near, far)
                     .iter()
                     .all(|&missing| missing >= MISSING_MIN && missing >= DENSER * between as f64)
             };
-            if sides.iter().all(is_hump) {
+            if sides.iter().all(is_peak) {
                 let [lower, upper] = sides.map(|side| answers.mode(&side));
                 let [near, edge] = [near, far].map(|time| Duration::from_nanos(time as u64));
                 widest = Some((times, Modes { lower, upper, between, near, edge }));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_times_out_every_other_time_has_two_humps() {
+    fn a_gate_that_times_out_every_other_time_has_two_peaks() {
         let drawn = Drawn::new(1).and(1899, uniform(17.0, 26.0)).and(1868, uniform(499.0, 508.0));
         let found = drawn.modes().expect("it has");
         assert_eq!((found.lower.answers, found.upper.answers, found.between), (1899, 1868, 0));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn two_humps_are_found_though_some_answers_are_between() {
+    fn two_peaks_are_found_though_some_answers_are_between() {
         let drawn = Drawn::new(2)
             .and(9000, around(2.0, 0.3))
             .and(900, around(200.0, 0.1))
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hump_is_one_whatever_its_tail() {
+    fn one_peak_is_one_whatever_its_tail() {
         for seed in 0..3 {
             for answers in [100, 300, 3_000, 30_000] {
                 let one = |what: &str, drawn: Drawn| {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn humps_less_than_a_millisecond_apart_are_none() {
+    fn peaks_less_than_a_millisecond_apart_are_none() {
         let of = |times: f64| {
             Drawn::new(4).and(900, |_| 0.05 * times).and(900, |_| 0.9 * times).modes().is_some()
         };
@@ -334,7 +334,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn two_humps_far_apart_are_always_found(
+        fn two_peaks_far_apart_are_always_found(
             seed in any::<u64>(),
             answers in 200..4000_u64,
             share in 0.1..0.9,
@@ -354,7 +354,7 @@ mod tests {
         }
 
         #[test]
-        fn one_hump_is_never_two(
+        fn one_peak_is_never_two(
             seed in any::<u64>(),
             answers in 1..8000_u64,
             median in 0.01..2000.0,

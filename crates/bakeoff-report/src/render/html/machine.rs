@@ -1,4 +1,4 @@
-//! What it was done with: systems and their settings, workloads and loads, the machine.
+//! The set-up: systems and their settings, workloads and loads, the machine.
 //!
 //! Not here: what differs between the systems besides the product (the fairness sheet).
 

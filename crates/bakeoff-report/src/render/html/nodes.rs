@@ -1,4 +1,4 @@
-//! What each node used, and what it complained of in its own log.
+//! Each node's resource usage, and the complaints in its log.
 //!
 //! Not here: the figures (`report::nodes`), which lines complain (`bakeoff_core::log_findings`).
 

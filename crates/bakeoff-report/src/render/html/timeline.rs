@@ -1,4 +1,4 @@
-//! What went on in a trial when: throughput, latency, and what each node used.
+//! A trial's timeline: throughput, latency, and each node's usage.
 //!
 //! One trial of each system is shown, and another can be chosen; without JavaScript it is the first
 //! valid one. All trials of a comparison share their axes, so that systems can be compared by eye.

@@ -1,6 +1,6 @@
 //! `bakeoff load`: requests to a URL, closed or open, judged, timed and held against conditions.
 //!
-//! What was asked is read whole before anything is connected to (`ask`), then each rate is driven in
+//! Reads the whole request before connecting to anything (`ask`), then drives each rate in
 //! turn, and the result is a value of which the terminal's text and the JSON are functions
 //! (`result`, `text`, `json`).
 //!

@@ -1,7 +1,7 @@
 //! An access gateway: NGINX that ends TLS and asks Tarantool, for each request, whether its session may
 //! have what it asks for, before it passes it to the resource that it protects.
 //!
-//! What is compared is the connector: the Lua module by which NGINX asks. Ours are in `lua/`; a study
+//! Compares connectors: the Lua modules by which NGINX asks. Ours are in `lua/`; a study
 //! names others by folder and module. A gate fails closed: what is not certainly granted does not pass, and
 //! whether anything did is counted by others than the gate (`account`).
 //!

@@ -1,4 +1,4 @@
-//! What an Envoy says of itself: what its control plane has told it, and what of that is in force.
+//! Reads an Envoy's admin interface: its control plane's configuration, and the part that is in force.
 //!
 //! Not here: what Envoy is started with (`proxy`).
 

@@ -46,7 +46,7 @@ impl System for Http {
     fn probe(&self, nodes: &[Access]) -> Result<ClusterStatus, NotReady> {
         // Those that speak TLS have been greeted by whoever looks.
         for node in nodes.iter().filter(|node| node.target.tls.is_none()) {
-            exchange::greet(node)?;
+            exchange::handshake(node)?;
         }
         Ok(ClusterStatus::default())
     }

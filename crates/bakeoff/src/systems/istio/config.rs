@@ -1,4 +1,4 @@
-//! What Istio is told in files: the mesh, and what a Kubernetes would know of it.
+//! Istio's configuration files: the mesh, and its resources as Kubernetes would have them.
 //!
 //! JSON, which is YAML too, but for several documents in one file: so each resource has a file.
 

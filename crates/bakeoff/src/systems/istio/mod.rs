@@ -1,6 +1,6 @@
 //! Istio's control plane as a part, without Kubernetes: it reads its configuration from files.
 //!
-//! What a cluster would tell it (which workloads there are, and where) stands in these files as
+//! A cluster's knowledge (which workloads there are, and where) stands in these files as
 //! `ServiceEntry` and `WorkloadEntry`; all else is what a mesh in Kubernetes has too. Nobody signs
 //! certificates for workloads here, so they come with bakeoff's own authority, by the names that Istio
 //! gives them (SPIFFE), and Istio's agent serves them to Envoy as it does any certificate that is

@@ -1,4 +1,4 @@
-//! What every NGINX that is started here is configured with, whomever it serves.
+//! The configuration that every NGINX started here has in common.
 //!
 //! All that it writes is in its node's folder, it stays in the foreground, its errors go to the
 //! node's log, and a port of its own tells what it has counted. What departs from NGINX's defaults is

@@ -1,4 +1,4 @@
-//! What an NGINX says of itself, by its `stub_status`, on a port of its own.
+//! Reads an NGINX's `stub_status`, on a port of its own.
 
 use bakeoff_engine::transport::Target;
 

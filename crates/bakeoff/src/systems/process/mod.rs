@@ -80,7 +80,7 @@ impl System for Process {
         for node in nodes {
             let ready = node.memory.get::<Readiness>().ok_or("it was not started here")?;
             let Some(path) = &ready.0 else {
-                exchange::greet(node)?;
+                exchange::handshake(node)?;
                 continue;
             };
             let (status, body) = ask(node, "GET", path)?;

@@ -1,4 +1,4 @@
-//! What a workload needs of a secret store before its first operation, and its removal.
+//! Prepares a secret store for a workload, and cleans up after it.
 //!
 //! Everything is made at mounts of its own, whose names begin with `bakeoff-`, so that nothing of
 //! anybody else is touched and all of it can be taken away again. Only what the mix asks for is

@@ -1,4 +1,4 @@
-//! What systems are made of besides their own nodes, and what operations are done with.
+//! Tests of systems' parts besides their own nodes, and of the tools of operations.
 
 use super::*;
 

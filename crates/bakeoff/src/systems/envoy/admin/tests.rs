@@ -1,4 +1,4 @@
-//! What is read out of Envoy's administration, from answers of Envoy 1.36.2.
+//! Tests of reading Envoy's admin interface, with answers of Envoy 1.36.2.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What answers of the API are taken for.
+//! Tests of how the API's answers are read.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -1,0 +1,82 @@
+//! Series of samples: appending to them, and closing them.
+//!
+//! Not here: what is sampled, and when (`observe`).
+
+use std::path::Path;
+
+use bakeoff_core::observed::{Column, Series};
+
+/// The most files of a data directory that are counted.
+const FILES_MAX: usize = 20_000;
+
+/// Adds a look. What it does not see is no number until all looks are [settled](settle).
+pub(super) fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {
+    series.at.push(at);
+    for column in series.columns.values_mut() {
+        column.push(f64::NAN);
+    }
+    row.into_iter().for_each(|(column, value)| set(series, column, value));
+}
+
+/// Sets what the last look found. A column that is new was the same before, as far as is known.
+pub(super) fn set(series: &mut Series, column: Column, value: f64) {
+    let values = series.columns.entry(column).or_default();
+    if values.len() == series.at.len()
+        && let Some(last) = values.last_mut()
+    {
+        *last = value;
+    } else {
+        values.resize(series.at.len(), value);
+    }
+}
+
+/// Fills in what single looks did not see: a counter grew evenly from the look before to the look
+/// after, a gauge stood still.
+pub(super) fn settle(mut series: Series) -> Series {
+    let at = &series.at;
+    for (column, values) in &mut series.columns {
+        let mut last: Option<usize> = None;
+        for place in 0..values.len() {
+            if values[place].is_nan() {
+                continue;
+            }
+            let before = last.unwrap_or(place);
+            let (from, grown) = (values[before], values[place] - values[before]);
+            for between in (before + 1)..place {
+                let share = (at[between] - at[before]) / (at[place] - at[before]).max(1e-9);
+                let share = if column.is_counter() { share } else { 0.0 };
+                values[between] = ((from + grown * share) * 1e4).round() / 1e4;
+            }
+            last = Some(place);
+        }
+        if let Some(last) = last {
+            let value = values[last];
+            values[last..].fill(value);
+        }
+    }
+    series
+}
+
+/// Bytes of disk space that the files below a directory take; `None` when they are too many.
+pub(super) fn disk_space(dir: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+
+    let mut bytes = 0;
+    let mut files = 0;
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        // A server may remove what it has while we look.
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            files += 1;
+            if files > FILES_MAX {
+                return None;
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            bytes += metadata.blocks() * 512;
+            if metadata.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    Some(bytes)
+}
