@@ -112,15 +112,21 @@ fn a_merge_that_changes_nothing_is_stopped_once_in_a_thousand() {
         "| new does | scatter | drift | slow trials | places | trials | stopped | nobody can tell |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
-    for (machine, merges) in [
+    let machines = [
         (QUIET, 60_000),
         (Machine { scatter: 0.03, ..QUIET }, 30_000),
         (Machine { scatter: 0.08, drift: 0.1, ..QUIET }, 2_000),
         (Machine { tails: true, ..QUIET }, 2_000),
         (Machine { places: 4, ..QUIET }, 4_000),
         (Machine { places: 4, scatter: 0.03, ..QUIET }, 2_000),
-    ] {
-        let gated = gated(machine, 1.0, merges);
+    ];
+    // Each machine has a sequence of random numbers of its own, so that they can be had at once.
+    let gates = std::thread::scope(|scope| {
+        let begun =
+            machines.map(|(machine, merges)| scope.spawn(move || gated(machine, 1.0, merges)));
+        begun.map(|gate| gate.join().expect("no merge panics"))
+    });
+    for ((machine, merges), gated) in machines.into_iter().zip(gates) {
         print("the same", machine, gated);
         // Two standard errors: of several machines one may exceed the bound by chance.
         let allowed = FALSE_STOPS + 2.0 * (FALSE_STOPS / merges as f64).sqrt();
