@@ -104,10 +104,62 @@ pub struct Command {
     pub seconds: f64,
 }
 
+/// The load generator's name among the sampled processes.
+pub const GENERATOR: &str = "generator";
+
+/// The parts that a trial may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhaseName {
+    /// Servers start and become ready.
+    Starting,
+    /// Keys are written before the load.
+    Filling,
+    /// The load, its warm-up included.
+    Load,
+    /// The audit reads written keys.
+    ReadingBack,
+    /// Nodes are killed while a load goes on.
+    KillingUnderLoad,
+    /// Nodes are killed after the load, and started again.
+    KillingAndRestarting,
+    /// Servers end.
+    Stopping,
+}
+
+impl PhaseName {
+    const ALL: [Self; 7] = [
+        Self::Starting,
+        Self::Filling,
+        Self::Load,
+        Self::ReadingBack,
+        Self::KillingUnderLoad,
+        Self::KillingAndRestarting,
+        Self::Stopping,
+    ];
+
+    /// Returns the name in records and reports.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Filling => "filling",
+            Self::Load => "load",
+            Self::ReadingBack => "reading back",
+            Self::KillingUnderLoad => "killing under load",
+            Self::KillingAndRestarting => "killing and restarting",
+            Self::Stopping => "stopping",
+        }
+    }
+
+    /// Reads a record's name; `None` for one that this version does not know.
+    pub fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.text() == text)
+    }
+}
+
 /// A part of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// `starting`, `filling`, `load`, `reading back`, `killing and restarting`, `stopping`.
+    /// One of [`PhaseName`]'s texts.
     pub name: String,
     /// When it began.
     pub from: f64,

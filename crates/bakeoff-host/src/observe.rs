@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 
 use bakeoff_clock as clock;
 use bakeoff_clock::Moment;
-use bakeoff_core::observed::{Column, Observed, Opened, Phase, Series, Strangers, Turnover};
+use bakeoff_core::observed::{
+    Column, GENERATOR, Observed, Opened, Phase, PhaseName, Series, Strangers, Turnover,
+};
 
 use self::series::{disk_space, push, set, settle};
 use super::Process;
@@ -30,8 +32,6 @@ use super::machine::Machine;
 use super::sockets::{Counts, Owner, Sockets};
 use super::strangers::Scan;
 
-/// The name under which bakeoff itself is sampled.
-pub const GENERATOR: &str = "generator";
 /// The name of the machine's series.
 const MACHINE: &str = "machine";
 
@@ -151,9 +151,9 @@ impl Sampler {
     }
 
     /// A phase of the trial begins, and the one before it ends.
-    pub fn phase(&mut self, name: &str) {
+    pub fn phase(&mut self, name: PhaseName) {
         let now = self.end_phase();
-        self.phases.push(Phase { name: name.to_owned(), from: now, to: now });
+        self.phases.push(Phase { name: name.text().to_owned(), from: now, to: now });
     }
 
     /// Returns what has been sampled by now. Measuring has ended: where the sampler's own thread has yet
@@ -599,7 +599,7 @@ mod tests {
                       wait";
         let process = launch(sh(&dir, script)).unwrap();
         let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
-        sampler.phase("burning");
+        sampler.phase(PhaseName::Load);
         sampler.watch([Watched::node(&process)]);
         let newest = |column| newest(&sampler, "node-1", column);
         let cpu = || newest(Column::CpuUser) + newest(Column::CpuSystem);
@@ -612,7 +612,7 @@ mod tests {
         assert!(before > 0.04);
         process.restart().unwrap();
         wait_for("cpu after the restart", || cpu() > before + 0.03);
-        sampler.phase("resting");
+        sampler.phase(PhaseName::Stopping);
         let observed = sampler.stop();
 
         let looks = observed.machine.at.len();
@@ -633,7 +633,7 @@ mod tests {
         assert!(ours.columns[&Column::Threads].last() >= Some(&2.0));
         assert!(ours.columns[&Column::SwitchesVoluntary].last() > Some(&0.0));
         let [burning, resting] = &observed.phases[..] else { panic!("{:?}", observed.phases) };
-        assert!(burning.name == "burning" && burning.from < burning.to);
+        assert!(burning.name == PhaseName::Load.text() && burning.from < burning.to);
         assert!(resting.from == burning.to && resting.to >= resting.from);
         let near =
             |time: f64| observed.machine.at.iter().any(|at| (0.0..0.5).contains(&(time - at)));
@@ -664,7 +664,7 @@ mod tests {
         let mut sampler = Sampler::start(dir.path(), INTERVAL_MIN, clock::now());
         sampler.watch([Watched::node(&process)]);
         wait_for("the file", || {
-            sampler.phase("again");
+            sampler.phase(PhaseName::Starting);
             newest(&sampler, "node-1", Column::DataDirectory) >= 300_000.0
         });
         assert!(newest(&sampler, "node-1", Column::DataDirectory) < 400_000.0);

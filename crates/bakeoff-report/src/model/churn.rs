@@ -8,11 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use bakeoff_core::observed::{Column, Observed, Turnover};
+use bakeoff_core::observed::{Column, GENERATOR, Observed, Turnover};
 use bakeoff_core::record::TrialRecord;
 use bakeoff_core::units::count_text;
 
-use crate::model::figures::{self, GENERATOR};
+use crate::model::figures;
 
 /// So many a second are said,
 const MANY: f64 = 10.0;

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bakeoff_core::measurement::{Measurement, Second};
-use bakeoff_core::observed::{Column, Series};
+use bakeoff_core::observed::{Column, PhaseName, Series};
 use bakeoff_core::ranked::{BEYOND_MIN, Percentile, Ranked, sample_min};
 use bakeoff_core::record::{StageRecord, TrialRecord};
 
@@ -61,9 +61,29 @@ pub(crate) struct Timeline {
     pub(crate) machine: Vec<(&'static str, Line)>,
 }
 
+/// How a part of a trial is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartKind {
+    Load,
+    WarmUp,
+    Kill,
+    Other,
+}
+
+impl PartKind {
+    fn of_phase(name: &str) -> Self {
+        match PhaseName::read(name) {
+            Some(PhaseName::Load) => Self::Load,
+            Some(PhaseName::KillingUnderLoad | PhaseName::KillingAndRestarting) => Self::Kill,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// A part of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Part {
+    pub(crate) kind: PartKind,
     pub(crate) name: String,
     pub(crate) from: f64,
     pub(crate) to: f64,
@@ -211,17 +231,24 @@ impl Timeline {
         let known = record.observed.as_ref().map_or(&[][..], |observed| &observed.phases);
         self.parts = known
             .iter()
-            .map(|phase| Part { name: phase.name.clone(), from: phase.from, to: phase.to })
+            .map(|phase| Part {
+                kind: PartKind::of_phase(&phase.name),
+                name: phase.name.clone(),
+                from: phase.from,
+                to: phase.to,
+            })
             .collect();
         if known.is_empty() {
             self.parts.extend(stages.iter().map(|(at, stage)| Part {
-                name: "load".to_owned(),
+                kind: PartKind::Load,
+                name: PhaseName::Load.text().to_owned(),
                 from: at - warmup,
                 to: at + stage.measurement.window.as_secs_f64(),
             }));
         }
         if warmup > 0.0 {
             self.parts.extend(stages.iter().map(|(at, _)| Part {
+                kind: PartKind::WarmUp,
                 name: "warm-up".to_owned(),
                 from: (at - warmup).max(0.0),
                 to: *at,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bakeoff_core::measurement::{ErrorKind, Measurement, OperationFigures};
 use bakeoff_core::observed::Column;
+use bakeoff_core::observed::GENERATOR;
 use bakeoff_core::ranked::{Ranked, sample_min};
 use bakeoff_core::record::{StageRecord, TrialRecord, Usage};
 use bakeoff_core::search::Found;
@@ -19,9 +20,6 @@ use bakeoff_core::stats::Figure;
 
 use crate::model::quantity::{Point, Quantity};
 use crate::model::throttling;
-
-/// The load generator's name in the record, among the processes that were watched.
-pub(crate) const GENERATOR: &str = "generator";
 
 /// The part of the measured time that whole seconds must hold for their extremes to be shown.
 const WHOLE_SECONDS: f64 = 0.8;

@@ -4,11 +4,12 @@
 //! limits (the binary).
 
 use bakeoff_core::measurement::Measurement;
+use bakeoff_core::observed::GENERATOR;
 use bakeoff_core::record::{TrialRecord, Usage};
 use bakeoff_core::study::System;
 use serde::Serialize;
 
-use crate::model::figures::{self, GENERATOR};
+use crate::model::figures;
 use crate::model::throttling;
 
 /// Usage of one node in one trial.

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use bakeoff_clock::wall::utc_now;
 use bakeoff_core::check::{self, Audit, CheckName, Verdict};
+use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{Check, Freshness, TrialOutcome, TrialRecord};
 use bakeoff_core::study::{Clusters, Kill, Load, Study, Workload};
@@ -35,7 +36,7 @@ use self::affinity::Affinity;
 use self::audit::Auditor;
 use self::load::{Driven, fill};
 use self::routes::Routes;
-use self::sampling::{Judged, LOAD, Sampling};
+use self::sampling::{Judged, Sampling};
 use self::verdicts::{configuration_check, limits_check, servers_check};
 use crate::cluster::contenders::Contender;
 use crate::cluster::topology::compose;
@@ -253,8 +254,8 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
     }
 
     /// Notes that the trial does something else from here on.
-    fn phase(&mut self, name: &str) {
-        self.reporter.report(&Event::PhaseStarted { name });
+    fn phase(&mut self, name: PhaseName) {
+        self.reporter.report(&Event::PhaseStarted { name: name.text() });
         self.sampling.sampler.phase(name);
     }
 
@@ -264,7 +265,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let asked = contender.asked;
         let system = contender.system;
 
-        self.phase("starting");
+        self.phase(PhaseName::Starting);
         let kept = self.context.kept.remove(&asked.name);
         let was_kept = kept.is_some();
         let cluster = match kept {
@@ -331,7 +332,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         nodes.sessions(load.tls_resumption);
         self.record.targets = nodes.names();
         if workload.fill {
-            self.phase("filling");
+            self.phase(PhaseName::Filling);
             self.record.filled = fill(self.context, contender, &cluster, &keyed, workload)?;
         }
 
@@ -339,7 +340,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let told = cluster.config_snapshot();
         let affinity = self.set_affinity(&cluster);
         self.marks = logs::Marks::begin(cluster.processes());
-        self.sampling.sampler.phase(LOAD);
+        self.sampling.sampler.phase(PhaseName::Load);
         let driven = Driven { nodes: &nodes, keyed: &keyed };
         let ended = match &load.find {
             None => self.stages(&driven).map(|stages| self.record.stages = stages),
@@ -360,7 +361,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         if self.context.study.clusters == Clusters::Kept && contender.asked.is_started() {
             self.context.kept.insert(trial.system.clone(), cluster);
         } else {
-            self.phase("stopping");
+            self.phase(PhaseName::Stopping);
             cluster.stop();
         }
         Ok(())
@@ -397,7 +398,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         let seed = trial.seed;
         let keys_max = self.context.study.audit_keys;
         let auditor = Auditor { system, keyed, keys_max, seed, interrupted };
-        self.phase("reading back");
+        self.phase(PhaseName::ReadingBack);
         self.record.audits.push(auditor.judge(&cluster, "after the load"));
         let when = "after kill -9 and restart of all nodes";
         if !contender.asked.is_started() {
@@ -407,7 +408,7 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
         }
         let kill = self.context.study.kill.unwrap_or(system.kind().kill);
         let killed = if kill == Kill::UnderLoad {
-            self.phase("killing under load");
+            self.phase(PhaseName::KillingUnderLoad);
             let writes = crash::Writes {
                 system,
                 nodes: nodes.to_write_to(),
@@ -428,9 +429,9 @@ impl<'a, 'b> TrialRunner<'a, 'b> {
             Some(Err(why)) => (None, Some(why.to_string())),
             None => (None, None),
         };
-        self.phase("killing and restarting");
+        self.phase(PhaseName::KillingAndRestarting);
         let cluster = cluster.restart(interrupted)?;
-        self.phase("reading back");
+        self.phase(PhaseName::ReadingBack);
         let audit = Audit { under_load, at_rest_because, ..auditor.judge(&cluster, when) };
         let guarantees = &contender.record.guarantees;
         self.record.audits.push(audit::after_a_kill(audit, guarantees));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bakeoff_clock as clock;
 use bakeoff_clock::wall;
 use bakeoff_core::check::{self, CheckName, Verdict};
-use bakeoff_core::observed::Observed;
+use bakeoff_core::observed::{Observed, PhaseName};
 use bakeoff_core::record::{Check, TrialRecord};
 use bakeoff_core::study::{self, Load, Study};
 use bakeoff_engine::moments::MomentSender;
@@ -18,9 +18,6 @@ use bakeoff_host::observe::Sampler;
 use bakeoff_host::{machine, usage};
 
 use super::neighbours;
-
-/// The phase whose figures a trial is for.
-pub(crate) const LOAD: &str = "load";
 
 /// The samples of a trial under way, and when it began by two clocks.
 pub(crate) struct Sampling {
@@ -85,7 +82,9 @@ impl Sampled {
         let Judged { study, asked, load, shared_machine } = of;
         let observed = &self.observed;
         let windows = windows(load, &record);
-        if let Some(phase) = observed.phases.iter().find(|phase| phase.name == LOAD) {
+        if let Some(phase) =
+            observed.phases.iter().find(|phase| phase.name == PhaseName::Load.text())
+        {
             record.usage = usage::summarize(observed, &windows, (phase.from, phase.to));
             let cpus = machine::cpus_online().unwrap_or(0);
             let steal = check::machine::steal(&observed.machine, cpus, phase.from, phase.to);

@@ -47,26 +47,27 @@ pub fn html(report: &Report, record: &Record) -> String {
         Section { id: "systems", heading: "Side by side", body: spread::section(report) },
         Section { id: "fairness", heading: "Fairness", body: fair::section(report) },
         Section { id: "judged", heading: "Judged", body: judged::section(report) },
+    ];
+    sections.extend(unless_empty("staleness", "Staleness", staleness::section(report)));
+    sections.extend([
         Section { id: "clients", heading: "Clients", body: sweep::section(report) },
         Section { id: "latency", heading: "Latency", body: percentiles::section(report) },
         Section { id: "time", heading: "Over time", body: timeline::section(report) },
+    ]);
+    sections.extend(unless_empty("nodes", "Nodes", nodes::section(report)));
+    sections.extend([
         Section { id: "trials", heading: "Trials", body: trials::section(report) },
         Section { id: "machine", heading: "Set-up", body: machine::section(report) },
         Section { id: "method", heading: "Method", body: method::section(report) },
-    ];
-    let body = nodes::section(report);
-    if !body.is_empty() {
-        let place = sections.iter().position(|one| one.id == "trials").unwrap_or(sections.len());
-        sections.insert(place, Section { id: "nodes", heading: "Nodes", body });
-    }
-    let body = staleness::section(report);
-    if !body.is_empty() {
-        sections.insert(3, Section { id: "staleness", heading: "Staleness", body });
-    }
+    ]);
     let room: usize = sections.iter().map(|section| section.body.len()).sum();
     let (body, blocks) = data::section(report, record, room);
     sections.push(Section { id: "data", heading: "Data", body });
     page::page(&title, &top, &sections, &blocks)
+}
+
+fn unless_empty(id: &'static str, heading: &'static str, body: String) -> Option<Section> {
+    (!body.is_empty()).then_some(Section { id, heading, body })
 }
 
 /// Returns how a load's figures were measured, for captions: `closed load; after 1s of warm-up; …`.

@@ -98,16 +98,32 @@ fn one(report: &Report, of: &Comparison) -> String {
     html
 }
 
+/// A limit of the machine's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LimitKind {
+    Disk,
+    Loopback,
+}
+
+impl LimitKind {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Disk => "durable appends to this disk",
+            Self::Loopback => "loopback round trips to a server that does nothing",
+        }
+    }
+}
+
 /// The machine's own limit that belongs to a comparison: what it is, and per second.
-fn limit(of: &Comparison) -> Option<(&'static str, f64)> {
+fn limit(of: &Comparison) -> Option<(LimitKind, f64)> {
     // A sweep has a limit for each of its stages; its own chart shows them.
     let [clients] = of.load.clients.as_slice() else { return None };
     let (limits, under_way) = (of.limits.as_ref()?, clients.saturating_mul(of.load.in_flight));
     let waits = limits.any_waits_for_disk(of.contenders.iter().map(|one| one.system.as_str()));
     let disk = limits.disk(under_way).filter(|_| waits);
-    let disk = disk.map(|rate| ("durable appends to this disk", rate));
+    let disk = disk.map(|rate| (LimitKind::Disk, rate));
     let loopback = limits.loopback(under_way);
-    disk.or(loopback.map(|rate| ("loopback round trips to a server that does nothing", rate)))
+    disk.or(loopback.map(|rate| (LimitKind::Loopback, rate)))
 }
 
 fn chart(of: &Comparison, quantity: Quantity) -> String {
@@ -143,7 +159,7 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
     }
     // From the slowest round's disk to the quickest's.
     let range =
-        machine_baseline.as_ref().filter(|(what, _)| what.contains("disk")).and_then(|_| {
+        machine_baseline.as_ref().filter(|(kind, _)| *kind == LimitKind::Disk).and_then(|_| {
             let [clients] = of.load.clients.as_slice() else { return None };
             of.limits.as_ref()?.disk_range(clients.saturating_mul(of.load.in_flight))
         });
@@ -169,7 +185,8 @@ fn chart(of: &Comparison, quantity: Quantity) -> String {
             }
         }
     }
-    if let Some((what, value)) = &machine_baseline {
+    if let Some((kind, value)) = &machine_baseline {
+        let what = kind.text();
         let rate = |value: f64| Quantity::ThroughputMean.text(Figure::Value(value));
         let text = match range {
             Some((least, most)) => format!("{} to {}", rate(least), rate(most)),

@@ -7,12 +7,13 @@
 
 use std::fmt::Write as _;
 
+use bakeoff_core::observed::{GENERATOR, PhaseName};
 use bakeoff_core::units::figure_text;
 
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
 use crate::model::contender::Contender;
-use crate::model::drawn::{Line, Part, Timeline, Watched};
+use crate::model::drawn::{Line, Part, PartKind, Timeline, Watched};
 use crate::model::trial::TrialFigures;
 
 use super::frame::Frame;
@@ -30,8 +31,6 @@ const PANEL: f64 = 122.0;
 const GAP: f64 = 30.0;
 /// Trials in a run from which on the numbers are left to the downloads.
 const TABLES_MAX: usize = 150;
-/// The load generator's name in the record.
-const GENERATOR: &str = "generator";
 
 /// One line of a panel.
 struct Drawing<'a> {
@@ -324,15 +323,15 @@ fn drawing(
 
 /// The parts of the trial: shades behind all panels, and a bar with their names above.
 fn bar(svg: &mut Svg, x: &Axis, of: &Timeline, bottom: f64) {
-    for Part { name, from, to } in &of.parts {
+    for Part { kind, name, from, to } in &of.parts {
         let (left, right) = (x.at(*from), x.at(*to));
-        let class = match name.as_str() {
-            "load" => "load",
-            "warm-up" => "warm",
-            _ if name.contains("kill") => "kill",
-            _ => "other",
+        let class = match kind {
+            PartKind::Load => "load",
+            PartKind::WarmUp => "warm",
+            PartKind::Kill => "kill",
+            PartKind::Other => "other",
         };
-        if class != "warm" {
+        if *kind != PartKind::WarmUp {
             svg.rect(&format!("part {class}"), left, 0.0, right - left, BAR);
             let room = ((right - left) / 6.4) as usize;
             let names = [name.as_str(), short_name(name)];
@@ -340,10 +339,10 @@ fn bar(svg: &mut Svg, x: &Axis, of: &Timeline, bottom: f64) {
                 svg.text("part-name", "middle", f64::midpoint(left, right), 13.0, fits);
             }
         }
-        if class != "other" {
+        if *kind != PartKind::Other {
             svg.rect(&format!("shade {class}"), left, BAR, right - left, bottom - BAR);
         }
-        if class == "warm" {
+        if *kind == PartKind::WarmUp {
             svg.rect("part warm", left, BAR - 5.0, right - left, 5.0);
         }
     }
@@ -351,13 +350,13 @@ fn bar(svg: &mut Svg, x: &Axis, of: &Timeline, bottom: f64) {
 
 /// A word for a part that is too short for its name.
 fn short_name(name: &str) -> &str {
-    match name {
-        "killing and restarting" => "kill",
-        "reading back" => "read",
-        "starting" => "start",
-        "filling" => "fill",
-        "stopping" => "stop",
-        other => other,
+    match PhaseName::read(name) {
+        Some(PhaseName::KillingAndRestarting) => "kill",
+        Some(PhaseName::ReadingBack) => "read",
+        Some(PhaseName::Starting) => "start",
+        Some(PhaseName::Filling) => "fill",
+        Some(PhaseName::Stopping) => "stop",
+        Some(PhaseName::Load | PhaseName::KillingUnderLoad) | None => name,
     }
 }
 

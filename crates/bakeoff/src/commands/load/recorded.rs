@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bakeoff_clock::wall::utc_now;
+use bakeoff_core::observed::PhaseName;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::{
     FORMAT, RecordLine, RunEnd, RunHeader, StageRecord, SystemRecord, TrialOutcome, TrialRecord,
@@ -35,7 +36,7 @@ use crate::environment;
 use crate::failure::Failure;
 use crate::systems;
 use crate::trial;
-use crate::trial::sampling::{Judged, LOAD, Sampling};
+use crate::trial::sampling::{Judged, Sampling};
 
 /// The name of the run and its study.
 const NAME: &str = "load";
@@ -114,7 +115,7 @@ impl Recorded {
     /// The next trial begins.
     pub(super) fn trial_begins(&mut self) {
         let mut sampling = Sampling::begin(&self.path, SAMPLE_EVERY);
-        sampling.sampler.phase(LOAD);
+        sampling.sampler.phase(PhaseName::Load);
         self.under_way = Some(UnderWay { sampling, started: utc_now() });
     }
 
