@@ -5,10 +5,12 @@
 //! compressed and in base64, as other HdrHistogram tools read it.
 
 use std::fmt;
+use std::io::Read as _;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::AdditionError;
 use hdrhistogram::serialization::{
     DeserializeError, Deserializer, Serializer as _, V2DeflateSerializer,
@@ -18,6 +20,19 @@ use serde::{Deserialize, Serialize};
 /// The longest latency that is told apart: one hour, in nanoseconds.
 pub const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// The first bytes of a V2 encoding, deflated.
+const COOKIE_DEFLATED: u32 = 0x1c84_9314;
+/// The first bytes of a V2 encoding.
+const COOKIE: u32 = 0x1c84_9313;
+/// Bytes of a V2 encoding before its counts.
+const HEADER: usize = 40;
+/// Bytes of the longest encoding: its header, and nine for each of some 35,000 counts.
+const PLAIN_MAX: u64 = 512 << 10;
+/// Bytes of the longest text: deflating can make it a little longer, base64 a third.
+const TEXT_MAX: usize = 1 << 20;
+/// Most latencies of one histogram: a million a second for thirty years.
+const COUNT_MAX: u64 = 1_000_000_000_000_000;
 
 /// A distribution of latencies.
 #[derive(Clone, PartialEq)]
@@ -165,13 +180,66 @@ impl Latencies {
 
     /// Reads what [`Self::encode`] wrote.
     pub fn decode(text: &str, saturated: u64) -> Result<Self, HistogramError> {
+        if text.len() > TEXT_MAX {
+            return Err(HistogramError::Foreign("it is too long"));
+        }
         let bytes = STANDARD.decode(text).map_err(HistogramError::Base64)?;
+        let bytes = inflated(&bytes)?;
         let read: hdrhistogram::Histogram<u64> =
             Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(HistogramError::Form)?;
+        let mut count = 0u64;
+        for step in read.iter_recorded() {
+            let added = count.checked_add(step.count_at_value());
+            count = added
+                .filter(|&count| count <= COUNT_MAX)
+                .ok_or(HistogramError::Foreign("it counts too much"))?;
+        }
+        if saturated > count {
+            return Err(HistogramError::Foreign("more are beyond an hour than there are"));
+        }
         let mut latencies = Self { saturated, ..Self::default() };
         latencies.histogram.add(&read).map_err(HistogramError::Bounds)?;
         Ok(latencies)
     }
+}
+
+/// Inflates a histogram's encoding, no further than one of ours can be, and looks at its header, by which
+/// HdrHistogram would set memory aside.
+///
+/// The layout is that of HdrHistogram's V2 encoding: `encodeIntoCompressedByteBuffer` and
+/// `encodeIntoByteBuffer` of `AbstractHistogram` in <https://github.com/HdrHistogram/HdrHistogram>.
+fn inflated(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
+    let number = |at: usize, bytes: &[u8]| {
+        let four = bytes.get(at..at + 4).and_then(|four| <[u8; 4]>::try_from(four).ok());
+        four.map(u32::from_be_bytes)
+    };
+    if number(0, bytes) != Some(COOKIE_DEFLATED) {
+        return Err(HistogramError::Foreign("it is no deflated V2 encoding"));
+    }
+    let deflated = bytes.get(8..).unwrap_or_default();
+    let mut plain = Vec::new();
+    ZlibDecoder::new(deflated)
+        .take(PLAIN_MAX + 1)
+        .read_to_end(&mut plain)
+        .map_err(|_| HistogramError::Foreign("it cannot be inflated"))?;
+    if plain.len() as u64 > PLAIN_MAX {
+        return Err(HistogramError::Foreign("it is too long"));
+    }
+    let ours = Latencies::default().histogram;
+    let long = |at: usize| {
+        let (high, low) = (number(at, &plain)?, number(at + 4, &plain)?);
+        Some(u64::from(high) << 32 | u64::from(low))
+    };
+    let header = (number(0, &plain), number(12, &plain), long(16), long(24));
+    let digits = Some(u32::from(SIGNIFICANT_DIGITS));
+    if header != (Some(COOKIE), digits, Some(ours.low()), Some(ours.high())) {
+        return Err(HistogramError::Foreign("its bounds are not those of latencies"));
+    }
+    // It would set aside as much as this number says.
+    if number(4, &plain).map(|length| length as usize) != plain.len().checked_sub(HEADER) {
+        return Err(HistogramError::Foreign("its length is not the one that it states"));
+    }
+    Ok(plain)
 }
 
 /// Error in a text that should be a histogram of latencies.
@@ -179,6 +247,8 @@ impl Latencies {
 pub enum HistogramError {
     /// It is not base64.
     Base64(base64::DecodeError),
+    /// It is none that bakeoff writes.
+    Foreign(&'static str),
     /// Its bytes are no HdrHistogram.
     Form(DeserializeError),
     /// It holds latencies beyond an hour.
@@ -189,6 +259,7 @@ impl fmt::Display for HistogramError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Base64(error) => write!(to, "not base64: {error}"),
+            Self::Foreign(why) => write!(to, "not a histogram of latencies: {why}"),
             Self::Form(error) => write!(to, "not an HdrHistogram: {error}"),
             Self::Bounds(error) => write!(to, "values out of bounds: {error}"),
         }
@@ -199,6 +270,7 @@ impl std::error::Error for HistogramError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Base64(error) => Some(error),
+            Self::Foreign(_) => None,
             Self::Form(error) => Some(error),
             Self::Bounds(error) => Some(error),
         }
@@ -258,9 +330,46 @@ mod tests {
         let refused = |text: &str| Latencies::decode(text, 0).unwrap_err();
         assert!(matches!(refused("?"), HistogramError::Base64(_)));
         let no_form = refused("AAAA");
-        assert!(matches!(no_form, HistogramError::Form(_)));
-        assert!(no_form.to_string().starts_with("not an HdrHistogram: "), "{no_form}");
-        assert!(no_form.source().is_some());
+        assert!(matches!(no_form, HistogramError::Foreign(_)));
+        assert!(no_form.to_string().starts_with("not a histogram of latencies: "), "{no_form}");
+        assert!(no_form.source().is_none());
+    }
+
+    /// A deflated V2 encoding with these numbers in its header, and no counts.
+    fn encoded(length: u32, digits: u32, high: u64) -> String {
+        use std::io::Write as _;
+        let mut plain = Vec::new();
+        for number in [COOKIE, length, 0, digits] {
+            plain.extend(number.to_be_bytes());
+        }
+        for number in [1, high, 1f64.to_bits()] {
+            plain.extend(number.to_be_bytes());
+        }
+        let mut deflated =
+            flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        deflated.write_all(&plain).unwrap();
+        let deflated = deflated.finish().unwrap();
+        let mut all = COOKIE_DEFLATED.to_be_bytes().to_vec();
+        all.extend((deflated.len() as u32).to_be_bytes());
+        all.extend(deflated);
+        STANDARD.encode(all)
+    }
+
+    #[test]
+    fn a_header_that_asks_for_memory_is_refused() {
+        let high = Latencies::default().histogram.high();
+        let digits = u32::from(SIGNIFICANT_DIGITS);
+        assert!(Latencies::decode(&encoded(0, digits, high), 0).unwrap().is_empty());
+        for (length, digits, high) in
+            [(0, 5, high), (0, digits, u64::MAX), (u32::MAX, digits, high), (1, digits, high)]
+        {
+            let refused = Latencies::decode(&encoded(length, digits, high), 0);
+            let told = refused.unwrap_err().to_string();
+            assert!(told.starts_with("not a histogram of latencies: "), "{told}");
+        }
+        let latencies = holding(&[1, 2]);
+        assert!(Latencies::decode(&latencies.encode(), 3).is_err(), "more saturated than recorded");
+        assert!(Latencies::decode(&"A".repeat(TEXT_MAX + 1), 0).is_err());
     }
 
     proptest! {

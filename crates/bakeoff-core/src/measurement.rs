@@ -215,13 +215,12 @@ impl Measurement {
     /// The fewest and the most verified successes in any whole second of the window; `None` when it
     /// holds no whole second. To be asked of one stage: appended ones have broken seconds between.
     pub fn throughput_range(&self) -> Option<(u64, u64)> {
-        let whole = self.window.as_secs() as u32;
-        let count = |second: u32| {
-            let place = self.seconds.binary_search_by_key(&second, |slice| slice.second);
-            place.map_or(0, |place| self.seconds[place].verified())
-        };
-        let counts = || (0..whole).map(count);
-        Some((counts().min()?, counts().max()?))
+        let whole = self.window.as_secs();
+        let within = || self.seconds.iter().filter(|slice| u64::from(slice.second) < whole);
+        let counts = || within().map(Second::verified);
+        // A second without a slice had no success.
+        let least = if (within().count() as u64) < whole { Some(0) } else { counts().min() };
+        Some((least.filter(|_| whole > 0)?, counts().max().unwrap_or(0)))
     }
 
     /// All operations' figures as one.

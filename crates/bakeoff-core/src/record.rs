@@ -8,6 +8,7 @@
 //!
 //! Not here: files (the binary), tables (`report`). Every field: `docs/record-format.md`.
 
+mod bounds;
 mod header;
 mod system;
 mod trial;
@@ -49,9 +50,17 @@ pub enum RecordLine {
 impl RecordLine {
     /// Reads a line, with or without its newline.
     ///
+    /// # Errors
+    /// What is no line of a record, or holds a number that no run records.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        Self::read(text, &mut 0)
+    }
+
+    /// Reads a line of a record, whose numbers so far add up to `sum`.
+    ///
     /// Looks at the tag first and reads the rest as that kind: a derived reader of tagged variants holds
     /// each line a second time, and its code was a tenth of the program's.
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+    fn read(text: &str, sum: &mut u64) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "kebab-case")]
         enum Kind {
@@ -65,6 +74,7 @@ impl RecordLine {
         struct Tag {
             line: Kind,
         }
+        bounds::check(text, sum).map_err(serde::de::Error::custom)?;
         let Tag { line } = serde_json::from_str(text)?;
         Ok(match line {
             Kind::Run => Self::Run(serde_json::from_str(text)?),
@@ -178,13 +188,14 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     let mut lines = (1..).zip(text.split_inclusive('\n'));
     let (_, first) =
         lines.next().ok_or(Complaint { line: 1, what: "the record is empty".into() })?;
-    let header = read_header(first).map_err(|what| Complaint { line: 1, what })?;
+    let mut sum = 0;
+    let header = read_header(first, &mut sum).map_err(|what| Complaint { line: 1, what })?;
     let mut record =
         Record { header, trials: Vec::new(), resumed: Vec::new(), extended: Vec::new(), end: None };
     let mut complaints = Vec::new();
     for (number, line) in lines {
         let complaint = |what: String| Complaint { line: number, what };
-        match RecordLine::parse(line) {
+        match RecordLine::read(line, &mut sum) {
             Ok(RecordLine::Trial(trial)) => record.take(trial),
             // What ended before, did not.
             Ok(RecordLine::Resumed(resumed)) => {
@@ -207,7 +218,7 @@ pub fn read(text: &str) -> Result<(Record, Vec<Complaint>), Complaint> {
     Ok((record, complaints))
 }
 
-fn read_header(line: &str) -> Result<RunHeader, String> {
+fn read_header(line: &str, sum: &mut u64) -> Result<RunHeader, String> {
     #[derive(Deserialize)]
     struct Peek {
         format: u32,
@@ -220,7 +231,7 @@ fn read_header(line: &str) -> Result<RunHeader, String> {
             peek.format
         ));
     }
-    match RecordLine::parse(line) {
+    match RecordLine::read(line, sum) {
         Ok(RecordLine::Run(header)) => Ok(header),
         Ok(_) => Err("a record begins with its run, and this line is something else".into()),
         Err(error) => Err(format!("the run's description cannot be read: {error}")),

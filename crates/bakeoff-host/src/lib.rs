@@ -25,6 +25,7 @@ pub mod logs;
 pub mod machine;
 pub mod observe;
 pub mod ports;
+pub mod private;
 mod process;
 mod procfs;
 mod ready;
@@ -217,7 +218,7 @@ impl Host {
     pub fn confining(run_dir: &Path, confine: Arc<dyn Confine>) -> Result<Self, HostError> {
         // Absolute, for a node starts in its own directory.
         let logs = std::path::absolute(run_dir.join("logs"))
-            .and_then(|logs| std::fs::create_dir_all(&logs).map(|()| logs))
+            .and_then(|logs| private::make_dirs(&logs).map(|()| logs))
             .map_err(|e| HostError::io("make the directory for logs", run_dir, e))?;
         Ok(Self { logs, confine })
     }

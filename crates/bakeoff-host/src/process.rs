@@ -22,6 +22,7 @@ use rustix::process::{Pid, Signal};
 use super::cgroup::Group;
 use super::child::{Exit, end, peek};
 use super::error::LogTail;
+use super::private;
 use super::{
     Confine, HostError, LimitsApplied, NodeSpec, before, launcher, listening, procfs, shim,
     unprivileged,
@@ -260,7 +261,7 @@ impl Process {
     fn spawn(&self) -> Result<(), HostError> {
         let spec = &self.spec;
         let log_error = |e| HostError::io("write a log", &self.log, e);
-        let mut log = File::options().create(true).append(true).open(&self.log);
+        let mut log = private::append(&self.log, true);
         let log = log.as_mut().map_err(|e| log_error(std::io::Error::from(e.kind())))?;
         let again = matches!(*self.state(), State::Ended(Some(_)));
         if again || self.log_from > 0 {

@@ -22,6 +22,8 @@ use super::Verdict;
 
 /// Fewer whole seconds than this show nothing.
 const SECONDS_MIN: usize = 5;
+/// No longer window is judged: eleven days.
+const SECONDS_MAX: u32 = 1_000_000;
 /// Least change of the whole, in multiples of the scatter, of up to [`MANY`] seconds.
 const TREND: f64 = 5.0;
 /// With more seconds than this, less is needed: by the root of their number.
@@ -94,7 +96,7 @@ pub(super) fn stationary(load: &Load, open: bool, stages: &[StageRecord]) -> Ver
 /// The whole seconds of a window, where there are enough; `None` for one without operations.
 fn whole_seconds(measured: &Measurement) -> Option<Vec<Option<&Second>>> {
     let whole = u32::try_from(measured.window.as_secs()).unwrap_or(u32::MAX);
-    if (whole as usize) < SECONDS_MIN || measured.seconds.is_empty() {
+    if (whole as usize) < SECONDS_MIN || whole > SECONDS_MAX || measured.seconds.is_empty() {
         return None;
     }
     let find = |second: u32| {

@@ -7,6 +7,8 @@
 //!
 //! Not here: the checks themselves (`check`), tests of samples (`stats::samples`).
 
+use std::collections::BTreeSet;
+
 use bakeoff_core::check::{Audited, CheckName, Verdict};
 use bakeoff_core::ranked::Ranked;
 use bakeoff_core::record::{Record, StageRecord, TrialRecord};
@@ -314,8 +316,9 @@ impl Run<'_> {
                     trial.round == round && trial.workload == one.workload && trial.load == one.load
                 })
             };
-            let rounds = 0..self.record.header.study.trials;
+            let rounds: BTreeSet<u32> = order.iter().map(|trial| trial.round).collect();
             let places: Vec<usize> = rounds
+                .into_iter()
                 .filter_map(|round| together(round).position(|trial| trial.system == one.system))
                 .collect();
             let count = |place: usize| places.iter().filter(|&&at| at == place).count();

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::Record;
+use bakeoff_host::private;
 use bakeoff_report::{self as report, Extent, Report, Style};
 
 use crate::cli::{Format, ReportArgs};
@@ -52,7 +53,7 @@ impl Rendering {
     /// Writes every form into a run's folder and yields the page's path.
     pub(crate) fn write_all(&self, folder: &Path) -> Result<PathBuf, Failure> {
         for (name, format) in FILES {
-            write(&folder.join(name), &self.text(format, &PLAIN, Extent::Full))?;
+            write_inside(&folder.join(name), &self.text(format, &PLAIN, Extent::Full))?;
         }
         Ok(folder.join(PAGE))
     }
@@ -61,8 +62,20 @@ impl Rendering {
 /// For files: neither colours nor a width.
 const PLAIN: Style = Style { width: None, colour: false };
 
+/// Writes a file of a run's folder, which may be somebody else's and hold links.
+fn write_inside(path: &Path, text: &str) -> Result<(), Failure> {
+    private::replace(path, text.as_bytes(), private::PRIVATE)
+        .map_err(|error| Failure::file("write", path, &error))
+}
+
+/// Writes a file that the user named; what is there and no file, such as `/dev/stdout`, is written to.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
+    let special = path.symlink_metadata().is_ok_and(|found| !found.is_file());
+    let written = match special {
+        true => std::fs::write(path, text),
+        false => private::replace(path, text.as_bytes(), private::SHARED),
+    };
+    written.map_err(|error| Failure::file("write", path, &error))
 }
 
 /// Renders a run again from its record alone.
@@ -93,7 +106,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), Failure> {
     if asked.is_none() {
         let folder = if args.run.is_dir() { Some(&*args.run) } else { args.run.parent() };
         let page = folder.unwrap_or(Path::new("")).join(PAGE);
-        write(&page, &rendering.text(Format::Html, &PLAIN, Extent::Full))?;
+        write_inside(&page, &rendering.text(Format::Html, &PLAIN, Extent::Full))?;
         messages::output(&format!("\nReport: {}", page.display()));
     }
     Ok(())

@@ -2,11 +2,12 @@
 //!
 //! A line is written and synced before the next trial begins, so that a later crash loses nothing.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use bakeoff_core::record::{self, Complaint, Record, RecordLine};
+use bakeoff_host::private;
 use rustix::fs::FlockOperation;
 
 use crate::event::{Event, Reporter};
@@ -32,11 +33,11 @@ impl RunFolder {
         let names = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}-{n}")));
         for name in names {
             let path = out.join(name);
-            match fs::create_dir(&path) {
+            match private::make_dir(&path) {
                 Ok(()) => {
                     let file = path.join(RECORD);
-                    let record = OpenOptions::new().create_new(true).append(true).open(&file);
-                    let record = record.map_err(|error| Failure::file("make", &file, &error))?;
+                    let record = private::create(&file)
+                        .map_err(|error| Failure::file("make", &file, &error))?;
                     hold(&record, &path)?;
                     return Ok(Self { path, record, begun: false });
                 }
@@ -53,10 +54,11 @@ impl RunFolder {
         let path = file.parent().unwrap_or(run).to_owned();
         let failed =
             |error| Failure::input(format!("cannot open `{}`: {error}", file.display()), RUN_HINT);
-        let record_file = OpenOptions::new().read(true).append(true).open(&file).map_err(failed)?;
+        let record_file = private::append(&file, false).map_err(failed)?;
         hold(&record_file, &path)?;
+        refuse_links(&path)?;
         let (record, complaints) = read(&file)?;
-        let text = fs::read(&file).map_err(failed)?;
+        let text = read_file(&file)?;
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
         let torn = whole < text.len();
         // Anything else in it that cannot be read is not for us to go on from.
@@ -92,6 +94,44 @@ impl Drop for RunFolder {
 
 const RUN_HINT: &str = "a run is a folder below `runs/`, or its `record.jsonl`";
 
+/// The largest record that is read, in bytes; one of a thousand trials has some 30 MB.
+const RECORD_MAX: u64 = 1 << 30;
+
+/// Reads a record's file: a file, and not one without an end.
+fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        Failure::input(format!("cannot read `{}`: {why}", file.display()), RUN_HINT)
+    };
+    let found = fs::metadata(file).map_err(|error| cannot(&error))?;
+    if !found.is_file() {
+        return Err(cannot(&"it is not a file"));
+    }
+    let mut text = Vec::new();
+    let opened = File::open(file).map_err(|error| cannot(&error))?;
+    opened.take(RECORD_MAX + 1).read_to_end(&mut text).map_err(|error| cannot(&error))?;
+    if text.len() as u64 > RECORD_MAX {
+        return Err(cannot(&format_args!("it has more than {} MiB", RECORD_MAX >> 20)));
+    }
+    Ok(text)
+}
+
+/// How deep below a run's folder its own files lie: `kept/SYSTEM/logs/NODE.log`.
+const DEPTH: u32 = 4;
+
+/// Refuses a folder in which a link would lead what is written or removed to another place.
+fn refuse_links(run: &Path) -> Result<(), Failure> {
+    // Servers may make links among their data, which goes as a whole.
+    let found = private::link_in(run, DEPTH, "nodes")
+        .map_err(|error| Failure::file("read", run, &error))?;
+    match found {
+        None => Ok(()),
+        Some(link) => Err(Failure::input(
+            format!("`{}` is a link, and runs have none", link.display()),
+            "nothing was written; look where it leads, and remove it",
+        )),
+    }
+}
+
 /// Keeps others from writing to a record for as long as this file is open.
 fn hold(record: &File, run: &Path) -> Result<(), Failure> {
     if lock(record, FlockOperation::NonBlockingLockExclusive) {
@@ -116,9 +156,7 @@ fn lock(record: &File, how: FlockOperation) -> bool {
 /// Reads the record of a run: its folder, or the file itself.
 pub(crate) fn read(run: &Path) -> Result<(Record, Vec<Complaint>), Failure> {
     let file = if run.is_dir() { run.join(RECORD) } else { run.to_owned() };
-    let text = fs::read(&file).map_err(|error| {
-        Failure::input(format!("cannot read `{}`: {error}", file.display()), RUN_HINT)
-    })?;
+    let text = read_file(&file)?;
     let text = String::from_utf8_lossy(&text);
     record::read(&text)
         .map_err(|complaint| Failure::input(format!("`{}`: {complaint}", file.display()), RUN_HINT))

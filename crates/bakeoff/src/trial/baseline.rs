@@ -21,7 +21,7 @@ use bakeoff_core::study::{Stop, Study};
 use bakeoff_engine::works::http::{self, Plan, Protocol, Request, TlsOptions, Url};
 use bakeoff_engine::{Connections, Drive, Seconds};
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk};
+use bakeoff_host::{self as host, Host, NodeSpec, Probe, Process, disk, private};
 
 use crate::canary;
 use crate::event::{Event, Reporter};
@@ -95,7 +95,7 @@ fn machine_baseline(
     interrupted: &AtomicBool,
 ) -> Result<MachineBaseline, Failure> {
     let began = clock::now();
-    std::fs::create_dir_all(dir).map_err(|error| Failure::file("make", dir, &error))?;
+    private::make_dirs(dir).map_err(|error| Failure::file("make", dir, &error))?;
     // Where nothing is started the data is on somebody else's disk.
     let bytes = append_bytes(study).filter(|_| study.starts_any()).unwrap_or(0);
     let appends = disk::commits(dir, bytes, clients, interrupted)?;
