@@ -151,22 +151,7 @@ impl<'a> Search<'a> {
 
     fn own(&self, path: &Path) -> Result<Installed, Refusal> {
         let path = std::path::absolute(path).map_err(Refusal::NotFound)?;
-        let files = match self.recipe.shape {
-            _ if !path.exists() => return Err(Refusal::Missing),
-            Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. }
-                if tool::is_executable(&path) =>
-            {
-                vec![path.clone()]
-            }
-            Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. } => {
-                return Err(Refusal::NotExecutable);
-            }
-            Shape::Java { .. } => own_jars(&path)?,
-            // A link on PATH leads to the script in its package.
-            Shape::Node { .. } => {
-                vec![path.canonicalize().map_err(Refusal::NotFound)?]
-            }
-        };
+        let files = own_files(self.recipe.shape, &path)?;
         self.proven(&files, format!("program given: {}", path.display()))
     }
 
@@ -274,19 +259,13 @@ impl<'a> Search<'a> {
         output: PrintedVersion,
         source: String,
     ) -> Result<Installed, Refusal> {
-        let mut hashes = Vec::new();
-        for file in files {
-            let sha256 = sha256_of(file).map_err(|e| Refusal::Unreadable(Some(file.clone()), e))?;
-            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            hashes.push((name, sha256));
-        }
         Ok(Installed {
             system: self.recipe.system.to_owned(),
             version: output.version,
             source,
             program: self.program(files),
             library_path: Vec::new(),
-            sha256: program_hash(&hashes),
+            sha256: hash_of_files(files)?,
             date: output.date,
         })
     }
@@ -354,6 +333,49 @@ impl<'a> Search<'a> {
             None => Err(Refusal::NoVersion(None)),
         }
     }
+}
+
+/// The files of a user's own program, an absolute path.
+fn own_files(shape: Shape, path: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    Ok(match shape {
+        _ if !path.exists() => return Err(Refusal::Missing),
+        Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. }
+            if tool::is_executable(path) =>
+        {
+            vec![path.to_owned()]
+        }
+        Shape::Binary { .. } | Shape::Accompanied { .. } | Shape::Go { .. } => {
+            return Err(Refusal::NotExecutable);
+        }
+        Shape::Java { .. } => own_jars(path)?,
+        // A link on PATH leads to the script in its package.
+        Shape::Node { .. } => vec![path.canonicalize().map_err(Refusal::NotFound)?],
+    })
+}
+
+fn hash_of_files(files: &[PathBuf]) -> Result<String, Refusal> {
+    let mut hashes = Vec::new();
+    for file in files {
+        let sha256 = sha256_of(file).map_err(|e| Refusal::Unreadable(Some(file.clone()), e))?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        hashes.push((name, sha256));
+    }
+    Ok(program_hash(&hashes))
+}
+
+/// Returns the SHA-256 of a user's own program, as [`crate::Installed`] has it, without executing it.
+///
+/// # Errors
+/// A program that is missing, or that is not of the recipe's shape.
+pub fn own_sha256(recipe: &Recipe, path: &Path) -> Result<String, InstallError> {
+    let hash = std::path::absolute(path)
+        .map_err(Refusal::NotFound)
+        .and_then(|path| hash_of_files(&own_files(recipe.shape, &path)?));
+    hash.map_err(|reason| InstallError::OwnProgram {
+        system: recipe.system.to_owned(),
+        path: path.to_owned(),
+        reason: Box::new(reason),
+    })
 }
 
 /// The program that a command begins with: a path, or a name on `PATH`. Only where a version is asked

@@ -46,7 +46,7 @@ use std::time::Duration;
 pub use availability::{Availability, describe};
 pub use cache::{Cache, Damage};
 pub use error::{InstallError, RuntimeMissing, SourceError};
-pub use find::named;
+pub use find::{named, own_sha256};
 pub use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};
 pub use refusal::{PackageError, Refusal};
 pub use tool::AskError;

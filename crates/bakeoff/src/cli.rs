@@ -114,6 +114,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "RUN")]
     #[arg(conflicts_with_all = ["study", "scale", "trials", "seed", "threads", "out"])]
     pub(crate) resume: Option<PathBuf>,
+    /// Resume a run that another user recorded, or could have changed: its record names the programs that are
+    /// executed
+    #[arg(long, requires = "resume")]
+    pub(crate) trust: bool,
     /// Print the comparison as JSON on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,
@@ -291,6 +295,10 @@ pub(crate) struct GateArgs {
         "max_trials", "scale", "seed", "threads", "out",
     ])]
     pub(crate) resume: Option<PathBuf>,
+    /// Resume a gate that another user recorded, or could have changed: its record names the programs that are
+    /// executed
+    #[arg(long, requires = "resume")]
+    pub(crate) trust: bool,
     /// In which form
     #[arg(long, value_enum, default_value_t = CompareFormat::Terminal)]
     pub(crate) format: CompareFormat,

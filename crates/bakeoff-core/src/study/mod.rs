@@ -24,6 +24,7 @@ mod system;
 mod testing;
 mod tree;
 mod workload;
+mod write;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Place};
 pub use gate::{BUILDS, Build, NoGate};
@@ -35,6 +36,7 @@ pub use reading::suggest;
 pub use system::{Endpoint, Limits, Process, Servers, System, Tls};
 pub use tree::STUDY_SIZE_MAX;
 pub use workload::{HttpRequest, KeyOrder, Keys, Operation, Payload, ReadConsistency, Workload};
+pub use write::recheck;
 
 use std::time::Duration;
 

@@ -54,7 +54,7 @@ pub(crate) fn run(
                     format!("`bakeoff run --resume {}` goes on with it", run.display()),
                 ));
             }
-            runner.go_on(run)?
+            runner.go_on(run, args.trust)?
         }
         (None, Some(study)) => {
             let (study, gate) = asked(study, args)?;
@@ -71,7 +71,7 @@ pub(crate) fn run(
         folder.push(&RecordLine::Extended(more.line))?;
         let path = folder.path.clone();
         drop(folder); // its record is locked while it is open
-        (folder, complete) = runner.go_on(&path)?;
+        (folder, complete) = runner.go_on(&path, args.trust)?;
     }
     let (resume, path) = ("gate", &*folder.path);
     reporter.report(&Event::RunFinished { complete, resume, folder: path });

@@ -16,6 +16,7 @@ use crate::messages;
 
 pub(crate) mod refusals;
 pub(crate) mod runner;
+mod trust;
 
 /// Runs a study, or goes on with a run, and prints what came of it.
 pub(crate) fn run(
@@ -25,7 +26,7 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     let mut runner = Runner { options: &args.options, reporter, interrupted };
     let (folder, complete) = match (&args.resume, &args.study) {
-        (Some(run), _) => runner.go_on(run)?,
+        (Some(run), _) => runner.go_on(run, args.trust)?,
         (None, Some(study)) => {
             let study = study_for(study, args)?;
             let (seed, order) = runner::order(&study, args.options.seed);

@@ -39,7 +39,15 @@ fn every_block_of_yaml_in_the_documents_is_a_study() {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for (line, block) in blocks(&text) {
             match study::parse("documented", &name, &block, &kinds()) {
-                Ok(_) => read.push(name.clone()),
+                Ok(study) => {
+                    // A record of it passes the same rules.
+                    diagnostics.extend(
+                        study::recheck(&study, &name, &kinds())
+                            .err()
+                            .map(|wrong| wrong.to_string()),
+                    );
+                    read.push(name.clone());
+                }
                 Err(wrong) => diagnostics.push(format!("the study at {name}:{line}:\n{wrong}")),
             }
         }

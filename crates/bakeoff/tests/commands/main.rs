@@ -17,6 +17,7 @@ mod find;
 mod gate;
 mod hey;
 mod hostile_http;
+mod hostile_runs;
 mod load;
 mod narration;
 mod nothing_left_running;

@@ -22,7 +22,23 @@ pub(super) fn refuse_changes(
     folder: &RunFolder,
 ) -> Result<(), Failure> {
     let found: Vec<&SystemRecord> = contenders.iter().map(|contender| &contender.record).collect();
-    let changes = changes(header, here, &found);
+    refuse(changes(header, here, &found), folder)
+}
+
+/// Refuses a run that another version of bakeoff began.
+pub(super) fn refuse_another_bakeoff(
+    header: &RunHeader,
+    folder: &RunFolder,
+) -> Result<(), Failure> {
+    let mut changes = Vec::new();
+    differs(&mut changes, "bakeoff", &header.bakeoff, env!("CARGO_PKG_VERSION"));
+    // Trials of two formats do not mean the same by the same names.
+    let (then, now) = (header.format.to_string(), FORMAT.to_string());
+    differs(&mut changes, "the record's format", &then, &now);
+    refuse(changes, folder)
+}
+
+fn refuse(changes: Vec<String>, folder: &RunFolder) -> Result<(), Failure> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -39,15 +55,8 @@ pub(super) fn refuse_changes(
 /// Returns what differs from the machine and the programs that a run began with, in words.
 fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> Vec<String> {
     let mut changes = Vec::new();
-    let mut differs = |what: &str, then: &str, now: &str| {
-        if then != now {
-            changes.push(format!("{what} was {then} and is {now}"));
-        }
-    };
+    let mut differs = |what: &str, then: &str, now: &str| differs(&mut changes, what, then, now);
     let then = &header.environment;
-    differs("bakeoff", &header.bakeoff, env!("CARGO_PKG_VERSION"));
-    // Trials of two formats do not mean the same by the same names.
-    differs("the record's format", &header.format.to_string(), &FORMAT.to_string());
     differs("the processor", &then.cpu_model, &here.cpu_model);
     differs("the number of CPUs", &then.cpus.to_string(), &here.cpus.to_string());
     differs("the kernel", &then.kernel, &here.kernel);
@@ -59,6 +68,12 @@ fn changes(header: &RunHeader, here: &Environment, found: &[&SystemRecord]) -> V
         differs(&format!("the SHA-256 of {name}"), &text(&then.sha256), &text(&now.sha256));
     }
     changes
+}
+
+fn differs(changes: &mut Vec<String>, what: &str, then: &str, now: &str) {
+    if then != now {
+        changes.push(format!("{what} was {then} and is {now}"));
+    }
 }
 
 /// Refuses builds that were found to be the same program, before anything is started: versions may lead

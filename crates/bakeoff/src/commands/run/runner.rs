@@ -16,10 +16,10 @@ use bakeoff_core::record::{
 use bakeoff_core::study::Study;
 use bakeoff_host::ports::Allocator;
 
-use super::refusals;
+use super::{refusals, trust};
 use crate::cli::RunOptions;
 use crate::cluster::contenders::{self, Contender};
-use crate::commands::run_folder::RunFolder;
+use crate::commands::run_folder::{RECORD, RunFolder};
 use crate::environment;
 use crate::event::{Event, Reporter, Resumed, TrialStarted};
 use crate::failure::Failure;
@@ -86,15 +86,21 @@ impl Runner<'_> {
         Ok((folder, complete))
     }
 
-    /// Runs the trials that a run still lacks, on the same machine with the same programs.
-    pub(crate) fn go_on(&mut self, run: &Path) -> Result<(RunFolder, bool), Failure> {
+    /// Runs the trials that a run still lacks, on the same machine with the same programs. `trust`: the user
+    /// vouches for a record that somebody else could have written.
+    pub(crate) fn go_on(&mut self, run: &Path, trust: bool) -> Result<(RunFolder, bool), Failure> {
         let (mut folder, record) = RunFolder::open(run, self.reporter)?;
+        if !trust {
+            trust::refuse_foreign(&folder)?;
+        }
         let missing = record.missing();
         if missing.is_empty() {
             self.reporter.report(&Event::NothingMissing { folder: &folder.path });
             return Ok((folder, true));
         }
         let header = &record.header;
+        refusals::refuse_another_bakeoff(header, &folder)?;
+        trust::refuse_altered(&record, &folder.path.join(RECORD))?;
         let (study, trials) = (&header.study, header.order.len());
         let here = self.prepare(study, &folder, &missing, header.environment.generator_threads)?;
         refusals::refuse_changes(header, &here.environment, &here.contenders, &folder)?;

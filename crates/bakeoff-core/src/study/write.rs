@@ -1,0 +1,341 @@
+//! A study as a file again, so that one from a record passes the rules that a file passes.
+//!
+//! A record's study is data of whoever wrote the record. Before it is run again it is written as YAML, read by the
+//! parser, and compared with itself: what the parser would not have made of any file is refused.
+//!
+//! Published figures are left out: nothing is done by them. Not here: reading (`parse`).
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use super::{
+    Arrivals, Diagnostic, Diagnostics, HttpRequest, KeyOrder, Keys, Kind, Limits, Load, Payload,
+    Process, Routing, Servers, Stop, Study, System, Tls, Workload, parse,
+};
+
+/// Checks a record's study by the rules of study files. `file` is the record's name in messages.
+///
+/// # Errors
+/// What a file of this study would be refused for; one diagnostic, without a place, when it is no
+/// study that can be written at all.
+pub fn recheck(study: &Study, file: &str, kinds: &[Kind]) -> Result<(), Diagnostics> {
+    let read = parse(&study.name, file, &yaml(study), kinds)?;
+    let bare = |study: &Study| Study {
+        publication: None,
+        published: Vec::new(),
+        scale: 1.0,
+        ..study.clone()
+    };
+    let (given, read) = (bare(study), bare(&read));
+    if given == read && is_file_name(&study.name) {
+        return Ok(());
+    }
+    Err(Diagnostics(vec![Diagnostic {
+        what: format!("the study in `{file}` is none that bakeoff reads from a file"),
+        place: None,
+        hint: Some("run the study's own file, and look at the record with `bakeoff report`".into()),
+    }]))
+}
+
+/// Returns whether a study's name can be part of a folder's name and of nothing else.
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
+}
+
+/// Writes a study as YAML, in its flow style, which JSON's strings fit.
+fn yaml(study: &Study) -> String {
+    let named = |entries: Vec<(&String, String)>| map(entries.into_iter());
+    let mut top = Entries::default();
+    top.add("title", quoted(&study.title));
+    top.option("description", study.description.as_deref().map(quoted));
+    top.add("systems", named(study.systems.iter().map(|one| (&one.name, system(one))).collect()));
+    let workloads = study.workloads.iter().map(|one| (&one.name, workload(one)));
+    top.add("workloads", named(workloads.collect()));
+    top.add("loads", named(study.loads.iter().map(|one| (&one.name, load(one))).collect()));
+    top.add("trials", study.trials);
+    top.add("audit-keys", study.audit_keys);
+    top.option("audit", study.kill.map(|kill| map([("kill", quoted(kill.name()))])));
+    top.add("sample-every", duration(study.sample_every));
+    top.add("clusters", quoted(study.clusters.name()));
+    top.text()
+}
+
+fn system(of: &System) -> String {
+    let mut entries = Entries::default();
+    entries.add("kind", quoted(&of.kind));
+    entries.option("version", of.version.as_deref().map(quoted));
+    entries.option("program", of.program.as_deref().map(quoted));
+    match &of.servers {
+        Servers::Started => entries.add("nodes", of.nodes),
+        Servers::Running(endpoints) => {
+            let urls = endpoints.iter().map(|one| {
+                let scheme = if one.tls { "https" } else { "http" };
+                let host = match one.host.contains(':') {
+                    true => format!("[{}]", one.host),
+                    false => one.host.clone(),
+                };
+                quoted(&format!("{scheme}://{host}:{}", one.port))
+            });
+            entries.add("endpoints", list(urls));
+        }
+    }
+    entries.some("options", texts(&of.options));
+    entries.option("limits", of.limits.as_ref().map(limits));
+    entries.option("tls", of.tls.as_ref().map(tls));
+    entries.option("process", of.process.as_ref().map(process));
+    entries.some("parts", of.parts.iter().map(|(role, part)| (role, system(part))).collect());
+    entries.text()
+}
+
+fn limits(of: &Limits) -> String {
+    let mut entries = Entries::default();
+    entries.option("cpu", of.cpu);
+    entries.option("memory", of.memory.map(|bytes| bytes.0));
+    entries.option("cpus", (!of.cpus.is_empty()).then(|| list(&of.cpus)));
+    entries.text()
+}
+
+fn tls(of: &Tls) -> String {
+    let mut entries = Entries::default();
+    for (name, file) in [("ca", &of.ca), ("cert", &of.cert), ("key", &of.key)] {
+        entries.option(name, file.as_deref().map(quoted));
+    }
+    entries.add("insecure", of.insecure);
+    entries.text()
+}
+
+fn process(of: &Process) -> String {
+    let mut entries = Entries::default();
+    entries.add("command", list(of.command.iter().map(|word| quoted(word))));
+    entries.some("environment", texts(&of.environment));
+    entries.some("files", texts(&of.files));
+    entries.option("ready", of.ready.as_deref().map(quoted));
+    entries.text()
+}
+
+fn workload(of: &Workload) -> String {
+    let mut entries = Entries::default();
+    entries.add("mix", map(of.mix.iter().map(|(operation, weight)| (operation.name(), weight))));
+    entries.add("keys", keys(&of.keys));
+    match &of.payload {
+        Payload::Values { size } => entries.add("values", map([("size", size)])),
+        Payload::Request(asked) => entries.add("request", request(asked)),
+    }
+    entries.some("with", texts(&of.with));
+    entries.add("reads", quoted(of.reads.name()));
+    entries.add("fill", of.fill);
+    entries.add("loads", list(of.loads.iter().map(|name| quoted(name))));
+    let systems =
+        (!of.systems.is_empty()).then(|| list(of.systems.iter().map(|name| quoted(name))));
+    entries.option("systems", systems);
+    entries.text()
+}
+
+fn keys(of: &Keys) -> String {
+    let order = match of.order {
+        KeyOrder::Sequential => quoted("sequential"),
+        KeyOrder::Unique => quoted("unique"),
+        KeyOrder::Uniform => quoted("uniform"),
+        KeyOrder::Same => quoted("same"),
+        KeyOrder::Zipfian { exponent } => map([("zipfian", exponent)]),
+    };
+    let mut entries = Entries::default();
+    entries.add("count", of.count);
+    entries.add("size", of.size);
+    entries.add("order", order);
+    entries.add("per-directory", of.per_directory);
+    entries.text()
+}
+
+fn request(of: &HttpRequest) -> String {
+    let mut expect = Entries::default();
+    expect.add("status", of.status);
+    expect.option("body-size", of.body_size);
+    expect.option("contains", of.contains.as_deref().map(quoted));
+    let mut entries = Entries::default();
+    entries.add("method", quoted(&of.method));
+    entries.add("path", quoted(&of.path));
+    entries.some("headers", texts(&of.headers));
+    entries.add("http2", of.http2);
+    entries.option("body", of.body.as_deref().map(quoted));
+    entries.add("expect", expect.text());
+    entries.text()
+}
+
+fn load(of: &Load) -> String {
+    let mut entries = Entries::default();
+    entries.add("clients", list(&of.clients));
+    let own = of.clients_for.iter().map(|(system, clients)| (system, list(clients)));
+    entries.some("clients-for", own.collect());
+    entries.option("rate", of.arrivals.rate().map(|rate| quoted(&format!("{rate}/s"))));
+    entries.option(
+        "arrivals",
+        match of.arrivals {
+            Arrivals::Closed => None,
+            Arrivals::Constant { .. } => Some("constant"),
+            Arrivals::Poisson { .. } => Some("poisson"),
+        },
+    );
+    entries.add("in-flight", of.in_flight);
+    let stop = match of.stop {
+        Stop::After(time) => map([("after", duration(time))]),
+        Stop::Operations(operations) => map([("operations", operations)]),
+    };
+    entries.add("stop", stop);
+    entries.add("warmup", duration(of.warmup));
+    entries.add("timeout", duration(of.timeout));
+    let targets = match of.targets {
+        Routing::Same(targets) => quoted(targets.name()),
+        Routing::Split { writes, reads } => {
+            map([("writes", quoted(writes.name())), ("reads", quoted(reads.name()))])
+        }
+    };
+    entries.add("targets", targets);
+    let word = |on: bool| quoted(if on { "on" } else { "off" });
+    entries.add("keep-alive", word(of.keep_alive));
+    entries.add("tls-resumption", word(of.tls_resumption));
+    entries.add("errors-max", of.errors_max);
+    let objective = |of: &super::Find| list(of.objective.iter().map(|text| quoted(text)));
+    entries.option("find", of.find.as_ref().map(|find| map([("objective", objective(find))])));
+    entries.text()
+}
+
+/// The entries of one mapping.
+#[derive(Default)]
+struct Entries(Vec<String>);
+
+impl Entries {
+    fn add(&mut self, name: &str, value: impl Display) {
+        self.0.push(format!("{}: {value}", quoted(name)));
+    }
+
+    fn option(&mut self, name: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Adds a mapping of its own, unless that is empty.
+    fn some(&mut self, name: &str, values: Vec<(&String, String)>) {
+        if !values.is_empty() {
+            self.add(name, map(values));
+        }
+    }
+
+    fn text(self) -> String {
+        format!("{{{}}}", self.0.join(", "))
+    }
+}
+
+fn map<K: AsRef<str>>(values: impl IntoIterator<Item = (K, impl Display)>) -> String {
+    let mut entries = Entries::default();
+    values.into_iter().for_each(|(name, value)| entries.add(name.as_ref(), value));
+    entries.text()
+}
+
+fn list(values: impl IntoIterator<Item = impl Display>) -> String {
+    let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+    format!("[{}]", values.join(", "))
+}
+
+fn texts(of: &std::collections::BTreeMap<String, String>) -> Vec<(&String, String)> {
+    of.iter().map(|(name, text)| (name, quoted(text))).collect()
+}
+
+fn duration(of: Duration) -> String {
+    quoted(&format!("{}ns", of.as_nanos()))
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::shipped::shipped;
+    use crate::study::testing::kinds;
+
+    /// A study with as many fields as one can have.
+    const FULL: &str = r#"
+title: "All: of it # and \"more\""
+description: "Two\nlines, ünïcode"
+systems:
+  one:
+    kind: etcd
+    version: "3.6"
+    nodes: 3
+    limits: {cpu: 0.5, memory: 1GiB, cpus: [0, 1]}
+  two:
+    kind: etcd
+    endpoints: ["https://[::1]:2379", "https://db.example:2379"]
+    tls: {ca: ca.pem}
+workloads:
+  keyed:
+    mix: {put: 10%, get: 90, list: 1}
+    keys: {count: 1000, size: 64, order: {zipfian: 1.25}, per-directory: 10}
+    values: {size: 256}
+    reads: stale
+    loads: [open, closed]
+    systems: [one]
+  other: {mix: {put: 1}, keys: {count: 7}}
+loads:
+  open: {rate: 1000.5/s, arrivals: poisson, clients: 4, warmup: 1500ms, timeout: 3s, stop: {after: 1m30s}, errors-max: 2.5%}
+  closed: {clients: [1, 2], clients-for: {two: [3, 4]}, stop: {operations: 1000}, tls-resumption: off}
+  split: {clients: 4, stop: {after: 2s}, targets: {writes: leader, reads: followers}}
+  found: {rate: 1000/s, clients: 4, stop: {after: 10s}, find: {objective: [p99 < 50ms, errors < 1%]}}
+trials: 3
+audit: {kill: at-rest}
+sample-every: 250ms
+clusters: kept
+"#;
+
+    fn read(name: &str, text: &str) -> Study {
+        parse(name, name, text, &kinds()).unwrap_or_else(|wrong| panic!("{wrong}"))
+    }
+
+    #[test]
+    fn studies_are_the_same_after_writing_and_reading() {
+        let shipped = shipped().iter().map(|(name, text)| read(name, text));
+        for study in shipped.chain([read("full", FULL)]) {
+            recheck(&study, "record", &kinds()).unwrap_or_else(|wrong| panic!("{wrong}"));
+            for factor in [0.1, 0.5, 3.0] {
+                let Ok(scaled) = study.scaled(factor) else { continue };
+                recheck(&scaled, "record", &kinds()).unwrap_or_else(|wrong| panic!("{wrong}"));
+            }
+        }
+    }
+
+    /// Changes a study as only a record's author can, and looks whether that is told.
+    #[track_caller]
+    fn refused(change: impl FnOnce(&mut Study), expected: &str) {
+        let mut study = read("full", FULL);
+        change(&mut study);
+        let told = recheck(&study, "record.jsonl", &kinds()).unwrap_err().to_string();
+        assert!(told.contains(expected), "{told}");
+    }
+
+    #[test]
+    fn studies_of_no_file_are_refused() {
+        refused(|study| study.systems[0].name = "../../home".into(), "../../home");
+        refused(|study| study.workloads[0].name = "/etc".into(), "/etc");
+        refused(|study| study.loads[0].name = "a b".into(), "a b");
+        refused(|study| study.name = "../away".into(), "none that bakeoff reads");
+        refused(|study| study.trials = 1_000_000, "1000");
+        refused(|study| study.loads[0].clients = vec![4_000_000], "clients");
+        refused(|study| study.systems[0].kind = "sh".into(), "unknown kind `sh`");
+        refused(|study| study.systems[0].version = Some("$(id)".into()), "not a version");
+        refused(|study| study.workloads[1].keys.count = 0, "count");
+        refused(|study| study.workloads[1].mix.clear(), "empty");
+        refused(|study| study.sample_every = Duration::ZERO, "sample-every");
+        let twice = |study: &mut Study| study.systems[1].name = study.systems[0].name.clone();
+        refused(twice, "one");
+        let parts = |study: &mut Study| {
+            let part = study.systems[0].clone();
+            study.systems[0].parts.insert("shell".into(), part);
+        };
+        refused(parts, "no part `shell`");
+        let limits = Limits { cpu: None, memory: None, cpus: vec![1, 0] };
+        refused(|study| study.systems[0].limits = Some(limits), "none that bakeoff reads");
+    }
+}

@@ -1,0 +1,112 @@
+//! Looks at a run before it is resumed: its record names programs that will be executed and folders that will be
+//! removed.
+//!
+//! Nothing is executed here. Not here: whether machine and programs are those of before (`refusals`), which starts
+//! programs to ask for their versions.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use bakeoff_core::plan::plan;
+use bakeoff_core::record::{Record, RunHeader, SystemRecord};
+use bakeoff_core::study;
+use bakeoff_install as install;
+
+use crate::commands::run_folder::{RECORD, RunFolder};
+use crate::failure::Failure;
+use crate::systems;
+
+const HINT: &str = "`bakeoff report` shows a record and executes nothing";
+
+/// Refuses a record that another user wrote or could have changed.
+pub(super) fn refuse_foreign(folder: &RunFolder) -> Result<(), Failure> {
+    let us = rustix::process::geteuid().as_raw();
+    for path in [folder.path.clone(), folder.path.join(RECORD)] {
+        let found = fs::metadata(&path).map_err(|error| Failure::file("look at", &path, &error))?;
+        let why = match (found.uid(), found.mode()) {
+            (owner, _) if owner != us => format!("is of the user with the id {owner}"),
+            (_, mode) if mode & 0o022 != 0 => "can be written by other users".to_owned(),
+            _ => continue,
+        };
+        return Err(Failure::input(
+            format!(
+                "`{}` {why}, and resuming it executes the programs that it names",
+                path.display()
+            ),
+            "read its first line, and add `--trust` if it names what you expect",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a record that is none of a run of this bakeoff: a study that no file could hold, an order that does not
+/// follow from it, or programs that changed.
+pub(super) fn refuse_altered(record: &Record, file: &Path) -> Result<(), Failure> {
+    let header = &record.header;
+    let name = file.display().to_string();
+    study::recheck(&header.study, &name, &systems::kinds())?;
+    let names = |trial: &bakeoff_core::plan::Trial| {
+        header.study.systems.iter().any(|one| one.name == trial.system)
+            && header.study.workloads.iter().any(|one| one.name == trial.workload)
+            && header.study.loads.iter().any(|one| one.name == trial.load)
+    };
+    let numbered = (0..).zip(&header.order).all(|(number, trial)| trial.number == number);
+    // A gate's later trials depend on figures.
+    let follows = !record.extended.is_empty() || header.order == plan(&header.study, header.seed);
+    if !numbered || !header.order.iter().all(names) || !follows {
+        let what =
+            format!("the order of trials in `{name}` does not follow from its study and seed");
+        return Err(Failure::input(what, HINT));
+    }
+    refuse_changed_programs(header, &name)
+}
+
+/// Refuses programs, given by their paths, that are not those that the run began with.
+fn refuse_changed_programs(header: &RunHeader, name: &str) -> Result<(), Failure> {
+    for asked in header.study.systems.iter().filter(|system| system.is_started()) {
+        let recorded = header.systems.iter().find(|recorded| recorded.name == asked.name);
+        let Some(recorded) = recorded else {
+            let what = format!("`{name}` does not say which program `{}` was", asked.name);
+            return Err(Failure::input(what, HINT));
+        };
+        refuse_changed(asked, recorded)?;
+        for (role, part) in &asked.parts {
+            let recorded = recorded.parts.iter().find(|one| one.role == *role);
+            let Some(recorded) = recorded else {
+                let what = format!("`{name}` does not say which program `{}` was", part.name);
+                return Err(Failure::input(what, HINT));
+            };
+            refuse_changed(part, &recorded.part)?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse_changed(asked: &study::System, recorded: &SystemRecord) -> Result<(), Failure> {
+    let found = match (&asked.program, &asked.process) {
+        (Some(program), _) => {
+            let system = systems::by_kind(&asked.kind);
+            let recipe = system.and_then(|system| system.declares().origin.recipe());
+            recipe.map(|recipe| install::own_sha256(recipe, Path::new(program))).transpose()?
+        }
+        // Without a version to compare it with, a command's program is found and hashed, and not executed.
+        (None, Some(process)) => {
+            let word = process.command.first().map_or("", String::as_str);
+            Some(install::named(&asked.name, word, None)?.sha256)
+        }
+        (None, None) => None,
+    };
+    match (found, &recorded.sha256) {
+        (None, _) => Ok(()),
+        (Some(found), Some(recorded)) if found == *recorded => Ok(()),
+        (Some(found), recorded) => Err(Failure::input(
+            format!(
+                "the program of `{}` has the SHA-256 {found}, and the run began with {}; it was not executed",
+                asked.name,
+                recorded.as_deref().unwrap_or("one that its record does not name")
+            ),
+            "run the study anew",
+        )),
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs of strangers: records and folders that were made to harm whoever opens or resumes them.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use crate::support::{Bench, Ran, bakeoff};
+
+const STUDY: &str = "\
+title: One short trial after the other
+systems:
+  one: {kind: canary, options: {sync: none}}
+workloads:
+  work: {mix: {put: 1}, keys: {count: 100}}
+loads:
+  load: {clients: 1, warmup: 0s, stop: {operations: 50}}
+trials: 2
+";
+
+/// A run that stopped before its second trial, in a folder of its own.
+fn run() -> (tempfile::TempDir, PathBuf) {
+    static RECORD: OnceLock<String> = OnceLock::new();
+    let record = RECORD.get_or_init(|| {
+        let bench = Bench::new(STUDY);
+        Ran::run(&mut bench.command()).ends_with(0);
+        let text = fs::read_to_string(bench.runs()[0].join("record.jsonl")).unwrap();
+        text.lines().take(2).map(|line| format!("{line}\n")).collect()
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    fs::create_dir(&run).unwrap();
+    fs::write(run.join("record.jsonl"), record).unwrap();
+    (dir, run)
+}
+
+/// Changes a line of a run's record.
+fn alter(run: &Path, line: usize, change: impl FnOnce(&mut Value)) {
+    let file = run.join("record.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let mut lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    change(&mut lines[line]);
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(file, text).unwrap();
+}
+
+fn report(run: &Path) -> Ran {
+    Ran::run(bakeoff().arg("report").arg(run))
+}
+
+fn resume(run: &Path) -> Ran {
+    Ran::run(bakeoff().args(["run", "--resume"]).arg(run))
+}
+
+#[test]
+fn report_does_not_write_through_a_link() {
+    let (dir, run) = run();
+    let dear = dir.path().join("dear");
+    fs::write(&dear, "dear to somebody").unwrap();
+    symlink(&dear, run.join("report.html")).unwrap();
+    report(&run).ends_with(0);
+    assert_eq!(fs::read_to_string(&dear).unwrap(), "dear to somebody");
+    let page = run.join("report.html");
+    assert!(!page.is_symlink());
+    assert!(fs::read_to_string(&page).unwrap().contains("<html"));
+    assert_eq!(page.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn run_with_links_in_its_folder_is_not_resumed() {
+    let (dir, run) = run();
+    let elsewhere = dir.path().join("elsewhere");
+    fs::create_dir_all(elsewhere.join("02-one-work-load")).unwrap();
+    symlink(&elsewhere, run.join("trials")).unwrap();
+    resume(&run).ends_with(2).complains(&["trials` is a link, and runs have none"]);
+    assert!(elsewhere.join("02-one-work-load").exists());
+    fs::remove_file(run.join("trials")).unwrap();
+    let record = run.join("record.jsonl");
+    fs::rename(&record, dir.path().join("record")).unwrap();
+    symlink(dir.path().join("record"), &record).unwrap();
+    resume(&run).ends_with(2).complains(&["cannot open", "record.jsonl"]);
+    report(&run).ends_with(0);
+}
+
+#[test]
+fn run_folder_belongs_to_its_owner() {
+    let bench = Bench::new(STUDY);
+    Ran::run(&mut bench.command()).ends_with(0);
+    let run = &bench.runs()[0];
+    let mut folders = vec![run.clone()];
+    while let Some(folder) = folders.pop() {
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => assert_eq!(mode(&path), 0o600, "{}", path.display()),
+            }
+        }
+    }
+}
+
+#[test]
+fn histogram_that_asks_for_memory_is_refused() {
+    let (_dir, run) = run();
+    // A V2 encoding without counts whose header says that 4 GiB of them follow.
+    let hdr = "HISTFAAAACB4nJNpmSz8HwgYIIAZSjMCmW4GOxYw2H+ACAAA168IRw==";
+    alter(&run, 1, |trial| {
+        trial["stages"][0]["measurement"]["slip"] = json!({ "hdr": hdr });
+    });
+    let ran = Ran::run(
+        std::process::Command::new("sh")
+            .args(["-c", "ulimit -v 2000000 && exec \"$0\" report \"$1\""])
+            .arg(env!("CARGO_BIN_EXE_bakeoff"))
+            .arg(&run),
+    );
+    ran.ends_with(0).complains(&["line 2: not a line of a record: not a histogram of latencies"]);
+}
+
+#[test]
+fn numbers_that_no_run_records_are_refused() {
+    for (field, number) in [
+        ("window", json!(1e12)),
+        ("warmup_operations", json!(u64::MAX)),
+        ("generator_threads", json!(u32::MAX)),
+        ("disconnected", json!(-1)),
+    ] {
+        let (_dir, run) = run();
+        alter(&run, 1, |trial| trial["stages"][0]["measurement"][field] = number);
+        report(&run).ends_with(0).complains(&["line 2: not a line of a record: "]);
+    }
+    let (_dir, run) = run();
+    alter(&run, 0, |header| header["study"]["trials"] = json!(u32::MAX));
+    report(&run).ends_with(2).complains(&["`trials` is 4294967295, and at most 100000000"]);
+}
+
+#[test]
+fn altered_study_or_order_is_not_resumed() {
+    let (dir, run) = run();
+    let dear = dir.path().join("dear");
+    fs::create_dir(&dear).unwrap();
+    alter(&run, 0, |header| {
+        header["study"]["systems"][0]["name"] = json!("x/../../../dear");
+        header["order"][1]["system"] = json!("x/../../../dear");
+    });
+    resume(&run).ends_with(2).complains(&["x/../../../dear"]);
+    assert!(dear.exists());
+
+    let (_dir, run) = self::run();
+    alter(&run, 0, |header| header["order"][1]["system"] = json!("two"));
+    resume(&run).ends_with(2).complains(&["does not follow from its study and seed"]);
+
+    let (_dir, run) = self::run();
+    alter(&run, 0, |header| header["study"]["loads"][0]["clients"] = json!([2_000_000]));
+    resume(&run).ends_with(2).complains(&["2000000", "clients"]);
+}
+
+#[test]
+fn program_of_a_record_is_compared_before_it_is_executed() {
+    let (dir, run) = run();
+    let (program, mark) = (dir.path().join("etcd"), dir.path().join("executed"));
+    let script = format!("#!/bin/sh\ntouch {}\necho 'etcd Version: 3.5.0'\n", mark.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    alter(&run, 0, |header| {
+        let system = &mut header["study"]["systems"][0];
+        system["kind"] = json!("etcd");
+        system["options"] = json!({});
+        system["program"] = json!(program);
+        header["systems"][0]["sha256"] = json!("0".repeat(64));
+    });
+    resume(&run).ends_with(2).complains(&["SHA-256", "it was not executed"]);
+    assert!(!mark.exists());
+}
+
+#[test]
+fn run_that_others_can_write_is_resumed_only_with_trust() {
+    let (_dir, run) = run();
+    let record = run.join("record.jsonl");
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o666)).unwrap();
+    resume(&run).ends_with(2).complains(&["can be written by other users", "--trust"]);
+    if rustix::process::geteuid().is_root() {
+        fs::set_permissions(&record, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(&record, Some(65534), Some(65534)).unwrap();
+        resume(&run).ends_with(2).complains(&["is of the user with the id 65534", "--trust"]);
+    }
+    Ran::run(bakeoff().args(["run", "--trust", "--resume"]).arg(&run)).ends_with(0);
+}
