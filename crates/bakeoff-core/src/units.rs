@@ -6,7 +6,7 @@
 //!
 //! Not here: where in a file a quantity stood (`study::parse` adds that).
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -261,7 +261,7 @@ pub fn parse_share(text: &str) -> Result<f64, Unreadable> {
 
 /// A text as a message may quote it: cut to 60 characters, control characters made harmless.
 pub fn shown(text: &str) -> String {
-    let mut characters = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let mut characters = text.chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c });
     let mut quoted: String = characters.by_ref().take(60).collect();
     if characters.next().is_some() {
         quoted.push('…');
@@ -269,10 +269,39 @@ pub fn shown(text: &str) -> String {
     quoted
 }
 
+/// Returns whether a character does something instead of showing something: a control character, or one that
+/// turns the direction of writing, ends a line or hides (Unicode's `Bidi_Control`, line separators, U+FEFF).
+pub fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+                | '\u{feff}'
+        )
+}
+
 /// A text whose control characters can be seen and do nothing: what others wrote (a server's error,
 /// a record's name) can send no escape codes to a terminal.
 pub fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(|c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// JSON that says the same, with escapes in the place of harmful characters, for terminals and pages.
+pub fn harmless_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Line breaks stand between JSON's tokens, never in its strings.
+        if is_harmful(c) && c != '\n' {
+            let _ = write!(text, "\\u{:04x}", u32::from(c));
+        } else {
+            text.push(c);
+        }
+    }
+    text
 }
 
 /// A whole number with its thousands apart: `12,345`.

@@ -7,6 +7,7 @@
 
 mod sentences;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,7 @@ use bakeoff_clock as clock;
 use bakeoff_compat::Console;
 use bakeoff_core::plan::Trial;
 use bakeoff_core::record::TrialRecord;
-use bakeoff_core::units::count_text;
+use bakeoff_core::units::{count_text, harmless_json, is_harmful};
 use bakeoff_engine::Live;
 use bakeoff_report::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -46,7 +47,7 @@ impl Outlook {
     fn line(&self, width: usize) -> String {
         let left = self.ends.saturating_duration_since(clock::now());
         let found = self.found.as_deref().unwrap_or("nothing found yet");
-        let line = format!("  about {} left · {found}", left_text(left));
+        let line = format!("  about {} left · {}", left_text(left), safe(found));
         match line.char_indices().nth(width.saturating_sub(1)) {
             Some((end, _)) if line.chars().count() > width => format!("{}…", &line[..end]),
             _ => line,
@@ -102,7 +103,7 @@ impl Messages {
         match &self.bar {
             Some(bar) => {
                 bar.enable_steady_tick(Duration::from_millis(120));
-                bar.set_message(self.prefix.clone());
+                bar.set_message(safe(&self.prefix).into_owned());
             }
             None => self.line(&self.prefix),
         }
@@ -122,7 +123,7 @@ impl Messages {
     fn loading(&self, clients: u32, live: Option<&Live>) {
         let message = sentences::loading(clients, live);
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{}: {message}", self.prefix)),
+            Some(bar) => bar.set_message(safe(&format!("{}: {message}", self.prefix)).into_owned()),
             // Long stages show that they live, and how they go, without filling a log.
             None if live.is_some_and(|live| (live.second + 1) % PLAIN_LINE_EVERY == 0) => {
                 self.line(&format!("      {message}"));
@@ -155,7 +156,7 @@ impl Messages {
         self.prefix = what.to_owned();
         if let Some(bar) = &self.bar {
             bar.enable_steady_tick(Duration::from_millis(120));
-            bar.set_message(self.prefix.clone());
+            bar.set_message(safe(&self.prefix).into_owned());
         }
     }
 
@@ -174,7 +175,7 @@ impl Messages {
             live.busy * 100.0
         );
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{}: {message}", self.prefix)),
+            Some(bar) => bar.set_message(safe(&format!("{}: {message}", self.prefix)).into_owned()),
             None if (live.second + 1).is_multiple_of(PLAIN_LINE_EVERY) => {
                 self.line(&format!("      {message}"))
             }
@@ -204,6 +205,7 @@ impl Messages {
     }
 
     fn line(&self, line: &str) {
+        let line = safe(line);
         match &self.bar {
             Some(bar) => bar.suspend(|| writeln!(io::stderr(), "{line}").ok()),
             None => writeln!(io::stderr(), "{line}").ok(),
@@ -280,13 +282,14 @@ impl Console for Messages {
 /// Prints what was asked for, to standard output.
 pub(crate) fn output(text: &str) {
     let mut out = io::stdout().lock();
+    let text = safe(text);
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     write!(out, "{text}{newline}").and_then(|()| out.flush()).ok();
 }
 
 /// Tells, where nothing is under way, of something that went wrong and does not end the command.
 pub(crate) fn warn(what: &str) {
-    writeln!(io::stderr(), "{}", warning(what)).ok();
+    writeln!(io::stderr(), "{}", safe(&warning(what))).ok();
 }
 
 fn warning(what: &str) -> String {
@@ -296,8 +299,37 @@ fn warning(what: &str) -> String {
 
 /// Prints the failure that bakeoff ends with.
 pub(crate) fn failure(text: &str) {
-    writeln!(io::stderr(), "{text}").ok();
+    writeln!(io::stderr(), "{}", safe(text)).ok();
 }
+
+/// Renders JSON for people and programs: indented, and with escapes for all that a terminal would obey.
+pub(crate) fn json(value: &serde_json::Value) -> String {
+    harmless_json(&format!("{value:#}"))
+}
+
+/// A text without what a terminal would obey, but for line breaks, tabs and colours of ours: whatever others wrote
+/// passes here before it is printed.
+fn safe(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let kept = KEPT.iter().find(|kept| rest.starts_with(**kept));
+        match kept {
+            Some(kept) => safe.push_str(kept),
+            None if is_harmful(c) => safe.push(char::REPLACEMENT_CHARACTER),
+            None => safe.push(c),
+        }
+        rest = rest.get(kept.map_or(c.len_utf8(), |kept| kept.len())..).unwrap_or_default();
+    }
+    Cow::Owned(safe)
+}
+
+/// Ends of lines, tabs, and the escape codes of tables and verdicts: ends, bold, faint, red, green, yellow.
+const KEPT: [&str; 9] =
+    ["\r\n", "\n", "\t", "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
 
 /// Returns how tables on standard output may look.
 pub(crate) fn style() -> Style {
@@ -305,4 +337,29 @@ pub(crate) fn style() -> Style {
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let width = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
     Style { width: width.filter(|&columns| terminal && columns > 0), colour }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_escape_codes_reach_a_terminal() {
+        assert_eq!(safe("plain\n\x1b[1mbold\x1b[0m\r\n"), "plain\n\x1b[1mbold\x1b[0m\r\n");
+        let (title, home) = ("\x1b]0;title\x07", "\x1b[2J\x1b[H");
+        assert_eq!(safe(title), "\u{fffd}]0;title\u{fffd}");
+        assert_eq!(safe(home), "\u{fffd}[2J\u{fffd}[H");
+        assert_eq!(
+            safe("over\rwritten \u{202e}txt.exe\u{9b}31m"),
+            "over\u{fffd}written \u{fffd}txt.exe\u{fffd}31m"
+        );
+    }
+
+    #[test]
+    fn json_says_the_same_without_harm() {
+        let value = serde_json::json!({"a": "\u{202e}\u{9b}\u{1b}x"});
+        let text = json(&value);
+        assert!(!text.replace('\n', "").contains(is_harmful), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
 }

@@ -8,6 +8,7 @@
 
 use bakeoff_core::plan;
 use bakeoff_core::stats::Figure;
+use bakeoff_core::units::is_harmful;
 
 use crate::derive::comparison::Comparison;
 use crate::document::report::Report;
@@ -85,13 +86,20 @@ fn line(fields: impl Iterator<Item = String>) -> String {
     line
 }
 
-/// A field; within quotes where it holds what would end it. Control characters but line breaks
-/// become spaces, which no reader of tables wants.
+/// A field; within quotes where it holds what would end it, and with an apostrophe before what a
+/// spreadsheet would take for a formula. Control characters but line breaks become spaces, which no reader of
+/// tables wants.
 fn quoted(field: &str) -> String {
     let clean: String = field
         .chars()
-        .map(|char| if char.is_control() && !matches!(char, '\r' | '\n') { ' ' } else { char })
+        .map(|char| if is_harmful(char) && !matches!(char, '\r' | '\n') { ' ' } else { char })
         .collect();
+    // A spreadsheet would compute what begins so; a number may.
+    let is_formula = clean.starts_with(['=', '+', '-', '@', '\r', '\n']);
+    let clean = match is_formula && clean.parse::<f64>().is_err() {
+        true => format!("'{clean}"),
+        false => clean,
+    };
     if clean.contains(['"', ',', '\r', '\n']) {
         return format!("\"{}\"", clean.replace('"', "\"\""));
     }
@@ -109,5 +117,11 @@ mod tests {
         assert_eq!(quoted("say \"no\""), "\"say \"\"no\"\"\"");
         assert_eq!(quoted("two\nlines"), "\"two\nlines\"");
         assert_eq!(quoted("a\u{1b}[31m"), "a [31m");
+        assert_eq!(quoted("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\"");
+        assert_eq!(
+            (quoted("@a"), quoted("-x"), quoted("-1.5")),
+            ("'@a".into(), "'-x".into(), "-1.5".into())
+        );
+        assert_eq!(quoted("\u{1b}=1"), " =1");
     }
 }

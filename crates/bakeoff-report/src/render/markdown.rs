@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use crate::document::report::Report;
 use crate::document::table::{Cell, Table, Tone};
 use crate::document::{self, Block, Item, Warnings, words};
+use bakeoff_core::units::is_harmful;
 
 /// Returns a report as GitHub-flavoured Markdown, ending in a newline.
 pub fn markdown(report: &Report) -> String {
@@ -134,11 +135,16 @@ fn in_markdown(of: &Cell) -> String {
 
 /// A text within HTML, where a backslash would be read as one.
 fn html(text: &str) -> String {
-    let text: String = text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let text: String = text.chars().map(|one| if is_harmful(one) { ' ' } else { one }).collect();
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    unlinked(&text.replace('@', &format!("@{NOTHING}")).replace('#', &format!("#{NOTHING}")))
 }
 
-/// A text on one line that means nothing to Markdown.
+/// Begins nothing and shows nothing: it parts what a hub would make a link or a notification of.
+const NOTHING: &str = "<!-- -->";
+
+/// A text on one line that means nothing to Markdown, nor to what hubs add to it: bare links, `@name`,
+/// `#number`.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -150,11 +156,20 @@ pub(crate) fn escape(text: &str) -> String {
             // Escaped with a backslash this would still begin HTML for some readers.
             '<' => escaped.push_str("&lt;"),
             '&' => escaped.push_str("&amp;"),
-            char if char.is_control() => escaped.push(' '),
+            '@' | '#' => {
+                escaped.push(char);
+                escaped.push_str(NOTHING);
+            }
+            char if is_harmful(char) => escaped.push(' '),
             char => escaped.push(char),
         }
     }
-    escaped
+    unlinked(&escaped)
+}
+
+/// A text without bare links.
+fn unlinked(text: &str) -> String {
+    text.replace("://", &format!(":{NOTHING}//")).replace("www.", &format!("www{NOTHING}."))
 }
 
 #[cfg(test)]
@@ -165,6 +180,9 @@ mod tests {
     fn foreign_text_is_text_and_nothing_else() {
         assert_eq!(escape("a|b\nc"), "a\\|b c");
         assert_eq!(escape("<img src=x>"), "&lt;img src=x>");
+        assert_eq!(escape("@all #1 a@b.c"), "@<!-- -->all #<!-- -->1 a@<!-- -->b.c");
+        assert_eq!(escape("https://x www.y"), "https:<!-- -->//x www<!-- -->.y");
+        assert_eq!(escape("a\u{202e}b"), "a b");
         assert_eq!(escape("`*[x](y)*`"), "\\`\\*\\[x\\](y)\\*\\`");
     }
 }

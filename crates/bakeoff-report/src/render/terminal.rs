@@ -240,8 +240,9 @@ fn painted(text: &str, tone: Tone, colour: bool) -> String {
         Tone::Alarm => "31",
         Tone::Plain => "",
     };
+    let text = harmless(text);
     if !colour || code.is_empty() || text.is_empty() {
-        return text.to_owned();
+        return text;
     }
     format!("\x1b[{code}m{text}\x1b[0m")
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
             .map_err(|misread| Failure::bad_input(format!("--fail-if: {misread}")))?;
     }
     messages::output(&match if args.json { CompareFormat::Json } else { args.format } {
-        CompareFormat::Json => format!("{:#}", compare::json(&compared)),
+        CompareFormat::Json => messages::json(&compare::json(&compared)),
         CompareFormat::Markdown => compare::markdown(&compared),
         CompareFormat::Terminal => compare::terminal(&compared, &messages::style()),
     });

@@ -271,7 +271,7 @@ fn conclude(folder: &Path, args: &GateArgs) -> Result<ExitCode, Failure> {
         CompareFormat::Json => {
             let mut json = compare::json(&compared);
             json["run"] = folder.display().to_string().into();
-            format!("{json:#}")
+            messages::json(&json)
         }
         CompareFormat::Markdown => compare::markdown(&compared),
         CompareFormat::Terminal => {

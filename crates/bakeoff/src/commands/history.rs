@@ -68,8 +68,8 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
     }
     runs.sort_by(|a, b| (&b.started, &b.run).cmp(&(&a.started, &a.run)));
     if args.json {
-        let json = serde_json::to_string_pretty(&runs).expect("paths and texts can be written");
-        messages::output(&json);
+        let runs = serde_json::to_value(&runs).expect("paths and texts can be written");
+        messages::output(&messages::json(&runs));
     } else if runs.is_empty() {
         messages::output(&format!("no runs in {}", args.out.display()));
     } else {

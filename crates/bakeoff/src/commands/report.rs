@@ -46,7 +46,7 @@ impl Rendering {
             Format::Markdown => report::markdown(&self.report),
             Format::Html => report::html(&self.report, &self.record),
             Format::Csv => report::csv(&self.report),
-            Format::Json => format!("{:#}\n", report::json(&self.report)),
+            Format::Json => messages::json(&report::json(&self.report)) + "\n",
         }
     }
 

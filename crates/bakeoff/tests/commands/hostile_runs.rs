@@ -190,3 +190,37 @@ fn run_that_others_can_write_is_resumed_only_with_trust() {
     }
     Ran::run(bakeoff().args(["run", "--trust", "--resume"]).arg(&run)).ends_with(0);
 }
+
+#[test]
+fn texts_of_a_record_neither_steer_a_terminal_nor_begin_formulas_or_links() {
+    let (dir, run) = run();
+    let evil = "=cmd()\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}@everyone https://evil.example";
+    alter(&run, 0, |header| {
+        header["study"]["title"] = json!(evil);
+        header["environment"]["cpu_model"] = json!(evil);
+        header["systems"][0]["version"] = json!(evil);
+    });
+    alter(&run, 1, |trial| trial["outcome"] = json!({"ended": "failed", "why": evil}));
+    let harmful = |text: &str| {
+        let found = text.replace("\r\n", "\n");
+        found.contains(|c: char| c != '\n' && c != '\t' && bakeoff_core::units::is_harmful(c))
+    };
+    for form in ["terminal", "markdown", "csv", "json", "html"] {
+        let ran = Ran::run(bakeoff().arg("report").arg(&run).args(["--format", form])).ends_with(0);
+        assert!(ran.stdout.len() > 100, "{form}");
+        assert!(!harmful(&ran.stdout), "{form}: {:?}", ran.stdout);
+        assert!(!harmful(&ran.stderr), "{form}: {:?}", ran.stderr);
+        match form {
+            "markdown" => {
+                assert!(!ran.stdout.contains("@everyone") && !ran.stdout.contains("https://evil"));
+            }
+            "csv" => {
+                let cells = ran.stdout.split([',', '\n']).map(|cell| cell.trim_start_matches('"'));
+                assert_eq!(cells.filter(|cell| cell.starts_with(['=', '@', '+'])).count(), 0);
+            }
+            _ => {}
+        }
+    }
+    let history = Ran::run(bakeoff().args(["history", "--out"]).arg(dir.path())).ends_with(0);
+    assert!(!harmful(&history.stdout) && !harmful(&history.stderr), "{}", history.stdout);
+}

@@ -9,6 +9,7 @@
 use std::fmt::Write as _;
 
 use bakeoff_core::record::{Record, RecordLine, TrialRecord, write_line};
+use bakeoff_core::units::harmless_json;
 use serde_json::{Value, json};
 
 use crate::document::report::Report;
@@ -79,21 +80,7 @@ pub(super) fn section(report: &Report, record: &Record, used: usize) -> (String,
 
 /// JSON that says the same without what could end a block or mislead who reads the page's source.
 fn plain(json: &str) -> String {
-    let mut plain = String::with_capacity(json.len());
-    for char in json.chars() {
-        match char {
-            '<'
-            | '\u{7f}'..='\u{9f}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => {
-                let _ = write!(plain, "\\u{:04x}", char as u32);
-            }
-            char => plain.push(char),
-        }
-    }
-    plain
+    harmless_json(json).replace('<', "\\u003c")
 }
 
 /// As much of the record as there is room for.

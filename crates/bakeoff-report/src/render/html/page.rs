@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::document::table::{Cell, Table, Tone};
 use crate::document::words::brief;
+use bakeoff_core::units::is_harmful;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -33,12 +34,7 @@ pub(super) fn escape(text: &str) -> String {
             '\u{0}'..='\u{1f}' => {
                 escaped.push(char::from_u32(0x2400 + char as u32).unwrap_or('\u{fffd}'));
             }
-            '\u{7f}'..='\u{9f}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}'
-            | '\u{feff}' => escaped.push('\u{fffd}'),
+            char if is_harmful(char) => escaped.push('\u{fffd}'),
             char => escaped.push(char),
         }
     }

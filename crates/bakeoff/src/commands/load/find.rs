@@ -44,7 +44,7 @@ pub(super) fn run(
     let (settings, objective) = (loader.asked.settings.clone(), objective.to_vec());
     let result = SearchResult { settings, objective, tries, found };
     loader.messages.output(&if json {
-        format!("{:#}", curve::json(&result))
+        messages::json(&curve::json(&result))
     } else {
         curve::text(&result, messages::style())
     });

@@ -63,7 +63,7 @@ pub(crate) fn run(
     let (result, failure) = loader.course()?;
     loader.messages.finish();
     loader.messages.output(&if args.result.json {
-        format!("{:#}", json::json(&result))
+        messages::json(&json::json(&result))
     } else {
         text::text(&result, messages::style())
     });
