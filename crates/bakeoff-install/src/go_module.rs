@@ -5,6 +5,7 @@
 //! cannot be built like that, the module of ours has its requirements and a main package. Go's
 //! caches are the user's, as for any `go install`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -82,6 +83,26 @@ impl Build<'_> {
         commit.ok_or_else(|| {
             SourceError::PassedOver(format!("{} alone are known to it", versions.join(", ")))
         })
+    }
+}
+
+/// The variables by which Go leaves modules unchecked against its checksum database.
+const CHECKS: [&str; 3] = ["GOSUMDB", "GONOSUMDB", "GOINSECURE"];
+
+/// Words which of Go's checks are off: `GOSUMDB` when it is `off`, the others when they name any modules.
+fn unchecked(set: &BTreeMap<String, String>) -> String {
+    let is_off = |name: &str| match set.get(name).map(String::as_str) {
+        None | Some("") => false,
+        Some(value) => name != "GOSUMDB" || value == "off",
+    };
+    let off: Vec<String> = CHECKS
+        .iter()
+        .filter(|name| is_off(name))
+        .map(|name| format!("{name}={}", set[*name]))
+        .collect();
+    match off.is_empty() {
+        true => String::new(),
+        false => format!(", not checked against Go's checksum database ({})", off.join(", ")),
     }
 }
 
@@ -192,13 +213,26 @@ impl Wrapper<'_> {
             _ => built_version.clone(),
         };
         Ok(Fetched {
-            source: format!("Go module {module} v{built_version}{sum}{main}, built with {go}"),
+            source: format!(
+                "Go module {module} v{built_version}{sum}{main}, built with {go}{}",
+                self.unchecked(job)?
+            ),
             version: known_as.clone(),
             files,
             libraries: Vec::new(),
             vouched: Some(known_as),
             date: date_in(&commit),
         })
+    }
+
+    /// Returns which of Go's checks the user's environment, or `go env -w`, turned off, ready to stand behind a
+    /// source; empty when none.
+    fn unchecked(&self, job: &mut Job<'_, '_>) -> Result<String, SourceError> {
+        let mut args = vec!["env", "-json"];
+        args.extend(CHECKS);
+        let text = self.read(job, "go env", &args, BRIEF)?;
+        let set: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
+        Ok(unchecked(&set))
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -337,6 +371,18 @@ fn built_from(info: &str, module: &str) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checks_that_are_off_are_part_of_the_source() {
+        let set = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let on = set(&[("GOSUMDB", "sum.golang.org"), ("GONOSUMDB", ""), ("GOINSECURE", "")]);
+        assert_eq!(unchecked(&on), "");
+        let off = set(&[("GOSUMDB", "off"), ("GONOSUMDB", "*"), ("GOINSECURE", "")]);
+        let told = ", not checked against Go's checksum database (GOSUMDB=off, GONOSUMDB=*)";
+        assert_eq!(unchecked(&off), told);
+    }
 
     #[test]
     fn replacements_by_folders_are_dropped_and_others_stay() {

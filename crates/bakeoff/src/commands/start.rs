@@ -19,6 +19,7 @@ use bakeoff_engine::tls::CaPem;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::LimitsApplied;
 use bakeoff_host::ports::Allocator;
+use bakeoff_host::private;
 use serde_json::{Value, json};
 
 use crate::cli::StartArgs;
@@ -29,7 +30,7 @@ use crate::commands::study_file::load_study;
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
 use crate::messages;
-use crate::systems::Access;
+use crate::systems::{Access, ClientToken};
 
 /// The time between two looks for a reason to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -160,18 +161,20 @@ fn wait(cluster: &Ready, time: Option<Duration>, interrupted: &AtomicBool) -> Re
     Ok(())
 }
 
-/// Tells the addresses, and the file of the certificates' authority.
+/// Tells the addresses, and the files of the certificates' authority and of the clients' token: never the token.
 fn told(contender: &Contender<'_>, cluster: &Ready, dir: &Path) -> Result<Value, Failure> {
     let clients = cluster.targets(Targets::All).map_err(|why| Failure::machine(why.to_string()))?;
-    let ca = clients.iter().find_map(|node| node.memory.get::<CaPem>());
-    let ca_file = match ca {
-        None => None,
-        Some(ca) => {
-            let path = dir.join("ca.pem");
-            std::fs::write(&path, &ca.0).map_err(|error| Failure::file("write", &path, &error))?;
-            Some(path)
-        }
+    let file = |name: &str, text: Option<&str>| {
+        let Some(text) = text else { return Ok(None) };
+        let path = dir.join(name);
+        private::replace(&path, text.as_bytes(), private::PRIVATE)
+            .map_err(|error| Failure::file("write", &path, &error))?;
+        Ok::<_, Failure>(Some(path))
     };
+    let ca = clients.iter().find_map(|node| node.memory.get::<CaPem>());
+    let ca_file = file("ca.pem", ca.as_deref().map(|ca| &*ca.0))?;
+    let token = clients.iter().find_map(|node| node.memory.get::<ClientToken>());
+    let token_file = file("token", token.as_deref().map(|token| &*token.0))?;
     let speaks_http = contender.system.speaks_http();
     let url = |node: &Access| {
         let scheme = if node.target.tls.is_some() { "https" } else { "http" };
@@ -207,6 +210,7 @@ fn told(contender: &Contender<'_>, cluster: &Ready, dir: &Path) -> Result<Value,
         "leader": cluster.leader(),
         "clients": clients,
         "ca_file": ca_file,
+        "token_file": token_file,
         "nodes": nodes,
         "folder": dir,
     }))
@@ -233,6 +237,9 @@ fn text(told: &Value, time: Option<Duration>) -> String {
     }
     if let Some(file) = told["ca_file"].as_str() {
         lines.push(format!("certificates are signed by: {file}"));
+    }
+    if let Some(file) = told["token_file"].as_str() {
+        lines.push(format!("requests carry the token in: {file}"));
     }
     lines.push("servers:".to_owned());
     for node in each(&told["nodes"]) {

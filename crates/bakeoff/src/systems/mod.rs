@@ -327,6 +327,10 @@ impl fmt::Debug for Memory {
     }
 }
 
+/// The token that clients of a cluster of ours send with each request. It has no `Debug`, so that nothing
+/// prints it.
+pub(crate) struct ClientToken(pub(crate) String);
+
 /// A setting with its reason.
 pub(crate) fn setting(name: &str, value: impl ToString, reason: &str) -> Setting {
     Setting { name: name.to_owned(), value: value.to_string(), reason: reason.to_owned() }

@@ -94,6 +94,7 @@ fn a_system_is_there_with_its_parts_until_it_is_told_to_end() {
         assert_eq!(nodes, ["gated-backend-1", "gated-1"]);
         assert!(!told.to_string().contains("xyzzy"), "{told}");
         assert_eq!(told["ca_file"], Value::Null);
+        assert_eq!(told["token_file"], Value::Null);
         // What studies load is what other tools load.
         let url = format!("{}/health", text(&client["url"]));
         let ran = Ran::run(bakeoff().args(["load", &url, "-n", "50", "-c", "2", "--json"]));

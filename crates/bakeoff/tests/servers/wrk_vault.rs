@@ -6,19 +6,21 @@
 //! Not here: what scripts can do in general (`wrk`), Vault as a contender (`systems`).
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::debian::{Missing, Packaged, library_folders};
 use crate::support::skip::{Lacking, Skipped};
-use crate::support::{Ran, array, bakeoff, has, text};
+use crate::support::{Bench, Ran, array, bakeoff, has, text};
 
 const TOKEN: &str = "a-token-of-this-test";
 const PASSWORD: &str = "a \"word\" to\\pass";
@@ -45,7 +47,8 @@ pub(crate) fn tests(shared: &Shared, skipped: &Skipped) -> Vec<Trial> {
         }));
     }
     type Test = fn(&Vault);
-    let with_vault: [(&str, Test); 5] = [
+    let with_vault: [(&str, Test); 6] = [
+        ("a_started_store_is_loaded_with_the_token_of_its_file", a_started_store_is_loaded),
         ("written_secrets_are_there", written_secrets_are_there),
         ("the_published_load_is_answered_without_an_error", the_published_load_has_no_error),
         ("reads_find_what_was_filled_in_and_miss_what_was_not", reads_find_what_was_filled_in),
@@ -209,6 +212,45 @@ impl Drop for Vault {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A Lua script whose requests carry the token that a file holds.
+const WITH_TOKEN_OF_FILE: &str = r#"
+local file = assert(io.open(os.getenv("TOKEN_FILE")))
+wrk.headers["X-Vault-Token"] = file:read("*l")
+file:close()
+wrk.path = "/v1/auth/token/lookup-self"
+"#;
+
+fn a_started_store_is_loaded(_: &Vault) {
+    let study = "title: t\nsystems:\n  store: {kind: vault, options: {storage: inmem}}\nworkloads:\n  \
+                 tokens: {mix: {lookup-token: 1}}\nloads:\n  few: {clients: 1, stop: {operations: 10}}\n";
+    let bench = Bench::new(study);
+    let mut command = bakeoff();
+    command.env("TMPDIR", bench.path()).arg("start").arg(bench.study());
+    let mut process = command.arg("--json").stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).expect(&line);
+    let file = Path::new(text(&told["token_file"]));
+    let token = std::fs::read_to_string(file).unwrap();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(token.len() > 10 && !line.contains(&token), "{told}");
+    let script = bench.path().join("token.lua");
+    std::fs::write(&script, WITH_TOKEN_OF_FILE).unwrap();
+    let url = text(&told["clients"][0]["url"]).to_owned();
+    let mut wrk = bakeoff();
+    wrk.env("TOKEN_FILE", file).args(["wrk", "-d1s", "-c2", "-t1", "-s"]).arg(&script).arg(&url);
+    let ran = Ran::run(&mut wrk).ends_with(0);
+    assert!(!ran.stdout.contains("Non-2xx"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains(&token) && !ran.stderr.contains(&token));
+    std::fs::write(&script, "wrk.path = '/v1/auth/token/lookup-self'").unwrap();
+    let without =
+        Ran::run(bakeoff().args(["wrk", "-d1s", "-c2", "-t1", "-s"]).arg(&script).arg(&url));
+    assert!(without.stdout.contains("Non-2xx"), "{}", without.stdout);
+    kill_process(Pid::from_child(&process), Signal::INT).unwrap();
+    process.wait().unwrap();
+    assert!(!file.exists(), "it goes with the folder");
 }
 
 /// Returns where `bakeoff systems` says that Vault runs from.

@@ -2,7 +2,8 @@
 //!
 //! A cluster of ours is initialised with one key share, unsealed, joined, and ready when each node
 //! is unsealed and, on Raft, has a vote: before that a write would be acknowledged by fewer disks
-//! than the study asks for. Its root token and its key stay in memory.
+//! than the study asks for. Its key stays in memory, and so does its root token, which
+//! `bakeoff start` alone puts into a file.
 //!
 //! One that runs already must be open, and its token is in `VAULT_TOKEN` or `BAO_TOKEN`. Where that
 //! is not so, waiting for it does not help, and nothing is waited for.
@@ -17,7 +18,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::systems::http_session::{Question, question};
-use crate::systems::{Access, ClusterStatus, NotReady, SystemError};
+use crate::systems::{Access, ClientToken, ClusterStatus, NotReady, SystemError};
 
 /// How long a node may take to initialise or unseal itself.
 const INIT_PATIENCE: Duration = Duration::from_secs(30);
@@ -183,6 +184,7 @@ fn initialise(node: &Access) -> Result<(), SystemError> {
         .map(|keys| keys.iter().filter_map(text).collect());
     match (reply.get("root_token").and_then(text), unseal) {
         (Some(token), Some(unseal)) => {
+            node.memory.keep(ClientToken(token.clone()));
             node.memory.keep(Keys { token, unseal });
             Ok(())
         }
