@@ -10,7 +10,8 @@
 //! internal processes"; the root may). Where bakeoff's own group is such a one, as it nearly always
 //! is, nodes are put beside it, below its parent.
 //!
-//! Groups that a killed bakeoff left behind are removed when the next one needs groups.
+//! Groups that a killed bakeoff left behind are removed by its warden and, should that be killed too, when the
+//! next bakeoff needs groups.
 //!
 //! Not here: how a process enters its group (`shim`), when figures are read (`observe`).
 
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::launcher;
 use super::{Confine, Confinement, LimitsApplied, NodeSpec};
 
 mod place;
@@ -55,6 +57,10 @@ impl Tree for Mounted {
     }
 
     fn make(&self, path: &Path) -> io::Result<()> {
+        let is_of_run = |name: &str| name.starts_with(PREFIX);
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_of_run) {
+            launcher::remove_group(path)?;
+        }
         std::fs::create_dir_all(path)
     }
 

@@ -4,8 +4,9 @@
 //! server started from a worker thread would be killed as that thread finishes. So all are forked
 //! from one thread, which ends with bakeoff.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
@@ -93,10 +94,26 @@ pub(super) fn forget(group: i32) {
     }
 }
 
+/// From now on this folder of a node's data ends with bakeoff, if it is still there.
+pub(super) fn remove_folder(dir: &Path) -> io::Result<()> {
+    line().note(warden::Leftover::Folder(dir.to_owned()))
+}
+
+/// Bakeoff itself decides of this folder from now on.
+pub(super) fn keep_folder(dir: &Path) {
+    line().forget(&warden::Leftover::Folder(dir.to_owned()));
+}
+
+/// From now on this cgroup ends with bakeoff, with the groups in it.
+pub(super) fn remove_group(dir: &Path) -> io::Result<()> {
+    line().note(warden::Leftover::Group(dir.to_owned()))
+}
+
 #[derive(Default)]
 struct Line {
     warden: Option<(Child, ChildStdin)>,
     watched: BTreeMap<i32, u64>,
+    leftovers: BTreeSet<warden::Leftover>,
 }
 
 fn line() -> MutexGuard<'static, Line> {
@@ -105,6 +122,22 @@ fn line() -> MutexGuard<'static, Line> {
 }
 
 impl Line {
+    fn forget(&mut self, leftover: &warden::Leftover) {
+        self.leftovers.remove(leftover);
+        // A dead warden needs to forget nothing.
+        if let Some((_, stdin)) = &mut self.warden {
+            let _ = stdin.write_all(format!("keep {}", leftover.line()).as_bytes());
+        }
+    }
+
+    fn note(&mut self, leftover: warden::Leftover) -> io::Result<()> {
+        let text = leftover.line();
+        match self.leftovers.insert(leftover) {
+            true => self.send(&text),
+            false => Ok(()),
+        }
+    }
+
     fn send(&mut self, text: &str) -> io::Result<()> {
         if let Some((_, stdin)) = &mut self.warden
             && stdin.write_all(text.as_bytes()).is_ok()
@@ -119,6 +152,9 @@ impl Line {
         let (child, mut stdin) = start_warden()?;
         for (group, start_ticks) in &self.watched {
             stdin.write_all(format!("watch {group} {start_ticks}\n").as_bytes())?;
+        }
+        for leftover in &self.leftovers {
+            stdin.write_all(leftover.line().as_bytes())?;
         }
         self.warden = Some((child, stdin));
         Ok(())

@@ -240,8 +240,30 @@ impl Host {
         spec.dir = std::path::absolute(&spec.dir)
             .map_err(|e| HostError::io("use the node's directory", &spec.dir, e))?;
         write_files(&spec)?;
+        launcher::remove_folder(&spec.dir)
+            .map_err(|e| HostError::io("have a folder removed", &spec.dir, e))?;
         let log = self.logs.join(format!("{}.log", spec.name));
         Process::start(spec, program, log, Arc::clone(&self.confine))
+    }
+}
+
+/// A folder that goes when bakeoff is killed: its warden removes it. Whoever drops this decides of the folder.
+pub struct RemovedIfKilled(PathBuf);
+
+impl RemovedIfKilled {
+    /// Has the folder removed, whose path is absolute.
+    ///
+    /// # Errors
+    /// When there can be no warden.
+    pub fn new(dir: &Path) -> Result<Self, HostError> {
+        launcher::remove_folder(dir).map_err(|e| HostError::io("have a folder removed", dir, e))?;
+        Ok(Self(dir.to_owned()))
+    }
+}
+
+impl Drop for RemovedIfKilled {
+    fn drop(&mut self) {
+        launcher::keep_folder(&self.0);
     }
 }
 

@@ -1,15 +1,18 @@
 //! `bakeoff __warden`: kills every server once bakeoff is gone, however it went.
 //!
-//! It reads lines from a pipe that only bakeoff holds: `watch GROUP START` and `forget GROUP`.
-//! When the pipe closes, it kills the groups that are watched, and every process that carries
+//! It reads lines from a pipe that only bakeoff holds: `watch GROUP START`, `forget GROUP`, `folder PATH`,
+//! `group PATH` and `keep folder PATH`, paths in hexadecimal. When the pipe closes, it kills the groups that are watched, and every process that carries
 //! bakeoff's mark in its environment: servers fork helpers, and some of those open sessions of
-//! their own. The parent-death signal (`shim`) reaches the server alone.
+//! their own. The parent-death signal (`shim`) reaches the server alone. Then it removes the folders of servers'
+//! data and the cgroups that are left: a bakeoff that ends by itself has done that before.
 //!
 //! Ctrl-C and a signal to bakeoff's group do not take it along: it has a session of its own and
 //! ignores what asks it to end.
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,6 +42,7 @@ pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 
     let mut watched = std::collections::BTreeMap::<i32, u64>::new();
+    let mut leftovers = Vec::new();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["watch", group, start] => {
@@ -46,22 +50,93 @@ pub(super) fn run(mut args: impl Iterator<Item = OsString>) -> ExitCode {
                     watched.insert(group, start);
                 }
             }
+            [kind @ ("folder" | "group"), path] => leftovers.extend(Leftover::read(kind, path)),
+            ["keep", kind, path] => {
+                let kept = Leftover::read(kind, path);
+                leftovers.retain(|leftover| Some(leftover) != kept.as_ref());
+            }
             ["forget", group] => drop(group.parse().map(|group: i32| watched.remove(&group))),
             _ => {}
         }
     }
 
     let marked = [MARK.as_bytes(), b"=", mark.as_encoded_bytes()].concat();
+    let all_ended = end_all(&watched, &marked);
+    leftovers.iter().for_each(Leftover::remove);
+    if all_ended { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Kills what is left of servers. Returns whether nothing is left then.
+fn end_all(watched: &std::collections::BTreeMap<i32, u64>, marked: &[u8]) -> bool {
     // More than once: a process may fork while we look.
     for _ in 0..100 {
-        let left = left_running(&watched, &marked);
+        let left = left_running(watched, marked);
         if left.is_empty() {
-            return ExitCode::SUCCESS;
+            return true;
         }
         left.iter().for_each(procfs::kill);
         std::thread::sleep(Duration::from_millis(20));
     }
-    ExitCode::FAILURE
+    false
+}
+
+/// What servers leave besides processes, if nobody removes it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Leftover {
+    /// The folder of a node's data.
+    Folder(PathBuf),
+    /// A cgroup with groups of nodes in it.
+    Group(PathBuf),
+}
+
+impl Leftover {
+    /// Writes the line by which the warden hears of it. Any bytes but NUL and a slash may be in a file's name.
+    pub(super) fn line(&self) -> String {
+        let (kind, path) = match self {
+            Self::Folder(path) => ("folder", path),
+            Self::Group(path) => ("group", path),
+        };
+        let bytes = path.as_os_str().as_bytes();
+        let path: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{kind} {path}\n")
+    }
+
+    fn read(kind: &str, path: &str) -> Option<Self> {
+        let digits = path.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok());
+        let bytes: Option<Vec<u8>> = digits.map(|two| u8::from_str_radix(two?, 16).ok()).collect();
+        let path = PathBuf::from(OsString::from_vec(bytes?));
+        // Another folder could be meant from where the warden is.
+        let path = Some(path).filter(|path| path.is_absolute())?;
+        Some(if kind == "group" { Self::Group(path) } else { Self::Folder(path) })
+    }
+
+    /// Removes it, as far as that is possible: nobody is there any more who could be told.
+    fn remove(&self) {
+        match self {
+            Self::Folder(path) => {
+                // A link in its place leads to what is not ours.
+                if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                    std::fs::remove_dir_all(path).ok();
+                }
+            }
+            Self::Group(path) => {
+                // Processes that were killed leave their group a little later.
+                for _ in 0..50 {
+                    let groups = std::fs::read_dir(path).into_iter().flatten().flatten();
+                    for group in
+                        groups.filter(|one| one.file_type().is_ok_and(|kind| kind.is_dir()))
+                    {
+                        std::fs::remove_dir(group.path()).ok();
+                    }
+                    match std::fs::remove_dir(path) {
+                        Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+                        _ => break,
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        }
+    }
 }
 
 fn write_ready() -> std::io::Result<()> {
@@ -101,6 +176,19 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
 
     use super::*;
+
+    #[test]
+    fn leftovers_are_read_as_they_were_written() {
+        let odd = PathBuf::from(OsString::from_vec(b"/tmp/a b\n\xff".to_vec()));
+        for leftover in [Leftover::Folder(odd.clone()), Leftover::Group(odd)] {
+            let line = leftover.line();
+            let (kind, path) = line.trim_end().split_once(' ').unwrap();
+            assert_eq!(Leftover::read(kind, path), Some(leftover));
+        }
+        for odd in ["", "2", "zz", "61"] {
+            assert_eq!(Leftover::read("folder", odd), None, "{odd}");
+        }
+    }
 
     #[test]
     fn a_recycled_process_id_is_never_killed() {

@@ -237,8 +237,23 @@ pub(crate) struct HistoryArgs {
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
     /// Print a JSON list
-    #[arg(long)]
+    #[arg(long, conflicts_with = "prune")]
     pub(crate) json: bool,
+    /// Remove this of each run: `logs` of its servers, or `all` of it, its record last; runs that go on are left alone
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) prune: Option<Prune>,
+    /// Only of runs that ended so long ago: `720h`
+    #[arg(long, value_name = "AGE", value_parser = parse_duration, requires = "prune")]
+    pub(crate) older_than: Option<Duration>,
+}
+
+/// Parts of a run that can be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Prune {
+    /// Logs of its servers, and data that a kill left; the record and reports stay
+    Logs,
+    /// Everything
+    All,
 }
 
 /// `bakeoff compare`.

@@ -1,4 +1,4 @@
-//! `bakeoff history`: the runs that are kept here, newest first.
+//! `bakeoff history`: the runs that are kept here, newest first, with their size on disk, and their removal.
 //!
 //! Of each record only what a line needs is read; the sentence is the one that its report ended
 //! with. A folder that holds no readable record is named, and the others are listed.
@@ -10,14 +10,17 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bakeoff_core::record::{Record, RecordLine, RunHeader};
-use bakeoff_core::units::{harmless, trials_text};
+use bakeoff_core::units::{ByteCount, harmless, trials_text};
+use bakeoff_host::private;
 use bakeoff_report::compare::is_of_the_same_study;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::HistoryArgs;
+use crate::cli::{HistoryArgs, Prune};
 use crate::commands::run_folder::{self, RECORD, is_held};
 use crate::failure::Failure;
 use crate::messages;
@@ -31,6 +34,8 @@ struct Run {
     trials: usize,
     trials_run: usize,
     state: State,
+    /// Bytes on disk of its folder.
+    bytes: u64,
     /// The sentence of its report, where one was written.
     sentence: Option<String>,
 }
@@ -67,16 +72,78 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
         }
     }
     runs.sort_by(|a, b| (&b.started, &b.run).cmp(&(&a.started, &a.run)));
+    if let Some(what) = args.prune {
+        return prune(&runs, what, args.older_than);
+    }
     if args.json {
         let runs = serde_json::to_value(&runs).expect("paths and texts can be written");
         messages::output(&messages::json(&runs));
     } else if runs.is_empty() {
         messages::output(&format!("no runs in {}", args.out.display()));
     } else {
-        let texts: Vec<String> = runs.iter().map(text).collect();
+        let mut texts: Vec<String> = runs.iter().map(text).collect();
+        let bytes = runs.iter().map(|run| run.bytes).sum();
+        if runs.len() > 1 {
+            texts.push(format!("{} runs, {}", runs.len(), ByteCount(bytes)));
+        }
         messages::output(&texts.join("\n\n"));
     }
     Ok(())
+}
+
+/// Removes a part of each run that does not go on and was last written `older_than` ago or earlier.
+fn prune(runs: &[Run], what: Prune, older_than: Option<Duration>) -> Result<(), Failure> {
+    let (mut count, mut freed) = (0, 0);
+    for run in runs {
+        let record = run.run.join(RECORD);
+        let file = private::append(&record, false)
+            .map_err(|error| Failure::file("open", &record, &error))?;
+        let age = file.metadata().and_then(|found| found.modified()).ok();
+        let age = age.and_then(|written| written.elapsed().ok()).unwrap_or_default();
+        if older_than.is_some_and(|least| age < least) || run_folder::hold(&file, &run.run).is_err()
+        {
+            continue;
+        }
+        remove(&run.run, what).map_err(|error| Failure::file("remove from", &run.run, &error))?;
+        count += 1;
+        freed += run.bytes.saturating_sub(size(&run.run));
+    }
+    let of = if count == 1 { "run" } else { "runs" };
+    messages::output(&format!("{} freed, of {count} {of}", ByteCount(freed)));
+    Ok(())
+}
+
+/// Removes a part of a run; links among it go, and what they lead to stays.
+fn remove(run: &Path, what: Prune) -> io::Result<()> {
+    for entry in fs::read_dir(run)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let goes = match what {
+            Prune::Logs => ["trials", "kept", "floor"].iter().any(|own| name == *own),
+            Prune::All => name != RECORD,
+        };
+        match (goes, entry.file_type()?.is_dir()) {
+            (true, true) => fs::remove_dir_all(entry.path())?,
+            (true, false) => fs::remove_file(entry.path())?,
+            (false, _) => {}
+        }
+    }
+    if what == Prune::All {
+        fs::remove_file(run.join(RECORD))?;
+        fs::remove_dir(run)?;
+    }
+    Ok(())
+}
+
+/// Returns the bytes that a file, or a folder with all in it, takes on disk; 0 for what cannot be looked at.
+fn size(path: &Path) -> u64 {
+    let Ok(found) = path.symlink_metadata() else { return 0 };
+    let own = found.blocks().saturating_mul(512); // stat(2)
+    if !found.is_dir() {
+        return own;
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| size(&entry.path())).fold(own, u64::saturating_add)
 }
 
 /// The runs in a folder that were of the same study on the same machine, the newest, at most so
@@ -123,8 +190,14 @@ fn text(run: &Run) -> String {
         State::Complete => trials_text(run.trials),
         _ => format!("{} of {}", run.trials_run, trials_text(run.trials)),
     };
-    let mut text =
-        format!("{}  {}  {trials}, {}\n  {}", run.started, run.study, run.state, run.run.display());
+    let mut text = format!(
+        "{}  {}  {trials}, {}, {}\n  {}",
+        run.started,
+        run.study,
+        run.state,
+        ByteCount(run.bytes),
+        run.run.display()
+    );
     if let Some(sentence) = &run.sentence {
         text.push_str(&format!("\n  {}", harmless(sentence)));
     }
@@ -235,6 +308,7 @@ fn read(path: &Path) -> Result<Run, Unlisted> {
         trials: order.len(),
         trials_run: run.len(),
         state,
+        bytes: size(path),
         sentence: sentence(&path.join("report.json")),
     })
 }
@@ -244,6 +318,7 @@ fn sentence(report: &Path) -> Option<String> {
     struct Summary {
         sentence: String,
     }
-    let text = fs::read(report).ok()?;
+    // A stranger's folder may hold a pipe of this name, which would be waited for.
+    let text = fs::read(Some(report).filter(|path| path.is_file())?).ok()?;
     serde_json::from_slice(&text).ok().map(|message: Summary| message.sentence)
 }

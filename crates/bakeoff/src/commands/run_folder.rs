@@ -133,7 +133,7 @@ fn refuse_links(run: &Path) -> Result<(), Failure> {
 }
 
 /// Keeps others from writing to a record for as long as this file is open.
-fn hold(record: &File, run: &Path) -> Result<(), Failure> {
+pub(crate) fn hold(record: &File, run: &Path) -> Result<(), Failure> {
     if lock(record, FlockOperation::NonBlockingLockExclusive) {
         return Ok(());
     }

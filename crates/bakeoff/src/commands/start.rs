@@ -19,7 +19,7 @@ use bakeoff_engine::tls::CaPem;
 use bakeoff_engine::works::keyed::{Keyed, StalenessTracking};
 use bakeoff_host::LimitsApplied;
 use bakeoff_host::ports::Allocator;
-use bakeoff_host::private;
+use bakeoff_host::{RemovedIfKilled, private};
 use serde_json::{Value, json};
 
 use crate::cli::StartArgs;
@@ -50,6 +50,7 @@ pub(crate) fn run(
         .prefix("bakeoff-start-")
         .tempdir()
         .map_err(|error| Failure::file("make a folder in", &std::env::temp_dir(), &error))?;
+    let _removed = RemovedIfKilled::new(dir.path())?;
     match serve(&study, dir.path(), args, reporter, interrupted) {
         Err(failure) if !failure.is_interruption() => {
             // Its message names logs.

@@ -6,11 +6,29 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use crate::support::Bench;
 use crate::support::held::{NODE, hold, runs, wait_for};
 
 #[test]
 fn kill_9_of_bakeoff_leaves_nothing_running() {
     hold().ends_by(Signal::KILL);
+}
+
+#[test]
+fn kill_9_of_a_run_leaves_its_record_and_logs_and_no_data() {
+    let bench = Bench::new(
+        "title: t\nsystems:\n  one: {kind: canary}\nworkloads:\n  work: {mix: {put: 1}, keys: {count: 100}}\n\
+         loads:\n  load: {clients: 1, warmup: 0s, stop: {after: 60s}}\ntrials: 1\n",
+    );
+    let mut child = bench.command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let trial = || Some(bench.runs().first()?.join("trials/01-one-work-load"));
+    let has = |name: &str| trial().is_some_and(|trial| trial.join(name).exists());
+    wait_for("data", || has("nodes/one-1"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for("the end of the data", || !has("nodes/one-1"));
+    assert!(has("logs") && bench.runs()[0].join("record.jsonl").exists());
+    crate::support::nothing_runs_in(bench.path());
 }
 
 #[test]

@@ -153,3 +153,42 @@ fn history_lists_runs_with_their_findings() {
     assert_eq!((text(&runs[0]["state"]), &runs[0]["trials_run"]), ("complete", &4.into()));
     assert!(text(&runs[0]["sentence"]).contains("work/load"), "{}", ran.stdout);
 }
+
+#[test]
+fn history_prunes_logs_first_and_records_last() {
+    let bench = Bench::new(STUDY);
+    Ran::run(bench.command().arg("--json")).ends_with(0);
+    let run = bench.runs().remove(0);
+    let prune = |arguments: &[&str]| {
+        let mut command = bakeoff();
+        command.arg("history").arg("--out").arg(bench.out()).args(arguments);
+        Ran::run(&mut command).ends_with(0).stdout
+    };
+    let dear = bench.path().join("dear");
+    std::fs::create_dir(&dear).unwrap();
+    std::fs::write(dear.join("file"), "dear").unwrap();
+    std::os::unix::fs::symlink(&dear, run.join("trials/link")).unwrap();
+    let listed = history(&bench);
+    assert!(listed.contains("complete, ") && listed.contains(" KiB\n"), "{listed}");
+    assert!(prune(&["--prune", "logs", "--older-than", "1h"]).contains("of 0 runs"));
+    assert!(run.join("trials").exists());
+    assert!(prune(&["--prune", "logs"]).contains(" freed, of 1 run"));
+    assert!(!run.join("trials").exists() && run.join("report.html").exists());
+    assert!(history(&bench).contains("4 trials, complete"));
+    prune(&["--prune", "all"]);
+    assert!(!run.exists());
+    assert!(dear.join("file").exists(), "a link goes, and not what it leads to");
+}
+
+#[test]
+fn running_run_is_not_pruned() {
+    let bench = Bench::new(STUDY);
+    let mut child = begun(&bench);
+    let run = bench.has_trials(1);
+    let mut command = bakeoff();
+    command.args(["history", "--prune", "all", "--out"]).arg(bench.out());
+    assert!(Ran::run(&mut command).ends_with(0).stdout.contains("of 0 runs"));
+    assert!(run.join("record.jsonl").exists());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    child.wait().unwrap();
+}

@@ -27,7 +27,7 @@ const ETCD_3_4: Case = Case { needs: &["go"], ..case("etcd", "3.4", 1) };
 
 pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
     type Test = fn() -> Result<(), Lacking>;
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 7] = [
         (
             "full_disk_is_refused_before_a_server_starts",
             full_disk_is_refused_before_a_server_starts,
@@ -35,7 +35,11 @@ pub(crate) fn tests(skipped: &Skipped) -> Vec<Trial> {
         ("disk_that_fills_up_is_reported", disk_that_fills_up_is_reported),
         ("histograms_are_read_by_the_go_library", histograms_are_read_by_the_go_library),
         ("cpu_limit_of_a_study_holds", cpu_limit_of_a_study_holds),
-        ("cgroups_of_a_killed_run_go_with_the_next", cgroups_of_a_killed_run_go_with_the_next),
+        (
+            "cgroups_of_a_killed_run_and_warden_go_with_the_next",
+            cgroups_of_a_killed_run_and_warden_go_with_the_next,
+        ),
+        ("cgroups_of_a_killed_run_go_with_its_warden", cgroups_of_a_killed_run_go_with_its_warden),
         ("nodes_that_refuse_to_be_root_end_with_bakeoff", nodes_that_refuse_to_be_root_end),
     ];
     let mut trials: Vec<Trial> =
@@ -229,22 +233,55 @@ fn groups_named(name: &str) -> Vec<std::path::PathBuf> {
     found
 }
 
-fn cgroups_of_a_killed_run_go_with_the_next() -> Result<(), Lacking> {
-    let bench =
-        watched::bench(", limits: {cpu: 0.5}", "{clients: 2, warmup: 0s, stop: {after: 60s}}");
-    let mut killed = bench.command().stderr(std::process::Stdio::null()).spawn().unwrap();
-    let name = format!("bakeoff-{}", killed.id());
-    let give_up = Instant::now() + Duration::from_secs(20);
-    let mut groups = Vec::new();
-    while groups.is_empty() && Instant::now() < give_up {
-        std::thread::sleep(Duration::from_millis(20));
-        groups = groups_named(&name);
+/// A run with limits, and the cgroups that it made.
+struct Confined {
+    bench: Bench,
+    bakeoff: std::process::Child,
+    name: String,
+}
+
+impl Confined {
+    fn begin() -> Result<Self, Lacking> {
+        let bench =
+            watched::bench(", limits: {cpu: 0.5}", "{clients: 2, warmup: 0s, stop: {after: 60s}}");
+        let mut bakeoff = bench.command().stderr(std::process::Stdio::null()).spawn().unwrap();
+        let name = format!("bakeoff-{}", bakeoff.id());
+        let give_up = Instant::now() + Duration::from_secs(20);
+        while groups_named(&name).is_empty() {
+            if Instant::now() > give_up {
+                bakeoff.kill().and_then(|()| bakeoff.wait()).unwrap();
+                return Err(Lacking::Machine("no cgroup can be made here".to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(Self { bench, bakeoff, name })
     }
-    killed.kill().and_then(|()| killed.wait()).unwrap();
-    crate::support::nothing_runs_in(bench.path());
-    if groups.is_empty() {
-        return Err(Lacking::Machine("no cgroup can be made here".to_owned()));
+
+    fn killed(mut self) -> (Bench, String) {
+        self.bakeoff.kill().and_then(|()| self.bakeoff.wait()).unwrap();
+        crate::support::nothing_runs_in(self.bench.path());
+        (self.bench, self.name)
     }
+}
+
+fn cgroups_of_a_killed_run_go_with_its_warden() -> Result<(), Lacking> {
+    let (_bench, name) = Confined::begin()?.killed();
+    let gone = || groups_named(&name).is_empty();
+    crate::support::wait_for("the end of the cgroups", Duration::from_secs(10), gone);
+    Ok(())
+}
+
+fn cgroups_of_a_killed_run_and_warden_go_with_the_next() -> Result<(), Lacking> {
+    let confined = Confined::begin()?;
+    let parent = format!(" {} ", confined.bakeoff.id());
+    let is_warden = |stat: &String| stat.contains("(bakeoff-warden)") && stat.contains(&parent);
+    let stats = std::fs::read_dir("/proc").unwrap().flatten();
+    let stats = stats.filter_map(|one| std::fs::read_to_string(one.path().join("stat")).ok());
+    let warden = stats.filter(is_warden).find_map(|stat| stat.split(' ').next()?.parse().ok());
+    let warden = rustix::process::Pid::from_raw(warden.expect("it has a warden")).unwrap();
+    rustix::process::kill_process(warden, rustix::process::Signal::KILL).unwrap();
+    let (_bench, name) = confined.killed();
+    assert!(!groups_named(&name).is_empty(), "nobody has removed them");
     let next = watched::bench(", limits: {cpu: 0.5}", "{clients: 2, stop: {operations: 10}}");
     let null = std::process::Stdio::null;
     let next = next.command().stdout(null()).stderr(null()).spawn().unwrap();
