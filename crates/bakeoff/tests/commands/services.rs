@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::certificates::Certificates;
 use crate::support::http2::Http2;
-use crate::support::{Bench, Ran, Run, array, figure, text};
+use crate::support::{Bench, Ran, Run, array, figure, reasons, text};
 
 /// `PATH` with the folder of the bakeoff that is tested at its head.
 fn path() -> OsString {
@@ -82,8 +82,15 @@ fn documented_study_runs_with_documented_findings() {
     let run = run(study).ended_well();
     let comparison = &run.report["comparisons"][0];
     let sentence = text(&comparison["sentence"]);
-    assert!(sentence.contains("new sustained "), "{sentence}");
-    assert!(sentence.contains(" times old's operations per second under pages/busy"), "{sentence}");
+    // Where the machine had no time for a trial, fewer are left than a claim takes.
+    let all_valid = run.trials().into_iter().all(|trial| reasons(trial).is_empty());
+    let claim = " times old's operations per second under pages/busy";
+    match all_valid {
+        true => {
+            assert!(sentence.contains(claim) && sentence.contains("new sustained "), "{sentence}")
+        }
+        false => assert!(sentence.contains("too few to call a difference"), "{sentence}"),
+    }
     for trial in run.trials() {
         assert_eq!(figure(trial, "errors"), 0.0, "{trial}");
     }
