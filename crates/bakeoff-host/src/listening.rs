@@ -1,10 +1,11 @@
-//! Where a process listens: TCP addresses, of it and of all that descends from it.
+//! Where a process can be reached: TCP and UDP addresses, of it and of all that descends from it.
 //!
-//! `/proc/net/tcp` and `tcp6` list every socket of the network namespace with its inode
+//! `/proc/net/tcp`, `tcp6`, `udp` and `udp6` list every socket of the network namespace with its inode
 //! (`proc_pid_net(5)`), and a process's descriptors name the inodes that it holds. An address stands
-//! there as words of 32 bits in the machine's own order, in hexadecimal.
+//! there as words of 32 bits in the machine's own order, in hexadecimal. A UDP socket that is connected takes packets of
+//! its peer alone and is none of these.
 //!
-//! Not here: what sockets moved (`sockets`), UDP.
+//! Not here: what sockets moved (`sockets`).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,6 +14,8 @@ use super::procfs;
 
 /// `TCP_LISTEN` as the files have it.
 const LISTEN: &str = "0A";
+/// `TCP_CLOSE`, which a UDP socket has that is not connected.
+const UNCONNECTED: &str = "07";
 
 /// Returns where the members of a process group and their descendants listen, each address once. An IPv4
 /// address within IPv6 is told as what it is.
@@ -20,18 +23,26 @@ pub(super) fn addresses(group: i32) -> Vec<SocketAddr> {
     let family = procfs::family(group);
     let inodes: BTreeSet<u32> = family.iter().flat_map(|stat| procfs::sockets(stat.pid)).collect();
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
-    let texts = [read("/proc/net/tcp"), read("/proc/net/tcp6")];
-    let listeners = texts.iter().flat_map(|text| text.lines().filter_map(listener));
+    let texts = [
+        (read("/proc/net/tcp"), LISTEN),
+        (read("/proc/net/tcp6"), LISTEN),
+        (read("/proc/net/udp"), UNCONNECTED),
+        (read("/proc/net/udp6"), UNCONNECTED),
+    ];
+    let of = |(text, state): &(String, &str)| -> Vec<(SocketAddr, u32)> {
+        text.lines().filter_map(|line| listener(line, state)).collect()
+    };
+    let listeners = texts.iter().flat_map(of);
     let ours = listeners.filter(|(_, inode)| inodes.contains(inode));
     let addresses: BTreeSet<SocketAddr> = ours.map(|(address, _)| address).collect();
     addresses.into_iter().collect()
 }
 
-/// The address and the inode of a line, if it is of a socket that listens.
-fn listener(line: &str) -> Option<(SocketAddr, u32)> {
+/// The address and the inode of a line, if it is of a socket in this state.
+fn listener(line: &str, state: &str) -> Option<(SocketAddr, u32)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (address, port) = fields.get(1)?.split_once(':')?;
-    if *fields.get(3)? != LISTEN {
+    if *fields.get(3)? != state {
         return None;
     }
     let word = |at: usize| u32::from_str_radix(address.get(at..at + 8)?, 16).ok();
@@ -67,6 +78,10 @@ mod tests {
         if let Some(six) = six {
             assert!(found.contains(&six.local_addr().unwrap()), "{found:?}");
         }
+        let packets = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(addresses(group).contains(&packets.local_addr().unwrap()));
+        packets.connect(address).unwrap();
+        assert!(!addresses(group).contains(&packets.local_addr().unwrap()), "it has a peer");
         let of_init = addresses(1);
         assert!(!of_init.contains(&address) || group == 1, "{of_init:?}");
         drop(plain);
@@ -78,7 +93,7 @@ mod tests {
     fn a_line_is_read_with_its_address_and_its_inode() {
         let check = |line: &str, expected: Option<(&str, u32)>| {
             let expected = expected.map(|(address, inode)| (address.parse().unwrap(), inode));
-            assert_eq!(listener(line), expected, "{line}");
+            assert_eq!(listener(line, LISTEN), expected, "{line}");
         };
         let four =
             "0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 77 1";

@@ -118,7 +118,7 @@ impl Process {
         self.spec.limits.as_ref().map_or(&[], |limits| &limits.cpus)
     }
 
-    /// The TCP addresses that it listens on, with all that descends from it; none where the kernel
+    /// The TCP and UDP addresses that it can be reached at, with all that descends from it; none where the kernel
     /// does not tell.
     pub fn listens_on(&self) -> Vec<SocketAddr> {
         self.pid().map(listening::addresses).unwrap_or_default()

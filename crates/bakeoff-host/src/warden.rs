@@ -80,7 +80,7 @@ fn end_all(watched: &std::collections::BTreeMap<i32, u64>, marked: &[u8]) -> boo
     false
 }
 
-/// What servers leave besides processes, if nobody removes it.
+/// A trace of servers besides their processes, which is left unless somebody removes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Leftover {
     /// The folder of a node's data.

@@ -9,6 +9,7 @@ use std::error::Error;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -90,10 +91,25 @@ impl Cache {
     /// The user's cache: `$BAKEOFF_CACHE`, else `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
     ///
     /// # Errors
-    /// When none of the three variables is set.
+    /// When none of the three variables is set, or somebody else can write to the cache.
     pub fn from_environment() -> Result<Self, InstallError> {
-        Self::from_variables(|name| std::env::var_os(name).map(PathBuf::from))
-            .ok_or(InstallError::NoCache)
+        let cache = Self::from_variables(|name| std::env::var_os(name).map(PathBuf::from))
+            .ok_or(InstallError::NoCache)?;
+        cache.check_owner()?;
+        Ok(cache)
+    }
+
+    /// Refuses a cache from which others could have us execute what they like. One that is not there yet is
+    /// made for us alone.
+    fn check_owner(&self) -> Result<(), InstallError> {
+        let Ok(found) = fs::metadata(&self.root) else { return Ok(()) };
+        let us = rustix::process::geteuid().as_raw();
+        let why = match (found.uid(), found.mode()) {
+            (owner, _) if owner != us => format!("is of the user with the id {owner}"),
+            (_, mode) if mode & 0o022 != 0 => "can be written by other users".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(InstallError::UnsafeCache { path: self.root.clone(), why })
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
@@ -118,7 +134,7 @@ impl Cache {
         source_kind: &str,
     ) -> Result<PathBuf, InstallError> {
         let dir = self.root.join("logs");
-        fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, e))?;
+        make_dirs(&dir).map_err(|e| cannot("make", &dir, e))?;
         let log = dir.join(format!("{system}-{source_kind}.log"));
         File::create(&log).map_err(|e| cannot("write", &log, e))?;
         Ok(log)
@@ -143,7 +159,7 @@ impl Cache {
         watcher: &mut Watcher<'_>,
     ) -> Result<Locked, InstallError> {
         let dir = self.system_dir(system);
-        fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, e))?;
+        make_dirs(&dir).map_err(|e| cannot("make", &dir, e))?;
         let path = dir.join(".lock");
         let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = open.map_err(|e| cannot("open", &path, e))?;
@@ -164,6 +180,11 @@ impl Cache {
             thread::sleep(Duration::from_millis(100));
         }
     }
+}
+
+/// Makes folders, which their owner alone may enter.
+fn make_dirs(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(dir)
 }
 
 /// The right to change one system's folder in the cache; given up when dropped.
@@ -399,6 +420,26 @@ mod tests {
             let cache = Cache::from_variables(|name| variables.get(name).map(PathBuf::from));
             assert_eq!(cache.as_ref().map(Cache::root), expected.map(Path::new), "{variables:?}");
         }
+    }
+
+    #[test]
+    fn cache_that_others_can_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path().join("cache"));
+        assert!(cache.check_owner().is_ok(), "it is not there yet");
+        make_dirs(&cache.system_dir("etcd")).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(cache.root()), mode(&cache.system_dir("etcd"))), (0o700, 0o700));
+        for (mode, taken) in [(0o755, true), (0o775, false), (0o707, false)] {
+            fs::set_permissions(cache.root(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(cache.check_owner().is_ok(), taken, "{mode:o}");
+        }
+        let told = cache.check_owner().unwrap_err().to_string();
+        assert!(
+            told.contains("can be written by other users") && told.contains("chmod go-w"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -66,6 +66,13 @@ pub enum InstallError {
         /// The system's error.
         error: io::Error,
     },
+    /// Somebody else can write to the cache, and what is in it is executed.
+    UnsafeCache {
+        /// The cache's folder.
+        path: PathBuf,
+        /// Who can, ready to stand after its name: `can be written by other users`.
+        why: String,
+    },
     /// There is no place for a cache: neither `BAKEOFF_CACHE`, `XDG_CACHE_HOME` nor `HOME` is set.
     NoCache,
     /// The user has had enough.
@@ -179,6 +186,10 @@ impl fmt::Display for InstallError {
                 write!(f, "cannot {doing} `{}` in bakeoff's cache: {error}", path.display())?;
                 write!(f, "\nhint: set BAKEOFF_CACHE to a folder that can be written, with space left")
             }
+            InstallError::UnsafeCache { path, why } => {
+                write!(f, "bakeoff's cache `{}` {why}, and programs in it are executed", path.display())?;
+                write!(f, "\nhint: `chmod go-w` it if all in it is yours, or set BAKEOFF_CACHE to a folder of your own")
+            }
             InstallError::NoCache => f.write_str(
                 "there is no place for bakeoff's cache: none of BAKEOFF_CACHE, XDG_CACHE_HOME and HOME is set\n\
                  hint: set BAKEOFF_CACHE to a folder that can be written",
@@ -196,9 +207,10 @@ impl Error for InstallError {
             }
             InstallError::Java { seen, .. } | InstallError::Node { seen, .. } => Some(seen),
             InstallError::Cache { error, .. } => Some(error),
-            InstallError::NoSource { .. } | InstallError::NoCache | InstallError::Interrupted => {
-                None
-            }
+            InstallError::NoSource { .. }
+            | InstallError::UnsafeCache { .. }
+            | InstallError::NoCache
+            | InstallError::Interrupted => None,
         }
     }
 }

@@ -44,7 +44,7 @@ fn is_file_name(name: &str) -> bool {
 
 /// Writes a study as YAML, in its flow style, which JSON's strings fit.
 fn yaml(study: &Study) -> String {
-    let named = |entries: Vec<(&String, String)>| map(entries.into_iter());
+    let named = |entries: Vec<(&String, String)>| map(entries);
     let mut top = Entries::default();
     top.add("title", quoted(&study.title));
     top.option("description", study.description.as_deref().map(quoted));

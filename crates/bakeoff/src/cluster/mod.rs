@@ -212,7 +212,7 @@ fn elsewhere(processes: &[Process]) -> Option<String> {
     })
 }
 
-/// Warns of a command whose addresses others may reach.
+/// Warns of a server whose addresses others may reach.
 fn reachable(name: &str, at: &[SocketAddr]) -> Option<String> {
     let open: Vec<SocketAddr> =
         at.iter().filter(|address| !address.ip().is_loopback()).copied().collect();
@@ -374,11 +374,11 @@ impl Ready {
         ended.collect()
     }
 
-    /// Returns a warning for each command that does not listen on loopback alone.
+    /// Returns a warning for each server, of any kind, that does not listen on loopback alone.
     pub(crate) fn exposed(&self) -> Vec<String> {
-        let commands = self.members().filter(|member| member.system.kind().is_process);
-        let processes = commands.flat_map(|member| &member.processes);
-        processes.filter_map(|process| reachable(process.name(), &process.listens_on())).collect()
+        self.processes()
+            .filter_map(|process| reachable(process.name(), &process.listens_on()))
+            .collect()
     }
 
     /// Kills all nodes at once with SIGKILL, those of its parts too.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use bakeoff_core::record::{self, Complaint, Record, RecordLine};
 use bakeoff_host::private;
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use crate::event::{Event, Reporter};
 use crate::failure::Failure;
@@ -134,23 +135,24 @@ fn refuse_links(run: &Path) -> Result<(), Failure> {
 
 /// Keeps others from writing to a record for as long as this file is open.
 pub(crate) fn hold(record: &File, run: &Path) -> Result<(), Failure> {
-    if lock(record, FlockOperation::NonBlockingLockExclusive) {
-        return Ok(());
+    match rustix::fs::flock(record, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(Failure::input(
+            format!("the run in `{}` still goes on", run.display()),
+            "wait for its end, or end it",
+        )),
+        // Two bakeoffs that both write to it would spoil it.
+        Err(error) => Err(Failure::machine(format!(
+            "the record in `{}` cannot be locked: {error}\nhint: `--out DIR` puts runs on another file system",
+            run.display()
+        ))),
     }
-    Err(Failure::input(
-        format!("the run in `{}` still goes on", run.display()),
-        "wait for its end, or end it",
-    ))
 }
 
-/// Returns whether a run still writes to this record.
+/// Returns whether a run still writes to this record; nobody is known to where the file system has no locks.
 pub(crate) fn is_held(record: &File) -> bool {
-    !lock(record, FlockOperation::NonBlockingLockShared)
-}
-
-/// Returns whether a lock could be had, until the file is closed; it could where the file system knows none.
-fn lock(record: &File, how: FlockOperation) -> bool {
-    rustix::fs::flock(record, how) != Err(rustix::io::Errno::WOULDBLOCK)
+    let held = rustix::fs::flock(record, FlockOperation::NonBlockingLockShared);
+    held == Err(Errno::WOULDBLOCK)
 }
 
 /// Reads the record of a run: its folder, or the file itself.

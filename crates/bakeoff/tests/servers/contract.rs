@@ -105,6 +105,8 @@ fn run(system: &str, workloads: &[&str], loads: &[&str]) -> Run {
 
 /// All trials are valid, and all that was asked of them succeeded.
 fn all_is_well(run: &Run, operations: f64) {
+    let exposed = run.ran.stderr.contains("where other machines may reach it");
+    assert!(!exposed, "{}", run.ran.stderr);
     assert!(!run.trials().is_empty(), "{}", run.ran.stderr);
     for trial in run.trials() {
         // Or the machine had no time for it.
