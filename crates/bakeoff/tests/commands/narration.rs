@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, bakeoff};
+use crate::support::{Bench, Ran, bakeoff, tells_of_a_busy_machine};
 
 const STUDY: &str = "\
 title: Two of one kind
@@ -78,7 +78,11 @@ fn holds_plain_lines(stderr: &str) {
     assert!(ended[..7].iter().all(|line| line.contains(" (about N ")), "{text}");
     assert!(!ended[7].contains("(about"), "{text}");
     // Between two rounds, before the second one's first trial.
-    let found = lines.iter().position(|line| line.contains(" so far: ")).expect(&text);
+    let found = lines.iter().position(|line| line.contains(" so far: "));
+    if found.is_none() && tells_of_a_busy_machine(&text) {
+        return; // without a valid trial nothing was found so far
+    }
+    let found = found.expect(&text);
     assert!(lines[found].starts_with("      write/"), "{text}");
     assert!(lines[found].contains("N/s (N trial)"), "{text}");
     assert!(lines[found + 1].starts_with("[5/8] "), "{text}");

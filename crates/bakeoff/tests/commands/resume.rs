@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Bench, Ran, array, bakeoff, record, text};
+use crate::support::{Bench, Ran, array, bakeoff, record, tells_of_a_busy_machine, text};
 
 /// Two systems and two rounds of a second each.
 const STUDY: &str = "\
@@ -61,7 +61,11 @@ fn interrupted_run_resumes_with_missing_trials() {
     let ran = resume(&run).ends_with(0);
     assert_eq!(trials(&ran), (vec![1, 2, 3, 4], true));
     let going_on = format!("going on with {} of 4 trials", 4 - done);
-    let ran = ran.complains(&[&going_on, "work/load so far: "]);
+    let ran = ran.complains(&[&going_on]);
+    let ran = match tells_of_a_busy_machine(&ran.stderr) {
+        true => ran, // without a valid trial nothing was found so far
+        false => ran.complains(&["work/load so far: "]),
+    };
     let after = record(&run);
     assert_eq!(after[..before.len()], before, "what was there stays as it was");
     assert_eq!(text(&after[before.len()]["line"]), "resumed");

@@ -38,6 +38,12 @@ pub(crate) fn is_of_the_machine(why: &str) -> bool {
     why.split_once(": ").is_some_and(|(check, _)| OF_THE_MACHINE.contains(&check))
 }
 
+/// Returns whether progress tells of a trial that is not valid since the machine had no time for it.
+pub(crate) fn tells_of_a_busy_machine(progress: &str) -> bool {
+    let why = |line: &str| line.trim_start().strip_prefix("not valid: ").map(str::to_owned);
+    progress.lines().filter_map(why).any(|why| is_of_the_machine(&why))
+}
+
 /// bakeoff, with nobody at a terminal, and told that other tests run beside it.
 pub(crate) fn bakeoff() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
