@@ -5,8 +5,6 @@
 //! renamed into place, so that a folder with a manifest is whole. `CACHE/etcd/.lock` keeps two
 //! bakeoffs from fetching the same thing at once. `CACHE/logs/` keeps what the tools wrote.
 
-use std::error::Error;
-use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -20,6 +18,7 @@ use tempfile::TempDir;
 
 use super::error::InstallError;
 use super::place;
+use super::refusal::Damage;
 use super::tool::Watcher;
 
 /// The version of the manifest's form.
@@ -266,54 +265,6 @@ impl Entry {
             }
         }
         Ok(())
-    }
-}
-
-/// Difference between a file of the cache and the one that was fetched.
-#[derive(Debug)]
-pub enum Damage {
-    /// This file cannot be read.
-    Unreadable(PathBuf, io::Error),
-    /// It has another size, in bytes.
-    Size {
-        /// The file.
-        path: PathBuf,
-        /// The size that it has.
-        found: u64,
-        /// The size that was fetched.
-        fetched: u64,
-    },
-    /// It has another SHA-256.
-    Hash {
-        /// The file.
-        path: PathBuf,
-        /// The hash that it has.
-        found: String,
-        /// The hash of what was fetched.
-        fetched: String,
-    },
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(path, error) => write!(to, "`{}`: {error}", path.display()),
-            Self::Size { path, found, fetched } => {
-                write!(to, "`{}` has {found} bytes, not {fetched}", path.display())
-            }
-            Self::Hash { path, found, fetched } => {
-                write!(to, "`{}` has SHA-256 {found}, not {fetched}", path.display())
-            }
-        }
-    }
-}
-
-impl Error for Damage {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Unreadable(_, error) => Some(error),
-            Self::Size { .. } | Self::Hash { .. } => None,
-        }
     }
 }
 

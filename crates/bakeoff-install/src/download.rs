@@ -15,7 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::error::SourceError;
-use super::tool::{Watcher, short};
+use super::refusal::short;
+use super::tool::Watcher;
 
 /// Limits on the time and size of a transfer.
 #[derive(Debug, Clone, Copy)]

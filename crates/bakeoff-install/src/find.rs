@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::cache::{Cache, Damage, Entry, Look, own_part_sha256, program_hash, sha256_of};
+use super::cache::{Cache, Entry, Look, own_part_sha256, program_hash, sha256_of};
 use super::error::InstallError;
 use super::java::{self, Java};
 use super::npm::Node;
 use super::recipe::{Recipe, Shape, Source};
-use super::refusal::Refusal;
+use super::refusal::{Damage, Refusal};
 use super::version::{VersionRequest, date_in, version_in};
 use super::{Host, Installed, Program, go_module, jars_in, library_path, npm, tool};
 

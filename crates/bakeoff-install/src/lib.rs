@@ -44,12 +44,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use availability::{Availability, describe};
-pub use cache::{Cache, Damage};
+pub use cache::Cache;
 pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{named, own_sha256};
 pub use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};
-pub use refusal::{PackageError, Refusal};
-pub use tool::AskError;
+pub use refusal::{AskError, Damage, PackageError, Refusal};
 pub use version::VersionRequest;
 
 use cache::{Locked, Manifest};

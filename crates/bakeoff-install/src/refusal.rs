@@ -9,9 +9,8 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use super::cache::Damage;
-use super::tool::AskError;
 use super::version::VersionRequest;
 
 /// Reason why a program will not do.
@@ -122,5 +121,114 @@ impl Error for PackageError {
             Self::NotJson(error) => Some(error),
             Self::NoVersion => None,
         }
+    }
+}
+
+/// Difference between a file of the cache and the one that was fetched.
+#[derive(Debug)]
+pub enum Damage {
+    /// This file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// It has another size, in bytes.
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// The size that it has.
+        found: u64,
+        /// The size that was fetched.
+        fetched: u64,
+    },
+    /// It has another SHA-256.
+    Hash {
+        /// The file.
+        path: PathBuf,
+        /// The hash that it has.
+        found: String,
+        /// The hash of what was fetched.
+        fetched: String,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(path, error) => write!(to, "`{}`: {error}", path.display()),
+            Self::Size { path, found, fetched } => {
+                write!(to, "`{}` has {found} bytes, not {fetched}", path.display())
+            }
+            Self::Hash { path, found, fetched } => {
+                write!(to, "`{}` has SHA-256 {found}, not {fetched}", path.display())
+            }
+        }
+    }
+}
+
+impl Error for Damage {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable(_, error) => Some(error),
+            Self::Size { .. } | Self::Hash { .. } => None,
+        }
+    }
+}
+
+/// Reason why a program did not answer.
+#[derive(Debug)]
+pub enum AskError {
+    /// There is no temporary file to write its answer to.
+    NoFile(io::Error),
+    /// This program cannot be started.
+    NotStarted(String, io::Error),
+    /// This program did not end within so long.
+    Silent(String, Duration),
+    /// The end of this program cannot be waited for.
+    NotWaitedFor(String, io::Error),
+    /// It failed.
+    Failed {
+        /// The command line.
+        line: String,
+        /// How it ended: `exit status 1`.
+        ended: String,
+        /// The last line that it wrote; empty where it wrote none.
+        last: String,
+    },
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFile(error) => write!(to, "no temporary file: {error}"),
+            Self::NotStarted(program, error) => {
+                write!(to, "`{program}` cannot be started: {error}")
+            }
+            Self::Silent(program, limit) => {
+                write!(to, "`{program}` did not answer within {}", short(*limit))
+            }
+            Self::NotWaitedFor(program, error) => {
+                write!(to, "cannot wait for `{program}`: {error}")
+            }
+            Self::Failed { line, ended, last } => write!(to, "`{line}` ended with {ended}: {last}"),
+        }
+    }
+}
+
+impl Error for AskError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NoFile(error) | Self::NotStarted(_, error) | Self::NotWaitedFor(_, error) => {
+                Some(error)
+            }
+            Self::Silent(..) | Self::Failed { .. } => None,
+        }
+    }
+}
+
+/// A duration as a reader wants it: `45s`, `2m 05s`.
+pub(super) fn short(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds < 60 {
+        format!("{seconds}s")
+    } else {
+        format!("{}m {:02}s", seconds / 60, seconds % 60)
     }
 }

@@ -7,8 +7,6 @@
 //!
 //! Not here: servers under test (`process`).
 
-use std::error::Error;
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
@@ -21,6 +19,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::error::{Failure, SourceError};
+use super::refusal::{AskError, short};
 
 /// How often a child is looked at.
 const POLL: Duration = Duration::from_millis(50);
@@ -187,57 +186,6 @@ impl Drop for Group {
     }
 }
 
-/// Reason why a program did not answer.
-#[derive(Debug)]
-pub enum AskError {
-    /// There is no temporary file to write its answer to.
-    NoFile(io::Error),
-    /// This program cannot be started.
-    NotStarted(String, io::Error),
-    /// This program did not end within so long.
-    Silent(String, Duration),
-    /// The end of this program cannot be waited for.
-    NotWaitedFor(String, io::Error),
-    /// It failed.
-    Failed {
-        /// The command line.
-        line: String,
-        /// How it ended: `exit status 1`.
-        ended: String,
-        /// The last line that it wrote; empty where it wrote none.
-        last: String,
-    },
-}
-
-impl fmt::Display for AskError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoFile(error) => write!(to, "no temporary file: {error}"),
-            Self::NotStarted(program, error) => {
-                write!(to, "`{program}` cannot be started: {error}")
-            }
-            Self::Silent(program, limit) => {
-                write!(to, "`{program}` did not answer within {}", short(*limit))
-            }
-            Self::NotWaitedFor(program, error) => {
-                write!(to, "cannot wait for `{program}`: {error}")
-            }
-            Self::Failed { line, ended, last } => write!(to, "`{line}` ended with {ended}: {last}"),
-        }
-    }
-}
-
-impl Error for AskError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::NoFile(error) | Self::NotStarted(_, error) | Self::NotWaitedFor(_, error) => {
-                Some(error)
-            }
-            Self::Silent(..) | Self::Failed { .. } => None,
-        }
-    }
-}
-
 /// Runs a program that should say something short; returns all that it wrote, both streams.
 pub(super) fn ask(command: &mut Command, limit: Duration) -> Result<String, AskError> {
     let program = command.get_program().to_string_lossy().into_owned();
@@ -293,16 +241,6 @@ pub(super) fn on_path(name: &str, path: Option<&std::ffi::OsStr>) -> Option<Path
 /// Returns whether the path is a file that may be executed.
 pub(super) fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-}
-
-/// A duration as a reader wants it: `45s`, `2m 05s`.
-pub(super) fn short(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    if seconds < 60 {
-        format!("{seconds}s")
-    } else {
-        format!("{}m {:02}s", seconds / 60, seconds % 60)
-    }
 }
 
 fn told(status: ExitStatus) -> String {

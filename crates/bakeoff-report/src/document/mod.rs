@@ -10,6 +10,7 @@ pub(crate) mod matrix;
 pub(crate) mod nodes;
 pub(crate) mod report;
 pub(crate) mod rest;
+pub(crate) mod sentences;
 pub(crate) mod sheet;
 pub(crate) mod staleness;
 pub(crate) mod table;
@@ -85,7 +86,10 @@ pub(crate) fn blocks(report: &Report, wide: bool) -> Vec<Block> {
 
 /// Returns the first screen.
 pub(crate) fn first(report: &Report) -> Vec<Block> {
-    let mut blocks = vec![Block::Text(Tone::Strong, words::summary(report))];
+    let mut blocks = vec![Block::Text(
+        Tone::Strong,
+        sentences::summary(&report.header.study, report.summary.as_deref()),
+    )];
     let run: Vec<_> = report.comparisons.iter().filter(|one| one.was_run()).collect();
     if !run.is_empty() {
         let matrix = matrix::matrix(report);
@@ -96,10 +100,10 @@ pub(crate) fn first(report: &Report) -> Vec<Block> {
     if let [only] = run[..] {
         blocks.push(Block::Short(vec![Block::Table(tables::short(only))]));
     }
-    let together = words::together(&report.comparisons);
+    let together = sentences::together(&report.comparisons);
     blocks.extend(together.map(|text| Block::Text(Tone::Faint, text)));
     if run.len() > 1 {
-        let found = words::found(&report.header.study, &report.sentences).into_iter();
+        let found = sentences::found(&report.header.study, &report.sentences).into_iter();
         let found = found.map(|line| item(Tone::Plain, "", line)).collect();
         blocks.push(Block::Fold("what was found, load by load".to_owned(), found));
     }

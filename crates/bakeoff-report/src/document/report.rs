@@ -4,7 +4,7 @@
 
 use bakeoff_core::record::{MachineBaseline, Record, RunHeader};
 
-use super::words;
+use super::sentences;
 use crate::derive::comparison::Comparison;
 use crate::derive::findings::{self, Finding};
 use crate::derive::{fairness, leader, machine_baseline, method};
@@ -40,8 +40,8 @@ impl Report {
         let unequal = fairness.findings.iter().cloned();
         findings.extend(unequal.map(|text| Finding { cause: findings::Cause::Unequal, text }));
         findings.extend(comparisons.iter().flat_map(findings::findings));
-        sentences.extend(words::together(&comparisons));
-        let sentence = words::found(&record.header.study, &sentences).join(" ");
+        sentences.extend(sentences::together(&comparisons));
+        let sentence = sentences::found(&record.header.study, &sentences).join(" ");
         Report {
             header: record.header.clone(),
             ended: record.end.as_ref().map(|end| end.ended.clone()),
@@ -65,7 +65,7 @@ impl Report {
 
     /// Returns the whole run in one sentence, with the scale, if the study was scaled.
     pub fn summary(&self) -> String {
-        words::summary(self)
+        sentences::summary(&self.header.study, self.summary.as_deref())
     }
 
     /// Returns warnings to read before any figure: an incomplete run, differences between the

@@ -22,6 +22,7 @@ use crate::derive::comparison::Comparison;
 use crate::derive::fairness::{Row, Sheet};
 use crate::derive::judgement::{JudgedAs, Judgement};
 use crate::document::report::Report;
+use crate::document::sentences::scale;
 use crate::model::contender::{Contender, Unchecked, not_checked};
 use crate::model::quantity::{Point, Quantity};
 use crate::model::trial::TrialFigures;
@@ -31,71 +32,12 @@ const TEXTS_SHOWN: usize = 5;
 /// How many digits of a SHA-256 are shown to people.
 const SHA_SHOWN: usize = 12;
 
-/// `scaled to 0.01 of the study's`; `None` for a study as it stands.
-pub(crate) fn scale(study: &Study) -> Option<String> {
-    ((study.scale - 1.0).abs() > 1e-9)
-        .then(|| format!("scaled to {} of the study's", scale_number(study)))
-}
-
-/// The scale without the noise of binary fractions.
-fn scale_number(study: &Study) -> String {
-    let text = format!("{:.9}", study.scale);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 /// The title, and what kind of shadow of the study this is.
 pub(crate) fn title(study: &Study) -> String {
     match scale(study) {
         Some(scale) => format!("{} ({scale} counts)", study.title),
         None => study.title.clone(),
     }
-}
-
-/// Returns the findings, a paragraph for each workload and load.
-pub(crate) fn found(study: &Study, sentences: &[String]) -> Vec<String> {
-    let scale = scale(study).map(|scale| format!("With counts {scale}:"));
-    let nothing = sentences.is_empty().then(|| "nothing was measured.".to_owned());
-    let sentences = sentences.iter().map(|one| format!("{one}."));
-    scale.into_iter().chain(nothing).chain(sentences).collect()
-}
-
-/// Returns the run in a sentence.
-pub(crate) fn summary(report: &Report) -> String {
-    let found = report.summary.as_deref().unwrap_or("nothing was measured");
-    match scale(&report.header.study) {
-        Some(scale) => format!("With counts {scale}: {found}."),
-        None => format!("{found}."),
-    }
-}
-
-/// Returns how many workloads and loads have something judged: each is a family of comparisons.
-pub(crate) fn families(of: &[Comparison]) -> usize {
-    let judged = |one: &&Comparison| one.judgements.iter().any(|judged| judged.answer.is_some());
-    of.iter().filter(judged).count()
-}
-
-/// Over how many families claims were drawn, and which hold for all together; `None` for one family,
-/// and where nothing is claimed.
-pub(crate) fn together(of: &[Comparison]) -> Option<String> {
-    let families = families(of);
-    let judgements = |one: &Comparison| -> Vec<bool> {
-        one.judgements.iter().filter_map(|judged| judged.in_report).collect()
-    };
-    let claims: usize = of.iter().map(|one| judgements(one).len()).sum();
-    if families < 2 || claims == 0 {
-        return None;
-    }
-    let alone: Vec<String> =
-        of.iter().filter(|one| judgements(one).contains(&false)).map(|one| one.place()).collect();
-    let over = format!("over {families} workloads and loads");
-    Some(match alone.as_slice() {
-        [] => format!("drawn {over}; the leading claims hold at 5 % for all of them together"),
-        alone => format!(
-            "drawn {over}; a leading claim under {} holds at 5 % taken by itself, and not for all of \
-             them together",
-            and(alone)
-        ),
-    })
 }
 
 /// When, by what, from which seed.

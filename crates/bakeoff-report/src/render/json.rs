@@ -17,7 +17,7 @@ use crate::derive::method::Assessment;
 use crate::derive::position::Position;
 use crate::derive::{findings, log_findings, machine_baseline, staleness};
 use crate::document::report::Report;
-use crate::document::words;
+use crate::document::{sentences, words};
 use crate::model::contender::{Contender, not_checked};
 use crate::model::figures::Figures;
 use crate::model::quantity::{Combined, Quantity};
@@ -37,7 +37,7 @@ pub fn json(report: &Report) -> Value {
         "scale": study.scale,
         "sentence": report.sentence,
         "sentences": report.sentences,
-        "families": words::families(&report.comparisons),
+        "families": sentences::families(&report.comparisons),
         "findings": report.findings(),
         "fairness": report.fairness,
         "method": report.method.iter().map(demand).collect::<Vec<_>>(),

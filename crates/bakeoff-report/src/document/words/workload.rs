@@ -10,8 +10,8 @@ use bakeoff_core::study::{
 };
 use bakeoff_core::units::{ByteCount, count_text, duration_text, plural, rate_text};
 
-use super::{scale, scale_number};
 use crate::derive::comparison::Comparison;
+use crate::document::sentences::{scale, scale_number};
 
 /// `create under sweep: closed load, 1 to 1000 clients, 1,000,000 operations`.
 pub(crate) fn heading(study: &Study, of: &Comparison) -> String {
