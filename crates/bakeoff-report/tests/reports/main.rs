@@ -1,6 +1,7 @@
 //! Whole reports, rendered from records made by hand and compared with what a person once read
 //! and found good: `snapshots/`. `BLESS=1 cargo test -p bakeoff-report --test reports` writes them.
 
+mod altered;
 mod building;
 mod collapsing;
 mod compared;

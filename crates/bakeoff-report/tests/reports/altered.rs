@@ -1,0 +1,115 @@
+//! Records that were altered by chance: read or refused, and whatever was read is rendered and compared.
+//!
+//! A smoke run of the fuzz target `record`, with seeds, on the stable toolchain. Not here: texts that want to steer a
+//! terminal (`html`, and the binary's `hostile_runs`).
+
+use bakeoff_core::record::{self, RecordLine};
+use bakeoff_core::units::is_harmful;
+use bakeoff_report::compare::{self, Compared};
+use bakeoff_report::{self as report, Extent, Report};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{NARROW, all};
+
+/// What a number may become.
+const NUMBERS: [&str; 12] = [
+    "0",
+    "1",
+    "-1",
+    "0.5",
+    "1e-300",
+    "3",
+    "99999999",
+    "100000000",
+    "1000000000000000",
+    "-0.0",
+    "1e12",
+    "18446744073709551615",
+];
+/// What a text may become.
+const TEXTS: [&str; 8] =
+    ["\"\"", "\"=1+1\"", "\"\\u001b[2J\"", "\"\u{202e}x\"", "\"put\"", "null", "[]", "{}"];
+
+/// The record's text, line by line.
+fn lines_of(record: &record::Record) -> Vec<String> {
+    let mut lines = vec![RecordLine::Run(record.header.clone())];
+    lines.extend(record.trials.iter().take(6).cloned().map(RecordLine::Trial));
+    lines.extend(record.end.clone().map(RecordLine::End));
+    lines.iter().map(record::write_line).collect()
+}
+
+/// Replaces a token of JSON somewhere in a line: a number, or a text that is a value.
+fn alter(line: &str, rng: &mut Xoshiro256PlusPlus) -> String {
+    let bytes = line.as_bytes();
+    let from = rng.random_range(0..bytes.len());
+    let is_number = |byte: u8| byte.is_ascii_digit() || b".-+eE".contains(&byte);
+    let after_colon = (from..bytes.len()).find(|&at| matches!(bytes[at], b':' | b'[' | b','));
+    let Some(begin) = after_colon.map(|at| at + 1) else { return line.to_owned() };
+    let rest = &bytes[begin..];
+    let (length, by) = match rest.first() {
+        Some(&first) if is_number(first) => {
+            let length = rest.iter().take_while(|&&byte| is_number(byte)).count();
+            (length, NUMBERS[rng.random_range(0..NUMBERS.len())])
+        }
+        Some(b'"') => {
+            let length = rest.iter().skip(1).take_while(|&&byte| byte != b'"').count() + 2;
+            (length, TEXTS[rng.random_range(0..TEXTS.len())])
+        }
+        _ => return line.to_owned(),
+    };
+    let Some(end) = line.get(begin + length..) else { return line.to_owned() };
+    format!("{}{by}{end}", &line[..begin])
+}
+
+/// Reads a record and renders it in each form, compared with itself too. Returns whether it could be read.
+fn render(text: &str) -> bool {
+    let Ok((record, _)) = record::read(text) else { return false };
+    let read = Report::new(&record);
+    let harmful = |text: &str| text.replace("\r\n", "").contains(|c| is_harmful(c) && c != '\n');
+    let terminal = report::terminal(&read, &NARROW, Extent::Full);
+    assert!(!harmful(&terminal), "{terminal:?}");
+    let csv = report::csv(&read);
+    assert!(!harmful(&csv), "{csv:?}");
+    for cell in csv.split([',', '\n']) {
+        let formula = cell.starts_with(['=', '@', '+']) || cell.starts_with("\"=");
+        assert!(!formula || cell.parse::<f64>().is_ok(), "{cell:?}");
+    }
+    assert!(!harmful(&report::markdown(&read)));
+    // Tabs part the numbers behind its charts.
+    assert!(!harmful(&report::html(&read, &record).replace('\t', "")));
+    report::json(&read);
+    let compared = Compared::new(&record, &record, &[], &[]);
+    compare::terminal(&compared, &NARROW);
+    compare::markdown(&compared);
+    true
+}
+
+#[test]
+fn altered_records_are_refused_or_rendered() {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(15);
+    let kept: Vec<String> = include_str!("../records/format-1.jsonl")
+        .split_inclusive('\n')
+        .map(str::to_owned)
+        .collect();
+    let mut records: Vec<Vec<String>> =
+        all().iter().map(|(_, record, _)| lines_of(record)).collect();
+    records.push(kept);
+    let (mut read, rounds) = (0, 12);
+    for lines in &records {
+        for _ in 0..rounds {
+            let mut lines = lines.clone();
+            for _ in 0..rng.random_range(1..4) {
+                let place = rng.random_range(0..lines.len());
+                lines[place] = alter(&lines[place], &mut rng);
+            }
+            match rng.random_range(0..8) {
+                0 => drop(lines.remove(rng.random_range(0..lines.len()))),
+                1 => lines.push(lines[rng.random_range(0..lines.len())].clone()),
+                _ => {}
+            }
+            read += u32::from(render(&lines.concat()));
+        }
+    }
+    assert!(read > rounds, "most alterations leave a record that can be read: {read}");
+}
