@@ -69,6 +69,8 @@ const LEAST_FRAME_SIZE: u32 = 16_384;
 /// Streams assumed to be allowed until the peer's SETTINGS are there (section 6.5.2 asks
 /// servers not to allow fewer).
 const STREAMS_BEFORE_SETTINGS: u32 = 100;
+/// Bytes of answers to PING and SETTINGS that may wait to be sent.
+const ANSWERS_WAITING_MAX: usize = 1 << 20;
 /// The client's connection preface (section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Debug data of a GOAWAY that is kept, in bytes.
@@ -201,6 +203,8 @@ pub struct Connection {
     /// Streams whose body lies in the input being received.
     borrowers: Vec<u32>,
     pings_answered: u64,
+    /// Bytes of answers to PING and SETTINGS since nothing was left to send.
+    answers_waiting: usize,
     failed: bool,
 }
 
@@ -298,6 +302,7 @@ impl Connection {
             continuing: None,
             borrowers: Vec::new(),
             pings_answered: 0,
+            answers_waiting: 0,
             failed: false,
             settings: Settings { max_streams, ..settings },
         }
@@ -486,6 +491,9 @@ impl Connection {
         if self.failed {
             return Err(ProtocolError::new("http2: received after an error"));
         }
+        if out.is_empty() {
+            self.answers_waiting = 0;
+        }
         let result = self.receive_frames(input, out, on);
         self.failed = result.is_err();
         result
@@ -598,6 +606,7 @@ impl Connection {
                     .map_err(|_| ProtocolError::new("http2: a PING of the wrong size"))?;
                 frame.of_connection()?;
                 if frame.flags & ACK == 0 {
+                    self.answer(8)?;
                     put_frame_header(out, 8, PING, ACK, 0);
                     out.extend_from_slice(opaque);
                 } else {
@@ -812,6 +821,20 @@ impl Connection {
         Ok(())
     }
 
+    /// Counts an answer that the peer is due, of so many bytes besides its header.
+    ///
+    /// # Errors
+    /// A peer that asks for more and more and takes nothing (section 10.5, `CVE-2019-9512` and `-9515`).
+    fn answer(&mut self, bytes: usize) -> Result<(), ProtocolError> {
+        self.answers_waiting += FRAME_HEADER + bytes;
+        if self.answers_waiting > ANSWERS_WAITING_MAX {
+            return Err(ProtocolError::new(
+                "http2: more than 1 MiB of answers to PING and SETTINGS wait for a peer that reads none",
+            ));
+        }
+        Ok(())
+    }
+
     fn settings(&mut self, frame: Frame<'_>, out: &mut Vec<u8>) -> Result<(), ProtocolError> {
         frame.of_connection()?;
         if frame.flags & ACK != 0 {
@@ -846,6 +869,7 @@ impl Connection {
                 _ => {}
             }
         }
+        self.answer(0)?;
         put_frame_header(out, 0, SETTINGS, ACK, 0);
         self.send_blocked(out);
         Ok(())

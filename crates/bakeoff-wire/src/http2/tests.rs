@@ -383,6 +383,28 @@ fn pings_are_answered_and_settings_acknowledged() {
 }
 
 #[test]
+fn a_peer_that_floods_and_reads_nothing_is_refused() {
+    for (kind, payload) in [(PING, &[0; 8][..]), (SETTINGS, &[])] {
+        let mut connection = with_three_requests();
+        let flood = (0..1000).fold(Peer::new(&[]), |peer, _| peer.frame(kind, 0, 0, payload)).bytes;
+        // A peer that reads its answers may ask as often as it likes.
+        for _ in 0..200 {
+            receive(&mut connection, &flood, &mut Vec::new()).unwrap();
+        }
+        let (mut out, mut rounds) = (Vec::new(), 0);
+        let error = loop {
+            rounds += 1;
+            match receive(&mut connection, &flood, &mut out) {
+                Ok(_) => assert!(rounds < 200, "{} bytes wait", out.len()),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("PING and SETTINGS"), "{error}");
+        assert!(out.len() <= (1 << 20) + FRAME_HEADER + 8, "{}", out.len());
+    }
+}
+
+#[test]
 fn a_repeated_request_has_a_header_block_of_one_byte_a_field() {
     let mut connection = Connection::new(Settings::default());
     let headers = [(":method", "POST"), (":path", "/a/b"), ("te", "trailers"), ("x", "y")];
