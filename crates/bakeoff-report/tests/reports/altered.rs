@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{NARROW, all};
 
-/// What a number may become.
+/// Numbers that take the place of others.
 const NUMBERS: [&str; 12] = [
     "0",
     "1",
@@ -27,7 +27,7 @@ const NUMBERS: [&str; 12] = [
     "1e12",
     "18446744073709551615",
 ];
-/// What a text may become.
+/// Values that take the place of texts.
 const TEXTS: [&str; 8] =
     ["\"\"", "\"=1+1\"", "\"\\u001b[2J\"", "\"\u{202e}x\"", "\"put\"", "null", "[]", "{}"];
 
