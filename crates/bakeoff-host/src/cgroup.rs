@@ -339,10 +339,25 @@ fn clear_stale(tree: &dyn Tree, below: &Path) {
         if pid == std::process::id() as i32 || super::procfs::stat(pid).is_some() {
             continue;
         }
-        let stale = below.join(name);
-        for node in tree.groups(&stale) {
-            let _ = tree.remove(&stale.join(node));
+        let _ = remove_run(tree, &below.join(name));
+    }
+}
+
+/// Removes the group of a run with those of its nodes, as far as nobody is in them.
+fn remove_run(tree: &dyn Tree, group: &Path) -> io::Result<()> {
+    for node in tree.groups(group) {
+        let _ = tree.remove(&group.join(node));
+    }
+    tree.remove(group)
+}
+
+/// Removes the group of a run whose processes were killed: they leave it a little later.
+pub(super) fn remove_when_left(group: &Path) {
+    for _ in 0..50 {
+        match remove_run(&Mounted, group) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+            _ => break,
         }
-        let _ = tree.remove(&stale);
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -192,6 +192,31 @@ fn unescape(path: &str) -> String {
     escapes.iter().fold(path.to_owned(), |path, (code, plain)| path.replace(code, plain))
 }
 
+/// Returns the bytes of disk space that all below a directory takes; `None` when that are more than `most`
+/// files and folders.
+pub fn space(dir: &Path, most: usize) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+
+    let mut bytes = 0;
+    let mut files = 0;
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        // A server may remove what it has while we look.
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            files += 1;
+            if files > most {
+                return None;
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            bytes += metadata.blocks() * 512;
+            if metadata.is_dir() {
+                left.push(entry.path());
+            }
+        }
+    }
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

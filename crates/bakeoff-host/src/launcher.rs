@@ -88,10 +88,7 @@ pub(super) fn watch(group: i32, start_ticks: u64) -> io::Result<()> {
 pub(super) fn forget(group: i32) {
     let mut line = line();
     line.watched.remove(&group);
-    // A dead warden needs to forget nothing.
-    if let Some((_, stdin)) = &mut line.warden {
-        let _ = stdin.write_all(format!("forget {group}\n").as_bytes());
-    }
+    line.tell(&format!("forget {group}\n"));
 }
 
 /// From now on this folder of a node's data ends with bakeoff, if it is still there.
@@ -101,7 +98,7 @@ pub(super) fn remove_folder(dir: &Path) -> io::Result<()> {
 
 /// Bakeoff itself decides of this folder from now on.
 pub(super) fn keep_folder(dir: &Path) {
-    line().forget(&warden::Leftover::Folder(dir.to_owned()));
+    line().keep(&warden::Leftover::Folder(dir.to_owned()));
 }
 
 /// From now on this cgroup ends with bakeoff, with the groups in it.
@@ -122,11 +119,15 @@ fn line() -> MutexGuard<'static, Line> {
 }
 
 impl Line {
-    fn forget(&mut self, leftover: &warden::Leftover) {
+    fn keep(&mut self, leftover: &warden::Leftover) {
         self.leftovers.remove(leftover);
-        // A dead warden needs to forget nothing.
+        self.tell(&format!("keep {}", leftover.line()));
+    }
+
+    /// Tells the warden of what it need not do any more; a dead one need not hear it.
+    fn tell(&mut self, text: &str) {
         if let Some((_, stdin)) = &mut self.warden {
-            let _ = stdin.write_all(format!("keep {}", leftover.line()).as_bytes());
+            let _ = stdin.write_all(text.as_bytes());
         }
     }
 

@@ -24,10 +24,11 @@ use bakeoff_core::observed::{
     Column, GENERATOR, Observed, Opened, Phase, PhaseName, Series, Strangers, Turnover,
 };
 
-use self::series::{disk_space, push, set, settle};
+use self::series::{push, set, settle};
 use super::Process;
 use super::census::{Census, Family, Kinship};
 use super::cgroup::Group;
+use super::disk;
 use super::machine::Machine;
 use super::sockets::{Counts, Owner, Sockets};
 use super::strangers::Scan;
@@ -118,6 +119,9 @@ const PROPORTIONAL: Duration = Duration::from_millis(4_900);
 const WALK: Duration = Duration::from_millis(2_900);
 /// Share of a core that expensive samples may use, as its reciprocal.
 const SHARE: u32 = 400;
+
+/// The most files of a data directory that are counted.
+const FILES_MAX: usize = 20_000;
 
 impl Sampler {
     /// Samples bakeoff and the machine now and then every `interval`, which is at least
@@ -355,7 +359,7 @@ impl Observer {
         if occasion != Occasion::Moment {
             self.look_at_memory(now, asked);
             self.sample_sockets(now, asked);
-            self.look_at_directories(now, asked);
+            self.sample_directories(now, asked);
         }
         let mut row = self.machine.sample();
         row.push((Column::Helpers, self.helpers.cpu()));
@@ -522,14 +526,14 @@ impl Observer {
         self.proportional.taken(now, cpu_before);
     }
 
-    fn look_at_directories(&mut self, now: Instant, asked: bool) {
+    fn sample_directories(&mut self, now: Instant, asked: bool) {
         if !asked && !self.walk.is_due(now) {
             return;
         }
         let cpu_before = clock::thread_cpu();
         for node in &mut self.nodes {
             let Some(dir) = &node.watched.dir else { continue };
-            match disk_space(dir) {
+            match disk::space(dir, FILES_MAX) {
                 Some(bytes) => set(&mut node.series, Column::DataDirectory, bytes as f64),
                 // Too many files: neither is it walked again nor are old figures kept.
                 None => {

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use super::cgroup;
 use super::procfs::{self, Stat};
 
 pub(super) const COMMAND: &str = "__warden";
@@ -119,22 +120,7 @@ impl Leftover {
                     std::fs::remove_dir_all(path).ok();
                 }
             }
-            Self::Group(path) => {
-                // Processes that were killed leave their group a little later.
-                for _ in 0..50 {
-                    let groups = std::fs::read_dir(path).into_iter().flatten().flatten();
-                    for group in
-                        groups.filter(|one| one.file_type().is_ok_and(|kind| kind.is_dir()))
-                    {
-                        std::fs::remove_dir(group.path()).ok();
-                    }
-                    match std::fs::remove_dir(path) {
-                        Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
-                        _ => break,
-                    }
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-            }
+            Self::Group(path) => cgroup::remove_when_left(path),
         }
     }
 }

@@ -102,13 +102,10 @@ impl Cache {
     /// made for us alone.
     fn check_owner(&self) -> Result<(), InstallError> {
         let Ok(found) = fs::metadata(&self.root) else { return Ok(()) };
-        let us = rustix::process::geteuid().as_raw();
-        let why = match (found.uid(), found.mode()) {
-            (owner, _) if owner != us => format!("is of the user with the id {owner}"),
-            (_, mode) if mode & 0o022 != 0 => "can be written by other users".to_owned(),
-            _ => return Ok(()),
-        };
-        Err(InstallError::UnsafeCache { path: self.root.clone(), why })
+        match foreign(&found) {
+            Some(why) => Err(InstallError::UnsafeCache { path: self.root.clone(), why }),
+            None => Ok(()),
+        }
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<Self> {
@@ -178,6 +175,17 @@ impl Cache {
             }
             thread::sleep(Duration::from_millis(100));
         }
+    }
+}
+
+/// Says, ready to stand after its name, why somebody else may have written a file or folder that names what we
+/// execute; `None` where only we can.
+pub fn foreign(found: &fs::Metadata) -> Option<String> {
+    let us = rustix::process::geteuid().as_raw();
+    match (found.uid(), found.mode()) {
+        (owner, _) if owner != us => Some(format!("is of the user with the id {owner}")),
+        (_, mode) if mode & 0o022 != 0 => Some("can be written by other users".to_owned()),
+        _ => None,
     }
 }
 

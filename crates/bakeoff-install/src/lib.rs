@@ -44,7 +44,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use availability::{Availability, describe};
-pub use cache::Cache;
+pub use cache::{Cache, foreign};
 pub use error::{InstallError, RuntimeMissing, SourceError};
 pub use find::{named, own_sha256};
 pub use recipe::{Algorithm, Libraries, Member, Recipe, Shape, Source};

@@ -315,15 +315,15 @@ fn safe(text: &str) -> Cow<'_, str> {
     }
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let kept = KEPT.iter().find(|kept| rest.starts_with(**kept));
-        match kept {
-            Some(kept) => safe.push_str(kept),
-            None if is_harmful(c) => safe.push(char::REPLACEMENT_CHARACTER),
-            None => safe.push(c),
-        }
-        rest = rest.get(kept.map_or(c.len_utf8(), |kept| kept.len())..).unwrap_or_default();
+    while let Some(place) = rest.find(is_harmful) {
+        let (plain, tail) = rest.split_at(place);
+        safe.push_str(plain);
+        let kept = KEPT.iter().copied().find(|kept| tail.starts_with(kept));
+        safe.push_str(kept.unwrap_or("\u{fffd}"));
+        let length = kept.map_or_else(|| tail.chars().next().map_or(0, char::len_utf8), str::len);
+        rest = tail.get(length..).unwrap_or_default();
     }
+    safe.push_str(rest);
     Cow::Owned(safe)
 }
 

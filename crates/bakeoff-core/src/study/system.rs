@@ -133,6 +133,16 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+impl Endpoint {
+    /// Returns host and port as URLs have them: `10.0.0.5:2379`, `[::1]:2379`.
+    pub fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
 /// Which certificates are trusted and shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tls {

@@ -70,11 +70,7 @@ fn system(of: &System) -> String {
         Servers::Running(endpoints) => {
             let urls = endpoints.iter().map(|one| {
                 let scheme = if one.tls { "https" } else { "http" };
-                let host = match one.host.contains(':') {
-                    true => format!("[{}]", one.host),
-                    false => one.host.clone(),
-                };
-                quoted(&format!("{scheme}://{host}:{}", one.port))
+                quoted(&format!("{scheme}://{}", one.authority()))
             });
             entries.add("endpoints", list(urls));
         }

@@ -2,12 +2,7 @@
 //!
 //! Not here: what is sampled, and when (`observe`).
 
-use std::path::Path;
-
 use bakeoff_core::observed::{Column, Series};
-
-/// The most files of a data directory that are counted.
-const FILES_MAX: usize = 20_000;
 
 /// Adds a look. What it does not see is no number until all looks are [settled](settle).
 pub(super) fn push(series: &mut Series, at: f64, row: Vec<(Column, f64)>) {
@@ -55,28 +50,4 @@ pub(super) fn settle(mut series: Series) -> Series {
         }
     }
     series
-}
-
-/// Bytes of disk space that the files below a directory take; `None` when they are too many.
-pub(super) fn disk_space(dir: &Path) -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
-
-    let mut bytes = 0;
-    let mut files = 0;
-    let mut left = vec![dir.to_owned()];
-    while let Some(dir) = left.pop() {
-        // A server may remove what it has while we look.
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            files += 1;
-            if files > FILES_MAX {
-                return None;
-            }
-            let Ok(metadata) = entry.metadata() else { continue };
-            bytes += metadata.blocks() * 512;
-            if metadata.is_dir() {
-                left.push(entry.path());
-            }
-        }
-    }
-    Some(bytes)
 }

@@ -137,7 +137,7 @@ fn in_markdown(of: &Cell) -> String {
 fn html(text: &str) -> String {
     let text: String = text.chars().map(|one| if is_harmful(one) { ' ' } else { one }).collect();
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    unlinked(&text.replace('@', &format!("@{NOTHING}")).replace('#', &format!("#{NOTHING}")))
+    unlinked(&text)
 }
 
 /// Begins nothing and shows nothing: it parts what a hub would make a link or a notification of.
@@ -156,10 +156,6 @@ pub(crate) fn escape(text: &str) -> String {
             // Escaped with a backslash this would still begin HTML for some readers.
             '<' => escaped.push_str("&lt;"),
             '&' => escaped.push_str("&amp;"),
-            '@' | '#' => {
-                escaped.push(char);
-                escaped.push_str(NOTHING);
-            }
             char if is_harmful(char) => escaped.push(' '),
             char => escaped.push(char),
         }
@@ -167,9 +163,12 @@ pub(crate) fn escape(text: &str) -> String {
     unlinked(&escaped)
 }
 
-/// A text without bare links.
+/// A text without bare links, mentions and references.
 fn unlinked(text: &str) -> String {
-    text.replace("://", &format!(":{NOTHING}//")).replace("www.", &format!("www{NOTHING}."))
+    text.replace('@', &format!("@{NOTHING}"))
+        .replace('#', &format!("#{NOTHING}"))
+        .replace("://", &format!(":{NOTHING}//"))
+        .replace("www.", &format!("www{NOTHING}."))
 }
 
 #[cfg(test)]

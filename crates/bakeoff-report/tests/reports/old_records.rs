@@ -7,6 +7,11 @@ use bakeoff_report::{self as report, Report};
 use super::{NARROW, check, full, incomplete};
 
 fn text_of(record: &Record) -> String {
+    lines_of(record).concat()
+}
+
+/// The lines of a record as it is on disk.
+pub(crate) fn lines_of(record: &Record) -> Vec<String> {
     let mut lines = vec![RecordLine::Run(record.header.clone())];
     lines.extend(record.trials.iter().cloned().map(RecordLine::Trial));
     lines.extend(record.end.clone().map(RecordLine::End));

@@ -163,10 +163,7 @@ pub(crate) fn attach(
                 endpoint.host, endpoint.port, asked.name
             ))
         })?;
-        let authority = match endpoint.host.contains(':') {
-            true => format!("[{}]:{}", endpoint.host, endpoint.port),
-            false => format!("{}:{}", endpoint.host, endpoint.port),
-        };
+        let authority = endpoint.authority();
         Ok(Access { name: authority.clone(), authority, target, memory: memory.clone() })
     });
     let nodes = nodes.collect::<Result<_, Failure>>()?;

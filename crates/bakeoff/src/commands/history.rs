@@ -10,13 +10,12 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bakeoff_core::record::{Record, RecordLine, RunHeader};
 use bakeoff_core::units::{ByteCount, harmless, trials_text};
-use bakeoff_host::private;
+use bakeoff_host::{disk, private};
 use bakeoff_report::compare::is_of_the_same_study;
 use serde::{Deserialize, Serialize};
 
@@ -135,15 +134,9 @@ fn remove(run: &Path, what: Prune) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes that a file, or a folder with all in it, takes on disk; 0 for what cannot be looked at.
-fn size(path: &Path) -> u64 {
-    let Ok(found) = path.symlink_metadata() else { return 0 };
-    let own = found.blocks().saturating_mul(512); // stat(2)
-    if !found.is_dir() {
-        return own;
-    }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| size(&entry.path())).fold(own, u64::saturating_add)
+/// Returns the bytes that a run's folder takes on disk.
+fn size(run: &Path) -> u64 {
+    disk::space(run, usize::MAX).unwrap_or(0)
 }
 
 /// The runs in a folder that were of the same study on the same machine, the newest, at most so

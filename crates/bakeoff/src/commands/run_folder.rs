@@ -58,8 +58,8 @@ impl RunFolder {
         let record_file = private::append(&file, false).map_err(failed)?;
         hold(&record_file, &path)?;
         refuse_links(&path)?;
-        let (record, complaints) = read(&file)?;
         let text = read_file(&file)?;
+        let (record, complaints) = parse(&file, &text)?;
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
         let torn = whole < text.len();
         // Anything else in it that cannot be read is not for us to go on from.
@@ -158,8 +158,10 @@ pub(crate) fn is_held(record: &File) -> bool {
 /// Reads the record of a run: its folder, or the file itself.
 pub(crate) fn read(run: &Path) -> Result<(Record, Vec<Complaint>), Failure> {
     let file = if run.is_dir() { run.join(RECORD) } else { run.to_owned() };
-    let text = read_file(&file)?;
-    let text = String::from_utf8_lossy(&text);
-    record::read(&text)
+    parse(&file, &read_file(&file)?)
+}
+
+fn parse(file: &Path, text: &[u8]) -> Result<(Record, Vec<Complaint>), Failure> {
+    record::read(&String::from_utf8_lossy(text))
         .map_err(|complaint| Failure::input(format!("`{}`: {complaint}", file.display()), RUN_HINT))
 }

@@ -5,7 +5,6 @@
 //! programs to ask for their versions.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use bakeoff_core::plan::plan;
@@ -21,14 +20,9 @@ const HINT: &str = "`bakeoff report` shows a record and executes nothing";
 
 /// Refuses a record that another user wrote or could have changed.
 pub(super) fn refuse_foreign(folder: &RunFolder) -> Result<(), Failure> {
-    let us = rustix::process::geteuid().as_raw();
     for path in [folder.path.clone(), folder.path.join(RECORD)] {
         let found = fs::metadata(&path).map_err(|error| Failure::file("look at", &path, &error))?;
-        let why = match (found.uid(), found.mode()) {
-            (owner, _) if owner != us => format!("is of the user with the id {owner}"),
-            (_, mode) if mode & 0o022 != 0 => "can be written by other users".to_owned(),
-            _ => continue,
-        };
+        let Some(why) = install::foreign(&found) else { continue };
         return Err(Failure::input(
             format!(
                 "`{}` {why}, and resuming it executes the programs that it names",
@@ -66,24 +60,26 @@ pub(super) fn refuse_altered(record: &Record, file: &Path) -> Result<(), Failure
 fn refuse_changed_programs(header: &RunHeader, name: &str) -> Result<(), Failure> {
     for asked in header.study.systems.iter().filter(|system| system.is_started()) {
         let recorded = header.systems.iter().find(|recorded| recorded.name == asked.name);
-        let Some(recorded) = recorded else {
-            let what = format!("`{name}` does not say which program `{}` was", asked.name);
-            return Err(Failure::input(what, HINT));
-        };
-        refuse_changed(asked, recorded)?;
+        refuse_changed(asked, recorded, name)?;
         for (role, part) in &asked.parts {
-            let recorded = recorded.parts.iter().find(|one| one.role == *role);
-            let Some(recorded) = recorded else {
-                let what = format!("`{name}` does not say which program `{}` was", part.name);
-                return Err(Failure::input(what, HINT));
-            };
-            refuse_changed(part, &recorded.part)?;
+            let parts = recorded.into_iter().flat_map(|recorded| &recorded.parts);
+            let recorded = parts.into_iter().find(|one| one.role == *role).map(|one| &one.part);
+            refuse_changed(part, recorded, name)?;
         }
     }
     Ok(())
 }
 
-fn refuse_changed(asked: &study::System, recorded: &SystemRecord) -> Result<(), Failure> {
+/// Refuses one that is not the recorded one, of the record called `name`.
+fn refuse_changed(
+    asked: &study::System,
+    recorded: Option<&SystemRecord>,
+    name: &str,
+) -> Result<(), Failure> {
+    let recorded = recorded.ok_or_else(|| {
+        let what = format!("`{name}` does not say which program `{}` was", asked.name);
+        Failure::input(what, HINT)
+    })?;
     let found = match (&asked.program, &asked.process) {
         (Some(program), _) => {
             let system = systems::by_kind(&asked.kind);
