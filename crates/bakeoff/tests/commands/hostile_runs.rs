@@ -197,6 +197,8 @@ fn texts_of_a_record_neither_steer_a_terminal_nor_begin_formulas_or_links() {
     let evil = "=cmd()\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}@everyone https://evil.example";
     alter(&run, 0, |header| {
         header["study"]["title"] = json!(evil);
+        header["study"]["name"] = json!(evil);
+        header["started"] = json!(evil);
         header["environment"]["cpu_model"] = json!(evil);
         header["systems"][0]["version"] = json!(evil);
     });
